@@ -1,0 +1,54 @@
+# What one does with muster. Needs Python 3.11 or newer with pip, and make; uses uv where it is on the PATH.
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(VENV)/.made ## a virtual environment with muster in it
+
+demo: venv ## the five designs' own examples, told step by step
+	$(BIN)/muster demo
+
+test: $(VENV)/.dev ## all tests
+	$(BIN)/pytest -q -n $(JOBS)
+
+check: $(VENV)/.dev ## ruff, mypy --strict, the direction of imports
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy --strict src
+	$(BIN)/lint-imports
+
+bench: venv ## how fast it is, on this machine
+	$(BIN)/muster bench
+
+clean: ## forget the virtual environment and the tools' caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+ifdef UV
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+else
+	$(PYTHON) -m venv $(VENV)
+endif
+
+$(VENV)/.made: pyproject.toml | $(BIN)/python
+ifdef UV
+	$(UV) pip install --quiet --python $(BIN)/python --editable .
+else
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+endif
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.made
+ifdef UV
+	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev]'
+else
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+endif
+	@touch $@

@@ -1,0 +1,1 @@
+"""What a cycle does, one file a verb: enqueue, allocate, backfill, reclaim, preempt."""

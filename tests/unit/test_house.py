@@ -1,0 +1,25 @@
+"""The house rules that a machine can hold."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import muster
+
+HOUSE = Path(muster.__file__).parent
+SOURCES = sorted(HOUSE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_every_file_says_one_thing_and_says_what_it_is(source: Path) -> None:
+    text = source.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400
+    assert ast.get_docstring(ast.parse(text))
+
+
+def test_every_room_has_a_door() -> None:
+    rooms = {path.parent for path in SOURCES}
+    assert [str(room) for room in sorted(rooms) if not (room / "__init__.py").exists()] == []
