@@ -1,0 +1,110 @@
+"""What a pod says about where it may run: affinity, tolerations, spread; and the taints it meets there."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from muster.model.meta import LabelSelector, Partial
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class NodeSelectorRequirement(Partial, kw_only=True):
+    """One expression on a node: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] = []
+
+
+class NodeSelectorTerm(Partial, kw_only=True):
+    """Expressions that must all hold; an empty term selects no node."""
+
+    match_expressions: list[NodeSelectorRequirement] = []
+    match_fields: list[NodeSelectorRequirement] = []
+
+
+class NodeSelector(Partial, kw_only=True):
+    """Terms of which one must hold."""
+
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+
+class PreferredSchedulingTerm(Partial, kw_only=True):
+    """A node term with the weight it adds."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
+
+
+class NodeAffinity(Partial, kw_only=True):
+    """Which nodes a pod must have and would like."""
+
+    required: NodeSelector | None = field(default=None, name=_REQUIRED)
+    preferred: list[PreferredSchedulingTerm] = field(default_factory=list, name=_PREFERRED)
+
+
+class PodAffinityTerm(Partial, kw_only=True):
+    """Pods, and the node label within whose value they are near."""
+
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] = []
+    namespace_selector: LabelSelector | None = None
+    topology_key: str = ""
+    match_label_keys: list[str] = []
+    mismatch_label_keys: list[str] = []
+
+
+class WeightedPodAffinityTerm(Partial, kw_only=True):
+    """A pod term with the weight it adds."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = field(default_factory=PodAffinityTerm)
+
+
+class PodAffinity(Partial, kw_only=True):
+    """Pods to be near to; as podAntiAffinity, pods to keep away from."""
+
+    required: list[PodAffinityTerm] = field(default_factory=list, name=_REQUIRED)
+    preferred: list[WeightedPodAffinityTerm] = field(default_factory=list, name=_PREFERRED)
+
+
+class Affinity(Partial, kw_only=True):
+    """spec.affinity of a pod."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Taint(Partial, kw_only=True):
+    """What keeps pods off a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+class Toleration(Partial, kw_only=True):
+    """A taint a pod does not mind; an absent operator is Equal."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class TopologySpreadConstraint(Partial, kw_only=True):
+    """How evenly matching pods must lie over the values of a node label."""
+
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: list[str] = []

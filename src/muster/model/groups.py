@@ -1,0 +1,182 @@
+"""Node group management's objects (groupmanagement.kubeedge.io/v1alpha1)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from msgspec import UNSET, UnsetType, field
+
+from muster.model.meta import Condition, Object, Partial
+
+
+class NodeGroupSpec(Partial, kw_only=True):
+    """The members: nodes by name, and nodes that have all the labels."""
+
+    nodes: list[str] = []
+    match_labels: dict[str, str] = {}
+
+
+class MemberStatus(Partial, kw_only=True):
+    """How one named or matching node stands (KubeEdge's later form of the status)."""
+
+    node_name: str = ""
+    ready_status: str = ""
+    selection_status: str = ""
+    selection_status_reason: str = ""
+
+
+class NodeGroupStatus(Partial, kw_only=True):
+    """The nodes the group contains."""
+
+    contained_nodes: list[str] = []
+    node_statuses: list[MemberStatus] = []
+    nodes: int = 0
+    ready_nodes: int = 0
+    observed_generation: int = 0
+    conditions: list[Condition] = []
+
+
+class NodeGroup(Object, kw_only=True):
+    """A group of nodes."""
+
+    namespaced: ClassVar[bool] = False
+
+    api_version: str = "groupmanagement.kubeedge.io/v1alpha1"
+    kind: str = "NodeGroup"
+    spec: NodeGroupSpec = field(default_factory=NodeGroupSpec)
+    status: NodeGroupStatus = field(default_factory=NodeGroupStatus)
+
+
+class StaticNodeGroupWeight(Partial, kw_only=True):
+    """Node groups, each with the weight."""
+
+    node_group_names: list[str] = []
+    weight: int = 0
+
+
+class NumRange(Partial, kw_only=True):
+    """Node groups, each with the least and the greatest number of pods; no max is no limit."""
+
+    node_group_names: list[str] = []
+    min: int = 0
+    max: int | None = None
+
+
+class PropagationPolicySpec(Partial, kw_only=True):
+    """StaticWeight or NumRange; only the list of the chosen strategy is read."""
+
+    propagation_strategy: str = ""
+    static_weight_list: list[StaticNodeGroupWeight] = []
+    num_range: list[NumRange] = []
+
+
+class GroupReplicas(Partial, kw_only=True):
+    """How many pods of an application a node group should have, has, and has ready."""
+
+    name: str = ""
+    desired: int = 0
+    current: int = 0
+    ready: int = 0
+
+
+class BoundApplication(Partial, kw_only=True):
+    """An application bound to a policy, and how far it is."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    replicas: int = 0
+    groups: list[GroupReplicas] = []
+    misplaced: int = 0
+    pending: int = 0
+    outdated: int = 0
+    # Pods per edition, by node group.
+    editions: dict[str, int] = {}
+    warnings: list[str] = []
+
+
+class PolicyStatus(Partial, kw_only=True):
+    """status of a policy."""
+
+    observed_generation: int = 0
+    conditions: list[Condition] = []
+    applications: list[BoundApplication] = []
+
+
+class PropagationPolicy(Object, kw_only=True):
+    """How the pods of an application are divided among node groups."""
+
+    namespaced: ClassVar[bool] = True
+
+    api_version: str = "groupmanagement.kubeedge.io/v1alpha1"
+    kind: str = "PropagationPolicy"
+    spec: PropagationPolicySpec = field(default_factory=PropagationPolicySpec)
+    status: PolicyStatus = field(default_factory=PolicyStatus)
+
+
+class ImagePredicate(Partial, kw_only=True):
+    """The one image meant."""
+
+    path: str = ""
+
+
+class ImageOverrider(Partial, kw_only=True):
+    """A change of Registry, Repository or Tag: add, replace, remove."""
+
+    predicate: ImagePredicate | None = None
+    component: str = ""
+    operator: str = ""
+    value: str = ""
+
+
+class CommandArgsOverrider(Partial, kw_only=True):
+    """A change of a container's command or args: add, remove."""
+
+    container_name: str = ""
+    operator: str = ""
+    value: list[str] = []
+
+
+class PlaintextOverrider(Partial, kw_only=True):
+    """A change at a JSON pointer: add, replace (also written update), remove."""
+
+    path: str = ""
+    operator: str = ""
+    # null is a value one may write; UNSET says that none was given.
+    value: Any | UnsetType = UNSET
+
+
+class Overriders(Partial, kw_only=True):
+    """The changes of a rule, applied in the order image, command, args, plaintext."""
+
+    image_overrider: list[ImageOverrider] = []
+    command_overrider: list[CommandArgsOverrider] = []
+    args_overrider: list[CommandArgsOverrider] = []
+    plaintext: list[PlaintextOverrider] = []
+
+
+class OverrideRule(Overriders, kw_only=True):
+    """Changes for some node groups (none named: all).
+
+    The design's API puts the changes under `overriders`, its example directly into the rule: both are read.
+    """
+
+    target_node_group: list[str] = []
+    overriders: Overriders | None = None
+
+
+class OverridePolicySpec(Partial, kw_only=True):
+    """Rules, applied in the order written."""
+
+    override_rules: list[OverrideRule] = []
+
+
+class OverridePolicy(Object, kw_only=True):
+    """How the pods of an application differ from node group to node group."""
+
+    namespaced: ClassVar[bool] = True
+
+    api_version: str = "groupmanagement.kubeedge.io/v1alpha1"
+    kind: str = "OverridePolicy"
+    spec: OverridePolicySpec = field(default_factory=OverridePolicySpec)
+    status: PolicyStatus = field(default_factory=PolicyStatus)

@@ -1,0 +1,134 @@
+"""What every Kubernetes object has: its metadata, its labels' selectors, its name as a key, its timestamps."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
+from typing import ClassVar
+
+from msgspec import Struct, field
+
+# A quantity as it stands in a manifest; muster.model.quantity reads it.
+Quantity = int | float | str
+ResourceList = dict[str, Quantity]
+
+
+class Partial(Struct, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """A Kubernetes type with only the fields muster uses; every field may be absent, unknown ones are passed over.
+
+    No object of the model points back at what holds it, so the collector need not look at them (gc=False).
+    """
+
+
+class OwnerReference(Partial, kw_only=True):
+    """Who made this object."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(Partial, kw_only=True):
+    """metadata."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    resource_version: str = ""
+    generation: int = 0
+    owner_references: list[OwnerReference] = []
+    finalizers: list[str] = []
+
+
+class Object(Partial, kw_only=True):
+    """A whole object, the kind of thing that has a name."""
+
+    namespaced: ClassVar[bool] = True
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+
+
+class LabelSelectorRequirement(Partial, kw_only=True):
+    """One expression of a label selector: In, NotIn, Exists, DoesNotExist."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] = []
+
+
+class LabelSelector(Partial, kw_only=True):
+    """Labels that must all hold; with neither list it selects everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[LabelSelectorRequirement] = []
+
+
+class Condition(Partial, kw_only=True):
+    """One entry of status.conditions, of any kind of object."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    last_probe_time: str | None = None
+    last_heartbeat_time: str | None = None
+    observed_generation: int = 0
+    # Volcano: the session that wrote a PodGroup's condition.
+    transition_id: str = field(default="", name="transitionID")
+
+
+def key(obj: Object) -> str:
+    """`namespace/name`, or the bare name of a cluster-scoped object; an absent namespace is `default`."""
+    meta = obj.metadata
+    return f"{meta.namespace or 'default'}/{meta.name}" if obj.namespaced else meta.name
+
+
+def controller(meta: ObjectMeta) -> OwnerReference | None:
+    """The owner that controls the object, if any."""
+    for owner in meta.owner_references:
+        if owner.controller:
+            return owner
+    return None
+
+
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+@lru_cache(maxsize=65536)
+def seconds(timestamp: str | None) -> float:
+    """An RFC 3339 timestamp as seconds since the epoch; none is the epoch itself. ValueError says what is wrong."""
+    if timestamp is None:
+        return 0.0
+    match = _RFC3339.fullmatch(timestamp)
+    if match is None:
+        raise ValueError(f"{timestamp!r} is not a timestamp: write it like 2026-01-31T08:00:00Z")
+    *date, fraction, zone = match.groups()
+    year, month, day, hour, minute, second = (int(part) for part in date)
+    offset = UTC
+    if zone not in "Zz":
+        shift = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+        if shift >= timedelta(hours=24):
+            raise ValueError(f"{timestamp!r} is not a timestamp: the zone {zone} is more than a day away")
+        offset = timezone(-shift if zone[0] == "-" else shift)
+    # A leap second is the second after it, as every clock of a cluster counts.
+    leap = 1 if second == 60 else 0
+    try:
+        whole = datetime(year, month, day, hour, minute, second - leap, tzinfo=offset)
+    except ValueError as error:
+        raise ValueError(f"{timestamp!r} is not a timestamp: {error}") from None
+    return whole.timestamp() + leap + (int(fraction) / 10 ** len(fraction) if fraction else 0.0)

@@ -1,0 +1,202 @@
+"""The pod, as far as a scheduler and the simulated kubelet read it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from msgspec import field
+
+from muster.model.affinity import Affinity, Toleration, TopologySpreadConstraint
+from muster.model.meta import Condition, LabelSelector, Object, ObjectMeta, Partial, ResourceList
+
+
+class ResourceClaimName(Partial, kw_only=True):
+    """The claim of the pod that a container uses."""
+
+    name: str = ""
+    request: str = ""
+
+
+class ResourceRequirements(Partial, kw_only=True):
+    """resources of a container or of a whole pod."""
+
+    requests: ResourceList = {}
+    limits: ResourceList = {}
+    claims: list[ResourceClaimName] = []
+
+
+class ContainerPort(Partial, kw_only=True):
+    """A port; hostPort is what pods of one node compete for."""
+
+    name: str = ""
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Container(Partial, kw_only=True):
+    """A container; an init container with restartPolicy Always is a sidecar."""
+
+    name: str = ""
+    image: str = ""
+    command: list[str] = []
+    args: list[str] = []
+    env: list[dict[str, Any]] = []
+    ports: list[ContainerPort] = []
+    resources: ResourceRequirements | None = None
+    restart_policy: str = ""
+
+
+class PersistentVolumeClaimSource(Partial, kw_only=True):
+    """A volume that is a claim."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class VolumeClaimSpec(Partial, kw_only=True):
+    """spec of a claim, also of the template of an ephemeral volume."""
+
+    access_modes: list[str] = []
+    selector: LabelSelector | None = None
+    resources: ResourceRequirements | None = None
+    volume_name: str = ""
+    # None asks for the default class, "" for no class at all.
+    storage_class_name: str | None = None
+    volume_mode: str = "Filesystem"
+
+
+class VolumeClaimTemplate(Partial, kw_only=True):
+    """What the claim of an ephemeral volume is made from."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: VolumeClaimSpec = field(default_factory=VolumeClaimSpec)
+
+
+class EphemeralSource(Partial, kw_only=True):
+    """A volume whose claim lives as long as the pod; the claim is called <pod>-<volume>."""
+
+    volume_claim_template: VolumeClaimTemplate | None = None
+
+
+class GcePersistentDisk(Partial, kw_only=True):
+    """A disk that only one pod of a node may write."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AwsElasticBlockStore(Partial, kw_only=True):
+    """A disk that only one pod of a node may have."""
+
+    volume_id: str = field(default="", name="volumeID")
+    read_only: bool = False
+
+
+class Iscsi(Partial, kw_only=True):
+    """A disk that only one pod of a node may write."""
+
+    iqn: str = ""
+    target_portal: str = ""
+    lun: int = 0
+    read_only: bool = False
+
+
+class Rbd(Partial, kw_only=True):
+    """A Ceph image that only one pod of a node may write."""
+
+    monitors: list[str] = []
+    image: str = ""
+    pool: str = "rbd"
+    read_only: bool = False
+
+
+class CsiInline(Partial, kw_only=True):
+    """A volume made by a CSI driver for the pod alone."""
+
+    driver: str = ""
+
+
+class Volume(Partial, kw_only=True):
+    """A volume of a pod, if it has a say in where the pod runs."""
+
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+    gce_persistent_disk: GcePersistentDisk | None = None
+    aws_elastic_block_store: AwsElasticBlockStore | None = None
+    iscsi: Iscsi | None = None
+    rbd: Rbd | None = None
+    csi: CsiInline | None = None
+
+
+class PodResourceClaim(Partial, kw_only=True):
+    """A device claim of the pod, by name or from a template."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class PodSchedulingGate(Partial, kw_only=True):
+    """Something that must be lifted before the pod is scheduled."""
+
+    name: str = ""
+
+
+class PodSpec(Partial, kw_only=True):
+    """spec of a pod."""
+
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] = []
+    topology_spread_constraints: list[TopologySpreadConstraint] = []
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    overhead: ResourceList = {}
+    resources: ResourceRequirements | None = None
+    # Absent is not 0: Volcano counts a pod without a priority as 1.
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    scheduler_name: str = ""
+    scheduling_gates: list[PodSchedulingGate] = []
+    volumes: list[Volume] = []
+    resource_claims: list[PodResourceClaim] = []
+    host_network: bool = False
+    termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+    restart_policy: str = ""
+    runtime_class_name: str = ""
+    service_account_name: str = ""
+
+
+class PodStatus(Partial, kw_only=True):
+    """status of a pod; an absent phase is Pending."""
+
+    phase: str = ""
+    conditions: list[Condition] = []
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class Pod(Object, kw_only=True):
+    """A pod."""
+
+    namespaced: ClassVar[bool] = True
+
+    api_version: str = "v1"
+    kind: str = "Pod"
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+class PodTemplateSpec(Partial, kw_only=True):
+    """What a workload makes its pods from."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
