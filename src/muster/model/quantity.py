@@ -1,0 +1,117 @@
+"""Kubernetes quantities, exactly: `250m`, `1.5Gi`, `2e3`. No floating point enters; rounding is always up."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+from muster.model.meta import Quantity
+
+# The largest amount of one resource in its internal unit. Sums over a cluster stay inside 64 bits.
+LARGEST = 2**60
+# More digits or a larger exponent than any quantity needs; keeps a hostile manifest from asking for gigabytes of digits.
+_LONGEST = 64
+_LARGEST_EXPONENT = 64
+
+_NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d+))?", re.ASCII)
+_FACTOR: dict[str | None, Fraction | int] = {
+    None: 1,
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "P": 10**15,
+    "E": 10**18,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+    "Pi": 2**50,
+    "Ei": 2**60,
+}
+_BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
+
+
+class QuantityError(ValueError):
+    """A quantity that cannot be; the text says what is wrong, whoever knows the field puts it in front."""
+
+
+def parse(value: Quantity) -> Fraction | int:
+    """The number a quantity stands for, an int where it is whole. May be negative: whoever asks decides on that."""
+    if isinstance(value, bool):
+        raise QuantityError(f"{str(value).lower()} is not a quantity: write a number such as 2, 500m or 1Gi")
+    if isinstance(value, int):
+        return value
+    text = value if isinstance(value, str) else repr(value)
+    match = _NUMBER.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise QuantityError(_why_not(text))
+    sign, digits, suffix, exponent = match.groups()
+    number = Fraction(digits)
+    if exponent is not None:
+        power = int(exponent)
+        if abs(power) > _LARGEST_EXPONENT:
+            raise QuantityError(f"{text!r} is out of range: the exponent may be {_LARGEST_EXPONENT} at most")
+        number *= Fraction(10) ** power
+    else:
+        number *= _FACTOR[suffix]
+    if sign == "-":
+        number = -number
+    return number.numerator if number.denominator == 1 else number
+
+
+def _why_not(text: str) -> str:
+    if len(text) > _LONGEST:
+        return f"{text[:20]!r}… is not a quantity: it has {len(text)} characters"
+    if text.endswith("K"):
+        return f"{text!r} is not a quantity: the suffix for thousand is k, for 1024 it is Ki"
+    if re.fullmatch(r"[\d.]+\s*[KMGTP]i?B", text, re.IGNORECASE):
+        return f"{text!r} is not a quantity: leave out the B, and use Ki, Mi, Gi or k, M, G"
+    return f"{text!r} is not a quantity: write a number such as 2, 500m or 1Gi"
+
+
+@lru_cache(maxsize=65536)
+def units(value: Quantity) -> int:
+    """The quantity in whole units (bytes, pods), rounded up."""
+    return _within(_ceiling(parse(value)), value)
+
+
+@lru_cache(maxsize=65536)
+def milli(value: Quantity) -> int:
+    """The quantity in thousandths, rounded up."""
+    return _within(_ceiling(parse(value) * 1000), value)
+
+
+def _ceiling(number: Fraction | int) -> int:
+    return number if isinstance(number, int) else -(-number.numerator // number.denominator)
+
+
+def _within(amount: int, value: Quantity) -> int:
+    if abs(amount) > LARGEST:
+        raise QuantityError(f"{value!r} is out of range: no resource of that size is known")
+    return amount
+
+
+def format(name: str, amount: int) -> str:
+    """An amount of the resource `name`, in muster's internal unit for it, as one would write it in a manifest."""
+    if name == "memory":
+        return _bytes(amount)
+    if name == "pods":
+        return str(amount)
+    if amount % 1000:
+        return f"{amount}m"
+    whole = amount // 1000
+    return _bytes(whole) if name == "ephemeral-storage" or name.startswith("hugepages-") else str(whole)
+
+
+def _bytes(amount: int) -> str:
+    if amount:
+        for suffix in _BINARY:
+            whole, rest = divmod(amount, int(_FACTOR[suffix]))
+            if rest == 0:
+                return f"{whole}{suffix}"
+    return str(amount)

@@ -1,0 +1,137 @@
+"""What a pod asks for and what a node offers, as integers: cpu and scalars in thousandths, memory in bytes, whole pods.
+
+Pod requests are counted as Kubernetes counts them, missing requests filled from limits as its API server does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from muster.model.meta import Quantity, ResourceList
+from muster.model.pod import Container, PodSpec
+from muster.model.quantity import QuantityError, milli, units
+
+Amounts = dict[str, int]
+_OfContainer = Callable[[Container, str], Amounts]
+
+# kube-scheduler: what a container without a request is thought to use, in scores.
+MISSING_CPU = 100
+MISSING_MEMORY = 200 * 2**20
+
+_WHOLE = frozenset({"memory", "pods"})
+_NATIVE_THOUSANDTHS = frozenset({"cpu", "ephemeral-storage"})
+
+
+@lru_cache(maxsize=4096)
+def counted(name: str) -> bool:
+    """Whether the resource takes part in scheduling.
+
+    Volcano: names without a slash other than the native ones are dropped, `count/…` (object quotas) is ignored.
+    """
+    if name in _WHOLE or name in _NATIVE_THOUSANDTHS or name.startswith("hugepages-"):
+        return True
+    return "/" in name and not name.startswith("count/")
+
+
+def amount(name: str, value: Quantity) -> int:
+    """The quantity in the internal unit of the resource; QuantityError if it is negative or no quantity."""
+    number = units(value) if name in _WHOLE else milli(value)
+    if number < 0:
+        raise QuantityError(f"{value!r} is negative: a resource is 0 or more")
+    return number
+
+
+def amounts(resources: Mapping[str, Quantity], path: str = "") -> Amounts:
+    """A resource list (of a node, of a queue) in internal units; errors name the field below `path`."""
+    found: Amounts = {}
+    for name, value in resources.items():
+        if counted(name):
+            try:
+                found[name] = amount(name, value)
+            except QuantityError as error:
+                raise QuantityError(f"{path}[{name}]: {error}") from None
+    return found
+
+
+def requests(spec: PodSpec, path: str = "spec") -> Amounts:
+    """What the pod asks of its node, always with `pods: 1`; errors name the field below `path`."""
+    containers = spec.containers
+    if len(containers) == 1 and not spec.init_containers and not spec.overhead and spec.resources is None:
+        total = _of_container(containers[0], f"{path}.containers[0]")
+    else:
+        total = _of_pod(spec, path, _of_container)
+    total["pods"] = 1
+    return total
+
+
+def nonzero(spec: PodSpec, path: str = "spec") -> tuple[int, int]:
+    """cpu and memory as kube-scheduler's scores count them: a container without a request has 100m and 200Mi."""
+    total = _of_pod(spec, path, _of_container_with_missing)
+    return total.get("cpu", 0), total.get("memory", 0)
+
+
+def _of_container(container: Container, path: str) -> Amounts:
+    resources = container.resources
+    if resources is None:
+        return {}
+    if not resources.limits:
+        return amounts(resources.requests, f"{path}.resources.requests")
+    asked = amounts(resources.limits, f"{path}.resources.limits")
+    asked.update(amounts(resources.requests, f"{path}.resources.requests"))
+    return asked
+
+
+def _of_container_with_missing(container: Container, path: str) -> Amounts:
+    asked = _of_container(container, path)
+    asked.setdefault("cpu", MISSING_CPU)
+    asked.setdefault("memory", MISSING_MEMORY)
+    return asked
+
+
+def _of_pod(spec: PodSpec, path: str, of_container: _OfContainer) -> Amounts:
+    total = _of_containers(spec, path, of_container)
+    if spec.resources is not None:
+        aggregate = total if of_container is _of_container else _of_containers(spec, path, _of_container)
+        total.update(_pod_level(spec.resources.requests, spec.resources.limits, aggregate, f"{path}.resources"))
+    _add(total, amounts(spec.overhead, f"{path}.overhead"))
+    return total
+
+
+def _of_containers(spec: PodSpec, path: str, of_container: _OfContainer) -> Amounts:
+    """All containers and sidecars together, or the greediest moment of the start if that is more."""
+    total: Amounts = {}
+    for i, container in enumerate(spec.containers):
+        _add(total, of_container(container, f"{path}.containers[{i}]"))
+    starting: Amounts = {}
+    sidecars: Amounts = {}
+    for i, container in enumerate(spec.init_containers):
+        moment = of_container(container, f"{path}.initContainers[{i}]")
+        if container.restart_policy == "Always":
+            _add(total, moment)
+            _add(sidecars, moment)
+            moment = sidecars
+        else:
+            _add(moment, sidecars)
+        _raise(starting, moment)
+    _raise(total, starting)
+    return total
+
+
+def _pod_level(asked: ResourceList, limits: ResourceList, aggregate: Amounts, path: str) -> Amounts:
+    """The whole pod's own cpu, memory and huge pages. Where it gives only a limit, what its containers ask for stands
+    if they ask for any, else the limit."""
+    found = {name: n for name, n in amounts(limits, f"{path}.limits").items() if name not in aggregate}
+    found.update(amounts(asked, f"{path}.requests"))
+    return {name: n for name, n in found.items() if name in ("cpu", "memory") or name.startswith("hugepages-")}
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, n in more.items():
+        total[name] = total.get(name, 0) + n
+
+
+def _raise(total: Amounts, floor: Amounts) -> None:
+    for name, n in floor.items():
+        if n > total.get(name, -1):
+            total[name] = n

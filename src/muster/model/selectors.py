@@ -1,0 +1,132 @@
+"""Does this label selector, node term or toleration match? Pure questions about plain maps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from muster.model.affinity import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
+from muster.model.meta import LabelSelector
+
+LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+NODE_OPERATORS = (*LABEL_OPERATORS, "Gt", "Lt")
+FIELD_OPERATORS = ("In", "NotIn")
+TOLERATION_OPERATORS = ("", "Equal", "Exists", "Lt", "Gt")
+
+_INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+
+
+def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether the selector selects something with these labels. None selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    for key, value in selector.match_labels.items():
+        if labels.get(key) != value:
+            return False
+    return all(holds(e.key, e.operator, e.values, labels) for e in selector.match_expressions)
+
+
+def holds(key: str, operator: str, values: Sequence[str], labels: Mapping[str, str]) -> bool:
+    """One expression. A missing label satisfies NotIn and DoesNotExist only."""
+    value = labels.get(key)
+    if operator == "In":
+        return value is not None and value in values
+    if operator == "NotIn":
+        return value is None or value not in values
+    if operator == "Exists":
+        return value is not None
+    if operator == "DoesNotExist":
+        return value is None
+    if operator in ("Gt", "Lt"):
+        have, bound = integer(value), integer(values[0] if len(values) == 1 else None)
+        if have is None or bound is None:
+            return False
+        return have > bound if operator == "Gt" else have < bound
+    raise ValueError(f"operator {operator!r} is not one of {', '.join(NODE_OPERATORS)}")
+
+
+def integer(text: str | None) -> int | None:
+    """The number in a label value, as Gt and Lt read it; None if it is none."""
+    return int(text) if text is not None and _INTEGER.fullmatch(text) else None
+
+
+def node_matches(selector: NodeSelector, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether one of the selector's terms selects the node."""
+    return any(term_matches(term, name, labels) for term in selector.node_selector_terms)
+
+
+def term_matches(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether every expression of the term holds for the node; an empty term selects no node."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    fields = {"metadata.name": name}
+    return all(holds(e.key, e.operator, e.values, labels) for e in term.match_expressions) and all(
+        holds(e.key, e.operator, e.values, fields) for e in term.match_fields
+    )
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether the toleration covers the taint."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    operator = toleration.operator
+    if operator == "Exists":
+        return True
+    if operator in ("", "Equal"):
+        # An empty key matches every taint only together with Exists.
+        return bool(toleration.key) and toleration.value == taint.value
+    if operator in ("Lt", "Gt"):
+        have, bound = integer(taint.value), integer(toleration.value)
+        if have is None or bound is None or not toleration.key:
+            return False
+        return have > bound if operator == "Gt" else have < bound
+    raise ValueError(f"operator {operator!r} is not one of Equal, Exists, Lt, Gt")
+
+
+def check_label_selector(selector: LabelSelector | None, path: str) -> None:
+    """ValueError with the field's path if the selector could not be evaluated."""
+    for i, e in enumerate(selector.match_expressions if selector is not None else ()):
+        _check(e.key, e.operator, e.values, LABEL_OPERATORS, f"{path}.matchExpressions[{i}]")
+
+
+def check_node_selector(selector: NodeSelector | None, path: str) -> None:
+    """ValueError with the field's path if a term could not be evaluated."""
+    for i, term in enumerate(selector.node_selector_terms if selector is not None else ()):
+        check_node_term(term, f"{path}.nodeSelectorTerms[{i}]")
+
+
+def check_node_term(term: NodeSelectorTerm, path: str) -> None:
+    """ValueError with the field's path if the term could not be evaluated."""
+    for i, e in enumerate(term.match_expressions):
+        _check(e.key, e.operator, e.values, NODE_OPERATORS, f"{path}.matchExpressions[{i}]")
+    for i, e in enumerate(term.match_fields):
+        _check_field(e, f"{path}.matchFields[{i}]")
+
+
+def check_toleration(toleration: Toleration, path: str) -> None:
+    """ValueError with the field's path if the toleration could not be evaluated."""
+    if toleration.operator not in TOLERATION_OPERATORS:
+        raise ValueError(f"{path}.operator: {toleration.operator!r} is not one of Equal, Exists, Lt, Gt")
+    if not toleration.key and toleration.operator != "Exists":
+        raise ValueError(f"{path}.operator: must be Exists when key is empty")
+
+
+def _check(key: str, operator: str, values: Sequence[str], operators: Sequence[str], path: str) -> None:
+    if not key:
+        raise ValueError(f"{path}.key: is missing")
+    if operator not in operators:
+        raise ValueError(f"{path}.operator: {operator!r} is not one of {', '.join(operators)}")
+    if operator in ("In", "NotIn") and not values:
+        raise ValueError(f"{path}.values: must have at least one value for {operator}")
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise ValueError(f"{path}.values: must be empty for {operator}")
+    if operator in ("Gt", "Lt") and (len(values) != 1 or integer(values[0]) is None):
+        raise ValueError(f"{path}.values: must be one whole number for {operator}")
+
+
+def _check_field(e: NodeSelectorRequirement, path: str) -> None:
+    _check(e.key, e.operator, e.values, FIELD_OPERATORS, path)
+    if e.key != "metadata.name":
+        raise ValueError(f"{path}.key: {e.key!r} is not a field one can select by; only metadata.name is")
