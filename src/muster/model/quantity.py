@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from muster.model.meta import Quantity
 
-# The largest amount of one resource in its internal unit. Sums over a cluster stay inside 64 bits.
+# The largest amount of one resource in its internal unit: a single one, and a few added up, stay inside 64 bits.
 LARGEST = 2**60
-# More digits or a larger exponent than any quantity needs; keeps a hostile manifest from asking for gigabytes of digits.
+# More than any quantity needs, and less than a hostile manifest would like.
 _LONGEST = 64
 _LARGEST_EXPONENT = 64
 
