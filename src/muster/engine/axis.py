@@ -1,0 +1,66 @@
+"""The resource axis: which row of the columns a resource name has.
+
+cpu, memory and pods have fixed rows; every other resource gets one when it is first seen. Rows are never taken back,
+so a vector made earlier is a prefix of one made later and only has to be padded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+CPU, MEMORY, PODS = 0, 1, 2
+
+Vector = NDArray[np.int64]
+
+
+class Axis:
+    __slots__ = ("names", "rows")
+
+    def __init__(self) -> None:
+        self.names: list[str] = ["cpu", "memory", "pods"]
+        self.rows: dict[str, int] = {name: row for row, name in enumerate(self.names)}
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    def row(self, name: str) -> int:
+        """The row of a resource, made if it is new."""
+        row = self.rows.get(name)
+        if row is None:
+            row = self.rows[name] = len(self.names)
+            self.names.append(name)
+        return row
+
+    def learn(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.row(name)
+
+    def vector(self, amounts: Mapping[str, int]) -> Vector:
+        rows = [self.row(name) for name in amounts]
+        vector = np.zeros(self.size, np.int64)
+        vector[rows] = list(amounts.values())
+        return vector
+
+    def padded(self, vector: Vector) -> Vector:
+        """The same vector over today's rows."""
+        missing = self.size - len(vector)
+        return vector if missing == 0 else np.concatenate([vector, np.zeros(missing, np.int64)])
+
+    def amounts(self, vector: Iterable[int]) -> dict[str, int]:
+        return {name: int(v) for name, v in zip(self.names, vector, strict=False) if v}
+
+
+def show(name: str, amount: float) -> str:
+    """An internal amount for people: cores, bytes with a binary suffix, whole devices."""
+    if name == "memory":
+        for suffix, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+            if abs(amount) >= size:
+                return f"{amount / size:.6g}{suffix}"
+        return f"{amount:.6g}"
+    if name == "pods":
+        return f"{amount:.6g}"
+    return f"{amount / 1000:.6g}"

@@ -1,0 +1,355 @@
+"""The plugin interface: one small abstract class per extension point.
+
+A plugin is a class whose bases say what it does (`class Gang(Plugin, JobValid, JobOrder, ...)`). It is made once per
+configuration and opened once per cycle. Everything about nodes is asked for *all nodes at once*: a `NodeView` holds
+columns, an answer is an array with one entry per column. A view may be the whole cluster, a few changed nodes, or
+hypothetical columns that hold one node several times ("with two more of these pods"), so an answer must be computed
+element by element from the view alone; that is what makes cached, sliced and batched answers equal to fresh ones.
+
+The `switch` of an extension point is the key that turns it off in the configuration file (Volcano's spelling).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from muster.config.types import Arguments, PluginOption
+    from muster.engine.jobs import Job, Queue, Task
+    from muster.engine.nodes import NodeView
+    from muster.engine.session import Session
+    from muster.engine.statement import Move
+    from muster.model.finding import Finding
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Index = NDArray[np.int64]
+
+
+class Scope(IntEnum):
+    """What an answer for a node may depend on besides the task."""
+
+    STATIC = 0  # the node's own object: labels, taints, allocatable, images
+    NODE = 1  # that node's load, too (the view's columns, or a ledger kept per node)
+    CLUSTER = 2  # other nodes' load, too
+
+
+class Batch(IntEnum):
+    """How a term's answers for a run of equal tasks are had."""
+
+    SKIP = 0  # the term says nothing of this task
+    COLUMNS = 1  # j copies on a node: ask with the view's hypothetical columns
+    ONCE = 2  # at most one of these tasks per node (a host port, hostname anti-affinity)
+    SINGLE = 3  # ask again after each placement
+
+
+class Vote(IntEnum):
+    REJECT = -1
+    ABSTAIN = 0
+    PERMIT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why not. `code` is stable, `text` is for people and may depend on the node (then a function of its index)."""
+
+    code: str
+    text: str | Callable[[int], str]
+    resolvable: bool = True  # could an eviction cure it?
+
+    def say(self, node: int = -1) -> str:
+        return self.text if isinstance(self.text, str) else self.text(node)
+
+
+@dataclass(slots=True)
+class Verdict:
+    """A filter's answer: per column 0 = fits, k = refused for `reasons[k-1]`."""
+
+    code: NDArray[np.uint16]
+    reasons: list[Reason] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, refused: Bools, reason: Reason) -> Verdict:
+        """One reason for all the columns where `refused` is true."""
+        return cls(refused.astype(np.uint16), [reason])
+
+    @property
+    def fits(self) -> Bools:
+        return self.code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSet:
+    """Nodes to try a job on: sorted node indices, a label for administrators, the scores that hold inside it."""
+
+    index: Index
+    label: str = ""
+    score: Floats | None = None  # aligned with `index`
+
+
+class Plugin(ABC):
+    """Lives as long as its configuration; opened and closed once per cycle."""
+
+    name: ClassVar[str]  # as in the configuration file
+    arguments: ClassVar[dict[str, str]] = {}  # name (or `prefix.*`) → what it means and its default, for `muster plugins`
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        self.option = option
+
+    def open(self, session: Session) -> None:  # noqa: B027 - optional
+        """Called at the start of a cycle. `session.since` tells what changed since the last one (None = all)."""
+
+    def close(self, session: Session) -> None:  # noqa: B027 - optional
+        """Called at the end of a cycle, before its placements are taken back from the engine's state."""
+
+    def signature(self, task: Task) -> Hashable | None:
+        """What this plugin's filters and scores read of the task besides its shape (the pod's spec). None: nothing."""
+        return None
+
+    @classmethod
+    def check(cls, arguments: Arguments) -> list[Finding]:
+        """Faults in the arguments, each at its line. Reading them with typed readers already reports most."""
+        return []
+
+
+class Hook(ABC):
+    """An extension point; `switch` is its key in the configuration file (None: it cannot be switched off)."""
+
+    switch: ClassVar[str | None] = None
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------------
+
+
+class NodeFilter(Hook):
+    """Refuses nodes. A plugin with several rules returns one NodeFilter each from `filters`."""
+
+    switch = "enablePredicate"
+    term: ClassVar[str] = ""
+    scope: ClassVar[Scope] = Scope.NODE
+
+    def filters(self) -> Sequence[NodeFilter]:
+        return (self,)
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.SINGLE if self.scope == Scope.CLUSTER else Batch.COLUMNS
+
+    @abstractmethod
+    def filter(self, task: Task, nodes: NodeView) -> Verdict: ...
+
+
+class NodeScorer(Hook):
+    """Scores nodes; the numbers enter the sum as they are (weights are the scorer's own)."""
+
+    switch = "enableNodeOrder"
+    term: ClassVar[str] = ""
+    scope: ClassVar[Scope] = Scope.NODE
+    normalised: ClassVar[bool] = False
+
+    def scorers(self) -> Sequence[NodeScorer]:
+        return (self,)
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.SINGLE if self.scope == Scope.CLUSTER else Batch.COLUMNS
+
+    @abstractmethod
+    def raw(self, task: Task, nodes: NodeView) -> Floats: ...
+
+    def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
+        """Only for `normalised` terms: raw → score, with constants taken over the candidates (never empty)."""
+        return raw
+
+
+class NodeSets(Hook):
+    """Divides nodes into the sets a job is tried on, one after the other."""
+
+    @abstractmethod
+    def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, list[NodeSet]]:
+        """(is this plugin's rule relevant to the job?, sets in the order to try). Raises NodeSetError on failure."""
+
+
+class NodeSetError(Exception):
+    """A plugin could not divide the nodes; the job is set aside with this message, the cycle goes on."""
+
+
+class DevicePicker(Hook):
+    """Chooses device ids when a pod is allocated to the node actually chosen."""
+
+    @abstractmethod
+    def devices(self, task: Task) -> list[int] | None:
+        """The ids that the task holds, once it is allocated; None if it wants none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Something to write together with a binding: data, carried out by the live store and the embedded one alike."""
+
+    kind: str  # "annotations" (on the Binding) | "claim" (bind a PersistentVolumeClaim to a volume, or to a node)
+    key: str  # the object, "ns/name"
+    values: dict[str, str]
+
+
+class BindEffects(Hook):
+    @abstractmethod
+    def effects(self, task: Task, node: int) -> list[Effect]: ...
+
+
+# --- jobs ------------------------------------------------------------------------------------------------------------
+
+
+class JobValid(Hook):
+    @abstractmethod
+    def valid(self, job: Job) -> Reason | None:
+        """None: the job may be scheduled. The first plugin that objects ends the question."""
+
+
+class JobEnqueue(Hook):
+    switch = "enableJobEnqueued"
+
+    @abstractmethod
+    def enqueueable(self, job: Job) -> Vote: ...
+
+    def refusal(self, job: Job) -> Reason:
+        """Why `enqueueable` rejected, with the inequality and its numbers."""
+        return Reason("enqueue", f"{getattr(self, 'name', 'a plugin')} does not admit the group")
+
+    def enqueued(self, job: Job) -> None:  # noqa: B027 - optional
+        """The job was admitted."""
+
+
+class JobReady(Hook):
+    switch = "enableJobReady"
+
+    @abstractmethod
+    def missing(self, job: Job) -> int:
+        """0: ready. n > 0: not ready, and at least n more of its tasks must be allocated before it can be."""
+
+
+class JobPipelined(Hook):
+    switch = "enableJobPipelined"
+
+    @abstractmethod
+    def pipelined(self, job: Job) -> Vote: ...
+
+
+class JobStarving(Hook):
+    switch = "enableJobStarving"
+
+    @abstractmethod
+    def starving(self, job: Job) -> bool: ...
+
+
+# --- order -----------------------------------------------------------------------------------------------------------
+
+
+class QueueOrder(Hook):
+    switch = "enableQueueOrder"
+    shared: bool = False  # may a placement in one queue move other queues against each other?
+
+    @abstractmethod
+    def queue_cmp(self, a: Queue, b: Queue) -> int:
+        """Negative: a before b."""
+
+
+class VictimQueueOrder(Hook):
+    @abstractmethod
+    def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
+        """Negative: victims of a go before victims of b."""
+
+
+class JobOrder(Hook):
+    switch = "enableJobOrder"
+
+    @abstractmethod
+    def job_key(self, job: Job) -> float:
+        """Smaller goes first. May depend on this job's placements only, not on other jobs'."""
+
+
+class TaskOrder(Hook):
+    switch = "enableTaskOrder"
+
+    @abstractmethod
+    def task_key(self, task: Task) -> float:
+        """Smaller goes first."""
+
+
+# --- queues and victims ----------------------------------------------------------------------------------------------
+
+
+class QueueQuota(Hook):
+    """May the queue take more? (Volcano: allocatable)"""
+
+    switch = "enabledAllocatable"
+
+    @abstractmethod
+    def admits(self, queue: Queue, task: Task, count: int) -> int:
+        """How many of `count` such tasks the queue may take now, one after the other."""
+
+    @abstractmethod
+    def refusal(self, queue: Queue, task: Task) -> Reason:
+        """Why it admits none: the inequality with its numbers."""
+
+
+class Overused(Hook):
+    switch = "enabledOverused"
+
+    @abstractmethod
+    def overused(self, queue: Queue) -> Reason | None: ...
+
+
+class Preemptive(Hook):
+    """May the queue claim room from others for this task?"""
+
+    switch = "enablePreemptive"
+
+    @abstractmethod
+    def preemptive(self, queue: Queue, task: Task) -> bool: ...
+
+
+class Preemptable(Hook):
+    """Which candidates may be evicted for `claimer`, inside one queue."""
+
+    switch = "enablePreemptable"
+
+    @abstractmethod
+    def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None:
+        """One answer per candidate, in the given (victim) order; None abstains."""
+
+
+class Reclaimable(Hook):
+    """Which candidates may be evicted for `claimer`, across queues."""
+
+    switch = "enableReclaimable"
+
+    @abstractmethod
+    def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None: ...
+
+
+class Ledger(Hook):
+    """Keeps a plugin's accounts current. `released` is the exact inverse of `allocated`; integers only."""
+
+    @abstractmethod
+    def allocated(self, move: Move) -> None:
+        """The move's tasks have come to hold room on their nodes (allocated, pipelined, or an eviction undone)."""
+
+    @abstractmethod
+    def released(self, move: Move) -> None:
+        """They have given it up (undone, or evicted)."""
+
+
+class SubGroups(Hook):
+    """Readiness of a job's sub-groups, where a plugin has more to say than their sizes."""
+
+    switch = "enabledSubJobReady"
+
+    @abstractmethod
+    def missing_groups(self, job: Job) -> int: ...
+
+

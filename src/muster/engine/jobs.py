@@ -1,0 +1,231 @@
+"""What is scheduled: shapes, tasks, jobs and queues, as the engine sees them.
+
+A *task* is a pod, a *job* is a PodGroup (or the group in memory of pods that name none), a *shape* is what pods of
+one spec share. Jobs count their tasks by status, so that the gang rules are sums over a few integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+
+from muster.engine.axis import Axis, Vector
+from muster.engine.hooks import Reason
+from muster.model.core import Pod, PodSpec
+from muster.model.scheduling import PodGroup
+from muster.model.scheduling import Queue as QueueObject
+
+
+class Status(IntEnum):
+    PENDING = 0
+    ALLOCATED = 1
+    PIPELINED = 2
+    BINDING = 3
+    BOUND = 4
+    RUNNING = 5
+    RELEASING = 6
+    SUCCEEDED = 7
+    FAILED = 8
+    UNKNOWN = 9
+
+
+ALLOCATED_LIKE = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)
+READY_LIKE = (*ALLOCATED_LIKE, Status.SUCCEEDED)
+ON_NODE = (*ALLOCATED_LIKE, Status.RELEASING, Status.UNKNOWN)
+
+
+class Shape:
+    """What pods of equal spec share: their request, and (through `spec`) everything a filter reads of a spec."""
+
+    __slots__ = ("_vector", "amounts", "best_effort", "id", "nonzero", "spec")
+
+    def __init__(self, id: int, spec: PodSpec, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
+        self.id = id
+        self.spec = spec
+        self.amounts = amounts
+        self.nonzero = nonzero  # cpu and memory with kube-scheduler's defaults for containers that ask for nothing
+        self.best_effort = not any(v for name, v in amounts.items() if name != "pods")
+        self._vector: Vector = np.zeros(0, np.int64)
+
+    def request(self, axis: Axis) -> Vector:
+        if len(self._vector) != axis.size:
+            axis.learn(self.amounts)
+            self._vector = axis.vector(self.amounts)
+        return self._vector
+
+
+class Task:
+    """A pod inside the engine. `job` is None for pods of other schedulers: they only take up room."""
+
+    __slots__ = (
+        "best_effort", "created", "gated", "job", "key", "name", "namespace", "node", "nominated", "pod",
+        "preemptable", "priority", "role", "serial", "shape", "signature", "status", "uid",
+    )  # fmt: skip
+
+    def __init__(self, pod: Pod, key: str, uid: str, shape: Shape, status: Status, node: int, priority: int) -> None:
+        self.pod = pod
+        self.key = key
+        self.namespace, _, self.name = key.partition("/")
+        self.uid = uid
+        self.shape = shape
+        self.status = status
+        self.node = node  # index, −1 = none
+        self.priority = priority
+        self.job: Job | None = None
+        self.role = ""
+        self.preemptable = True
+        self.best_effort = shape.best_effort
+        self.gated = False
+        self.nominated = ""
+        self.created = 0.0
+        self.serial: int | None = None  # the number after the last "-" of a name of at least three parts
+        self.signature = -1
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.pod.metadata.labels or {}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return self.pod.metadata.annotations or {}
+
+    def __repr__(self) -> str:
+        return f"<Task {self.key} {self.status.name}>"
+
+
+class Queue:
+    """A Queue object with its resource lists as vectors."""
+
+    __slots__ = (
+        "annotations", "capability", "created", "deserved", "guarantee", "jobs", "name", "object", "open", "parent",
+        "priority", "reclaimable", "weight",
+    )  # fmt: skip
+
+    def __init__(self, name: str, object: QueueObject, created: float) -> None:
+        self.name = name
+        self.object = object
+        self.created = created
+        self.weight = 1
+        self.priority = 0
+        self.open = True
+        self.parent = ""
+        self.reclaimable = True
+        # amounts in internal units by resource name; a resource that is absent is not limited, promised or deserved
+        self.capability: dict[str, int] = {}
+        self.guarantee: dict[str, int] = {}
+        self.deserved: dict[str, int] = {}
+        self.annotations: dict[str, str] = {}
+        self.jobs: dict[str, Job] = {}
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What happened to a job in this cycle, for its reasons."""
+
+    refusal: Reason | None = None  # the job as a whole: not valid, not admitted, queue overused
+    unfit: dict[str, str] = field(default_factory=dict)  # task key → why no node took it
+    would_fit: dict[str, int] = field(default_factory=dict)  # task key → node, in an attempt that was given up
+    divided: bool = False  # node sets were tried
+
+
+class Job:
+    __slots__ = (
+        "allocated", "attempt", "best_effort_pending", "count", "created", "group", "key", "min_available",
+        "min_resources", "name", "namespace", "phase", "priority", "queue", "queue_name", "roles", "tasks", "total",
+    )  # fmt: skip
+
+    def __init__(self, key: str, group: PodGroup, created: float) -> None:
+        self.key = key
+        self.namespace, _, self.name = key.partition("/")
+        self.group = group
+        self.created = created
+        self.queue_name = "default"
+        self.queue: Queue | None = None
+        self.priority = 0
+        self.min_available = 1
+        self.roles: dict[str, int] = {}  # role → its minimum
+        self.min_resources: dict[str, int] | None = None
+        self.phase = "Pending"
+        self.tasks: dict[str, Task] = {}
+        self.count = [0] * len(Status)
+        self.best_effort_pending = 0
+        self.allocated: dict[str, int] = {}  # Σ requests of allocated tasks, by resource name
+        self.total: dict[str, int] = {}  # Σ requests of allocated and pending tasks
+        self.attempt = Attempt()
+
+    # --- membership; State calls these
+
+    def add(self, task: Task) -> None:
+        task.job = self
+        self.tasks[task.key] = task
+        self._enter(task, 1)
+
+    def drop(self, task: Task) -> None:
+        del self.tasks[task.key]
+        self._enter(task, -1)
+        task.job = None
+
+    def _enter(self, task: Task, sign: int) -> None:
+        status = task.status
+        self.count[status] += sign
+        if status == Status.PENDING and task.best_effort:
+            self.best_effort_pending += sign
+        held = status in ALLOCATED_LIKE
+        if held or status == Status.PENDING:
+            for name, amount in task.shape.amounts.items():
+                self.total[name] = self.total.get(name, 0) + sign * amount
+                if held:
+                    self.allocated[name] = self.allocated.get(name, 0) + sign * amount
+
+    def shift(self, tasks: list[Task], status: Status) -> None:
+        """Equal tasks of this job change status together (statements call this; the total is not touched by it)."""
+        was, n = tasks[0].status, len(tasks)
+        self.count[was] -= n
+        self.count[status] += n
+        if tasks[0].best_effort:
+            self.best_effort_pending += n * ((status == Status.PENDING) - (was == Status.PENDING))
+        sign = n * ((status in ALLOCATED_LIKE) - (was in ALLOCATED_LIKE))
+        if sign:
+            for name, amount in tasks[0].shape.amounts.items():
+                self.allocated[name] = self.allocated.get(name, 0) + sign * amount
+        for task in tasks:
+            task.status = status
+
+    # --- Volcano's counts
+
+    @property
+    def ready(self) -> int:
+        c = self.count
+        return c[Status.ALLOCATED] + c[Status.BINDING] + c[Status.BOUND] + c[Status.RUNNING] + c[Status.SUCCEEDED]
+
+    @property
+    def waiting(self) -> int:
+        return self.count[Status.PIPELINED]
+
+    @property
+    def is_starving(self) -> bool:
+        return self.waiting + self.ready < self.min_available
+
+    @property
+    def is_pending(self) -> bool:
+        """The group has not been admitted yet."""
+        return self.phase in ("", "Pending")
+
+    @property
+    def roles_total(self) -> int:
+        return sum(self.roles.values())
+
+    def by_role(self, *statuses: Status) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for task in self.tasks.values():
+            if task.status in statuses:
+                counts[task.role] = counts.get(task.role, 0) + 1
+        return counts
+
+    def __repr__(self) -> str:
+        return f"<Job {self.key}>"

@@ -1,0 +1,138 @@
+"""Reads typed objects into the engine's tasks, jobs and queues: the annotations, defaults and counts of Volcano."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muster.engine.jobs import Job, Queue, Shape, Status, Task
+from muster.model.core import Namespace, Pod, PriorityClass
+from muster.model.meta import Object, ObjectMeta, controller, seconds
+from muster.model.requests import amounts
+from muster.model.scheduling import PodGroup, PodGroupSpec
+from muster.model.scheduling import Queue as QueueObject
+
+GROUP = "scheduling.k8s.io/group-name"
+QUEUE_NAME = "scheduling.volcano.sh/queue-name"
+MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+PREEMPTABLE = "volcano.sh/preemptable"
+ROLE = "volcano.sh/task-spec"
+TASK_PRIORITY = "volcano.sh/task-priority"
+ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+
+_TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
+
+
+def read_task(
+    key: str, pod: Pod, shape: Shape, rank: Mapping[str, int], classes: Mapping[str, Object]
+) -> Task:
+    meta, spec = pod.metadata, pod.spec
+    node = rank.get(spec.node_name, -1) if spec.node_name else -1
+    priority = spec.priority
+    if priority is None and spec.priority_class_name:
+        named = classes.get(spec.priority_class_name)
+        priority = named.value if isinstance(named, PriorityClass) else None
+    # Volcano: a pod without a priority has 1, not 0.
+    task = Task(pod, key, meta.uid or key, shape, status_of(pod), node, 1 if priority is None else priority)
+    task.created = seconds(meta.creation_timestamp)
+    task.nominated = pod.status.nominated_node_name
+    notes, labels = meta.annotations, meta.labels
+    if notes or labels:
+        task.role = notes.get(ROLE) or labels.get(ROLE, "")
+        flag = notes.get(PREEMPTABLE) or labels.get(PREEMPTABLE)
+        if flag is not None:
+            task.preemptable = flag in _TRUE  # Volcano: what cannot be parsed is false
+        own = notes.get(TASK_PRIORITY, "")
+        if own.lstrip("-").isdigit():
+            task.priority = int(own)
+    if spec.scheduling_gates:
+        task.gated = any(
+            gate.name != ALLOCATION_GATE or notes.get(ALLOCATION_GATE) != "true" for gate in spec.scheduling_gates
+        )
+    parts = task.name.rsplit("-", 2)
+    if len(parts) == 3 and parts[2].isascii() and parts[2].isdigit():
+        task.serial = int(parts[2])
+    return task
+
+
+def status_of(pod: Pod) -> Status:
+    phase, leaving = pod.status.phase, pod.metadata.deletion_timestamp is not None
+    if phase == "Running":
+        return Status.RELEASING if leaving else Status.RUNNING
+    if phase in ("Pending", ""):
+        if leaving:
+            return Status.RELEASING
+        return Status.BOUND if pod.spec.node_name else Status.PENDING
+    return {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}.get(phase, Status.UNKNOWN)
+
+
+def read_queue(key: str, object: QueueObject) -> Queue:
+    spec = object.spec
+    queue = Queue(key, object, seconds(object.metadata.creation_timestamp))
+    queue.weight = max(spec.weight, 1)
+    queue.priority = spec.priority
+    queue.open = object.status.state in ("", "Open")
+    queue.parent = spec.parent
+    queue.reclaimable = spec.reclaimable is not False
+    queue.capability = amounts(spec.capability, "spec.capability")
+    queue.guarantee = amounts(spec.guarantee.resource, "spec.guarantee.resource") if spec.guarantee else {}
+    queue.deserved = amounts(spec.deserved, "spec.deserved")
+    queue.annotations = object.metadata.annotations
+    return queue
+
+
+def read_job(key: str, group: PodGroup, objects: Mapping[str, Mapping[str, Object]]) -> Job:
+    spec = group.spec
+    job = Job(key, group, seconds(group.metadata.creation_timestamp))
+    job.queue_name = spec.queue or "default"
+    if job.queue_name == "default":
+        namespace = objects.get("Namespace", {}).get(job.namespace)
+        if isinstance(namespace, Namespace):
+            job.queue_name = namespace.metadata.annotations.get(QUEUE_NAME) or "default"
+    job.priority = group_priority(group, objects.get("PriorityClass", {}))
+    job.min_available = spec.min_member
+    job.roles = dict(spec.min_task_member)
+    job.min_resources = amounts(spec.min_resources, "spec.minResources") if spec.min_resources else None
+    job.phase = group.status.phase
+    return job
+
+
+def group_priority(group: PodGroup, classes: Mapping[str, Object]) -> int:
+    """Volcano: the priority of a job is that of its PodGroup's class, else of the default class, else 0."""
+    named = classes.get(group.spec.priority_class_name)
+    if isinstance(named, PriorityClass):
+        return named.value
+    defaults = [c for c in classes.values() if isinstance(c, PriorityClass) and c.global_default]
+    return max((c.value for c in defaults), default=0)
+
+
+def in_memory_group(task: Task) -> tuple[str, PodGroup]:
+    """The group of pods that name none: one per controller, else one per pod, with a minimum of one."""
+    pod = task.pod
+    owner = controller(pod.metadata)
+    name = f"podgroup-{owner.uid or owner.name if owner else task.uid.replace('/', '-')}"
+    notes = pod.metadata.annotations
+    least = notes.get(MIN_MEMBER, "")
+    spec = PodGroupSpec(
+        min_member=int(least) if least.isdigit() else 1,
+        queue=notes.get(QUEUE_NAME) or "default",
+        priority_class_name=pod.spec.priority_class_name,
+        min_resources=_minimum(task),
+    )
+    meta = ObjectMeta(
+        name=name, namespace=task.namespace, creation_timestamp=pod.metadata.creation_timestamp, annotations=notes
+    )
+    group = PodGroup(metadata=meta, spec=spec)
+    if task.status not in (Status.PENDING, Status.RELEASING):
+        group.status.phase = "Running"
+    return f"{task.namespace}/{name}", group
+
+
+def _minimum(task: Task) -> dict[str, int | float | str]:
+    """One pod's request, as quantities again."""
+    units: dict[str, int | float | str] = {}
+    for name, amount in task.shape.amounts.items():
+        if name == "memory":
+            units[name] = amount
+        elif name != "pods":
+            units[name] = f"{amount}m"
+    return units

@@ -1,0 +1,268 @@
+"""One cycle's view of the cluster and of its plugins, and the rules by which plugins' answers combine.
+
+The plugins lie in tiers, in the order of the configuration. How answers combine differs from one extension point to
+the next (Volcano's rules, `spec` §2.5): orders take the first difference, filters must all agree, votes are counted
+tier by tier, victims are intersected within a tier. All of that is here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cmp_to_key
+from typing import TypeVar
+
+from muster.config.types import Arguments, Config
+from muster.engine.hooks import (
+    BindEffects,
+    DevicePicker,
+    Hook,
+    JobEnqueue,
+    JobOrder,
+    JobPipelined,
+    JobReady,
+    JobStarving,
+    JobValid,
+    Ledger,
+    NodeFilter,
+    NodeScorer,
+    NodeSets,
+    Overused,
+    Plugin,
+    Preemptive,
+    QueueOrder,
+    QueueQuota,
+    Reason,
+    TaskOrder,
+    VictimQueueOrder,
+    Vote,
+)
+from muster.engine.jobs import Job, Queue, Status, Task
+from muster.engine.placement import Placement
+from muster.engine.state import State
+from muster.engine.statement import Move, Statement, revert
+
+H = TypeVar("H", bound=Hook)
+Log = Callable[[int, str], None]
+
+
+def silent(level: int, message: str) -> None:
+    """The log of a session nobody listens to."""
+
+
+class Session:
+    def __init__(
+        self, state: State, config: Config, tiers: Sequence[Sequence[Plugin]], now: float, log: Log = silent
+    ) -> None:
+        state.refresh()
+        self.state = state
+        self.config = config
+        self.tiers = tiers
+        self.now = now
+        self.log = log
+        self.committed: list[Move] = []  # will be carried out
+        self.reserved: list[Move] = []  # hold room until the cycle ends, then are forgotten
+        self.warnings: list[str] = []  # what the running scheduler should tell its administrator
+        self.phases = {job.key: job.phase for job in state.jobs.values()}
+        # A job whose queue does not exist is not in the session.
+        self.jobs: dict[str, Job] = {key: job for key, job in sorted(state.jobs.items()) if job.queue is not None}
+        self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
+        for job in state.jobs.values():
+            job.attempt = type(job.attempt)()
+        self._signatures: dict[object, int] = {}
+        self._signers = [p for p in self.plugins if type(p).signature is not Plugin.signature]
+        self.ledgers: list[Ledger] = []
+        self.placement = Placement(self)
+        for plugin in self.plugins:
+            plugin.open(self)
+        self._gather()
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        return [plugin for tier in self.tiers for plugin in tier]
+
+    def arguments(self, action: str) -> Arguments:
+        """The `configurations` entry of an action."""
+        return self.config.configurations.get(action) or Arguments({})
+
+    # --- which plugins answer what
+
+    def tiered(self, hook: type[H]) -> list[list[H]]:
+        """The plugins that have this hook and are not switched off, tier by tier."""
+        return [
+            [p for p in tier if isinstance(p, hook) and (hook.switch is None or p.option.enabled(hook.switch))]
+            for tier in self.tiers
+        ]
+
+    def flat(self, hook: type[H]) -> list[H]:
+        return [p for tier in self.tiered(hook) for p in tier]
+
+    def _gather(self) -> None:
+        self.ledgers = self.flat(Ledger)
+        self._valid = self.flat(JobValid)
+        self._ready = self.flat(JobReady)
+        self._quota = self.flat(QueueQuota)
+        self._overused = self.flat(Overused)
+        self._preemptive = self.flat(Preemptive)
+        self._queue_order = self.flat(QueueOrder)
+        self._victim_queues = self.flat(VictimQueueOrder)
+        self._job_order = self.flat(JobOrder)
+        self._task_order = self.flat(TaskOrder)
+        self._enqueue = self.tiered(JobEnqueue)
+        self._pipelined = self.tiered(JobPipelined)
+        self._starving = self.tiered(JobStarving)
+        self.dividers = self.flat(NodeSets)
+        self.pickers = self.flat(DevicePicker)
+        self.effecters = self.flat(BindEffects)
+        self.placement.gather(
+            [(str(_name(p)), term) for p in self.flat(NodeFilter) for term in p.filters()],
+            [(str(_name(p)), term) for p in self.flat(NodeScorer) for term in p.scorers()],
+        )
+
+    # --- tasks
+
+    def signature(self, task: Task) -> int:
+        """Tasks of one signature get the same answers from every filter and score."""
+        if task.signature < 0:
+            key: object = task.shape.id
+            if self._signers:
+                key = (task.shape.id, *[p.signature(task) for p in self._signers])
+            task.signature = self._signatures.setdefault(key, len(self._signatures))
+        return task.signature
+
+    def in_order(self, tasks: Iterable[Task]) -> list[Task]:
+        """Task order: plugins first, then the number at the end of the name, creation time and uid."""
+        todo = list(tasks)
+        orders = [p.task_key for p in self._task_order]
+        if all(t.serial is not None for t in todo):
+            return sorted(todo, key=lambda t: ([f(t) for f in orders], t.serial, t.created, t.uid))
+        by_rank = cmp_to_key(_by_name)
+        return sorted(todo, key=lambda t: ([f(t) for f in orders], by_rank(t)))
+
+    def task_before(self, a: Task, b: Task) -> bool:
+        return self.in_order((a, b))[0] is a
+
+    # --- jobs
+
+    def job_key(self, job: Job, *, plugins_only: bool = False) -> tuple[object, ...]:
+        keys = [p.job_key(job) for p in self._job_order]
+        return (*keys,) if plugins_only else (*keys, job.created, job.key)
+
+    def valid(self, job: Job) -> Reason | None:
+        for plugin in self._valid:
+            reason = plugin.valid(job)
+            if reason is not None:
+                return reason
+        return None
+
+    def missing(self, job: Job) -> int:
+        return max((p.missing(job) for p in self._ready), default=0)
+
+    def ready(self, job: Job) -> bool:
+        return all(p.missing(job) == 0 for p in self._ready)
+
+    def pipelined(self, job: Job) -> bool:
+        return _vote(self._pipelined, lambda p: p.pipelined(job)) is None
+
+    def enqueueable(self, job: Job) -> Reason | None:
+        """None: the job may be admitted; otherwise why not."""
+        against = _vote(self._enqueue, lambda p: p.enqueueable(job))
+        return None if against is None else against.refusal(job)
+
+    def enqueued(self, job: Job) -> None:
+        for plugin in (p for tier in self._enqueue for p in tier):
+            plugin.enqueued(job)
+
+    def starving(self, job: Job) -> bool:
+        for tier in self._starving:
+            if tier:
+                return all(p.starving(job) for p in tier)
+        return False
+
+    # --- queues
+
+    def queue_cmp(self, a: Queue, b: Queue) -> int:
+        for plugin in self._queue_order:
+            order = plugin.queue_cmp(a, b)
+            if order:
+                return order
+        return -1 if (a.created, a.name) < (b.created, b.name) else 1
+
+    @property
+    def queues_move_together(self) -> bool:
+        return any(p.shared for p in self._queue_order)
+
+    def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
+        for plugin in self._victim_queues:
+            order = plugin.victim_queue_cmp(a, b, claimer)
+            if order:
+                return order
+        return -self.queue_cmp(a, b)
+
+    def admits(self, queue: Queue, task: Task, count: int = 1) -> int:
+        for plugin in self._quota:
+            count = min(count, plugin.admits(queue, task, count))
+            if count <= 0:
+                return 0
+        return count
+
+    def quota_refusal(self, queue: Queue, task: Task) -> Reason | None:
+        return next((p.refusal(queue, task) for p in self._quota if p.admits(queue, task, 1) < 1), None)
+
+    def overused(self, queue: Queue) -> Reason | None:
+        return next((reason for p in self._overused if (reason := p.overused(queue)) is not None), None)
+
+    def preemptive(self, queue: Queue, task: Task) -> bool:
+        return all(p.preemptive(queue, task) for p in self._preemptive)
+
+    # --- the end
+
+    def statement(self) -> Statement:
+        return Statement(self)
+
+    def close(self) -> None:
+        """Plugins first, then every placement is taken back: the state is as it was, bit by bit."""
+        for plugin in reversed(self.plugins):
+            plugin.close(self)
+        # Moves interlock (a pod is pipelined onto what an eviction frees), but each is its own integers: any order is
+        # exact for the columns; reverse order is exact for the ledgers, too.
+        for move in reversed(self.committed + self.reserved):
+            revert(self, move)
+        for task in self.state.tasks.values():
+            if task.signature >= 0:
+                task.signature = -1
+        for job in self.state.jobs.values():
+            job.phase = self.phases[job.key]
+
+
+def _name(plugin: object) -> str:
+    return getattr(plugin, "name", type(plugin).__name__)
+
+
+def _vote(tiers: Sequence[Sequence[H]], ask: Callable[[H], Vote]) -> H | None:
+    """Volcano: one rejection decides at once; a tier with a permission decides; nobody objects: permitted.
+
+    The answer is the plugin that rejected, or None.
+    """
+    for tier in tiers:
+        permitted = False
+        for plugin in tier:
+            vote = ask(plugin)
+            if vote < 0:
+                return plugin
+            permitted = permitted or vote > 0
+        if permitted:
+            return None
+    return None
+
+
+def _by_name(a: Task, b: Task) -> int:
+    """Volcano: compare the last numbers of names of three or more parts, where both have one and they differ."""
+    if a.serial is not None and b.serial is not None and a.serial != b.serial:
+        return -1 if a.serial < b.serial else 1
+    left, right = (a.created, a.uid), (b.created, b.uid)
+    return (left > right) - (left < right)
+
+
+def candidates(job: Job) -> list[Task]:
+    """Pods of the job that wait for a node: pending, not gated."""
+    return [t for t in job.tasks.values() if t.status == Status.PENDING and not t.gated]

@@ -1,0 +1,40 @@
+"""Interns pod specs: pods whose specs are equal in everything but their node share one Shape.
+
+The key of a spec is the encoded bytes of what is in it, which costs about a microsecond a pod; reading requests,
+selectors and volumes happens once per shape.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from muster.engine.jobs import Shape
+from muster.model.core import PodSpec
+from muster.model.requests import nonzero, requests
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Shapes:
+    def __init__(self) -> None:
+        self._known: dict[object, Shape] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, spec: PodSpec) -> Shape:
+        """The shape of a spec; QuantityError if a request cannot be read."""
+        key: object
+        if spec.node_name:
+            # The node is the one thing that equal pods differ in: leave it out of the key.
+            parts = (getattr(spec, name) for name in _FIELDS)
+            key = (_encode(spec.containers), *(_encode(part) if part else part for part in parts))
+        else:
+            key = _encode(spec)
+        shape = self._known.get(key)
+        if shape is None:
+            shape = self._known[key] = Shape(len(self._known), spec, requests(spec), nonzero(spec))
+        return shape
+
+
+_FIELDS = tuple(f for f in PodSpec.__struct_fields__ if f not in ("node_name", "containers"))

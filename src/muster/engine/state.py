@@ -1,0 +1,214 @@
+"""The cluster as the engine keeps it between cycles: columns, jobs and queues that follow objects as they change.
+
+`State` is a function of the objects it was given, in whatever order: `load` reads a whole cluster, `upsert` and
+`remove` follow single changes. A cycle works on it in place and takes everything back when it closes; what the cycle
+decided comes back as changed objects, from the embedded cluster's store or from the live one's watches.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from muster.engine.axis import Axis
+from muster.engine.hooks import Reason
+from muster.engine.jobs import ON_NODE, Job, Queue, Status, Task
+from muster.engine.nodes import Nodes
+from muster.engine.reading import GROUP, in_memory_group, read_job, read_queue, read_task
+from muster.engine.shapes import Shapes
+from muster.model.core import Node, Pod, PriorityClass
+from muster.model.meta import Object
+from muster.model.quantity import QuantityError
+from muster.model.scheduling import PodGroup
+from muster.model.scheduling import Queue as QueueObject
+
+Objects = Mapping[str, Mapping[str, Object]]
+
+
+class State:
+    def __init__(self, scheduler_names: Iterable[str] = ("muster", "volcano")) -> None:
+        self.ours = frozenset(("", *scheduler_names))
+        self.axis = Axis()
+        self.nodes = Nodes(self.axis, ())
+        self.shapes = Shapes()
+        self.tasks: dict[str, Task] = {}
+        self.jobs: dict[str, Job] = {}
+        self.queues: dict[str, Queue] = {}
+        self.objects: defaultdict[str, dict[str, Object]] = defaultdict(dict)  # every kind but Pod and Node
+        self.set_aside: dict[str, Reason] = {}  # pod key → why it cannot even be considered
+        self.revision = 0  # grows with every change
+        self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are made anew
+
+    # --- reading
+
+    def load(self, objects: Objects) -> None:
+        """Read a whole cluster."""
+        for kind, group in objects.items():
+            if kind not in ("Pod", "Node"):
+                self.objects[kind].update(group)
+        self.nodes = Nodes(self.axis, [n for n in objects.get("Node", {}).values() if isinstance(n, Node)])
+        self._read_queues()
+        for key, group in self.objects["PodGroup"].items():
+            assert isinstance(group, PodGroup)
+            self.jobs[key] = self._job(key, group)
+        on_nodes = []
+        for key, pod in objects.get("Pod", {}).items():
+            assert isinstance(pod, Pod)
+            task = self._add_task(key, pod)
+            if task is not None and task.node >= 0 and task.status in ON_NODE:
+                on_nodes.append(task)
+        self.nodes.grow()
+        self.nodes.settle_all(on_nodes)
+        self.revision += 1
+
+    def upsert(self, kind: str, key: str, object: Object) -> None:
+        """An object came or changed."""
+        self.revision += 1
+        if isinstance(object, Pod):
+            self._remove_task(key)
+            task = self._add_task(key, object)
+            self.nodes.grow()
+            if task is not None and task.node >= 0 and task.status in ON_NODE:
+                self.nodes.settle(task, 1)
+        elif isinstance(object, Node):
+            if self._new_nodes is None and key in self.nodes.rank:
+                self.nodes.replace(object)
+            else:
+                self._node_set()[key] = object
+        else:
+            self.objects[kind][key] = object
+            self._follow(kind, key)
+
+    def remove(self, kind: str, key: str) -> None:
+        """An object is gone."""
+        self.revision += 1
+        if kind == "Pod":
+            self._remove_task(key)
+        elif kind == "Node":
+            self._node_set().pop(key, None)
+        else:
+            self.objects[kind].pop(key, None)
+            self._follow(kind, key)
+
+    def refresh(self) -> None:
+        """Called before a cycle: make the columns anew if nodes came or went."""
+        if self._new_nodes is None:
+            return
+        nodes, self._new_nodes = self._new_nodes, None
+        self.nodes = Nodes(self.axis, nodes.values())
+        on_nodes = []
+        for task in self.tasks.values():
+            task.node = self.nodes.rank.get(task.pod.spec.node_name, -1)
+            if task.node >= 0 and task.status in ON_NODE:
+                on_nodes.append(task)
+        self.nodes.settle_all(on_nodes)
+
+    def _node_set(self) -> dict[str, Node]:
+        if self._new_nodes is None:
+            self._new_nodes = dict(zip(self.nodes.names, self.nodes.objects, strict=True))
+        return self._new_nodes
+
+    def _follow(self, kind: str, key: str) -> None:
+        """Queues, groups, priorities and namespaces bear on jobs: read again what hangs on the changed object."""
+        if kind == "PodGroup":
+            self._regroup(key)
+        elif kind in ("Queue", "PriorityClass", "Namespace"):
+            self._read_queues()
+            for job in list(self.jobs.values()):
+                self._read_job(job)
+
+    # --- jobs and queues
+
+    def _read_queues(self) -> None:
+        found = {key: read_queue(key, q) for key, q in self.objects["Queue"].items() if isinstance(q, QueueObject)}
+        if not found:
+            found["default"] = read_queue("default", QueueObject())
+        self.queues = found
+        for queue in found.values():
+            for amounts in (queue.capability, queue.guarantee, queue.deserved):
+                self.axis.learn(amounts)
+
+    def classes(self) -> dict[str, PriorityClass]:
+        return {key: c for key, c in self.objects["PriorityClass"].items() if isinstance(c, PriorityClass)}
+
+    def _job(self, key: str, group: PodGroup) -> Job:
+        job = read_job(key, group, self.objects)
+        self._enter_queue(job)
+        return job
+
+    def _read_job(self, job: Job) -> None:
+        """Read the job's group again; its tasks stay."""
+        fresh = read_job(job.key, job.group, self.objects)
+        job.queue_name, job.priority, job.min_available = fresh.queue_name, fresh.priority, fresh.min_available
+        job.roles, job.min_resources, job.phase = fresh.roles, fresh.min_resources, fresh.phase
+        self._enter_queue(job)
+
+    def _enter_queue(self, job: Job) -> None:
+        if job.queue is not None:
+            job.queue.jobs.pop(job.key, None)
+        job.queue = self.queues.get(job.queue_name)
+        if job.queue is not None:
+            job.queue.jobs[job.key] = job
+
+    def _regroup(self, key: str) -> None:
+        group = self.objects["PodGroup"].get(key)
+        job = self.jobs.get(key)
+        if isinstance(group, PodGroup) and job is not None:
+            job.group = group
+            self._read_job(job)
+            return
+        if isinstance(group, PodGroup):
+            self.jobs[key] = self._job(key, group)
+        elif job is not None:
+            self._drop_job(job)
+        members = [k for k, t in self.tasks.items() if t.annotations.get(GROUP) == key.partition("/")[2]]
+        for member in members:
+            if member.startswith(key.partition("/")[0] + "/"):
+                self.upsert("Pod", member, self.tasks[member].pod)
+
+    def _drop_job(self, job: Job) -> None:
+        self.jobs.pop(job.key, None)
+        if job.queue is not None:
+            job.queue.jobs.pop(job.key, None)
+
+    # --- tasks
+
+    def _add_task(self, key: str, pod: Pod) -> Task | None:
+        self.set_aside.pop(key, None)
+        try:
+            shape = self.shapes.of(pod.spec)
+        except (QuantityError, ValueError) as fault:
+            self.set_aside[key] = Reason("bad-object", f"the pod cannot be read: {fault}", resolvable=False)
+            return None
+        self.axis.learn(shape.amounts)
+        task = read_task(key, pod, shape, self.nodes.rank, self.objects["PriorityClass"])
+        self.tasks[key] = task
+        group_name = pod.metadata.annotations.get(GROUP, "")
+        ours = pod.spec.scheduler_name in self.ours
+        if group_name and (ours or task.node >= 0 or task.status != Status.PENDING):
+            job = self.jobs.get(f"{task.namespace}/{group_name}")
+            if job is None:
+                text = f"pod group {task.namespace}/{group_name} does not exist"
+                self.set_aside[key] = Reason("no-group", text, resolvable=False)
+            else:
+                job.add(task)
+        elif ours and not group_name:
+            name, group = in_memory_group(task)
+            job = self.jobs.get(name)
+            if job is None:
+                job = self.jobs[name] = self._job(name, group)
+            job.add(task)
+        return task
+
+    def _remove_task(self, key: str) -> None:
+        self.set_aside.pop(key, None)
+        task = self.tasks.pop(key, None)
+        if task is None:
+            return
+        if task.node >= 0 and key in self.nodes.on[task.node]:
+            self.nodes.settle(task, -1)
+        job = task.job
+        if job is not None:
+            job.drop(task)
+            if not job.tasks and job.key not in self.objects["PodGroup"]:
+                self._drop_job(job)
