@@ -1,0 +1,47 @@
+"""What muster has to say about its input: how grave, where, what, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+__all__ = ["Finding", "Severity", "in_order"]
+
+Severity = Literal["error", "warning", "notice"]
+_GRAVITY: dict[Severity, int] = {"error": 0, "warning": 1, "notice": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One remark. ``object`` names what it is about (``Pod ns/name``, ``plugin binpack``), ``code`` is stable."""
+
+    severity: Severity
+    file: str
+    line: int | None
+    object: str
+    code: str
+    message: str
+    fix: str = ""
+
+    @property
+    def place(self) -> str:
+        """``file:line``, as editors understand it."""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    def __str__(self) -> str:
+        about = f"{self.object}: " if self.object else ""
+        todo = f" ({self.fix})" if self.fix else ""
+        return f"{self.place}: {self.severity}: {about}{self.message}{todo}"
+
+    def as_dict(self) -> dict[str, str | int | None]:
+        """The keys of ``muster validate -o json``."""
+        return asdict(self)
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Without repetitions, by file and line, the graver first: the same list whatever order they were found in."""
+    return sorted(
+        dict.fromkeys(findings),
+        key=lambda f: (f.file, f.line or 0, _GRAVITY[f.severity], f.object, f.code, f.message, f.fix),
+    )

@@ -1,0 +1,186 @@
+"""The one reader of YAML and JSON text.
+
+Everything that reads a manifest or a configuration reads it here, so that the same text means the same thing
+everywhere: one resolver (``yamlscalar``), duplicate keys refused, limits on size, depth and aliases. Documents are read
+one by one: a bad document does not take its neighbours along.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH, YamlError, read_events
+from muster.model.yamlscalar import resolve
+
+__all__ = ["MAX_ALIASED", "MAX_CHARACTERS", "MAX_DEPTH", "Document", "YamlError", "load_all", "load_each"]
+
+MAX_CHARACTERS = 256 * 2**20
+
+# At the start of a line these marks end a document wherever they stand, even in a block or quoted scalar (YAML 1.2,
+# c-forbidden); so a text can be cut there before it is parsed.
+_MARK = re.compile(r"^(?:---|\.\.\.)(?=\s|\Z)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
+_CONTENT = re.compile(r"\S")
+
+
+@dataclass(slots=True)
+class Document:
+    """One document: its value in plain dicts, lists and scalars, and where it stands in its file."""
+
+    value: Any
+    name: str
+    line: int
+    _text: str = field(repr=False)
+    _offset: int = field(repr=False)
+    _index: int = field(repr=False, default=0)
+    _node: Any = field(repr=False, default=None, compare=False)
+
+    def line_of(self, path: Sequence[str | int]) -> int:
+        """The line of the key or list item at ``path``; of the last step that is there, when the path goes on."""
+        if self._node is None:
+            self._node = self._compose()
+        node, line = self._node, self.line
+        for step in path:
+            below = _below(node, step)
+            if below is None:
+                break
+            mark, node = below
+            line = mark.start_mark.line + 1 + self._offset
+        return line
+
+    def _compose(self) -> Any:
+        """The node tree, composed again from the text only when somebody asks for a line."""
+        collecting = gc.isenabled()
+        gc.disable()  # a big tree of small objects, none of them garbage: looking for some costs four times the reading
+        try:
+            loader = yaml.CBaseLoader(self._text)
+            for _ in range(self._index):
+                loader.check_node()
+                loader.get_node()
+            return loader.get_node() if loader.check_node() else False
+        except yaml.YAMLError:  # JSON that YAML does not take, such as surrogate pairs: the document's own line must do
+            return False
+        finally:
+            if collecting:
+                gc.enable()
+
+
+def load_all(text: str, name: str) -> list[Document]:
+    """All documents that are not empty; the first that cannot be read raises ``YamlError``."""
+    documents: list[Document] = []
+    for document in load_each(text, name):
+        if isinstance(document, YamlError):
+            raise document
+        documents.append(document)
+    return documents
+
+
+def load_each(text: str, name: str) -> Iterator[Document | YamlError]:
+    """All documents that are not empty, with the error in the place of each that cannot be read."""
+    if len(text) > MAX_CHARACTERS:
+        yield YamlError(name, 1, f"larger than {MAX_CHARACTERS // 2**20} Mi characters: split the file")
+        return
+    text = text.removeprefix("\ufeff")
+    first = _CONTENT.search(text)
+    if first is not None and first[0] in "{[":
+        documents = _json(text, name)
+        if documents is not None:
+            yield from documents
+            return
+    line = 0
+    for part in _parts(text):
+        try:
+            for index, (value, at) in enumerate(read_events(part, name, line)):
+                yield Document(value, name, at, part, line, index)
+        except YamlError as error:
+            yield error
+        line += part.count("\n")
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The text cut into its documents; together the parts are the text, so that lines can be counted."""
+    start = 0
+    for mark in _MARK.finditer(text):
+        cut = mark.start()
+        if mark[0] == "...":
+            end = text.find("\n", cut)
+            cut = len(text) if end < 0 else end + 1
+        elif _DIRECTIVE.search(text, start, cut) and not text.startswith("---", start):
+            continue  # %YAML and %TAG lines belong to the document that follows them
+        if cut > start:
+            yield text[start:cut]
+            start = cut
+    if start < len(text):
+        yield text[start:]
+
+
+def _json(text: str, name: str) -> list[Document] | None:
+    """The text as one or more JSON values; None when it is not plain JSON, and YAML's reader is to say what it is."""
+    decoder = json.JSONDecoder(object_pairs_hook=_mapping, parse_float=resolve, parse_constant=_refuse)
+    documents: list[Document] = []
+    line = 0
+    counted = 0
+    at = _CONTENT.search(text)
+    try:
+        while at is not None:
+            start = at.start()
+            value, end = decoder.raw_decode(text, start)
+            if _deeper_than(value, MAX_DEPTH):
+                return None
+            line += text.count("\n", counted, start)
+            counted = start
+            part = text[start:end]
+            if re.search(r"\\u[dD]", part):
+                json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is not text
+            documents.append(Document(value, name, line + 1, part, line))
+            at = _CONTENT.search(text, end)
+    except (ValueError, RecursionError):
+        return None
+    return documents
+
+
+def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise ValueError("duplicate key")
+    return mapping
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _deeper_than(value: Any, limit: int) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(limit):
+        if not level:
+            return False
+        below = (item.values() if isinstance(item, dict) else item for item in level)
+        level = [item for items in below for item in items if type(item) is dict or type(item) is list]
+    return bool(level)
+
+
+def _below(node: Any, step: str | int) -> tuple[Any, Any] | None:
+    """The node that gives the place, and the node to go on from."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and 0 <= step < len(node.value):
+        return node.value[step], node.value[step]
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    merged: list[Any] = []
+    for key, value in node.value:
+        if key.value == step:
+            return key, value
+        if key.value == "<<":
+            merged.extend(value.value if isinstance(value, yaml.SequenceNode) else [value])
+    for mapping in merged:
+        below = _below(mapping, step)
+        if below is not None:
+            return below
+    return None
