@@ -38,6 +38,7 @@ _SCALAR_TAGS: dict[str, tuple[type, ...]] = {
     _TAG + "float": (int, float),
 }
 _COLLECTION_TAGS = (None, "!", _TAG + "map", _TAG + "seq")
+_MERGE = "\0<<"  # the plain key <<; no key in a text can be written like this
 _OPEN = object()  # the value of an anchor whose node has not ended yet
 
 
@@ -106,7 +107,7 @@ class _Reader:
 
     def scalar(self, event: yaml.ScalarEvent) -> None:
         text: str = event.value
-        plain = event.implicit[0]
+        plain = event.implicit[0] and event.tag is None  # libyaml calls a text with the tag "!" plain
         if self.stack:
             above = self.stack[-1]
             if type(above.value) is dict and above.key is None:
@@ -129,7 +130,7 @@ class _Reader:
         if plain and text == "<<":
             if above.merged is None:
                 above.merged = []
-            above.key = "<<"
+            above.key = _MERGE
             return
         if plain and text == "":
             raise self.error(event, "a key is missing before ':'")
@@ -186,7 +187,7 @@ class _Reader:
         if type(above.value) is list:
             above.value.append(value)
             return
-        if above.key == "<<" and above.merged is not None and "<<" not in above.value:
+        if above.key == _MERGE and above.merged is not None:
             mappings = value if isinstance(value, list) else [value]
             if not all(isinstance(mapping, dict) for mapping in mappings):
                 raise self.error(event, "'<<' takes a mapping or a list of mappings")

@@ -166,6 +166,7 @@ def test_an_alias_stands_for_a_value_of_its_own() -> None:
 def test_of_merged_mappings_the_own_key_wins_then_the_first() -> None:
     text = "a: &a {x: 1, y: 1}\nb: &b {x: 2, z: 2}\nc:\n  <<: [*a, *b]\n  y: 3\n"
     assert value(text)["c"] == {"x": 1, "y": 3, "z": 2}
+    assert value('a: {<<: {x: 1}, "<<": text}\n') == {"a": {"x": 1, "<<": "text"}}
     assert "'<<'" in refusal("a:\n  <<: 5\n").message
 
 
