@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cmp_to_key
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from muster.config.types import Arguments, Config
 from muster.engine.hooks import (
@@ -42,6 +42,7 @@ from muster.engine.state import State
 from muster.engine.statement import Move, Statement, revert
 
 H = TypeVar("H", bound=Hook)
+S = TypeVar("S")
 Log = Callable[[int, str], None]
 
 
@@ -71,6 +72,7 @@ class Session:
         self._signatures: dict[object, int] = {}
         self._signers = [p for p in self.plugins if type(p).signature is not Plugin.signature]
         self.ledgers: list[Ledger] = []
+        self._shared: dict[object, object] = {}
         self.placement = Placement(self)
         for plugin in self.plugins:
             plugin.open(self)
@@ -83,6 +85,18 @@ class Session:
     def arguments(self, action: str) -> Arguments:
         """The `configurations` entry of an action."""
         return self.config.configurations.get(action) or Arguments({})
+
+    def shared(self, kind: Callable[[Session], S]) -> S:
+        """One object of a class per cycle, made for the plugin that asks first. A Ledger then follows every move.
+
+        To be asked for in `Plugin.open`: an object made later would not know of the moves before it.
+        """
+        found = self._shared.get(kind)
+        if found is None:
+            found = self._shared[kind] = kind(self)
+            if isinstance(found, Ledger):
+                self.ledgers.insert(0, found)
+        return cast(S, found)
 
     # --- which plugins answer what
 
@@ -97,7 +111,7 @@ class Session:
         return [p for tier in self.tiered(hook) for p in tier]
 
     def _gather(self) -> None:
-        self.ledgers = self.flat(Ledger)
+        self.ledgers = [*(s for s in self._shared.values() if isinstance(s, Ledger)), *self.flat(Ledger)]
         self._valid = self.flat(JobValid)
         self._ready = self.flat(JobReady)
         self._quota = self.flat(QueueQuota)
