@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from muster.model.meta import LabelSelector, Partial
+from muster.model.meta import Int, LabelSelector, Partial
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -34,7 +34,7 @@ class NodeSelector(Partial, kw_only=True):
 class PreferredSchedulingTerm(Partial, kw_only=True):
     """A node term with the weight it adds."""
 
-    weight: int = 0
+    weight: Int = 0
     preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
 
 
@@ -59,7 +59,7 @@ class PodAffinityTerm(Partial, kw_only=True):
 class WeightedPodAffinityTerm(Partial, kw_only=True):
     """A pod term with the weight it adds."""
 
-    weight: int = 0
+    weight: Int = 0
     pod_affinity_term: PodAffinityTerm = field(default_factory=PodAffinityTerm)
 
 
@@ -94,17 +94,17 @@ class Toleration(Partial, kw_only=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int | None = None
 
 
 class TopologySpreadConstraint(Partial, kw_only=True):
     """How evenly matching pods must lie over the values of a node label."""
 
-    max_skew: int = 1
+    max_skew: Int = 1
     topology_key: str = ""
     when_unsatisfiable: str = "DoNotSchedule"
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int | None = None
     node_affinity_policy: str = "Honor"
     node_taints_policy: str = "Ignore"
     match_label_keys: list[str] = []

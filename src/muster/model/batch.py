@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import field
 
-from muster.model.meta import Condition, LabelSelector, Object, ObjectMeta, Partial
+from muster.model.meta import Condition, Int, LabelSelector, Object, ObjectMeta, Partial
 from muster.model.pod import PodTemplateSpec
 from muster.model.storage import ObjectReference, PersistentVolumeClaim
 
@@ -14,9 +14,9 @@ from muster.model.storage import ObjectReference, PersistentVolumeClaim
 class RollingUpdate(Partial, kw_only=True):
     """How many pods a roll-out may add or miss; numbers or percentages."""
 
-    max_surge: int | str | None = None
-    max_unavailable: int | str | None = None
-    partition: int = 0
+    max_surge: Int | str | None = None
+    max_unavailable: Int | str | None = None
+    partition: Int = 0
 
 
 class UpdateStrategy(Partial, kw_only=True):
@@ -29,11 +29,11 @@ class UpdateStrategy(Partial, kw_only=True):
 class WorkloadStatus(Partial, kw_only=True):
     """Counts that a replica controller writes."""
 
-    replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
-    updated_replicas: int = 0
-    observed_generation: int = 0
+    replicas: Int = 0
+    ready_replicas: Int = 0
+    available_replicas: Int = 0
+    updated_replicas: Int = 0
+    observed_generation: Int = 0
     current_revision: str = ""
     update_revision: str = ""
     conditions: list[Condition] = []
@@ -42,7 +42,7 @@ class WorkloadStatus(Partial, kw_only=True):
 class DeploymentSpec(Partial, kw_only=True):
     """spec of a Deployment; absent replicas are 1."""
 
-    replicas: int | None = None
+    replicas: Int | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = field(default_factory=PodTemplateSpec)
     strategy: UpdateStrategy | None = None
@@ -63,7 +63,7 @@ class Deployment(Object, kw_only=True):
 class ReplicaSetSpec(Partial, kw_only=True):
     """spec of a ReplicaSet; absent replicas are 1."""
 
-    replicas: int | None = None
+    replicas: Int | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = field(default_factory=PodTemplateSpec)
 
@@ -82,7 +82,7 @@ class ReplicaSet(Object, kw_only=True):
 class ReplicationControllerSpec(Partial, kw_only=True):
     """spec of a ReplicationController; its selector is a plain map, absent it is the template's labels."""
 
-    replicas: int | None = None
+    replicas: Int | None = None
     selector: dict[str, str] = {}
     template: PodTemplateSpec = field(default_factory=PodTemplateSpec)
 
@@ -101,13 +101,13 @@ class ReplicationController(Object, kw_only=True):
 class Ordinals(Partial, kw_only=True):
     """The number a StatefulSet counts from."""
 
-    start: int = 0
+    start: Int = 0
 
 
 class StatefulSetSpec(Partial, kw_only=True):
     """spec of a StatefulSet; absent replicas are 1."""
 
-    replicas: int | None = None
+    replicas: Int | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = field(default_factory=PodTemplateSpec)
     service_name: str = ""
@@ -139,13 +139,13 @@ class DaemonSetSpec(Partial, kw_only=True):
 class DaemonSetStatus(Partial, kw_only=True):
     """Counts that the DaemonSet controller writes."""
 
-    desired_number_scheduled: int = 0
-    current_number_scheduled: int = 0
-    number_ready: int = 0
-    number_available: int = 0
-    number_misscheduled: int = 0
-    updated_number_scheduled: int = 0
-    observed_generation: int = 0
+    desired_number_scheduled: Int = 0
+    current_number_scheduled: Int = 0
+    number_ready: Int = 0
+    number_available: Int = 0
+    number_misscheduled: Int = 0
+    updated_number_scheduled: Int = 0
+    observed_generation: Int = 0
 
 
 class DaemonSet(Object, kw_only=True):
@@ -162,12 +162,12 @@ class DaemonSet(Object, kw_only=True):
 class JobSpec(Partial, kw_only=True):
     """spec of a Job; absent parallelism and completions are 1 (completions absent beside parallelism: a work queue)."""
 
-    parallelism: int | None = None
-    completions: int | None = None
+    parallelism: Int | None = None
+    completions: Int | None = None
     completion_mode: str = "NonIndexed"
-    backoff_limit: int | None = None
-    active_deadline_seconds: int | None = None
-    ttl_seconds_after_finished: int | None = None
+    backoff_limit: Int | None = None
+    active_deadline_seconds: Int | None = None
+    ttl_seconds_after_finished: Int | None = None
     suspend: bool = False
     manual_selector: bool = False
     selector: LabelSelector | None = None
@@ -177,10 +177,10 @@ class JobSpec(Partial, kw_only=True):
 class JobStatus(Partial, kw_only=True):
     """Counts that the Job controller writes."""
 
-    active: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    ready: int = 0
+    active: Int = 0
+    succeeded: Int = 0
+    failed: Int = 0
+    ready: Int = 0
     completed_indexes: str = ""
     start_time: str | None = None
     completion_time: str | None = None

@@ -20,7 +20,7 @@ from muster.model.affinity import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from muster.model.meta import Condition, Object, Partial, ResourceList
+from muster.model.meta import Condition, Int, Object, Partial, ResourceList
 from muster.model.pod import (
     Container,
     ContainerPort,
@@ -71,7 +71,7 @@ class ContainerImage(Partial, kw_only=True):
     """An image that lies on the node already."""
 
     names: list[str] = []
-    size_bytes: int = 0
+    size_bytes: Int = 0
 
 
 class AttachedVolume(Partial, kw_only=True):

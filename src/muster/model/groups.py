@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from msgspec import UNSET, UnsetType, field
 
-from muster.model.meta import Condition, Object, Partial
+from muster.model.meta import Condition, Int, Object, Partial
 
 
 class NodeGroupSpec(Partial, kw_only=True):
@@ -30,9 +30,9 @@ class NodeGroupStatus(Partial, kw_only=True):
 
     contained_nodes: list[str] = []
     node_statuses: list[MemberStatus] = []
-    nodes: int = 0
-    ready_nodes: int = 0
-    observed_generation: int = 0
+    nodes: Int = 0
+    ready_nodes: Int = 0
+    observed_generation: Int = 0
     conditions: list[Condition] = []
 
 
@@ -51,15 +51,15 @@ class StaticNodeGroupWeight(Partial, kw_only=True):
     """Node groups, each with the weight."""
 
     node_group_names: list[str] = []
-    weight: int = 0
+    weight: Int = 0
 
 
 class NumRange(Partial, kw_only=True):
     """Node groups, each with the least and the greatest number of pods; no max is no limit."""
 
     node_group_names: list[str] = []
-    min: int = 0
-    max: int | None = None
+    min: Int = 0
+    max: Int | None = None
 
 
 class PropagationPolicySpec(Partial, kw_only=True):
@@ -74,9 +74,9 @@ class GroupReplicas(Partial, kw_only=True):
     """How many pods of an application a node group should have, has, and has ready."""
 
     name: str = ""
-    desired: int = 0
-    current: int = 0
-    ready: int = 0
+    desired: Int = 0
+    current: Int = 0
+    ready: Int = 0
 
 
 class BoundApplication(Partial, kw_only=True):
@@ -85,20 +85,20 @@ class BoundApplication(Partial, kw_only=True):
     api_version: str = ""
     kind: str = ""
     name: str = ""
-    replicas: int = 0
+    replicas: Int = 0
     groups: list[GroupReplicas] = []
-    misplaced: int = 0
-    pending: int = 0
-    outdated: int = 0
+    misplaced: Int = 0
+    pending: Int = 0
+    outdated: Int = 0
     # Pods per edition, by node group.
-    editions: dict[str, int] = {}
+    editions: dict[str, Int] = {}
     warnings: list[str] = []
 
 
 class PolicyStatus(Partial, kw_only=True):
     """status of a policy."""
 
-    observed_generation: int = 0
+    observed_generation: Int = 0
     conditions: list[Condition] = []
     applications: list[BoundApplication] = []
 

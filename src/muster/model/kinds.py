@@ -69,7 +69,7 @@ def decode(value: Mapping[str, Any]) -> Object:
     """The object in a plain value. Problem names the first field that cannot be read."""
     cls = find(str(value.get("apiVersion")), str(value.get("kind")))
     if cls is None:
-        raise Problem("kind", f"{value.get('apiVersion')} {value.get('kind')} is not a kind that muster reads")
+        raise Problem("kind", f"muster does not read {value.get('kind')} of {value.get('apiVersion')}")
     return decode_as(cls, value)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
+
+# Every number of a manifest stays where a 64-bit column and JSON can hold it exactly.
+Int = Annotated[int, Meta(ge=-(2**53), le=2**53)]
 
 # A quantity as it stands in a manifest; muster.model.quantity reads it.
 Quantity = int | float | str
@@ -43,9 +46,9 @@ class ObjectMeta(Partial, kw_only=True):
     annotations: dict[str, str] = {}
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
+    deletion_grace_period_seconds: Int | None = None
     resource_version: str = ""
-    generation: int = 0
+    generation: Int = 0
     owner_references: list[OwnerReference] = []
     finalizers: list[str] = []
 
@@ -85,7 +88,7 @@ class Condition(Partial, kw_only=True):
     last_transition_time: str | None = None
     last_probe_time: str | None = None
     last_heartbeat_time: str | None = None
-    observed_generation: int = 0
+    observed_generation: Int = 0
     # Volcano: the session that wrote a PodGroup's condition.
     transition_id: str = field(default="", name="transitionID")
 
@@ -114,7 +117,7 @@ def seconds(timestamp: str | None) -> float:
         return 0.0
     match = _RFC3339.fullmatch(timestamp)
     if match is None:
-        raise ValueError(f"{timestamp!r} is not a timestamp: write it like 2026-01-31T08:00:00Z")
+        raise ValueError(f"{timestamp!r} is not a timestamp")
     *date, fraction, zone = match.groups()
     year, month, day, hour, minute, second = (int(part) for part in date)
     offset = UTC

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from msgspec import field
 
 from muster.model.affinity import Affinity, Toleration, TopologySpreadConstraint
-from muster.model.meta import Condition, LabelSelector, Object, ObjectMeta, Partial, ResourceList
+from muster.model.meta import Condition, Int, LabelSelector, Object, ObjectMeta, Partial, ResourceList
 
 
 class ResourceClaimName(Partial, kw_only=True):
@@ -29,8 +29,8 @@ class ContainerPort(Partial, kw_only=True):
     """A port; hostPort is what pods of one node compete for."""
 
     name: str = ""
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int = 0
+    host_port: Int = 0
     host_ip: str = field(default="", name="hostIP")
     protocol: str = "TCP"
 
@@ -99,7 +99,7 @@ class Iscsi(Partial, kw_only=True):
 
     iqn: str = ""
     target_portal: str = ""
-    lun: int = 0
+    lun: Int = 0
     read_only: bool = False
 
 
@@ -158,7 +158,7 @@ class PodSpec(Partial, kw_only=True):
     overhead: ResourceList = {}
     resources: ResourceRequirements | None = None
     # Absent is not 0: Volcano counts a pod without a priority as 1.
-    priority: int | None = None
+    priority: Int | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
     scheduler_name: str = ""
@@ -166,8 +166,8 @@ class PodSpec(Partial, kw_only=True):
     volumes: list[Volume] = []
     resource_claims: list[PodResourceClaim] = []
     host_network: bool = False
-    termination_grace_period_seconds: int | None = None
-    active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: Int | None = None
+    active_deadline_seconds: Int | None = None
     restart_policy: str = ""
     runtime_class_name: str = ""
     service_account_name: str = ""

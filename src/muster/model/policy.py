@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import field
 
-from muster.model.meta import Condition, LabelSelector, Object, Partial
+from muster.model.meta import Condition, Int, LabelSelector, Object, Partial
 
 
 class PriorityClass(Object, kw_only=True):
@@ -16,7 +16,7 @@ class PriorityClass(Object, kw_only=True):
 
     api_version: str = "scheduling.k8s.io/v1"
     kind: str = "PriorityClass"
-    value: int = 0
+    value: Int = 0
     global_default: bool = False
     preemption_policy: str = ""
     description: str = ""
@@ -25,8 +25,8 @@ class PriorityClass(Object, kw_only=True):
 class PodDisruptionBudgetSpec(Partial, kw_only=True):
     """A number or a percentage; a budget with only a selector is valid."""
 
-    min_available: int | str | None = None
-    max_unavailable: int | str | None = None
+    min_available: Int | str | None = None
+    max_unavailable: Int | str | None = None
     selector: LabelSelector | None = None
     unhealthy_pod_eviction_policy: str = ""
 
@@ -34,12 +34,12 @@ class PodDisruptionBudgetSpec(Partial, kw_only=True):
 class PodDisruptionBudgetStatus(Partial, kw_only=True):
     """What the budget's controller counted; None where it has not yet."""
 
-    disruptions_allowed: int | None = None
-    current_healthy: int | None = None
-    desired_healthy: int | None = None
-    expected_pods: int | None = None
+    disruptions_allowed: Int | None = None
+    current_healthy: Int | None = None
+    desired_healthy: Int | None = None
+    expected_pods: Int | None = None
     disrupted_pods: dict[str, str] = {}
-    observed_generation: int = 0
+    observed_generation: Int = 0
     conditions: list[Condition] = []
 
 

@@ -33,29 +33,35 @@ _FACTOR: dict[str | None, Fraction | int] = {
     "Pi": 2**50,
     "Ei": 2**60,
 }
+_EXAMPLES = "write a number such as 2, 500m or 1Gi"
 _BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 
 
 class QuantityError(ValueError):
-    """A quantity that cannot be; the text says what is wrong, whoever knows the field puts it in front."""
+    """A quantity that cannot be: what is wrong, what to do. Whoever knows the field puts its path in front."""
+
+    def __init__(self, message: str, fix: str = "") -> None:
+        self.message = message
+        self.fix = fix
+        super().__init__(f"{message}: {fix}" if fix else message)
 
 
 def parse(value: Quantity) -> Fraction | int:
     """The number a quantity stands for, an int where it is whole. May be negative: whoever asks decides on that."""
     if isinstance(value, bool):
-        raise QuantityError(f"{str(value).lower()} is not a quantity: write a number such as 2, 500m or 1Gi")
+        raise QuantityError(f"{str(value).lower()} is not a quantity", _EXAMPLES)
     if isinstance(value, int):
         return value
     text = value if isinstance(value, str) else repr(value)
     match = _NUMBER.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise QuantityError(_why_not(text))
+        raise _not_a_quantity(text)
     sign, digits, suffix, exponent = match.groups()
     number = Fraction(digits)
     if exponent is not None:
         power = int(exponent)
         if abs(power) > _LARGEST_EXPONENT:
-            raise QuantityError(f"{text!r} is out of range: the exponent may be {_LARGEST_EXPONENT} at most")
+            raise QuantityError(f"{text!r} is out of range", f"the exponent may be {_LARGEST_EXPONENT} at most")
         number *= Fraction(10) ** power
     else:
         number *= _FACTOR[suffix]
@@ -64,14 +70,15 @@ def parse(value: Quantity) -> Fraction | int:
     return number.numerator if number.denominator == 1 else number
 
 
-def _why_not(text: str) -> str:
-    if len(text) > _LONGEST:
-        return f"{text[:20]!r}… is not a quantity: it has {len(text)} characters"
-    if text.endswith("K"):
-        return f"{text!r} is not a quantity: the suffix for thousand is k, for 1024 it is Ki"
-    if re.fullmatch(r"[\d.]+\s*[KMGTP]i?B", text, re.IGNORECASE):
-        return f"{text!r} is not a quantity: leave out the B, and use Ki, Mi, Gi or k, M, G"
-    return f"{text!r} is not a quantity: write a number such as 2, 500m or 1Gi"
+def _not_a_quantity(text: str) -> QuantityError:
+    shown = repr(text) if len(text) <= _LONGEST else f"{text[:20]!r}…"
+    if re.fullmatch(r"[\d.]+\s*K", text):
+        fix = "the suffix for thousand is k, for 1024 it is Ki"
+    elif re.fullmatch(r"[\d.]+\s*[KMGTP]i?B", text, re.IGNORECASE):
+        fix = "leave out the B, and use Ki, Mi, Gi or k, M, G"
+    else:
+        fix = _EXAMPLES
+    return QuantityError(f"{shown} is not a quantity", fix)
 
 
 @lru_cache(maxsize=65536)
@@ -92,7 +99,7 @@ def _ceiling(number: Fraction | int) -> int:
 
 def _within(amount: int, value: Quantity) -> int:
     if abs(amount) > LARGEST:
-        raise QuantityError(f"{value!r} is out of range: no resource of that size is known")
+        raise QuantityError(f"{value!r} is out of range", "leave it out if no limit is meant")
     return amount
 
 

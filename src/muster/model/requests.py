@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from muster.model.meta import Quantity, ResourceList
 from muster.model.pod import Container, PodSpec
-from muster.model.quantity import QuantityError, milli, units
+from muster.model.quantity import LARGEST, QuantityError, milli, units
 
 Amounts = dict[str, int]
 _OfContainer = Callable[[Container, str], Amounts]
@@ -38,7 +38,7 @@ def amount(name: str, value: Quantity) -> int:
     """The quantity in the internal unit of the resource; QuantityError if it is negative or no quantity."""
     number = units(value) if name in _WHOLE else milli(value)
     if number < 0:
-        raise QuantityError(f"{value!r} is negative: a resource is 0 or more")
+        raise QuantityError(f"{value!r} is negative", "a resource is 0 or more")
     return number
 
 
@@ -50,7 +50,7 @@ def amounts(resources: Mapping[str, Quantity], path: str = "") -> Amounts:
             try:
                 found[name] = amount(name, value)
             except QuantityError as error:
-                raise QuantityError(f"{path}[{name}]: {error}") from None
+                raise QuantityError(f"{path}[{name}]: {error.message}", error.fix) from None
     return found
 
 
@@ -95,6 +95,9 @@ def _of_pod(spec: PodSpec, path: str, of_container: _OfContainer) -> Amounts:
         aggregate = total if of_container is _of_container else _of_containers(spec, path, _of_container)
         total.update(_pod_level(spec.resources.requests, spec.resources.limits, aggregate, f"{path}.resources"))
     _add(total, amounts(spec.overhead, f"{path}.overhead"))
+    for name, n in total.items():
+        if n > LARGEST:
+            raise QuantityError(f"{path}: asks for more {name} in all than any node could have")
     return total
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import field
 
-from muster.model.meta import Condition, LabelSelector, Object, Partial, ResourceList
+from muster.model.meta import Condition, Int, LabelSelector, Object, Partial, ResourceList
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -36,14 +36,14 @@ class ExtendCluster(Partial, kw_only=True):
     """Another cluster a queue reaches into."""
 
     name: str = ""
-    weight: int = 0
+    weight: Int = 0
     capacity: ResourceList = {}
 
 
 class QueueSpec(Partial, kw_only=True):
     """spec of a queue."""
 
-    weight: int = 1
+    weight: Int = 1
     capability: ResourceList = {}
     # Volcano: nil means true.
     reclaimable: bool | None = None
@@ -53,7 +53,7 @@ class QueueSpec(Partial, kw_only=True):
     type: str = ""
     parent: str = ""
     deserved: ResourceList = {}
-    priority: int = 0
+    priority: Int = 0
     dequeue_strategy: str = "traverse"
 
 
@@ -68,11 +68,11 @@ class QueueStatus(Partial, kw_only=True):
     """status of a queue; an absent state is Open. The counts are of PodGroups."""
 
     state: str = ""
-    unknown: int = 0
-    pending: int = 0
-    running: int = 0
-    inqueue: int = 0
-    completed: int = 0
+    unknown: Int = 0
+    pending: Int = 0
+    running: Int = 0
+    inqueue: Int = 0
+    completed: Int = 0
     reservation: Reservation | None = None
     allocated: ResourceList = {}
 
@@ -92,7 +92,7 @@ class NetworkTopology(Partial, kw_only=True):
     """How near to each other, in tiers of HyperNodes, the pods must be (hard) or should be (soft)."""
 
     mode: str = "hard"
-    highest_tier_allowed: int | None = None
+    highest_tier_allowed: Int | None = None
     highest_tier_name: str = ""
 
 
@@ -101,8 +101,8 @@ class SubGroupPolicy(Partial, kw_only=True):
 
     name: str = ""
     network_topology: NetworkTopology | None = None
-    sub_group_size: int = 1
-    min_sub_groups: int = 0
+    sub_group_size: Int = 1
+    min_sub_groups: Int = 0
     label_selector: LabelSelector | None = None
     match_label_keys: list[str] = []
 
@@ -119,7 +119,7 @@ class SubGroup(Partial, kw_only=True):
     """KAI's sub-groups: a tree by parent; pods name their leaf with the label kai.scheduler/subgroup-name."""
 
     name: str = ""
-    min_member: int = 1
+    min_member: Int = 1
     parent: str = ""
     topology_constraint: TopologyConstraint | None = None
 
@@ -127,8 +127,8 @@ class SubGroup(Partial, kw_only=True):
 class PodGroupSpec(Partial, kw_only=True):
     """spec of a PodGroup."""
 
-    min_member: int = 0
-    min_task_member: dict[str, int] = {}
+    min_member: Int = 0
+    min_task_member: dict[str, Int] = {}
     queue: str = "default"
     priority_class_name: str = ""
     min_resources: ResourceList = {}
@@ -143,9 +143,9 @@ class PodGroupStatus(Partial, kw_only=True):
 
     phase: str = ""
     conditions: list[Condition] = []
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
+    running: Int = 0
+    succeeded: Int = 0
+    failed: Int = 0
 
 
 class PodGroup(Object, kw_only=True):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from muster.model.affinity import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
 from muster.model.meta import LabelSelector
+from muster.model.shape import Problem
 
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS = (*LABEL_OPERATORS, "Gt", "Lt")
@@ -86,19 +87,19 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def check_label_selector(selector: LabelSelector | None, path: str) -> None:
-    """ValueError with the field's path if the selector could not be evaluated."""
+    """Problem with the field's path if the selector could not be evaluated."""
     for i, e in enumerate(selector.match_expressions if selector is not None else ()):
         _check(e.key, e.operator, e.values, LABEL_OPERATORS, f"{path}.matchExpressions[{i}]")
 
 
 def check_node_selector(selector: NodeSelector | None, path: str) -> None:
-    """ValueError with the field's path if a term could not be evaluated."""
+    """Problem with the field's path if a term could not be evaluated."""
     for i, term in enumerate(selector.node_selector_terms if selector is not None else ()):
         check_node_term(term, f"{path}.nodeSelectorTerms[{i}]")
 
 
 def check_node_term(term: NodeSelectorTerm, path: str) -> None:
-    """ValueError with the field's path if the term could not be evaluated."""
+    """Problem with the field's path if the term could not be evaluated."""
     for i, e in enumerate(term.match_expressions):
         _check(e.key, e.operator, e.values, NODE_OPERATORS, f"{path}.matchExpressions[{i}]")
     for i, e in enumerate(term.match_fields):
@@ -106,27 +107,29 @@ def check_node_term(term: NodeSelectorTerm, path: str) -> None:
 
 
 def check_toleration(toleration: Toleration, path: str) -> None:
-    """ValueError with the field's path if the toleration could not be evaluated."""
+    """Problem with the field's path if the toleration could not be evaluated."""
     if toleration.operator not in TOLERATION_OPERATORS:
-        raise ValueError(f"{path}.operator: {toleration.operator!r} is not one of Equal, Exists, Lt, Gt")
+        raise Problem(
+            f"{path}.operator", f"{toleration.operator!r} is not one of Equal, Exists, Lt, Gt", "use one of them"
+        )
     if not toleration.key and toleration.operator != "Exists":
-        raise ValueError(f"{path}.operator: must be Exists when key is empty")
+        raise Problem(f"{path}.operator", "must be Exists when key is empty", "name a key, or write Exists")
 
 
 def _check(key: str, operator: str, values: Sequence[str], operators: Sequence[str], path: str) -> None:
     if not key:
-        raise ValueError(f"{path}.key: is missing")
+        raise Problem(f"{path}.key", "is missing", "name the label")
     if operator not in operators:
-        raise ValueError(f"{path}.operator: {operator!r} is not one of {', '.join(operators)}")
+        raise Problem(f"{path}.operator", f"{operator!r} is not one of {', '.join(operators)}", "use one of them")
     if operator in ("In", "NotIn") and not values:
-        raise ValueError(f"{path}.values: must have at least one value for {operator}")
+        raise Problem(f"{path}.values", f"must have a value for {operator}", "list the values meant")
     if operator in ("Exists", "DoesNotExist") and values:
-        raise ValueError(f"{path}.values: must be empty for {operator}")
+        raise Problem(f"{path}.values", f"must be empty for {operator}", "take the values away, or use In")
     if operator in ("Gt", "Lt") and (len(values) != 1 or integer(values[0]) is None):
-        raise ValueError(f"{path}.values: must be one whole number for {operator}")
+        raise Problem(f"{path}.values", f"must be one whole number for {operator}", 'write it as values: ["5"]')
 
 
 def _check_field(e: NodeSelectorRequirement, path: str) -> None:
     _check(e.key, e.operator, e.values, FIELD_OPERATORS, path)
     if e.key != "metadata.name":
-        raise ValueError(f"{path}.key: {e.key!r} is not a field one can select by; only metadata.name is")
+        raise Problem(f"{path}.key", f"{e.key!r} is not a field one can select by", "only metadata.name is")

@@ -5,6 +5,7 @@ Only walked when something is wrong or has to be reported; the everyday decoding
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,12 +16,13 @@ _METADATA = frozenset({"managedFields", "selfLink"})
 
 
 class Problem(ValueError):
-    """A field that cannot be read; `path` is its place in Kubernetes' spelling."""
+    """A field that cannot be used: its place in Kubernetes' spelling, what is wrong, what to do."""
 
-    def __init__(self, path: str, message: str) -> None:
-        super().__init__(f"{path}: {message}" if path else message)
+    def __init__(self, path: str, message: str, fix: str = "") -> None:
         self.path = path
-        self.message = message
+        self.message = f"{path}: {message}" if path else message
+        self.fix = fix
+        super().__init__(f"{self.message}: {fix}" if fix else self.message)
 
 
 def problems(cls: type, value: object) -> list[Problem]:
@@ -55,6 +57,14 @@ def _type(cls: type) -> inspect.Type:
     return inspect.type_info(cls)
 
 
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+
+
+def steps(path: str) -> list[str | int]:
+    """A path taken apart into the keys and indices that lead there."""
+    return [int(inside) if inside.isdecimal() else (inside or name) for inside, name in _STEP.findall(path)]
+
+
 def below(path: str, name: str) -> str:
     """The path of a field of what is at `path`."""
     return f"{path}.{name}" if path else name
@@ -83,15 +93,17 @@ def _compare(kind: inspect.Type, value: object, path: str, found: list[Problem])
     if value is None:
         # A null item of a list is no absent field; a null text is the empty text there, as Go reads it.
         if path.endswith("]") and not _takes(kind, value) and not isinstance(kind, inspect.StrType):
-            found.append(Problem(path, f"is empty: give {_wanted(kind)} or leave the entry out"))
+            found.append(Problem(path, "is empty", f"give {_wanted(kind)} or leave the entry out"))
         return
     if not _takes(kind, value):
-        found.append(Problem(path, _mismatch(kind, value)))
+        found.append(_mismatch(kind, value, path))
         return
     if isinstance(kind, inspect.DictType) and isinstance(value, dict):
         for name in value:
             if not isinstance(name, str):
-                found.append(Problem(f"{path}[{_yaml(name)}]", f'the key must be a string: quote it, "{_yaml(name)}"'))
+                found.append(
+                    Problem(f"{path}[{_yaml(name)}]", "the key must be a string", f'quote it: "{_yaml(name)}"')
+                )
     for part, item, place in _parts(kind, value, path):
         _compare(part, item, place, found)
 
@@ -110,19 +122,23 @@ def _takes(kind: inspect.Type, value: object) -> bool:
     if isinstance(kind, inspect.BoolType):
         return isinstance(value, bool)
     if isinstance(kind, inspect.IntType):
-        return isinstance(value, int) and not isinstance(value, bool)
+        if not isinstance(value, int) or isinstance(value, bool):
+            return False
+        return (kind.ge is None or value >= kind.ge) and (kind.le is None or value <= kind.le)
     if isinstance(kind, inspect.FloatType):
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(kind, inspect.NoneType) and value is None
 
 
-def _mismatch(kind: inspect.Type, value: object) -> str:
+def _mismatch(kind: inspect.Type, value: object, path: str) -> Problem:
     wanted = _wanted(kind)
     if wanted == "a string" and isinstance(value, bool | int | float):
-        return f'must be a string: quote it, "{_yaml(value)}"'
+        return Problem(path, "must be a string", f'quote it: "{_yaml(value)}"')
     if wanted in ("a whole number", "true or false") and isinstance(value, str):
-        return f'must be {wanted}, not "{value}"'
-    return f"must be {wanted}, not {_given(value)}"
+        return Problem(path, f"must be {wanted}", f'take away the quotes, or replace "{value}"')
+    if wanted == "a whole number" and isinstance(value, int) and not isinstance(value, bool):
+        return Problem(path, "is out of range", "write a number nearer to zero")
+    return Problem(path, f"must be {wanted}, not {_given(value)}", f"write {wanted} there")
 
 
 def _wanted(kind: inspect.Type) -> str:

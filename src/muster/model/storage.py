@@ -7,7 +7,7 @@ from typing import ClassVar
 from msgspec import field
 
 from muster.model.affinity import NodeSelector
-from muster.model.meta import Condition, LabelSelector, Object, Partial, Quantity, ResourceList
+from muster.model.meta import Condition, Int, LabelSelector, Object, Partial, Quantity, ResourceList
 from muster.model.pod import AwsElasticBlockStore, GcePersistentDisk, VolumeClaimSpec
 
 
@@ -116,7 +116,7 @@ class StorageClass(Object, kw_only=True):
 class VolumeNodeResources(Partial, kw_only=True):
     """How many volumes of a driver a node takes; None is no limit."""
 
-    count: int | None = None
+    count: Int | None = None
 
 
 class CSINodeDriver(Partial, kw_only=True):

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import field
 
-from muster.model.meta import Condition, LabelSelector, Object, Partial
+from muster.model.meta import Condition, Int, LabelSelector, Object, Partial
 
 
 class TopologyLevel(Partial, kw_only=True):
@@ -61,7 +61,7 @@ class HyperNodeMember(Partial, kw_only=True):
 class HyperNodeSpec(Partial, kw_only=True):
     """A tier (1 is the nearest) and who belongs to it."""
 
-    tier: int = 0
+    tier: Int = 0
     tier_name: str = ""
     members: list[HyperNodeMember] = []
 
@@ -70,7 +70,7 @@ class HyperNodeStatus(Partial, kw_only=True):
     """What Volcano's controller writes."""
 
     conditions: list[Condition] = []
-    node_count: int = 0
+    node_count: Int = 0
 
 
 class HyperNode(Object, kw_only=True):

@@ -1,0 +1,271 @@
+"""What is wrong inside an object that reads well: quantities, selectors, timestamps, numbers below zero.
+
+Kubernetes would refuse such an object; here each fault becomes a Problem with the path of its field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from muster.cluster.timestamps import timestamps
+from muster.model import batch, core, policy, scheduling, storage, topology
+from muster.model.affinity import Affinity, PodAffinity
+from muster.model.meta import LabelSelector, Object, ResourceList, seconds
+from muster.model.pod import PodSpec, ResourceRequirements, VolumeClaimSpec
+from muster.model.quantity import QuantityError, parse
+from muster.model.requests import amount, counted, requests
+from muster.model.selectors import check_label_selector, check_node_selector, check_node_term, check_toleration
+from muster.model.shape import Problem, below
+
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_PERCENT = re.compile(r"\d{1,3}%", re.ASCII)
+
+Problems = Iterator[Problem]
+
+
+def check(obj: Object) -> Problems:
+    """Every fault of the object."""
+    for path, text in timestamps(obj):
+        try:
+            seconds(text)
+        except ValueError as error:
+            yield Problem(path, str(error), "write it like 2026-01-31T08:00:00Z")
+    look = _CHECKS.get(type(obj))
+    if look is not None:
+        yield from look(obj)
+
+
+def quantities(resources: ResourceList, path: str) -> Problems:
+    """The entries of a resource list that are no quantities, or negative ones."""
+    for name, value in resources.items():
+        try:
+            if counted(name):
+                amount(name, value)
+            elif parse(value) < 0:
+                raise QuantityError(f"{value!r} is negative", "a resource is 0 or more")
+        except QuantityError as error:
+            yield Problem(f"{path}[{name}]", error.message, error.fix)
+
+
+def _requirements(resources: ResourceRequirements | None, path: str) -> Problems:
+    if resources is not None:
+        yield from quantities(resources.requests, f"{path}.requests")
+        yield from quantities(resources.limits, f"{path}.limits")
+
+
+def _sound(ask: Callable[..., None], subject: object, path: str) -> Problems:
+    try:
+        ask(subject, path)
+    except Problem as problem:
+        yield problem
+
+
+def _selector(selector: LabelSelector | None, path: str) -> Problems:
+    yield from _sound(check_label_selector, selector, path)
+
+
+def _not_negative(number: int | None, path: str) -> Problems:
+    if number is not None and number < 0:
+        yield Problem(path, f"{number} is negative", "it is 0 or more")
+
+
+def pod_spec(spec: PodSpec, path: str) -> Problems:
+    """The faults of a pod's spec, or of a pod template's."""
+    faults = 0
+    for problem in _pod_resources(spec, path):
+        faults += 1
+        yield problem
+    if not faults:
+        try:
+            requests(spec, path)
+        except QuantityError as error:
+            yield Problem("", error.message, "ask for less")
+    for i, toleration in enumerate(spec.tolerations):
+        yield from _sound(check_toleration, toleration, f"{path}.tolerations[{i}]")
+    for i, spread in enumerate(spec.topology_spread_constraints):
+        yield from _selector(spread.label_selector, f"{path}.topologySpreadConstraints[{i}].labelSelector")
+        if spread.max_skew < 1:
+            yield Problem(
+                f"{path}.topologySpreadConstraints[{i}].maxSkew", f"{spread.max_skew} is below 1", "1 is the strictest"
+            )
+    for i, volume in enumerate(spec.volumes):
+        if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
+            claim = volume.ephemeral.volume_claim_template.spec
+            yield from _claim_spec(claim, f"{path}.volumes[{i}].ephemeral.volumeClaimTemplate.spec")
+    if spec.affinity is not None:
+        yield from _affinity(spec.affinity, f"{path}.affinity")
+
+
+def _pod_resources(spec: PodSpec, path: str) -> Problems:
+    for i, container in enumerate(spec.containers):
+        if container.resources is not None:
+            yield from _requirements(container.resources, f"{path}.containers[{i}].resources")
+    for i, container in enumerate(spec.init_containers):
+        yield from _requirements(container.resources, f"{path}.initContainers[{i}].resources")
+    yield from _requirements(spec.resources, f"{path}.resources")
+    yield from quantities(spec.overhead, f"{path}.overhead")
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def _affinity(affinity: Affinity, path: str) -> Problems:
+    if affinity.node_affinity is not None:
+        place = f"{path}.nodeAffinity"
+        yield from _sound(check_node_selector, affinity.node_affinity.required, f"{place}.{_REQUIRED}")
+        for i, preferred in enumerate(affinity.node_affinity.preferred):
+            yield from _sound(check_node_term, preferred.preference, f"{place}.{_PREFERRED}[{i}].preference")
+    yield from _pod_affinity(affinity.pod_affinity, f"{path}.podAffinity")
+    yield from _pod_affinity(affinity.pod_anti_affinity, f"{path}.podAntiAffinity")
+
+
+def _pod_affinity(affinity: PodAffinity | None, path: str) -> Problems:
+    if affinity is None:
+        return
+    terms = [(term, f"{path}.{_REQUIRED}[{i}]") for i, term in enumerate(affinity.required)]
+    terms += [
+        (w.pod_affinity_term, f"{path}.{_PREFERRED}[{i}].podAffinityTerm") for i, w in enumerate(affinity.preferred)
+    ]
+    for term, place in terms:
+        yield from _selector(term.label_selector, f"{place}.labelSelector")
+        yield from _selector(term.namespace_selector, f"{place}.namespaceSelector")
+        if not term.topology_key:
+            yield Problem(f"{place}.topologyKey", "is missing", "name the node label that says what is near")
+
+
+def _pod(pod: core.Pod) -> Problems:
+    return pod_spec(pod.spec, "spec")
+
+
+def _node(node: core.Node) -> Problems:
+    yield from quantities(node.status.allocatable, "status.allocatable")
+    yield from quantities(node.status.capacity, "status.capacity")
+    for i, taint in enumerate(node.spec.taints):
+        if taint.effect not in TAINT_EFFECTS:
+            yield Problem(
+                f"spec.taints[{i}].effect",
+                f"{taint.effect!r} is not one of {', '.join(TAINT_EFFECTS)}",
+                "use one of them",
+            )
+
+
+def _queue(queue: scheduling.Queue) -> Problems:
+    spec = queue.spec
+    yield from quantities(spec.capability, "spec.capability")
+    yield from quantities(spec.deserved, "spec.deserved")
+    if spec.guarantee is not None:
+        yield from quantities(spec.guarantee.resource, "spec.guarantee.resource")
+    for i, cluster in enumerate(spec.extend_clusters):
+        yield from quantities(cluster.capacity, f"spec.extendClusters[{i}].capacity")
+    yield from _not_negative(spec.weight, "spec.weight")
+    yield from quantities(queue.status.allocated, "status.allocated")
+    if queue.status.reservation is not None:
+        yield from quantities(queue.status.reservation.resource, "status.reservation.resource")
+
+
+def _pod_group(group: scheduling.PodGroup) -> Problems:
+    spec = group.spec
+    yield from quantities(spec.min_resources, "spec.minResources")
+    yield from _not_negative(spec.min_member, "spec.minMember")
+    for role, number in spec.min_task_member.items():
+        yield from _not_negative(number, f"spec.minTaskMember[{role}]")
+    for i, policy_ in enumerate(spec.sub_group_policy):
+        yield from _selector(policy_.label_selector, f"spec.subGroupPolicy[{i}].labelSelector")
+        yield from _not_negative(policy_.sub_group_size, f"spec.subGroupPolicy[{i}].subGroupSize")
+        yield from _not_negative(policy_.min_sub_groups, f"spec.subGroupPolicy[{i}].minSubGroups")
+    for i, sub_group in enumerate(spec.sub_groups):
+        yield from _not_negative(sub_group.min_member, f"spec.subGroups[{i}].minMember")
+
+
+def _budget(budget: policy.PodDisruptionBudget) -> Problems:
+    spec = budget.spec
+    yield from _selector(spec.selector, "spec.selector")
+    if spec.min_available is not None and spec.max_unavailable is not None:
+        yield Problem("spec.maxUnavailable", "stands beside minAvailable", "give only one of the two")
+    for name, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
+        if isinstance(value, str) and not _PERCENT.fullmatch(value):
+            yield Problem(f"spec.{name}", f"{value!r} is neither a whole number nor a percentage", "write 2 or 50%")
+        elif isinstance(value, int):
+            yield from _not_negative(value, f"spec.{name}")
+
+
+def _workload(workload: Any) -> Problems:
+    """Anything with a pod template: its numbers, its selector, the pods it makes."""
+    spec, path = workload.spec, "spec"
+    if isinstance(workload, batch.CronJob):
+        spec, path = workload.spec.job_template.spec, "spec.jobTemplate.spec"
+    for name, attribute in (("replicas", "replicas"), ("parallelism", "parallelism"), ("completions", "completions")):
+        yield from _not_negative(getattr(spec, attribute, None), below(path, name))
+    if isinstance(spec.selector, LabelSelector):
+        yield from _selector(spec.selector, f"{path}.selector")
+    yield from pod_spec(spec.template.spec, f"{path}.template.spec")
+    if isinstance(workload, batch.StatefulSet):
+        for i, claim in enumerate(workload.spec.volume_claim_templates):
+            yield from _claim_spec(claim.spec, f"spec.volumeClaimTemplates[{i}].spec")
+
+
+def _volume(volume: storage.PersistentVolume) -> Problems:
+    yield from quantities(volume.spec.capacity, "spec.capacity")
+    if volume.spec.node_affinity is not None:
+        yield from _sound(check_node_selector, volume.spec.node_affinity.required, "spec.nodeAffinity.required")
+
+
+def _claim(claim: storage.PersistentVolumeClaim) -> Problems:
+    yield from _claim_spec(claim.spec, "spec")
+    yield from quantities(claim.status.capacity, "status.capacity")
+
+
+def _claim_spec(spec: VolumeClaimSpec, path: str) -> Problems:
+    yield from _requirements(spec.resources, f"{path}.resources")
+    yield from _selector(spec.selector, f"{path}.selector")
+
+
+def _capacity(capacity: storage.CSIStorageCapacity) -> Problems:
+    yield from _selector(capacity.node_topology, "nodeTopology")
+    for name, value in (("capacity", capacity.capacity), ("maximumVolumeSize", capacity.maximum_volume_size)):
+        if value is not None:
+            try:
+                if parse(value) < 0:
+                    raise QuantityError(f"{value!r} is negative", "a size is 0 or more")
+            except QuantityError as error:
+                yield Problem(name, error.message, error.fix)
+
+
+def _hyper_node(hyper_node: topology.HyperNode) -> Problems:
+    for i, member in enumerate(hyper_node.spec.members):
+        path = f"spec.members[{i}]"
+        if member.type not in ("Node", "HyperNode"):
+            yield Problem(f"{path}.type", f"{member.type!r} is neither Node nor HyperNode", "use one of them")
+        yield from _selector(member.selector.label_match, f"{path}.selector.labelMatch")
+        if member.selector.regex_match is not None:
+            try:
+                re.compile(member.selector.regex_match.pattern)
+            except re.error as error:
+                yield Problem(
+                    f"{path}.selector.regexMatch.pattern",
+                    f"is not a regular expression: {error}",
+                    "correct the pattern",
+                )
+
+
+_CHECKS: dict[type[Object], Callable[[Any], Problems]] = {
+    core.Pod: _pod,
+    core.Node: _node,
+    scheduling.Queue: _queue,
+    scheduling.PodGroup: _pod_group,
+    policy.PodDisruptionBudget: _budget,
+    batch.Deployment: _workload,
+    batch.ReplicaSet: _workload,
+    batch.ReplicationController: _workload,
+    batch.StatefulSet: _workload,
+    batch.DaemonSet: _workload,
+    batch.Job: _workload,
+    batch.CronJob: _workload,
+    storage.PersistentVolume: _volume,
+    storage.PersistentVolumeClaim: _claim,
+    storage.CSIStorageCapacity: _capacity,
+    topology.HyperNode: _hyper_node,
+}

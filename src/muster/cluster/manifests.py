@@ -1,0 +1,233 @@
+"""Manifests and snapshots → objects. Bytes in; objects, findings and the place of each object out.
+
+One bad document never stops the rest: it is left out and a finding says where it stands and what to do. The result does
+not depend on the order of the documents.
+"""
+
+from __future__ import annotations
+
+import difflib
+import gc
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from muster.cluster import checks, timestamps
+from muster.cluster.place import Place, Places
+from muster.cluster.sources import contents
+from muster.cluster.texts import values
+from muster.model import kinds, shape
+from muster.model.finding import Finding, Severity, in_order
+from muster.model.meta import Object, key
+from muster.model.shape import Problem, Unknown
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(slots=True)
+class Manifests:
+    """What was read: objects by kind and key, what was wrong, which kinds were passed over, where each one stands."""
+
+    objects: dict[str, dict[str, Object]] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    where: Places = field(default_factory=Places)
+
+    def of(self, cls: type[T]) -> dict[str, T]:
+        """The objects of one kind by key (`namespace/name`, cluster-scoped: `name`), in the order of the keys."""
+        return cast("dict[str, T]", self.objects.get(cls.__name__, {}))
+
+    def __iter__(self) -> Iterator[Object]:
+        """All objects, by kind and key."""
+        return (obj for of_kind in self.objects.values() for obj in of_kind.values())
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that name an object which was left out."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    @property
+    def latest(self) -> float:
+        """The latest timestamp in the input, in seconds since the epoch: where a simulated clock starts."""
+        return timestamps.latest(self)
+
+
+def read(sources: Iterable[tuple[str, bytes]]) -> Manifests:
+    """The objects in texts that are given with their names (file names, in messages)."""
+    reader = _Reader()
+    with _collector_paused():
+        for name, data in sources:
+            for found in values(name, data):
+                if isinstance(found, Finding):
+                    reader.manifests.findings.append(found)
+                else:
+                    reader.value(*found)
+        return reader.finish()
+
+
+def read_paths(paths: Iterable[str | os.PathLike[str]]) -> Manifests:
+    """The objects in files and folders (`-` is the standard input); a path that cannot be read is an error finding."""
+    unreadable: list[Finding] = []
+    manifests = read(contents(paths, unreadable))
+    manifests.findings = in_order([*unreadable, *manifests.findings])
+    return manifests
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Objects of the model have no cycles: while many are made, the collector only costs time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.manifests = Manifests()
+        self.found: dict[tuple[str, str], list[tuple[Object, Place]]] = {}
+
+    def tell(
+        self, severity: Severity, place: Place, path: str, about: str, code: str, message: str, fix: str = ""
+    ) -> None:
+        self.manifests.findings.append(Finding(severity, place.file, place.line_of(path), about, code, message, fix))
+
+    def value(self, value: Any, place: Place) -> None:
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            message = "is not a Kubernetes object: it has no apiVersion and kind"
+            return self.tell("error", place, "", "", "kind", f"the document {message}", "give it both, or take it out")
+        api_version, kind = value.get("apiVersion"), value.get("kind")
+        if api_version is None and kind is None:
+            # A folder may hold other files too: a scheduler's configuration, values of a chart.
+            message = "passed over: no apiVersion and kind, so it is not a Kubernetes object"
+            return self.tell("notice", place, "", "", "kind", message)
+        if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
+            missing = "kind" if isinstance(api_version, str) and api_version else "apiVersion"
+            about = kind if isinstance(kind, str) else ""
+            return self.tell(
+                "error", place, missing, about, "kind", f"{missing} is missing or not a text", f"write {missing} in it"
+            )
+        if kind.endswith("List") and "items" in value:
+            return self.items(value, api_version, kind, place)
+        cls = kinds.find(api_version, kind)
+        if cls is None:
+            return self.skip(api_version, kind, place)
+        return self.object(cls, value, place)
+
+    def items(self, value: dict[str, Any], api_version: str, kind: str, place: Place) -> None:
+        items = value["items"] if value["items"] is not None else []
+        if not isinstance(items, list):
+            return self.tell("error", place, "items", kind, "type", "items: must be a list", "write a list there")
+        for i, item in enumerate(items):
+            if kind != "List" and isinstance(item, dict):
+                # The API server leaves both out of the items of a typed list.
+                item = {"apiVersion": api_version, "kind": kind.removesuffix("List"), **item}
+            self.value(item, place.item(i, len(items)))
+        return None
+
+    def skip(self, api_version: str, kind: str, place: Place) -> None:
+        self.manifests.skipped[f"{kind} ({api_version})"] += 1
+        known = kinds.KINDS.get(kind)
+        if known is not None:
+            ours = known().api_version
+            if ours.split("/")[0] == api_version.split("/")[0]:
+                message = f"passed over: apiVersion {api_version} is not read"
+                self.tell("warning", place, "apiVersion", kind, "version", message, f"write it as {ours}")
+
+    def object(self, cls: type[Object], value: dict[str, Any], place: Place) -> None:
+        about = _about(cls, value)
+        try:
+            obj = kinds.decode_as(cls, value)
+        except Problem as first:
+            for problem in shape.problems(cls, value) or [first]:
+                self.tell("error", place, problem.path, about, "type", problem.message, problem.fix)
+            return
+        if not self.named(obj, place, about):
+            return
+        _complete(obj)
+        for unknown in kinds.unknown_fields(cls, value):
+            message = f"{unknown.path}: no such field, it is not read"
+            self.tell("warning", place, unknown.path, about, "unknown-field", message, _nearest(cls, unknown))
+        faults = list(checks.check(obj))
+        for problem in faults:
+            self.tell("error", place, problem.path, about, "value", problem.message, problem.fix)
+        if not faults:
+            self.found.setdefault((cls.__name__, key(obj)), []).append((obj, place.light()))
+
+    def named(self, obj: Object, place: Place, about: str) -> bool:
+        meta = obj.metadata
+        if not meta.name:
+            self.tell("error", place, "metadata", about, "name", "metadata.name is missing", "give the object a name")
+        elif "/" in meta.name or "/" in meta.namespace:
+            self.tell("error", place, "metadata.name", about, "name", "a name cannot have a / in it", "rename it")
+        else:
+            return True
+        return False
+
+    def finish(self) -> Manifests:
+        manifests = self.manifests
+        for (kind, name), candidates in sorted(self.found.items(), key=lambda entry: entry[0]):
+            kept, place = candidates[0] if len(candidates) == 1 else self.one_of(kind, name, candidates)
+            manifests.objects.setdefault(kind, {})[name] = kept
+            manifests.where.put(kind, name, place)
+        self.refuse_borrowed_uids(manifests)
+        manifests.findings = in_order(manifests.findings)
+        return manifests
+
+    def one_of(self, kind: str, name: str, candidates: list[tuple[Object, Place]]) -> tuple[Object, Place]:
+        """Which of several objects with one name is kept is a question of their content, not of their order."""
+        kept = min(candidates, key=lambda candidate: msgspec.json.encode(candidate[0]))
+        for other in candidates:
+            if other is not kept:
+                message = f"is there twice, also at {kept[1].file}:{kept[1].line_of('')}"
+                fix = "take one out, or give it another name"
+                self.tell("error", other[1], "", f"{kind} {name}", "duplicate", message, fix)
+        return kept
+
+    def refuse_borrowed_uids(self, manifests: Manifests) -> None:
+        """Pods are told apart by their uid; two pods with one uid would be one pod."""
+        pods = manifests.objects.get("Pod", {})
+        owner: dict[str, str] = {}
+        for name, pod in list(pods.items()):
+            first = owner.setdefault(pod.metadata.uid, name)
+            if first != name:
+                message = f"metadata.uid {pod.metadata.uid} is that of pod {first} too"
+                fix = "take the uid out of one of them"
+                place = manifests.where.place("Pod", name)
+                self.tell("error", place, "metadata.uid", f"Pod {name}", "duplicate", message, fix)
+                del pods[name]
+                manifests.where.forget("Pod", name)
+
+
+def _about(cls: type[Object], value: dict[str, Any]) -> str:
+    meta = value.get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not isinstance(name, str) or not name:
+        return cls.__name__
+    namespace = meta.get("namespace") if isinstance(meta, dict) else None
+    return f"{cls.__name__} {namespace or 'default'}/{name}" if cls.namespaced else f"{cls.__name__} {name}"
+
+
+def _complete(obj: Object) -> None:
+    """What the API server would have filled in."""
+    meta = obj.metadata
+    meta.namespace = (meta.namespace or "default") if obj.namespaced else ""
+    if not meta.uid:
+        meta.uid = key(obj)
+
+
+def _nearest(cls: type[Object], unknown: Unknown) -> str:
+    if unknown.path.startswith("metadata.") and unknown.name in cls.__struct_encode_fields__:
+        return f"{unknown.name} is indented too far: it stands beside metadata, not inside it"
+    near = difflib.get_close_matches(unknown.name, unknown.known, 1)
+    return f"did you mean {near[0]}?" if near else f"the fields here are {', '.join(sorted(unknown.known))}"

@@ -1,0 +1,56 @@
+"""The moments an object speaks of: when it was made, when it changed state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from muster.model import batch
+from muster.model.core import Node, Pod
+from muster.model.meta import Condition, Object, seconds
+
+
+def timestamps(obj: Object) -> Iterator[tuple[str, str]]:
+    """Every timestamp of the object that is given, with the path of its field."""
+    meta = obj.metadata
+    if meta.creation_timestamp is not None:
+        yield "metadata.creationTimestamp", meta.creation_timestamp
+    if meta.deletion_timestamp is not None:
+        yield "metadata.deletionTimestamp", meta.deletion_timestamp
+    status = getattr(obj, "status", None)
+    for i, condition in enumerate(getattr(status, "conditions", ())):
+        yield from _condition(condition, f"status.conditions[{i}]")
+    if isinstance(obj, Pod):
+        if obj.status.start_time is not None:
+            yield "status.startTime", obj.status.start_time
+    elif isinstance(obj, Node):
+        for i, taint in enumerate(obj.spec.taints):
+            if taint.time_added is not None:
+                yield f"spec.taints[{i}].timeAdded", taint.time_added
+    elif isinstance(obj, batch.Job):
+        yield from _given(("startTime", obj.status.start_time), ("completionTime", obj.status.completion_time))
+    elif isinstance(obj, batch.CronJob):
+        yield from _given(
+            ("lastScheduleTime", obj.status.last_schedule_time),
+            ("lastSuccessfulTime", obj.status.last_successful_time),
+        )
+
+
+def _given(*fields: tuple[str, str | None]) -> Iterator[tuple[str, str]]:
+    for name, text in fields:
+        if text is not None:
+            yield f"status.{name}", text
+
+
+def _condition(condition: Condition, path: str) -> Iterator[tuple[str, str]]:
+    for name, text in (
+        ("lastTransitionTime", condition.last_transition_time),
+        ("lastProbeTime", condition.last_probe_time),
+        ("lastHeartbeatTime", condition.last_heartbeat_time),
+    ):
+        if text is not None:
+            yield f"{path}.{name}", text
+
+
+def latest(objects: Iterable[Object]) -> float:
+    """The latest moment any of the objects speaks of, where a simulated clock starts; without any, the epoch."""
+    return max((seconds(text) for obj in objects for _, text in timestamps(obj)), default=0.0)
