@@ -1,0 +1,196 @@
+"""The arguments of one plugin or action: what was written, where, and readers that know what to do with a bad value.
+
+A reader never fails. A value that cannot be used gives way to the default, and a finding says so with file and line; it
+is recorded once, however often the value is read.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from muster.model.finding import Finding
+from muster.model.yamlscalar import resolve
+
+__all__ = ["Arguments", "as_bool"]
+
+_LARGEST = 2**63 - 1  # what a column of integers can hold
+# What Go's ParseBool takes, and the words that YAML 1.1, Volcano's reader, takes for booleans.
+_TRUE = {"1", "t", "true", "y", "yes", "on"}
+_FALSE = {"0", "f", "false", "n", "no", "off"}
+
+
+def as_bool(value: object) -> bool | None:
+    """The boolean that a value or a text stands for; None if it stands for none."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        word = value.strip().lower()
+        return True if word in _TRUE else False if word in _FALSE else None
+    return None
+
+
+class Arguments(Mapping[str, Any]):
+    """A read-only mapping of raw values, with typed readers."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        owner: str = "",
+        file: str = "",
+        line_of: Callable[[Sequence[str]], builtins.int | None] = lambda path: None,
+    ) -> None:
+        self._values = dict(values)
+        self.owner = owner
+        self.file = file
+        self._line_of = line_of
+        self._path: tuple[str, ...] = ()
+        self._findings: dict[tuple[str, ...], Finding] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> builtins.int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Arguments({self._values!r})"
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the readers had to say so far, nested mappings included."""
+        return list(self._findings.values())
+
+    def line_of(self, key: str) -> builtins.int | None:
+        """The line of a key in its file."""
+        return self._line_of((*self._path, key))
+
+    def warn(self, key: str, message: str, fix: str = "", code: str = "argument-value") -> None:
+        """Records a warning about the value of a key, once."""
+        path = (*self._path, key)
+        text = f"{'.'.join(path)} {message}"
+        finding = Finding("warning", self.file, self._line_of(path), self.owner, code, text, fix)
+        self._findings.setdefault((*path, code, message), finding)
+
+    def int(
+        self, key: str, default: builtins.int, minimum: builtins.int | None = None, maximum: builtins.int | None = None
+    ) -> builtins.int:
+        """A whole number. Volcano: a float is not one, whatever its value."""
+        if key not in self._values:
+            return default
+        try:
+            number = self._number(key)
+            if isinstance(number, float):
+                raise ValueError("is not a whole number")
+            _hold(number, minimum, maximum)
+            return number
+        except ValueError as why:
+            self._give_way(key, default, why, _wish("a whole number", minimum, maximum))
+            return default
+
+    def float(
+        self,
+        key: str,
+        default: builtins.float,
+        minimum: builtins.float | None = None,
+        maximum: builtins.float | None = None,
+    ) -> builtins.float:
+        """A number."""
+        if key not in self._values:
+            return default
+        try:
+            number = self._number(key)
+            _hold(number, minimum, maximum)
+            return float(number)
+        except ValueError as why:
+            self._give_way(key, default, why, _wish("a number", minimum, maximum))
+            return default
+
+    def bool(self, key: str, default: builtins.bool) -> builtins.bool:
+        """True or false."""
+        if key not in self._values:
+            return default
+        value = self._values[key]
+        taken = as_bool(value)
+        if taken is None:
+            self._give_way(key, str(default).lower(), "is neither true nor false", "true or false")
+            return default
+        if not isinstance(value, bool):
+            word = str(taken).lower()
+            self.warn(key, f"is the text {value!r}: taken as {word}", f"write {word}", "argument-text")
+        return taken
+
+    def text(self, key: str, default: str, choices: Sequence[str] = ()) -> str:
+        """A text; one of the choices, when there are any."""
+        if key not in self._values:
+            return default
+        value = self._values[key]
+        if isinstance(value, str) and (not choices or value in choices):
+            return value
+        wish = "one of " + ", ".join(choices) if choices else "a text"
+        self._give_way(key, repr(default), f"is not {wish}", wish)
+        return default
+
+    def mapping(self, key: str) -> Arguments:
+        """A mapping below this one; empty if there is none."""
+        value = self._values.get(key)
+        if value is not None and not isinstance(value, dict):  # a key with nothing under it is an empty mapping
+            self._give_way(key, "none", "is not a mapping", "a mapping")
+            value = None
+        below = Arguments(value or {}, owner=self.owner, file=self.file, line_of=self._line_of)
+        below._path = (*self._path, key)
+        below._findings = self._findings
+        return below
+
+    def strings(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
+        """Names, separated by commas or as a list."""
+        value = self._values.get(key)
+        if isinstance(value, str):
+            value = value.split(",")
+        if not isinstance(value, list):
+            if value is not None:
+                wish = "names separated by commas, or a list"
+                self._give_way(key, ", ".join(default) or "none", f"is not {wish}", wish)
+            return tuple(default)
+        for entry in value:
+            if not isinstance(entry, str):
+                self.warn(key, f"holds {entry!r}, which is not a text: ignored", "give names only")
+        names = (entry.strip() for entry in value if isinstance(entry, str))
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    def _number(self, key: str) -> builtins.int | builtins.float:
+        value = self._values[key]
+        number = resolve(value.strip()) if isinstance(value, str) else value
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise ValueError("is not a number")
+        if abs(number) > _LARGEST:
+            raise ValueError("is too large")
+        if isinstance(value, str):
+            self.warn(key, f"is the text {value!r}: taken as the number {number}", f"write {number}", "argument-text")
+        return number
+
+    def _give_way(self, key: str, default: object, why: object, wish: str) -> None:
+        """The value cannot be used and the default takes its place."""
+        value = self._values[key]
+        if value is None:
+            self.warn(key, f"has no value: using {default}", f"give {wish}, or leave the key out")
+        else:
+            self.warn(key, f"is {value!r}, which {why}: using {default}", f"give {wish}")
+
+
+def _hold(number: float, minimum: float | None, maximum: float | None) -> None:
+    if minimum is not None and number < minimum:
+        raise ValueError(f"is less than {minimum}")
+    if maximum is not None and number > maximum:
+        raise ValueError(f"is more than {maximum}")
+
+
+def _wish(what: str, minimum: float | None, maximum: float | None) -> str:
+    bounds = [f"at least {minimum}"] * (minimum is not None) + [f"at most {maximum}"] * (maximum is not None)
+    return f"{what}, {' and '.join(bounds)}" if bounds else what

@@ -1,0 +1,60 @@
+"""Volcano's plugins and actions that muster does not have: what each did, and what to use instead."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["FOREIGN_ACTIONS", "FOREIGN_PLUGINS", "SERVED_BY", "Foreign"]
+
+
+class Foreign(NamedTuple):
+    """What the name does in Volcano, and what to do without it."""
+
+    did: str
+    instead: str
+
+
+SERVED_BY = {"network-topology-aware": "topology"}
+"""Names that another plugin of muster answers to."""
+
+FOREIGN_PLUGINS = {
+    "capacity-card": Foreign(
+        "shares out accelerator cards by card name", "give the queues their cards in `deserved` and use capacity"
+    ),
+    "cdp": Foreign(
+        "spares pods for a cooldown time after they started", "protect them with a PodDisruptionBudget and pdb"
+    ),
+    "deviceshare": Foreign(
+        "shares one GPU among pods and picks the card", "let the device plugin divide the cards into whole resources"
+    ),
+    "extender": Foreign(
+        "asks an HTTP server at each hook", "register a Python plugin in the entry-point group muster.plugins"
+    ),
+    "numa-aware": Foreign(
+        "fits pods to the NUMA nodes of a machine", "set the kubelet's topology manager policy to single-numa-node"
+    ),
+    "rescheduling": Foreign("moves running pods to even out the load", "run the Kubernetes descheduler beside muster"),
+    "reservation": Foreign(
+        "keeps nodes free for a chosen job", "give the queue a guarantee and use capacity or proportion"
+    ),
+    "resourcequota": Foreign("holds jobs back by their namespace's ResourceQuota", "give the queue a capability"),
+    "task-topology": Foreign(
+        "puts chosen task roles of a job together or apart", "use pod affinity with predicates and nodeorder"
+    ),
+    "tdm": Foreign(
+        "lends nodes to revocable pods by the time of day", "taint the nodes on a schedule, or give them a nodegroup"
+    ),
+    "usage": Foreign(
+        "avoids nodes by their measured load", "use nodeorder or resource-strategy-fit, which go by requests"
+    ),
+}
+
+FOREIGN_ACTIONS = {
+    "elect": Foreign("chose a job to reserve nodes for", "give the queue a guarantee"),
+    "gangpreempt": Foreign("preempts for a whole gang at once", "use preempt"),
+    "gangreclaim": Foreign("reclaims for a whole gang at once", "use reclaim"),
+    "reserve": Foreign("kept nodes free for the elected job", "give the queue a guarantee"),
+    "shuffle": Foreign(
+        "evicts what plugins such as tdm and rescheduling name", "run the Kubernetes descheduler beside muster"
+    ),
+}

@@ -1,0 +1,223 @@
+"""From the text of a ``scheduler.yaml`` to a ``Config`` and what there is to say about it.
+
+A name nobody knows is an error with the nearest right one beside it: a misspelt plugin that is silently skipped is how
+clusters end up scheduling without it. Names that Volcano has and muster has not are warnings, so that files can be
+brought along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from muster.config.arguments import Arguments, as_bool
+from muster.config.foreign import FOREIGN_ACTIONS, FOREIGN_PLUGINS, SERVED_BY
+from muster.config.names import suggest, unknown_arguments
+from muster.config.source import Source, find_configuration
+from muster.config.types import SWITCHES, Config, Known, PluginOption, Tier
+from muster.model.finding import Finding, Severity, in_order
+from muster.model.yamltext import YamlError
+
+__all__ = ["load"]
+
+_TOP = ("actions", "tiers", "configurations", "metrics")
+Path = tuple[str | int, ...]
+
+
+def load(text: str, name: str, known: Known) -> tuple[Config, list[Finding]]:
+    """The configuration as far as it could be understood; with a finding of severity error it must not be used."""
+    try:
+        source = find_configuration(text, name)
+    except YamlError as error:
+        return Config(), [Finding("error", error.file, error.line, "", "config-unreadable", error.message)]
+    loading = _Loading(source, known)
+    config = loading.config()
+    return config, in_order(loading.findings)
+
+
+class _Loading:
+    """One configuration being read."""
+
+    def __init__(self, source: Source, known: Known) -> None:
+        self.source = source
+        self.known = known
+        self.findings: list[Finding] = []
+
+    def say(self, severity: Severity, path: Path, about: str, code: str, message: str, fix: str = "") -> None:
+        line = self.source.line_of(path)
+        self.findings.append(Finding(severity, self.source.name, line, about, code, message, fix))
+
+    def config(self) -> Config:
+        top = self.source.value
+        for key in top:
+            if key not in _TOP:
+                self.say("error", (key,), "", "unknown-key", f"unknown key {key!r}", suggest(key, _TOP))
+        actions = tuple(self.actions(top.get("actions")))
+        tiers = tuple(self.tiers(top.get("tiers")))
+        if not any(tier.plugins for tier in tiers):
+            self.say("warning", ("tiers",), "", "no-plugins", "no plugin is configured: nothing filters or orders")
+        return Config(actions, tiers, dict(self.configurations(top.get("configurations"))))
+
+    def entries(self, value: object, path: Path, what: str) -> Iterator[tuple[dict[str, Any], Path]]:
+        """The mappings of a list; anything else in their place is an error."""
+        if value is None:
+            return
+        if not isinstance(value, list):
+            self.say("error", path, "", "config-shape", f"{what} should be a list", "begin each entry with `- `")
+            return
+        for index, entry in enumerate(value):
+            if isinstance(entry, dict):
+                yield entry, (*path, index)
+            else:
+                fix = f"write `- name: {entry}`" if isinstance(entry, str) else "give a mapping"
+                self.say("error", (*path, index), "", "config-shape", f"{entry!r} in {what} is not a mapping", fix)
+
+    def actions(self, value: object) -> Iterator[str]:
+        names = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
+        names = [name.strip() if isinstance(name, str) else name for name in names]
+        names = [name for name in names if name != ""]
+        if not names:
+            fix = 'write for example `actions: "enqueue, allocate, backfill"`'
+            self.say("error", ("actions",), "", "no-actions", "there are no actions", fix)
+        for name in names:
+            if isinstance(name, str) and name in self.known.actions:
+                yield name
+            else:
+                self.strange_action(str(name), ("actions",))
+
+    def strange_action(self, name: str, path: Path) -> None:
+        foreign = FOREIGN_ACTIONS.get(name)
+        about = f"action {name}"
+        if foreign is not None:
+            message = f"muster does not have {name} and skips it; in Volcano it {foreign.did}"
+            self.say("warning", path, about, "foreign-action", message, foreign.instead)
+        else:
+            fix = suggest(name, [*self.known.actions, *FOREIGN_ACTIONS])
+            self.say("error", path, about, "unknown-action", f"unknown action {name!r}", fix)
+
+    def tiers(self, value: object) -> Iterator[Tier]:
+        seen: set[str] = set()
+        for tier, path in self.entries(value, ("tiers",), "tiers"):
+            for key in tier:
+                if key != "plugins":
+                    fix = suggest(key, ["plugins"])
+                    self.say("error", (*path, key), "", "unknown-key", f"unknown key {key!r} in a tier", fix)
+            options: list[PluginOption] = []
+            for entry, below in self.entries(tier.get("plugins"), (*path, "plugins"), "plugins"):
+                option = self.plugin(entry, below)
+                if option is None:
+                    continue
+                if option.name in seen:
+                    about = f"plugin {option.name}"
+                    self.say("warning", below, about, "plugin-twice", "listed twice: the first counts", "remove one")
+                    continue
+                seen.add(option.name)
+                options.append(option)
+            self.check_hierarchy(options, path)
+            yield Tier(tuple(options))
+
+    def check_hierarchy(self, options: list[PluginOption], path: Path) -> None:
+        """Volcano: both would order the queues of one tier, each by its own notion of fairness."""
+        drf = next((option for option in options if option.name == "drf"), None)
+        if drf is not None and drf.enabled("enableHierarchy") and any(o.name == "proportion" for o in options):
+            message = "drf with enableHierarchy cannot stand in the same tier as proportion"
+            fix = "move one of them to another tier, or leave proportion out"
+            self.findings.append(
+                Finding("error", self.source.name, drf.line, "plugin drf", "drf-hierarchy", message, fix)
+            )
+
+    def plugin(self, entry: dict[str, Any], path: Path) -> PluginOption | None:
+        name = entry.get("name")
+        if not isinstance(name, str) or not name:
+            self.say("error", path, "", "config-shape", "a plugin without a name", "add `name:`")
+            return None
+        about = f"plugin {name}"
+        line = self.source.line_of((*path, "name"))
+        served = SERVED_BY.get(name) if name not in self.known.plugins else None
+        if served is not None and served in self.known.plugins:
+            message = f"{name} is served by muster's plugin {served}"
+            self.say("notice", (*path, "name"), about, "served-by", message, f"write `name: {served}`")
+        elif name not in self.known.plugins:
+            self.strange_plugin(name, (*path, "name"))
+            return None
+        arguments = self.arguments(
+            entry.get("arguments"),
+            (*path, "arguments"),
+            about,
+            self.known.plugins[served or name],
+            lenient=served is not None,
+        )
+        return PluginOption(served or name, self.switches(entry, path, served or name), arguments, line)
+
+    def strange_plugin(self, name: str, path: Path) -> None:
+        foreign = FOREIGN_PLUGINS.get(name)
+        about = f"plugin {name}"
+        if foreign is not None:
+            message = f"muster does not have {name} and skips it; in Volcano it {foreign.did}"
+            self.say("warning", path, about, "foreign-plugin", message, foreign.instead)
+        else:
+            fix = suggest(name, [*self.known.plugins, *FOREIGN_PLUGINS, *SERVED_BY])
+            self.say("error", path, about, "unknown-plugin", f"unknown plugin {name!r}", fix)
+
+    def switches(self, entry: dict[str, Any], path: Path, name: str) -> dict[str, bool]:
+        given: dict[str, bool] = {}
+        about = f"plugin {name}"
+        for key, value in entry.items():
+            if key in ("name", "arguments"):
+                continue
+            if key not in SWITCHES:
+                misplaced = not list(unknown_arguments({key: value}, self.known.plugins[name]))
+                fix = "move it under `arguments`" if misplaced else suggest(key, ("name", "arguments", *SWITCHES))
+                self.say("error", (*path, key), about, "unknown-switch", f"unknown switch {key!r}", fix)
+                continue
+            taken = as_bool(value)
+            if taken is None:
+                default = str(PluginOption(name).enabled(key)).lower()
+                message = f"{key} is {value!r}, which is neither true nor false: using {default}"
+                self.say("warning", (*path, key), about, "switch-value", message, "give true or false")
+                continue
+            if not isinstance(value, bool):
+                word = str(taken).lower()
+                message = f"{key} is the text {value!r}: taken as {word}"
+                self.say("warning", (*path, key), about, "switch-value", message, f"write {word}")
+            given[key] = taken
+        return given
+
+    def arguments(
+        self, value: object, path: Path, about: str, known: frozenset[str], lenient: bool = False
+    ) -> Arguments:
+        """The arguments with their lines. Lenient: what the serving plugin does not know is dropped."""
+        if value is not None and not isinstance(value, dict):
+            self.say("error", path, about, "config-shape", "arguments should be a mapping", "write `key: value` lines")
+        values = dict(value) if isinstance(value, dict) else {}
+        for unknown in list(unknown_arguments(values, known)):
+            flat = ".".join(unknown)
+            if lenient:
+                message = f"the argument {flat} is not served and is ignored"
+                self.say("warning", (*path, *unknown), about, "foreign-argument", message, "remove it")
+                values.pop(unknown[0], None)
+            else:
+                message = f"unknown argument {flat!r}"
+                self.say("error", (*path, *unknown), about, "unknown-argument", message, suggest(flat, known))
+        line_of = self.source.line_of
+        return Arguments(values, owner=about, file=self.source.name, line_of=lambda below: line_of((*path, *below)))
+
+    def configurations(self, value: object) -> Iterator[tuple[str, Arguments]]:
+        seen: set[str] = set()
+        for entry, path in self.entries(value, ("configurations",), "configurations"):
+            name = entry.get("name")
+            for key in entry:
+                if key not in ("name", "arguments"):
+                    fix = suggest(key, ("name", "arguments"))
+                    self.say("error", (*path, key), "", "unknown-key", f"unknown key {key!r} in configurations", fix)
+            if not isinstance(name, str) or not name:
+                self.say("error", path, "", "config-shape", "a configuration without its action's name", "add `name:`")
+            elif name not in self.known.actions:
+                self.strange_action(name, (*path, "name"))
+            elif name in seen:
+                about = f"action {name}"
+                self.say("warning", path, about, "action-twice", "configured twice: the first counts", "remove one")
+            else:
+                seen.add(name)
+                known = self.known.actions[name]
+                yield name, self.arguments(entry.get("arguments"), (*path, "arguments"), f"action {name}", known)

@@ -1,0 +1,39 @@
+"""Names that are not known: which they are, and which right name is nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+__all__ = ["nearest", "suggest", "unknown_arguments"]
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name most like the given one, whatever its case; None if none is like it."""
+    by_lower = {candidate.lower(): candidate for candidate in sorted(names)}
+    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+def suggest(name: str, names: Iterable[str]) -> str:
+    """What to write instead: the nearest name, else all there are."""
+    listed = sorted(names)
+    near = nearest(name, listed)
+    if near is not None:
+        return f"did you mean {near}?"
+    return f"known: {', '.join(listed)}" if listed else "remove it: none is known here"
+
+
+def unknown_arguments(
+    values: Mapping[str, Any], known: frozenset[str], above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
+    """The paths of arguments that no known name or prefix covers."""
+    for key, value in values.items():
+        path = (*above, key)
+        flat = ".".join(path)
+        names_below = any(pattern.startswith(flat + ".") for pattern in known)
+        if isinstance(value, dict) and names_below:
+            yield from unknown_arguments(value, known, path)
+        elif not any(flat == pattern or (pattern.endswith("*") and flat.startswith(pattern[:-1])) for pattern in known):
+            yield path

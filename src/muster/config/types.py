@@ -1,0 +1,99 @@
+"""The configuration as understood: actions in their order, tiers of plugins with their switches and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from muster.config.arguments import Arguments
+from muster.model.finding import Finding
+
+__all__ = ["OFF_BY_DEFAULT", "SWITCHES", "Arguments", "Config", "Known", "PluginOption", "Tier"]
+
+# Volcano: some keys begin with `enable`, some with `enabled`; files are full of both, so the spelling is kept as it is.
+SWITCHES: tuple[str, ...] = (
+    "enableJobOrder",
+    "enableHierarchy",
+    "enableJobReady",
+    "enableJobPipelined",
+    "enableTaskOrder",
+    "enablePreemptable",
+    "enableReclaimable",
+    "enablePreemptive",
+    "enableQueueOrder",
+    "enabledClusterOrder",
+    "enablePredicate",
+    "enableBestNode",
+    "enableNodeOrder",
+    "enableTargetJob",
+    "enableReservedNodes",
+    "enableJobEnqueued",
+    "enabledVictim",
+    "enableJobStarving",
+    "enabledOverused",
+    "enabledAllocatable",
+    "enabledHyperNodeOrder",
+    "enabledSubJobReady",
+    "enabledSubJobPipelined",
+    "enabledSubJobOrder",
+    "enabledHyperNodeGradient",
+)
+# Volcano: every switch that is absent is on, but for these two.
+OFF_BY_DEFAULT = frozenset({"enableHierarchy", "enabledClusterOrder"})
+
+
+@dataclass(frozen=True)
+class Known:
+    """The names a configuration may use: each plugin and action with its arguments.
+
+    An argument is an exact name, or a prefix that ends in ``*``. Of a nested mapping the path counts: ``sra.weight`` is
+    the flat argument of that name and ``weight`` under ``sra``; keys under a mapping are checked where names of them
+    are known.
+    """
+
+    plugins: dict[str, frozenset[str]] = field(default_factory=dict)
+    actions: dict[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PluginOption:
+    """A plugin in its tier: the switches as given, the arguments, the line of its name."""
+
+    name: str
+    switches: dict[str, bool] = field(default_factory=dict)
+    arguments: Arguments = field(default_factory=Arguments)
+    line: int | None = None
+
+    def enabled(self, switch: str) -> bool:
+        """Whether a switch is on, given or by default."""
+        return self.switches.get(switch, switch not in OFF_BY_DEFAULT)
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Plugins that decide together, before the tiers below them."""
+
+    plugins: tuple[PluginOption, ...] = ()
+
+
+@dataclass(frozen=True)
+class Config:
+    """A scheduler's configuration."""
+
+    actions: tuple[str, ...] = ()
+    tiers: tuple[Tier, ...] = ()
+    configurations: dict[str, Arguments] = field(default_factory=dict)
+
+    def plugins(self) -> Iterator[PluginOption]:
+        """All plugins, tier by tier."""
+        for tier in self.tiers:
+            yield from tier.plugins
+
+    def plugin(self, name: str) -> PluginOption | None:
+        """The plugin of that name, if it is configured."""
+        return next((option for option in self.plugins() if option.name == name), None)
+
+    def findings(self) -> list[Finding]:
+        """What the readers of arguments had to say so far: complete once plugins and actions have read theirs."""
+        owners = [*(option.arguments for option in self.plugins()), *self.configurations.values()]
+        return [finding for arguments in owners for finding in arguments.findings]
