@@ -1,0 +1,81 @@
+"""Answers that depend on the node objects and a pod's spec alone, kept until a node object changes.
+
+What is read of a spec (its `part`) is usually the same for many shapes: no selector, the usual tolerations. Answers are
+therefore kept per part, and a shape finds its own by its id. They are arrays over all nodes, marked read-only, since
+one array is handed to everybody who asks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.jobs import Shape
+from muster.engine.nodes import Nodes, NodeView
+from muster.model.core import Node, PodSpec
+
+A = TypeVar("A")
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+class PerSpec(ABC, Generic[A]):
+    """One answer per part of a spec, over the nodes of today."""
+
+    def __init__(self) -> None:
+        self._nodes: Nodes | None = None
+        self._version = -1
+        self._seen: list[Node] = []
+        self._by_part: dict[Hashable, A] = {}
+        self._by_shape: dict[int, A] = {}
+
+    @abstractmethod
+    def part(self, spec: PodSpec) -> Hashable:
+        """What of the spec the answer depends on."""
+
+    @abstractmethod
+    def answer(self, spec: PodSpec, nodes: Nodes) -> A: ...
+
+    @abstractmethod
+    def differs(self, old: Node, new: Node) -> bool:
+        """Does what is read of a node differ? Most changes of node objects are mere signs of life."""
+
+    def reread(self, nodes: Nodes, changed: Sequence[int]) -> None:
+        """Read these nodes (again), for subclasses that keep something of them."""
+        return
+
+    def of(self, shape: Shape, nodes: Nodes) -> A:
+        if nodes is not self._nodes or nodes.version != self._version:
+            self._follow(nodes)
+        found = self._by_shape.get(shape.id)
+        if found is None:
+            part = self.part(shape.spec)
+            found = self._by_part.get(part)
+            if found is None:
+                found = self._by_part[part] = self.answer(shape.spec, nodes)
+            self._by_shape[shape.id] = found
+        return found
+
+    def _follow(self, nodes: Nodes) -> None:
+        changed: Sequence[int] = range(len(nodes))
+        if nodes is self._nodes:
+            pairs = enumerate(zip(self._seen, nodes.objects, strict=True))
+            changed = [i for i, (old, new) in pairs if old is not new and self.differs(old, new)]
+        if changed or nodes is not self._nodes:
+            self._by_part.clear()
+            self._by_shape.clear()
+            self.reread(nodes, changed)
+        self._nodes, self._version, self._seen = nodes, nodes.version, list(nodes.objects)
+
+
+def sealed(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    array.setflags(write=False)
+    return array
+
+
+def columns(per_node: NDArray[Scalar], view: NodeView) -> NDArray[Scalar]:
+    """The entries of the view's columns; for a view of all nodes the array itself."""
+    return per_node if view.rows is view.nodes.rows else per_node[view.index]
