@@ -54,7 +54,8 @@ class _Loading:
                 self.say("error", (key,), "", "unknown-key", f"unknown key {key!r}", suggest(key, _TOP))
         actions = tuple(self.actions(top.get("actions")))
         tiers = tuple(self.tiers(top.get("tiers")))
-        if not any(tier.plugins for tier in tiers):
+        understood = all(finding.severity != "error" for finding in self.findings)
+        if understood and not any(tier.plugins for tier in tiers):
             self.say("warning", ("tiers",), "", "no-plugins", "no plugin is configured: nothing filters or orders")
         return Config(actions, tiers, dict(self.configurations(top.get("configurations"))))
 
