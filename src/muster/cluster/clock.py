@@ -1,0 +1,18 @@
+"""The embedded cluster's time: it stands still until somebody moves it."""
+
+from __future__ import annotations
+
+
+class VirtualClock:
+    """A clock that is told what time it is; it never goes back."""
+
+    def __init__(self, start: float) -> None:
+        self.start = start
+        self._now = start
+
+    def now(self) -> float:
+        return self._now
+
+    def advance(self, to: float) -> None:
+        """Move on to that moment; one that has passed already changes nothing."""
+        self._now = max(self._now, to)

@@ -1,0 +1,112 @@
+"""The kubelets of all nodes: bound pods run, deleted pods go when their grace is over, told ones end well.
+
+Nothing takes time but what is said to: a bound pod runs at the next step. A pod ends only if its annotation
+`muster.io/run-seconds` says after how many seconds of virtual time it does.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+from muster.cluster import pods
+from muster.cluster.clock import VirtualClock
+from muster.cluster.memory import MemoryStore
+from muster.model.core import Node, Pod
+from muster.model.meta import seconds
+from muster.store import Change, Severity
+
+RUN_SECONDS = "muster.io/run-seconds"
+
+
+class Kubelet:
+    """Acts on what it has seen of the pods; `run` does all that is due now."""
+
+    def __init__(self, store: MemoryStore, clock: VirtualClock) -> None:
+        self._store = store
+        self._clock = clock
+        listing = store.list(Pod)
+        self._watch = store.watch(listing.resource_version, (Pod, Node))
+        self._seen: dict[str, None] = {}  # pods to look at
+        self._waiting: dict[str, dict[str, None]] = {}  # node that is not there → pods bound to it
+        self._due: list[tuple[float, str, str]] = []  # (when, pod, uid): a pod to look at then
+        for pod in listing.items:
+            key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            if pods.leaving(pod):
+                self._plan_end(key, pod)
+            else:
+                self._seen[key] = None
+
+    def run(self) -> bool:
+        """Do what is due; whether anything was."""
+        before = self._store.version
+        for event in self._watch.take():
+            if event.kind == "Pod" and event.change != Change.DELETED:
+                self._seen[event.key] = None
+            elif event.kind == "Node" and event.change == Change.ADDED:
+                self._seen.update(self._waiting.pop(event.key, {}))
+        now = self._clock.now()
+        while self._due and self._due[0][0] <= now:
+            self._seen[heapq.heappop(self._due)[1]] = None
+        seen, self._seen = self._seen, {}
+        table = self._store.of(Pod)
+        for key in sorted(seen):
+            pod = table.get(key)
+            if pod is not None and pod.spec.node_name:
+                self._look(key, pod, now)
+        return self._store.version != before
+
+    def next_time(self) -> float | None:
+        """When something will happen by itself; None if nothing will."""
+        table = self._store.of(Pod)
+        while self._due:
+            when, key, uid = self._due[0]
+            pod = table.get(key)
+            if pod is not None and pod.metadata.uid == uid and not pods.finished(pod):
+                return when
+            heapq.heappop(self._due)
+        return None
+
+    def _look(self, key: str, pod: Pod, now: float) -> None:
+        if pods.leaving(pod):
+            if self._end(pod) <= now:
+                self._store.remove(Pod, key)
+            else:
+                self._plan_end(key, pod)
+            return
+        if pod.status.phase in ("", "Pending"):
+            if pod.spec.node_name not in self._store.of(Node):
+                self._waiting.setdefault(pod.spec.node_name, {})[key] = None
+                return
+            pod = self._store.write(pods.running(pod, now))
+        if pod.status.phase == "Running" and RUN_SECONDS in pod.metadata.annotations:
+            self._finish(key, pod, now)
+
+    def _finish(self, key: str, pod: Pod, now: float) -> None:
+        length = _length(pod.metadata.annotations[RUN_SECONDS])
+        if length is None:
+            text = f"annotation {RUN_SECONDS} is not a number of seconds; the pod runs on"
+            self._store.event(pod, Severity.WARNING, "BadAnnotation", text)
+            return
+        when = seconds(pod.status.start_time) + length
+        if when <= now:
+            self._store.write(pods.succeeded(pod, now))
+        else:
+            heapq.heappush(self._due, (when, key, pod.metadata.uid))
+
+    def _end(self, pod: Pod) -> float:
+        """When a leaving pod is gone."""
+        end = seconds(pod.metadata.deletion_timestamp)
+        # A pod that was leaving before this cluster's time began is seen leaving: it goes when the clock first moves.
+        return end if end > self._clock.start else self._clock.start + 1
+
+    def _plan_end(self, key: str, pod: Pod) -> None:
+        heapq.heappush(self._due, (self._end(pod), key, pod.metadata.uid))
+
+
+def _length(text: str) -> float | None:
+    try:
+        length = float(text)
+    except ValueError:
+        return None
+    return length if math.isfinite(length) and length >= 0 else None

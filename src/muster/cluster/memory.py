@@ -1,0 +1,245 @@
+"""The store in memory: Kubernetes' rules for versions, conflicts, watches and graceful deletion, without the network.
+
+Every write raises one version that all kinds share, so resourceVersions order everything that happened. Objects are
+replaced, never changed, so whoever holds one holds it as it was.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from msgspec.structs import replace
+
+from muster.cluster import pods
+from muster.cluster.merge import merged
+from muster.model.core import Pod
+from muster.model.kinds import decode_as, plain
+from muster.model.meta import Object
+from muster.model.meta import key as key_of
+from muster.store import AlreadyExists, Change, Clock, Conflict, Gone, Listing, NotFound, Note, Severity, WatchEvent
+from muster.store.clock import timestamp
+
+T = TypeVar("T", bound=Object)
+
+# How many events a watch may start back in time.
+HISTORY = 4096
+
+
+class MemoryWatch:
+    """Changes that a subscriber has not taken yet."""
+
+    def __init__(self, subscribers: dict[MemoryWatch, None], kinds: frozenset[str]) -> None:
+        self._subscribers = subscribers
+        self.kinds = kinds
+        self._new: deque[WatchEvent] = deque()
+
+    def wants(self, kind: str) -> bool:
+        return not self.kinds or kind in self.kinds
+
+    def push(self, event: WatchEvent) -> None:
+        self._new.append(event)
+
+    def take(self) -> list[WatchEvent]:
+        events = list(self._new)
+        self._new.clear()
+        return events
+
+    def close(self) -> None:
+        self._subscribers.pop(self, None)
+        self._new.clear()
+
+
+class MemoryStore:
+    """A Store (muster.store) that lives in this process."""
+
+    def __init__(self, clock: Clock, objects: Iterable[Object] = ()) -> None:
+        self._clock = clock
+        self._objects: dict[str, dict[str, Object]] = {}
+        self._version = 0
+        self._subscribers: dict[MemoryWatch, None] = {}
+        self._history: deque[WatchEvent] = deque(maxlen=HISTORY)
+        self._lives: dict[tuple[str, str], int] = {}  # how often an object of this name has been deleted
+        self.notes: deque[Note] = deque()
+        for obj in sorted(objects, key=lambda o: (type(o).__name__, key_of(o))):
+            self._add(obj)
+
+    # --- reading
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the last write."""
+        return self._version
+
+    def of(self, kind: type[T]) -> Mapping[str, T]:
+        """The live table of a kind by key, for the parts of the embedded cluster; not to be kept while writing."""
+        return cast("Mapping[str, T]", self._objects.setdefault(kind.__name__, {}))
+
+    def everything(self) -> Mapping[str, Mapping[str, Object]]:
+        """All tables by kind; not to be kept while writing."""
+        return self._objects
+
+    def get(self, kind: type[T], key: str) -> T:
+        found = self.of(kind).get(key)
+        if found is None:
+            raise NotFound(kind.__name__, key)
+        return found
+
+    def list(self, kind: type[T], namespace: str = "") -> Listing[T]:
+        table = self.of(kind)
+        keys = sorted(table) if not namespace else sorted(k for k in table if k.startswith(f"{namespace}/"))
+        return Listing([table[key] for key in keys], str(self._version))
+
+    def watch(self, since: str, kinds: Sequence[type[Object]] = ()) -> MemoryWatch:
+        start = int(since) if since else self._version
+        # Everything after `start` must still be there: as many events as versions have passed.
+        if self._version - start > len(self._history):
+            raise Gone(since)
+        watch = MemoryWatch(self._subscribers, frozenset(kind.__name__ for kind in kinds))
+        for event in self._history:
+            if int(event.resource_version) > start and watch.wants(event.kind):
+                watch.push(event)
+        self._subscribers[watch] = None
+        return watch
+
+    # --- writing, as any client does
+
+    def create(self, obj: T) -> T:
+        kind, key = type(obj).__name__, key_of(obj)
+        if key in self._objects.get(kind, ()):
+            raise AlreadyExists(kind, key)
+        if obj.metadata.creation_timestamp is None:
+            obj = replace(obj, metadata=replace(obj.metadata, creation_timestamp=timestamp(self._clock.now())))
+        return self._add(obj)
+
+    def update(self, obj: T) -> T:
+        old = self._expected(obj)
+        meta = replace(obj.metadata, **_kept(old))
+        new = replace(obj, metadata=meta)
+        if hasattr(old, "status"):
+            new = replace(new, status=old.status)
+        if new == old:
+            return old
+        if getattr(new, "spec", None) != getattr(old, "spec", None):
+            new.metadata.generation = old.metadata.generation + 1
+        return self.write(new)
+
+    def update_status(self, obj: T) -> T:
+        old = self._expected(obj)
+        new: T = replace(old, status=getattr(obj, "status", None)) if hasattr(old, "status") else old
+        return old if new == old else self.write(new)
+
+    def patch(self, kind: type[T], key: str, merge: Mapping[str, Any], *, status: bool = False) -> T:
+        changed = decode_as(kind, merged(plain(self.get(kind, key)), merge))
+        return self.update_status(changed) if status else self.update(changed)
+
+    def delete(self, kind: type[Object], key: str, *, grace: int | None = None, uid: str = "") -> None:
+        old = self.get(kind, key)
+        _same_uid(old, key, uid)
+        if isinstance(old, Pod):
+            self._end(old, key, grace)
+        else:
+            self.remove(kind, key)
+
+    def bind(self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str = "") -> Pod:
+        pod = self.get(Pod, key)
+        _same_uid(pod, key, uid)
+        if pod.spec.node_name:
+            raise Conflict("Pod", key, f"is bound to node {pod.spec.node_name} already")
+        if pod.metadata.deletion_timestamp is not None:
+            raise Conflict("Pod", key, "is being deleted")
+        return self.write(pods.bound(pod, node, annotations, self._clock.now()))
+
+    def evict(self, key: str, *, by: str, rule: str, grace: int | None = None, uid: str = "") -> None:
+        pod = self.get(Pod, key)
+        _same_uid(pod, key, uid)
+        if pod.metadata.deletion_timestamp is None:
+            self._end(pods.evicted(pod, by, rule, self._clock.now()), key, grace)
+
+    def event(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
+        self.notes.append(Note(type(obj).__name__, key_of(obj), severity, reason, message, self._clock.now()))
+
+    # --- writing, for the parts of the embedded cluster
+
+    def write(self, obj: T) -> T:
+        """Puts the object, which must exist, in the place of the stored one, whatever that was."""
+        kind, key = type(obj).__name__, key_of(obj)
+        self._version += 1
+        version = str(self._version)
+        obj = replace(obj, metadata=replace(obj.metadata, resource_version=version))
+        self._objects[kind][key] = obj
+        self._tell(WatchEvent(Change.MODIFIED, kind, key, obj, version))
+        return obj
+
+    def remove(self, kind: type[Object], key: str) -> None:
+        """Takes the object away at once."""
+        name = kind.__name__
+        old = self._objects[name].pop(key)
+        self._lives[name, key] = self._lives.get((name, key), 0) + 1
+        self._version += 1
+        version = str(self._version)
+        last = replace(old, metadata=replace(old.metadata, resource_version=version))
+        self._tell(WatchEvent(Change.DELETED, name, key, last, version))
+
+    def _add(self, obj: T) -> T:
+        kind, key = type(obj).__name__, key_of(obj)
+        self._version += 1
+        version = str(self._version)
+        meta = obj.metadata
+        namespace = meta.namespace or ("default" if obj.namespaced else "")
+        uid = meta.uid or self._uid(kind, key)
+        obj = replace(obj, metadata=replace(meta, resource_version=version, uid=uid, namespace=namespace))
+        self._objects.setdefault(kind, {})[key] = obj
+        self._tell(WatchEvent(Change.ADDED, kind, key, obj, version))
+        return obj
+
+    def _uid(self, kind: str, key: str) -> str:
+        """`ns/name`; an object made anew under its old name is another one."""
+        lives = self._lives.get((kind, key), 0)
+        return f"{key}.{lives + 1}" if lives else key
+
+    def _end(self, pod: Pod, key: str, grace: int | None) -> None:
+        if grace is None:
+            own = pod.spec.termination_grace_period_seconds
+            grace = pods.DEFAULT_GRACE if own is None else max(own, 0)
+        if grace == 0 or not pod.spec.node_name or pods.finished(pod):
+            # Kubernetes: nobody has to end a pod that never started or has ended.
+            self.remove(Pod, key)
+            return
+        left = pod.metadata.deletion_grace_period_seconds
+        if pod.metadata.deletion_timestamp is None or (left is not None and grace < left):
+            self.write(pods.terminating(pod, self._clock.now(), grace))
+
+    def _expected(self, obj: T) -> T:
+        key = key_of(obj)
+        old = self.get(type(obj), key)
+        version = obj.metadata.resource_version
+        if version and version != old.metadata.resource_version:
+            raise Conflict(
+                type(obj).__name__, key, f"resourceVersion is {old.metadata.resource_version} by now, not {version}"
+            )
+        _same_uid(old, key, obj.metadata.uid)
+        return old
+
+    def _tell(self, event: WatchEvent) -> None:
+        self._history.append(event)
+        for watch in self._subscribers:
+            if not watch.kinds or event.kind in watch.kinds:
+                watch.push(event)
+
+
+def _same_uid(obj: Object, key: str, uid: str) -> None:
+    if uid and uid != obj.metadata.uid:
+        raise Conflict(type(obj).__name__, key, f"is another object: its uid is {obj.metadata.uid}, not {uid}")
+
+
+def _kept(old: Object) -> dict[str, Any]:
+    """What a client cannot change."""
+    meta = old.metadata
+    kept = ("uid", "creation_timestamp", "deletion_timestamp", "deletion_grace_period_seconds", "generation")
+    return {name: getattr(meta, name) for name in (*kept, "namespace", "resource_version")}

@@ -1,0 +1,137 @@
+"""Steps in a pod's life, as new pods made from old ones: nothing in a store is ever changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from muster.model.core import Pod
+from muster.model.meta import Condition
+from muster.store.clock import timestamp
+
+FINISHED = ("Succeeded", "Failed")
+# Kubernetes: what a pod that does not say otherwise is given to end in.
+DEFAULT_GRACE = 30
+
+EVICTED_BY = "muster.io/evicted-by"
+EVICTED_RULE = "muster.io/evicted-rule"
+
+
+def finished(pod: Pod) -> bool:
+    return pod.status.phase in FINISHED
+
+
+def leaving(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def active(pod: Pod) -> bool:
+    """Counts for its owner: neither finished nor on its way out."""
+    return pod.metadata.deletion_timestamp is None and pod.status.phase not in FINISHED
+
+
+def ready(pod: Pod) -> bool:
+    """Running, and its Ready condition (if it has one) holds."""
+    if pod.status.phase != "Running" or leaving(pod):
+        return False
+    return all(c.status == "True" for c in pod.status.conditions if c.type == "Ready")
+
+
+def bound(pod: Pod, node: str, annotations: Mapping[str, str] | None, now: float) -> Pod:
+    """The pod with its node, as the API server leaves it after a Binding."""
+    status = pod.status
+    conditions = _merged(status.conditions, _scheduled(now))
+    pod = replace(
+        pod,
+        spec=replace(pod.spec, node_name=node),
+        status=replace(status, conditions=conditions, nominated_node_name=""),
+    )
+    if annotations:
+        pod.metadata = replace(pod.metadata, annotations={**pod.metadata.annotations, **annotations})
+    return pod
+
+
+def running(pod: Pod, now: float) -> Pod:
+    """The pod as its kubelet reports it once it has started."""
+    status = pod.status
+    conditions = _merged(status.conditions, _started(now))
+    started = status.start_time or timestamp(now)
+    return replace(pod, status=replace(status, phase="Running", conditions=conditions, start_time=started))
+
+
+def succeeded(pod: Pod, now: float) -> Pod:
+    """The pod after its containers have ended well."""
+    conditions = _merged(pod.status.conditions, _ended(now))
+    return replace(pod, status=replace(pod.status, phase="Succeeded", conditions=conditions))
+
+
+def terminating(pod: Pod, now: float, grace: int) -> Pod:
+    """The pod with the moment at which it will be gone."""
+    meta = replace(pod.metadata, deletion_timestamp=timestamp(now + grace), deletion_grace_period_seconds=grace)
+    return replace(pod, metadata=meta)
+
+
+def evicted(pod: Pod, by: str, rule: str, now: float) -> Pod:
+    """The pod with the record of its eviction; the condition is the one the Eviction API sets itself."""
+    notes = {**pod.metadata.annotations, EVICTED_BY: by, EVICTED_RULE: rule}
+    target = Condition(
+        type="DisruptionTarget",
+        status="True",
+        reason="EvictionByEvictionAPI",
+        message=f"evicted by {rule}",
+        last_transition_time=timestamp(now),
+    )
+    return replace(
+        pod,
+        metadata=replace(pod.metadata, annotations=notes),
+        status=replace(pod.status, conditions=_merged(pod.status.conditions, (target,))),
+    )
+
+
+def unschedulable(pod: Pod, message: str, nominated: str, now: float) -> Pod:
+    """The pod with the reason why it has no node; the very same pod if it says so already."""
+    status = pod.status
+    old = next((c for c in status.conditions if c.type == "PodScheduled"), None)
+    same = old is not None and (old.status, old.reason, old.message) == ("False", "Unschedulable", message)
+    if same and status.nominated_node_name == nominated:
+        return pod
+    since = old.last_transition_time if old is not None and old.status == "False" else timestamp(now)
+    # muster: the reason is always Unschedulable while a pod has no node, because autoscalers look at it.
+    new = Condition(
+        type="PodScheduled", status="False", reason="Unschedulable", message=message, last_transition_time=since
+    )
+    return replace(
+        pod,
+        status=replace(
+            status, phase="Pending", conditions=_merged(status.conditions, (new,)), nominated_node_name=nominated
+        ),
+    )
+
+
+def _merged(old: list[Condition], new: tuple[Condition, ...]) -> list[Condition]:
+    """The new conditions in place of old ones of their types, sorted by type."""
+    if not old:
+        return list(new)
+    types = [c.type for c in new]
+    return sorted([*(c for c in old if c.type not in types), *new], key=lambda c: c.type)
+
+
+@lru_cache(maxsize=8)
+def _scheduled(now: float) -> tuple[Condition, ...]:
+    return (_condition("PodScheduled", "True", now),)
+
+
+@lru_cache(maxsize=8)
+def _started(now: float) -> tuple[Condition, ...]:
+    return (_condition("ContainersReady", "True", now), _condition("Ready", "True", now))
+
+
+@lru_cache(maxsize=8)
+def _ended(now: float) -> tuple[Condition, ...]:
+    return (_condition("ContainersReady", "False", now), _condition("Ready", "False", now))
+
+
+def _condition(type: str, status: str, now: float) -> Condition:
+    return Condition(type=type, status=status, last_transition_time=timestamp(now))

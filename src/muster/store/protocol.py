@@ -1,0 +1,67 @@
+"""The store, as controllers and the live parts see it. Objects that come out of a store are never changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from muster.model.core import Pod
+from muster.model.meta import Object
+from muster.store.clock import Clock
+from muster.store.record import Severity
+from muster.store.watch import Listing, Watch
+
+T = TypeVar("T", bound=Object)
+
+
+class Store(Protocol):
+    """Reads and writes objects by kind and key (`namespace/name`, or the name alone where there are no namespaces)."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time this store lives in."""
+        ...
+
+    def get(self, kind: type[T], key: str) -> T:
+        """The object; NotFound if there is none."""
+        ...
+
+    def list(self, kind: type[T], namespace: str = "") -> Listing[T]:
+        """All objects of the kind, in the order of their keys, with the resourceVersion to watch from."""
+        ...
+
+    def watch(self, since: str, kinds: Sequence[type[Object]] = ()) -> Watch:
+        """Changes after that resourceVersion, of these kinds or (none given) of all. Gone if it is too long ago."""
+        ...
+
+    def create(self, obj: T) -> T:
+        """Makes the object and returns it as it is stored; AlreadyExists."""
+        ...
+
+    def update(self, obj: T) -> T:
+        """Writes everything but status. Conflict if obj carries a resourceVersion or uid that is not the stored one."""
+        ...
+
+    def update_status(self, obj: T) -> T:
+        """Writes status only; conflicts as in update."""
+        ...
+
+    def patch(self, kind: type[T], key: str, merge: Mapping[str, Any], *, status: bool = False) -> T:
+        """Merges a plain value (RFC 7386: null removes) into everything but status, or into status only."""
+        ...
+
+    def delete(self, kind: type[Object], key: str, *, grace: int | None = None, uid: str = "") -> None:
+        """Deletes the object; a pod on a node is only marked, and goes when its grace (seconds) is over."""
+        ...
+
+    def bind(self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str = "") -> Pod:
+        """Gives the pod its node and the annotations with it. Conflict if it has a node or is being deleted."""
+        ...
+
+    def evict(self, key: str, *, by: str, rule: str, grace: int | None = None, uid: str = "") -> None:
+        """Asks the pod to leave, and writes on it for whom (`by`) and by which rule."""
+        ...
+
+    def event(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
+        """Records an Event about the object."""
+        ...
