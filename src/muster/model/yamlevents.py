@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
-from yaml.cyaml import CParser
 from yaml.events import (
     AliasEvent,
     DocumentEndEvent,
@@ -26,6 +25,8 @@ from yaml.events import (
 from muster.model.yamlscalar import Scalar, resolve
 
 __all__ = ["MAX_ALIASED", "MAX_DEPTH", "YamlError", "read_events"]
+
+Event = Any  # one of PyYAML's; its stubs do not know which has an anchor, a tag, a place
 
 MAX_DEPTH = 200
 MAX_ALIASED = 100_000
@@ -58,7 +59,7 @@ class _Collection:
     __slots__ = ("anchor", "key", "merged", "value")
 
     def __init__(self, value: dict[str, Any] | list[Any], anchor: str | None) -> None:
-        self.value = value
+        self.value: Any = value
         self.anchor = anchor
         self.key: str | None = None
         self.merged: list[dict[str, Any]] | None = None
@@ -76,10 +77,10 @@ class _Reader:
         self.words: dict[str, Scalar] = {}
         self.root: Any = None
 
-    def error(self, event: yaml.Event, message: str) -> YamlError:
+    def error(self, event: Event, message: str) -> YamlError:
         return YamlError(self.name, event.start_mark.line + 1 + self.offset, message)
 
-    def open(self, event: yaml.Event, value: dict[str, Any] | list[Any]) -> None:
+    def open(self, event: Event, value: dict[str, Any] | list[Any]) -> None:
         if event.tag not in _COLLECTION_TAGS:
             raise self.error(event, f"the tag {event.tag} is not known here: leave it out")
         if len(self.stack) >= MAX_DEPTH:
@@ -92,7 +93,7 @@ class _Reader:
             self.anchors[event.anchor] = _OPEN
         self.stack.append(_Collection(value, event.anchor))
 
-    def close(self, event: yaml.Event) -> None:
+    def close(self, event: Event) -> None:
         done = self.stack.pop()
         value = done.value
         if done.merged is not None:
@@ -105,7 +106,7 @@ class _Reader:
             self.anchors[done.anchor] = value
         self.put(event, value)
 
-    def scalar(self, event: yaml.ScalarEvent) -> None:
+    def scalar(self, event: Event) -> None:
         text: str = event.value
         plain = event.implicit[0] and event.tag is None  # libyaml calls a text with the tag "!" plain
         if self.stack:
@@ -125,7 +126,7 @@ class _Reader:
             self.anchors[event.anchor] = value
         self.put(event, value)
 
-    def name_entry(self, event: yaml.Event, above: _Collection, text: str, plain: bool) -> None:
+    def name_entry(self, event: Event, above: _Collection, text: str, plain: bool) -> None:
         """A scalar in the place of a key. Keys are text as written: ``1: a`` has the key "1", as in Kubernetes."""
         if plain and text == "<<":
             if above.merged is None:
@@ -140,7 +141,7 @@ class _Reader:
             self.anchors[event.anchor] = text
         above.key = text
 
-    def tagged(self, event: yaml.Event, text: str) -> Scalar:
+    def tagged(self, event: Event, text: str) -> Scalar:
         if event.tag in ("!", _TAG + "str"):
             return text
         wanted = _SCALAR_TAGS.get(event.tag)
@@ -151,7 +152,7 @@ class _Reader:
             raise self.error(event, f"{text!r} is not what its tag {event.tag} says")
         return value
 
-    def alias(self, event: yaml.Event) -> None:
+    def alias(self, event: Event) -> None:
         if event.anchor not in self.anchors:
             raise self.error(event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it")
         value = self.anchors[event.anchor]
@@ -166,7 +167,7 @@ class _Reader:
                 return
         self.put(event, self.copy(event, value, len(self.stack)))
 
-    def copy(self, event: yaml.Event, value: Any, depth: int) -> Any:
+    def copy(self, event: Event, value: Any, depth: int) -> Any:
         """An alias gives a value of its own, so that changing one place never changes another."""
         self.aliased += 1
         if self.aliased > MAX_ALIASED:
@@ -179,7 +180,7 @@ class _Reader:
             return [self.copy(event, below, depth + 1) for below in value]
         return value
 
-    def put(self, event: yaml.Event, value: Any) -> None:
+    def put(self, event: Event, value: Any) -> None:
         if not self.stack:
             self.root = value
             return
@@ -203,9 +204,9 @@ def read_events(text: str, name: str, offset: int) -> Iterator[tuple[Any, int]]:
     line = 0
     empty = False
     try:
-        parser = CParser(text)
+        parser = yaml.CBaseLoader(text)
         while True:
-            event = parser.get_event()
+            event: Event = parser.get_event()
             kind = type(event)
             if kind is ScalarEvent:
                 if not reader.stack:
