@@ -166,6 +166,10 @@ class NodeScorer(Hook):
         """Only for `normalised` terms: raw → score, with constants taken over the candidates (never empty)."""
         return raw
 
+    def span(self) -> float | None:
+        """The most by which this term can tell two nodes apart; None: not known."""
+        return None
+
 
 class NodeSets(Hook):
     """Divides nodes into the sets a job is tried on, one after the other."""

@@ -1,0 +1,36 @@
+"""Which nodes a NodeGroup contains: those it names, and those that have all of its labels.
+
+The union of both. No labels select no node (a selector that is absent does not mean "all"), and a name without a node
+contains nothing: a group can be written before its nodes come. Groups may overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from muster.model.groups import NodeGroupSpec
+
+__all__ = ["contains", "members", "resolve"]
+
+
+def contains(group: NodeGroupSpec, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether the node of that name and with those labels belongs to the group."""
+    if node in group.nodes:
+        return True
+    wanted = group.match_labels
+    return bool(wanted) and all(labels.get(key) == value for key, value in wanted.items())
+
+
+def members(group: NodeGroupSpec, nodes: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """The group's nodes among the existing ones (name → labels), sorted, each once."""
+    return sorted(node for node, labels in nodes.items() if contains(group, node, labels))
+
+
+def resolve(name: str, groups: Collection[str]) -> str | None:
+    """The NodeGroup that a spelling means: the exact name first, then its lower case; None if there is neither.
+
+    Names of objects are always lower case, so `Beijing` can only mean `beijing`.
+    """
+    if name in groups:
+        return name
+    return name.lower() if name.lower() in groups else None

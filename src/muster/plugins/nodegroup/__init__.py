@@ -1,0 +1,201 @@
+"""nodegroup: queues with hard and soft affinity to groups of nodes (design 1).
+
+A queue's `spec.affinity` names groups it requires, prefers, must not use or would rather avoid. Hard rules filter
+(`enablePredicate`), soft rules score (`enableNodeOrder`); each works without the other. A group is a value of the node
+label `volcano.sh/nodegroup-name`, or a NodeGroup object.
+
+`rules` has what a queue says, `grouping` which node is in which group, `limits` how much of a group a queue may hold,
+`annotations` what is read besides the spec, `findings` the mistakes an administrator should hear of. A rule is worked
+out once per queue and *class* of nodes (nodes in the same groups), and taken by node from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.hooks import (
+    Batch,
+    Bools,
+    Floats,
+    Ledger,
+    NodeFilter,
+    NodeScorer,
+    NodeSet,
+    NodeSets,
+    Plugin,
+    Reason,
+    Scope,
+    Verdict,
+)
+from muster.engine.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
+from muster.engine.nodes import NodeView
+from muster.model.finding import Finding
+from muster.model.groups import NodeGroup as NodeGroupObject
+from muster.plugins.nodegroup.annotations import AnnotationError, wants_one_group, weights_of
+from muster.plugins.nodegroup.findings import Examination
+from muster.plugins.nodegroup.grouping import Grouping
+from muster.plugins.nodegroup.limits import GroupLimits
+from muster.plugins.nodegroup.rules import Rule, reading, rule_of
+
+if TYPE_CHECKING:
+    from muster.config.types import Arguments, PluginOption
+    from muster.engine.session import Session
+    from muster.engine.statement import Move
+
+__all__ = ["NodeGroup"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """A queue's rule worked out: per class of nodes the verdict and the points."""
+
+    codes: NDArray[np.uint16]
+    reasons: list[Reason]
+    points: Floats
+
+
+class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
+    name = "nodegroup"
+    term = "affinity"
+    scope = Scope.STATIC
+    arguments = {
+        "strict": "true or false: Volcano's chart rules, where a group in no list is refused, and unlabelled nodes are "
+        "open to queues without affinity only if false; not given: a queue is bound by what it says, nothing else",
+        "enablePreferredOrder": "the order of the preferred list counts: the i-th of n has 50·(n−i)/n points (false)",
+        "weight": "multiplies all points (1)",
+    }
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        strict = arguments.bool("strict", True) if "strict" in arguments else None
+        self.refusal = reading(strict)
+        self.by_prose = strict is None
+        self.ordered = arguments.bool("enablePreferredOrder", False)
+        self.inherits = option.enabled("enableHierarchy")
+        self.weight = arguments.float("weight", 1.0, minimum=0.0)
+        self.limits = GroupLimits()
+        self._seen: tuple[object, ...] = ()
+
+    # --- what the cluster says
+
+    def open(self, session: Session) -> None:
+        state = session.state
+        objects = {key: o for key, o in sorted(state.objects["NodeGroup"].items()) if isinstance(o, NodeGroupObject)}
+        seen = (state.nodes, state.nodes.version, state.queues, tuple(objects.items()))
+        if seen != self._seen:
+            self._seen = seen
+            self._read(state.queues)
+            named = {g for rule in self.rules.values() for g in rule.named}
+            named.update(g for limits in self.limits.limits.values() for g in limits)
+            self.grouping = Grouping(state.nodes, objects, named)
+            self._rulings: dict[str, Ruling] = {}
+            self.examination = Examination(self, state.nodes, dict(sorted(state.queues.items())))
+        self.limits.open(state.queues, self.grouping)
+        session.warnings.extend(f"{f.object}: {f.message}" for f in self.examination.risks())
+
+    def _read(self, queues: dict[str, Queue]) -> None:
+        self.rules: dict[str, Rule] = {}
+        self.weight_faults: dict[str, str] = {}
+        for name, queue in queues.items():
+            rule = rule_of(queue, queues, inherits=self.inherits, ordered=self.ordered)
+            try:
+                # The weights belong to the preferred list, so they stand where the affinity stands.
+                weights = weights_of(queues[rule.source])
+            except AnnotationError as fault:
+                self.weight_faults[rule.source], weights = str(fault), {}
+            worth = {group: weights.get(group, usual) for group, usual in rule.worth.items()}
+            self.rules[name] = replace(rule, worth=worth)
+        self.limits.read(queues.values())
+
+    # --- hard and soft rules
+
+    def signature(self, task: Task) -> Hashable | None:
+        rule = self._rule(task)
+        speaks = not rule.says_nothing or not self.by_prose or self.limits.batch(task) != Batch.SKIP
+        return rule.queue if speaks else None
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.SKIP if self.by_prose and self._rule(task).says_nothing else Batch.COLUMNS
+
+    def filters(self) -> Sequence[NodeFilter]:
+        return (self, self.limits)
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        ruling = self._ruling(self._rule(task))
+        return Verdict(ruling.codes[self.grouping.class_of[nodes.index]], ruling.reasons)
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        return self._ruling(self._rule(task)).points[self.grouping.class_of[nodes.index]]
+
+    def allows(self, rule: Rule) -> Bools:
+        """True for the nodes that the rule's queue may use."""
+        open_: Bools = self._ruling(rule).codes == 0
+        return open_[self.grouping.class_of]
+
+    def _rule(self, task: Task) -> Rule:
+        queue = task.job.queue_name if task.job is not None else ""
+        return self.rules.get(queue) or Rule(queue, queue)
+
+    def _ruling(self, rule: Rule) -> Ruling:
+        ruling = self._rulings.get(rule.queue)
+        if ruling is None:
+            codes, reasons = [], []
+            for groups in self.grouping.classes:
+                reason = self.refusal(rule, groups)
+                if reason is not None:
+                    reasons.append(reason)
+                codes.append(0 if reason is None else len(reasons))
+            points = np.array([rule.score(groups) * self.weight for groups in self.grouping.classes])
+            ruling = self._rulings[rule.queue] = Ruling(np.array(codes, np.uint16), reasons, points)
+        return ruling
+
+    # --- a gang in one group
+
+    def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, list[NodeSet]]:
+        """With `muster.io/one-node-group` a job is tried on one group after the other, the best liked first."""
+        if not wants_one_group(job):
+            return False, [nodes]
+        rule = self.rules.get(job.queue_name) or Rule(job.queue_name, job.queue_name)
+        allowed = self.allows(rule)
+        placed = [t.node for t in job.tasks.values() if t.node >= 0 and t.status in (*ALLOCATED_LIKE, Status.PIPELINED)]
+        found: list[tuple[int, NodeSet]] = []
+        for group in self._by_liking(rule):
+            inside = self.grouping.within((group,))
+            keep = (inside & allowed)[nodes.index]
+            score = None if nodes.score is None else nodes.score[keep]
+            if keep.any():
+                label = f"{nodes.label} node group {group}".strip()
+                found.append((int(inside[placed].sum()), NodeSet(nodes.index[keep], label, score)))
+        # The rest of a gang goes where its first members already are.
+        most = max((here for here, _ in found), default=0)
+        return True, [chosen for here, chosen in found if here == most]
+
+    def _by_liking(self, rule: Rule) -> list[str]:
+        """The groups of the cluster: more points first, then as listed, then by name."""
+        listed = {group: i for i, group in enumerate((*rule.preferred, *rule.required))}
+        return sorted(self.grouping.names, key=lambda g: (-rule.score((g,)), listed.get(g, len(listed)), g))
+
+    # --- the account of limited queues
+
+    def allocated(self, move: Move) -> None:
+        self.limits.count(move, 1)
+
+    def released(self, move: Move) -> None:
+        self.limits.count(move, -1)
+
+    # --- what an administrator should know
+
+    @classmethod
+    def examine(cls, session: Session) -> list[Finding]:
+        """For `muster validate`: the session's queues held against its groups and its other scorers."""
+        found: list[Finding] = []
+        for plugin in session.plugins:
+            if isinstance(plugin, cls):
+                others = [scorer for _, scorer in session.placement.scorers if scorer is not plugin]
+                found += [*plugin.examination.risks(), *plugin.examination.remarks(session, others)]
+        return found

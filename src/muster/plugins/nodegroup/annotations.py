@@ -1,0 +1,65 @@
+"""The annotations of queues and PodGroups that the plugin reads, and what is wrong with them where something is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+
+from muster.engine.jobs import Job, Queue
+from muster.model.quantity import QuantityError
+from muster.model.requests import amount
+
+LIMITS = "volcano.sh/nodegroup-resource-limits"
+WEIGHTS = "muster.io/nodegroup-preferred-weights"
+ONE_GROUP = "muster.io/one-node-group"
+
+Limits = dict[str, dict[str, int]]  # group → resource → the most the queue may hold there
+
+
+class AnnotationError(ValueError):
+    """An annotation that cannot be read; the text says what is wrong with it."""
+
+
+def limits_of(queue: Queue) -> Limits:
+    """How much of each group the queue may hold. Volcano: not inherited."""
+    limits: Limits = {}
+    for group, listed in _object(queue.annotations, LIMITS, '{"g1": {"cpu": "8"}}').items():
+        if not isinstance(listed, dict):
+            raise AnnotationError(f"{LIMITS}: {group} is not a mapping of resources to quantities")
+        limits[group] = {}
+        for resource, quantity in listed.items():
+            try:
+                limits[group][resource] = amount(resource, quantity)
+            except (QuantityError, TypeError) as fault:
+                raise AnnotationError(f"{LIMITS}: {group}.{resource}: {fault}") from None
+    return limits
+
+
+def weights_of(queue: Queue) -> dict[str, float]:
+    """Points of preferred groups in place of the usual 50."""
+    weights: dict[str, float] = {}
+    for group, weight in _object(queue.annotations, WEIGHTS, '{"g1": 30}').items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
+            raise AnnotationError(f"{WEIGHTS}: {group} is {weight!r}, which is not a number of at least 0")
+        weights[group] = float(weight)
+    return weights
+
+
+def wants_one_group(job: Job) -> bool:
+    """Whether all pods of the PodGroup must be in one node group."""
+    return job.group.metadata.annotations.get(ONE_GROUP) == "true"
+
+
+def _object(annotations: Mapping[str, str], key: str, example: str) -> dict[str, object]:
+    text = annotations.get(key)
+    if text is None:
+        return {}
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        value = None
+    if not isinstance(value, dict):
+        raise AnnotationError(f"{key} is {text!r}, which is not a JSON object such as {example}")
+    return value

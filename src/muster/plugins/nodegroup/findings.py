@@ -1,0 +1,165 @@
+"""What an administrator should know of queues and node groups before a pod waits for ever.
+
+`risks` are said by `validate` and by the running scheduler: a queue that matches no node, that names a group which is
+not there, or that is promised more than its groups hold (the design's own "risk"). `remarks` are for `validate` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cached_property
+from itertools import pairwise
+from math import floor
+from typing import TYPE_CHECKING
+
+from muster.engine.axis import show
+from muster.engine.hooks import NodeScorer
+from muster.engine.jobs import Queue
+from muster.engine.nodes import Nodes
+from muster.model.finding import Finding
+from muster.plugins.nodegroup.annotations import ONE_GROUP, AnnotationError, weights_of
+from muster.plugins.nodegroup.grouping import LABEL
+from muster.plugins.nodegroup.rules import Rule, either
+
+if TYPE_CHECKING:
+    from muster.engine.session import Session
+    from muster.plugins.nodegroup import NodeGroup
+
+
+class Examination:
+    """The queues of one cluster held against its groups."""
+
+    def __init__(self, plugin: NodeGroup, nodes: Nodes, queues: Mapping[str, Queue]) -> None:
+        self.plugin = plugin
+        self.nodes = nodes
+        self.queues = queues
+
+    def risks(self) -> list[Finding]:
+        return self._risks
+
+    @cached_property
+    def _risks(self) -> list[Finding]:
+        found = [*self._conflicts()]
+        for name, queue in self.queues.items():
+            rule = self.plugin.rules[name]
+            found += self._names(rule)
+            found += self._room(rule, queue)
+        return [*found, *self._annotations()]
+
+    def remarks(self, session: Session, others: Sequence[NodeScorer]) -> list[Finding]:
+        """How weak the points are beside other scorers, and switches that are neither on nor off."""
+        found = [remark for rule in self.plugin.rules.values() if (remark := self._outweighed(rule, others))]
+        for job in session.jobs.values():
+            value = job.group.metadata.annotations.get(ONE_GROUP, "false")
+            if value not in ("true", "false"):
+                message = f'annotation {ONE_GROUP} is {value!r}: only "true" turns it on'
+                found.append(_warning(f"PodGroup {job.key}", "nodegroup-annotation", message, 'write "true"'))
+        return found
+
+    # --- names
+
+    def _conflicts(self) -> Iterator[Finding]:
+        for name in self.plugin.grouping.conflicts:
+            message = f"node group {name} is both a value of the node label {LABEL} and a NodeGroup with other nodes"
+            fix = "the label wins here; make both name the same nodes, or rename one"
+            yield _warning(f"NodeGroup {name}", "nodegroup-conflict", message, fix)
+
+    def _names(self, rule: Rule) -> Iterator[Finding]:
+        """Groups that the queue names and that are not there, or are there under another spelling, or are empty."""
+        grouping = self.plugin.grouping
+        own = rule.named if rule.source == rule.queue else ()  # an inherited rule is looked at where it stands
+        for name in dict.fromkeys((*own, *self.plugin.limits.limits.get(rule.queue, {}))):
+            meant = grouping.meant.get(name)
+            if name in grouping.labelled or (meant == name and grouping.within((name,)).any()):
+                continue
+            if meant is None:
+                message = f"names node group {name}, which is on no node and no NodeGroup has that name"
+                near = get_close_matches(name, [*grouping.labelled, *grouping.objects], 1, 0.6)
+                fix = f"did you mean {near[0]}?" if near else f"label its nodes {LABEL}={name}"
+                yield _warning(f"Queue {rule.queue}", "nodegroup-unknown", message, fix)
+            elif not grouping.within((name,)).any():
+                message = f"names node group {name}, but NodeGroup {meant} contains no node"
+                yield _warning(f"Queue {rule.queue}", "nodegroup-empty", message, "add nodes to the group")
+            else:
+                message = f"names node group {name}; using NodeGroup {meant}"
+                yield _warning(f"Queue {rule.queue}", "nodegroup-case", message, f"write {meant}")
+
+    # --- room
+
+    def _room(self, rule: Rule, queue: Queue) -> Iterator[Finding]:
+        about = f"Queue {queue.name}"
+        if rule.says_nothing and self.plugin.by_prose:
+            return
+        allowed = self.plugin.allows(rule)
+        if not allowed.any():
+            named = rule.required or rule.named
+            wants = f"of node group {either(named)}" if named else "(it names no node group, and `strict` is set)"
+            fix = f"label nodes {LABEL}=<group>, or change the queue's affinity"
+            yield _warning(about, "nodegroup-no-node", f"can use no node {wants}: its pods will wait", fix)
+            return
+        axis = self.nodes.axis
+        promises = (("capability", queue.capability), ("guarantee", queue.guarantee), ("deserved", queue.deserved))
+        for what, amounts in promises:
+            for resource, amount in sorted(amounts.items()):
+                row = axis.rows.get(resource)
+                offered = int(self.nodes.alloc[row][allowed].sum()) if row is not None else 0
+                if amount > offered:
+                    message = (
+                        f"{what} of {resource} is {show(resource, amount)}, but the nodes it may use "
+                        f"({_groups(rule)}) hold {show(resource, offered)}"
+                    )
+                    fix = f"lower {what}, or let the queue use more node groups"
+                    yield _warning(about, f"nodegroup-{what}", message, fix)
+
+    # --- annotations
+
+    def _annotations(self) -> Iterator[Finding]:
+        for name, fault in self.plugin.limits.faults.items():
+            fix = "correct the JSON; until then nothing of the queue is scheduled"
+            yield Finding("error", "", None, f"Queue {name}", "nodegroup-limits", f"annotation {fault}", fix)
+        for name, fault in self.plugin.weight_faults.items():
+            fix = "correct the JSON; until then every preferred group has its usual points"
+            yield _warning(f"Queue {name}", "nodegroup-weights", f"annotation {fault}", fix)
+        for name, queue in self.queues.items():
+            rule = self.plugin.rules[name]
+            for group in _weights(queue):
+                if rule.source == name and group not in rule.preferred:
+                    message = f"gives a weight to node group {group}, which is not in its preferred list: ignored"
+                    yield _warning(f"Queue {name}", "nodegroup-weights", message, "add it to the list")
+
+    # --- points
+
+    def _outweighed(self, rule: Rule, others: Sequence[NodeScorer]) -> Finding | None:
+        """The design's "first" (rules 2 and 4) holds for sure only if no other scorer can turn the order around."""
+        plugin = self.plugin
+        levels = sorted({rule.score(c) for c in plugin.grouping.classes if plugin.refusal(rule, c) is None})
+        step = min((above - below for below, above in pairwise(levels)), default=0.0)
+        span = sum(scorer.span() or 0.0 for scorer in others)
+        if not step or span < step * plugin.weight or not plugin.option.enabled("enableNodeOrder"):
+            return None
+        needed = floor(span / step) + 1
+        message = (
+            f"its groups differ by {step * plugin.weight:g} points, other scorers by up to {span:g}: a node group that "
+            "is preferred may sometimes come second"
+        )
+        fix = f"give plugin nodegroup the argument weight: {needed}"
+        return _warning(f"Queue {rule.queue}", "nodegroup-outweighed", message, fix)
+
+
+def _weights(queue: Queue) -> dict[str, float]:
+    try:
+        return weights_of(queue)
+    except AnnotationError:
+        return {}  # said already
+
+
+def _groups(rule: Rule) -> str:
+    if rule.required:
+        return f"node group {either(rule.required, 'and')}"
+    barred = rule.forbidden
+    return f"all but node group {either(barred, 'and')}" if barred else f"by its rule on {either(rule.named, 'and')}"
+
+
+def _warning(about: str, code: str, message: str, fix: str) -> Finding:
+    return Finding("warning", "", None, about, code, message, fix)

@@ -1,0 +1,112 @@
+"""How much of a node group a queue may hold: the annotation `volcano.sh/nodegroup-resource-limits`.
+
+The account is kept per queue and group, over what runs already and what this cycle places, pipelined pods included. A
+node's answer therefore depends on what happens on other nodes of its group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from muster.engine.axis import show
+from muster.engine.hooks import Batch, NodeFilter, Reason, Scope, Verdict
+from muster.engine.jobs import ALLOCATED_LIKE, Queue, Task
+from muster.engine.nodes import NodeView
+from muster.engine.statement import Move
+from muster.plugins.nodegroup.annotations import AnnotationError, Limits, limits_of
+from muster.plugins.nodegroup.grouping import Grouping
+from muster.plugins.nodegroup.rules import Groups
+
+Amounts = dict[str, int]
+
+
+class GroupLimits(NodeFilter):
+    """Refuses nodes of a group in which the queue has used up what it may hold."""
+
+    term = "limits"
+    scope = Scope.CLUSTER
+
+    def __init__(self) -> None:
+        self.limits: dict[str, Limits] = {}
+        self.faults: dict[str, str] = {}  # queue → what is wrong with its annotation
+        self._held: dict[str, dict[str, Amounts]] = {}  # queue → group → resource → amount
+
+    def read(self, queues: Iterable[Queue]) -> None:
+        """Read the annotations of all queues."""
+        self.limits, self.faults = {}, {}
+        for queue in queues:
+            try:
+                if limits := limits_of(queue):
+                    self.limits[queue.name] = limits
+            except AnnotationError as fault:
+                self.faults[queue.name] = str(fault)
+
+    def open(self, queues: Mapping[str, Queue], grouping: Grouping) -> None:
+        """Count what the limited queues hold as the cycle begins."""
+        self._grouping = grouping
+        self._held = {name: {group: {} for group in limits} for name, limits in self.limits.items()}
+        for name in self._held:
+            for job in queues[name].jobs.values():
+                for task in job.tasks.values():
+                    if task.node >= 0 and task.status in ALLOCATED_LIKE:
+                        self._add(name, task.node, task.shape.amounts, 1)
+
+    def held(self, queue: str, group: str) -> Amounts:
+        """What a limited queue holds in a limited group now."""
+        return self._held[queue][group]
+
+    # --- the filter
+
+    def batch(self, task: Task) -> Batch:
+        queue = _queue(task)
+        return Batch.SINGLE if queue in self.limits or queue in self.faults else Batch.SKIP
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        queue = _queue(task)
+        if queue in self.faults:
+            # Volcano: nothing of the queue is scheduled while its limits cannot be read.
+            reason = Reason("node-group-limits-invalid", f"queue {queue}: {self.faults[queue]}", resolvable=False)
+            return Verdict.of(np.ones(len(nodes), np.bool_), reason)
+        codes, reasons = [], []
+        for groups in self._grouping.classes:
+            refusal = self._refusal(queue, groups, task.shape.amounts)
+            if refusal is not None:
+                reasons.append(refusal)
+            codes.append(0 if refusal is None else len(reasons))
+        return Verdict(np.array(codes, np.uint16)[self._grouping.class_of[nodes.index]], reasons)
+
+    def _refusal(self, queue: str, groups: Groups, request: Amounts) -> Reason | None:
+        limits = self.limits.get(queue, {})
+        for group in groups:
+            for resource, most in limits.get(group, {}).items():
+                held, asked = self.held(queue, group).get(resource, 0), request.get(resource, 0)
+                if held + asked > most:
+                    text = (
+                        f"queue {queue} may hold {show(resource, most)} {resource} in node group {group}, "
+                        f"has {show(resource, held)} and asks for {show(resource, asked)}"
+                    )
+                    # Volcano: not resolvable, though pods of the queue itself could make room.
+                    return Reason("node-group-limit", text, resolvable=False)
+        return None
+
+    # --- the account
+
+    def count(self, move: Move, sign: int) -> None:
+        """The move's tasks come to hold room (+1) or give it up (−1)."""
+        queue = _queue(move.task)
+        if queue in self._held:
+            for node in move.nodes:
+                self._add(queue, node, move.task.shape.amounts, sign)
+
+    def _add(self, queue: str, node: int, amounts: Amounts, sign: int) -> None:
+        for group in self._grouping.classes[self._grouping.class_of[node]]:
+            held = self._held[queue].get(group)
+            if held is not None:
+                for resource, amount in amounts.items():
+                    held[resource] = held.get(resource, 0) + sign * amount
+
+
+def _queue(task: Task) -> str:
+    return task.job.queue_name if task.job is not None else ""
