@@ -1,0 +1,63 @@
+"""Packs: the fuller a node would be in what the pod asks for, the better.
+
+Over the resources that the pod requests and that have a weight: Σ (used + request)·weight/allocatable, divided by the
+sum of the weights, times 100 and the plugin's own weight. A node that would be over its allocatable scores 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muster.config.types import Arguments, PluginOption
+from muster.engine.hooks import Batch, Floats, NodeScorer, Plugin, Scope
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+
+_RESOURCE = "binpack.resources."
+
+
+class Binpack(Plugin, NodeScorer):
+    name = "binpack"
+    scope = Scope.NODE
+    arguments = {
+        "binpack.weight": "how much the score counts; 0 switches it off (1)",
+        "binpack.cpu": "weight of cpu (1)",
+        "binpack.memory": "weight of memory (1)",
+        "binpack.resources": "names of other resources that count, separated by commas",
+        f"{_RESOURCE}*": "weight of the resource of that name (1)",
+    }
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        self._weight = arguments.int("binpack.weight", 1)
+        # Volcano: a negative weight of a resource is 1.
+        self._weights = {name: arguments.int(f"binpack.{name}", 1, minimum=0) for name in ("cpu", "memory")}
+        for name in arguments.strings("binpack.resources"):
+            self._weights[name] = arguments.int(f"{_RESOURCE}{name}", 1, minimum=0)
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.COLUMNS if self._weight and self._counted(task) else Batch.SKIP
+
+    def _counted(self, task: Task) -> dict[str, int]:
+        """The weights of the resources that the pod asks for."""
+        return {name: w for name, w in self._weights.items() if task.shape.amounts.get(name, 0) > 0}
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        counted = self._counted(task)
+        total = np.zeros(len(nodes))
+        fits = np.ones(len(nodes), np.bool_)
+        axis = nodes.nodes.axis
+        for name, weight in counted.items():
+            # Volcano: with a weight of 0 the resource is not looked at; a node without any of it adds nothing, but the
+            # weight still divides.
+            if weight:
+                row = axis.row(name)
+                alloc = nodes.alloc[row]
+                use = nodes.used[row] + task.shape.amounts[name]
+                fits &= (use <= alloc) | (alloc == 0)
+                part = np.zeros(len(nodes))
+                total += np.divide(use * float(weight), alloc, out=part, where=alloc > 0)
+        weights = sum(counted.values())
+        if weights == 0:
+            return np.zeros(len(nodes))
+        return np.where(fits, total / weights * (100.0 * self._weight), 0.0)

@@ -1,0 +1,64 @@
+"""kube-scheduler's scores, each 0 to 100 times its weight, summed.
+
+`resources` scores how full a node would be, `preferences` what the pod would like of the node itself; `podaffinity` and
+`spread` look at other pods.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muster.config.types import Arguments, PluginOption
+from muster.engine.hooks import Floats, NodeScorer, Plugin
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+from muster.engine.session import Session
+from muster.plugins.nodeorder.preferences import ImageLocality, NodeAffinity, TaintToleration
+from muster.plugins.nodeorder.resources import BalancedResource, LeastRequested, MostRequested
+
+_WEIGHTS = {
+    "leastrequested": (1, "how empty cpu and memory would be"),
+    "mostrequested": (0, "how full cpu and memory would be"),
+    "balancedresource": (1, "how evenly cpu, memory and nvidia.com/gpu would be used"),
+    "nodeaffinity": (2, "preferred node affinity"),
+    "podaffinity": (2, "preferred pod affinity and anti-affinity"),
+    "tainttoleration": (3, "few PreferNoSchedule taints that the pod does not tolerate"),
+    "imagelocality": (1, "images that lie on the node already"),
+    "podtopologyspread": (2, "topology spread constraints that should hold"),
+}
+
+
+class NodeOrder(Plugin, NodeScorer):
+    name = "nodeorder"
+    arguments = {
+        f"{name}.weight": f"weight of {what}; 0 switches it off ({default})"
+        for name, (default, what) in _WEIGHTS.items()
+    }
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        weight = {name: arguments.int(f"{name}.weight", default) for name, (default, _) in _WEIGHTS.items()}
+        terms: list[tuple[int, NodeScorer]] = [
+            (w := weight["imagelocality"], ImageLocality(w)),
+            (w := weight["leastrequested"], LeastRequested(w)),
+            (w := weight["mostrequested"], MostRequested(w)),
+            (w := weight["balancedresource"], BalancedResource(w)),
+            (w := weight["nodeaffinity"], NodeAffinity(w)),
+            (w := weight["tainttoleration"], TaintToleration(w)),
+        ]
+        self._terms = [term for w, term in terms if w]
+
+    def open(self, session: Session) -> None:
+        return
+
+    def scorers(self) -> list[NodeScorer]:
+        return self._terms
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        """All terms together, every column being a candidate."""
+        everywhere = np.ones(len(nodes), np.bool_)
+        total = np.zeros(len(nodes))
+        for term in self._terms:
+            part = term.raw(task, nodes)
+            total += term.normalise(task, part, everywhere) if term.normalised else part
+        return total

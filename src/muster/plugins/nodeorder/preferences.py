@@ -1,0 +1,73 @@
+"""What a pod would like of a node: preferred node affinity, taints it minds, images that lie there already."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muster.engine.hooks import Batch, Bools, Floats, NodeScorer, Scope
+from muster.engine.images import ImageLocality as Images
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+from muster.engine.nodeselect import Preferred
+from muster.engine.static import columns
+from muster.engine.taints import Tolerations
+
+
+class NodeAffinity(NodeScorer):
+    """The weights of the preferred terms that select the node, the best candidate having 100."""
+
+    term = "nodeaffinity"
+    scope = Scope.STATIC
+    normalised = True
+
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+        self._preferred = Preferred()
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.COLUMNS if Preferred.concerns(task.shape.spec) else Batch.SKIP
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        return columns(self._preferred.of(task.shape, nodes.nodes), nodes).astype(np.float64)
+
+    def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
+        return per_cent(raw, candidates) * self.weight
+
+
+class TaintToleration(NodeScorer):
+    """PreferNoSchedule taints the pod does not tolerate: none is worth 100, the most 0."""
+
+    term = "tainttoleration"
+    scope = Scope.STATIC
+    normalised = True
+
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+        self._tolerations = Tolerations()
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        return columns(self._tolerations.of(task.shape, nodes.nodes).disliked, nodes).astype(np.float64)
+
+    def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
+        return (100.0 - per_cent(raw, candidates)) * self.weight
+
+
+class ImageLocality(NodeScorer):
+    term = "imagelocality"
+    scope = Scope.STATIC
+
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+        self._images = Images()
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        return columns(self._images.of(task.shape, nodes.nodes), nodes).astype(np.float64) * self.weight
+
+
+def per_cent(raw: Floats, candidates: Bools) -> Floats:
+    """kube-scheduler's usual scale: 100 for the highest candidate, rounded down; nodes beyond it are held to 100."""
+    highest = float(raw[candidates].max())
+    if highest <= 0:
+        return np.zeros(len(raw))
+    scaled: Floats = np.floor(raw * 100.0 / highest)
+    return np.minimum(np.maximum(scaled, 0.0), 100.0)

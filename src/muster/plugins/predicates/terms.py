@@ -1,0 +1,107 @@
+"""The filters that look at the node itself: its pod count, cordon, labels, taints and host ports."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muster.engine.axis import PODS
+from muster.engine.hooks import Batch, NodeFilter, Reason, Scope, Verdict
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+from muster.engine.nodeselect import Required
+from muster.engine.ports import HostPorts
+from muster.engine.session import Session
+from muster.engine.static import columns
+from muster.engine.taints import Standing, Tolerations
+
+TOO_MANY_PODS = Reason("pod-count", "node(s) pod number exceeded")
+CORDONED = Reason("unschedulable", "node(s) were unschedulable", resolvable=False)
+NOT_SELECTED = Reason("node-affinity", "node(s) didn't match Pod's node affinity/selector", resolvable=False)
+PORTS_TAKEN = Reason("host-ports", "node(s) didn't have free ports for the requested pod ports")
+CLAIMS = Reason(
+    "resource-claims", "node(s) cannot serve spec.resourceClaims: muster does not allocate them", resolvable=False
+)
+
+
+class PodCount(NodeFilter):
+    """One more pod than the node takes? Pipelined pods count, pods evicted in this cycle do not."""
+
+    term = "pods"
+    scope = Scope.NODE
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        return Verdict.of(nodes.load[PODS] >= nodes.alloc[PODS], TOO_MANY_PODS)
+
+
+class NodeUnschedulable(NodeFilter):
+    term = "unschedulable"
+    scope = Scope.STATIC
+
+    def __init__(self, tolerations: Tolerations) -> None:
+        self._tolerations = tolerations
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        standing = self._tolerations.of(task.shape, nodes.nodes)
+        return Verdict.of(columns(standing.cordoned, nodes), CORDONED)
+
+
+class NodeAffinity(NodeFilter):
+    """spec.nodeSelector and the required node affinity."""
+
+    term = "nodeaffinity"
+    scope = Scope.STATIC
+
+    def __init__(self) -> None:
+        self._required = Required()
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.COLUMNS if Required.concerns(task.shape.spec) else Batch.SKIP
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        return Verdict.of(~columns(self._required.of(task.shape, nodes.nodes), nodes), NOT_SELECTED)
+
+
+class TaintToleration(NodeFilter):
+    term = "tainttoleration"
+    scope = Scope.STATIC
+
+    def __init__(self, tolerations: Tolerations) -> None:
+        self._tolerations = tolerations
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        standing = self._tolerations.of(task.shape, nodes.nodes)
+        return Verdict(columns(standing.refused, nodes), _reasons(standing))
+
+
+def _reasons(standing: Standing) -> list[Reason]:
+    return [
+        Reason("taint", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}", resolvable=False)
+        for taint in standing.taints
+    ]
+
+
+class NodePorts(NodeFilter):
+    term = "nodeports"
+    scope = Scope.NODE
+
+    def open(self, session: Session) -> None:
+        self._ports = session.shared(HostPorts)
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.ONCE if self._ports.wanted(task.shape) else Batch.SKIP
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        return Verdict.of(self._ports.taken(task.shape)[nodes.index], PORTS_TAKEN)
+
+
+class ResourceClaims(NodeFilter):
+    """Devices by dynamic resource allocation: muster does not hand them out, so it must not place the pod."""
+
+    term = "resourceclaims"
+    scope = Scope.STATIC
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.COLUMNS if task.shape.spec.resource_claims else Batch.SKIP
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        return Verdict.of(np.full(len(nodes), bool(task.shape.spec.resource_claims)), CLAIMS)
