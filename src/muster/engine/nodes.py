@@ -80,6 +80,7 @@ class Nodes:
         self.rank: dict[str, int] = {name: i for i, name in enumerate(self.names)}
         self.on: list[dict[str, Task]] = [{} for _ in self.objects]
         self.log: list[int] = []
+        self.promised = 0  # tasks pipelined in this cycle
         self.version = 0  # grows when a node object changes; static answers are void then
         allocatable = [allocatable_of(n) for n in self.objects]
         for amounts_ in allocatable:
@@ -132,6 +133,8 @@ class Nodes:
     def apply(self, shape: Shape, kind: Kind, nodes: Sequence[int], sign: int) -> None:
         """Equal tasks move to (or, with sign −1, back from) these nodes; a node may be named several times."""
         delta = self.delta(shape, kind)
+        if kind == Kind.PIPELINE:
+            self.promised += sign * len(nodes)
         if len(nodes) == 1:
             node = nodes[0]
             self.rows[:, node] += delta if sign > 0 else -delta

@@ -1,0 +1,175 @@
+"""allocate: gives pending pods nodes, queue by queue and job by job, gangs all or nothing.
+
+The loop is Volcano's (`spec` §3): the first queue in queue order that is not overused, its first job in job order, the
+job's tasks in task order. A job that becomes ready is committed and, if tasks are left, goes back into its queue, so
+that what is above the minimum is given out one pod at a time and jobs take turns. A job that is only pipelined keeps
+what it reserved; one that is neither gives everything back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from muster.actions.turns import Turns
+from muster.engine.hooks import NodeSet
+from muster.engine.jobs import READY_LIKE, Job, Queue, Status, Task
+from muster.engine.session import Session, candidates
+from muster.engine.sets import fold
+from muster.engine.statement import Statement
+from muster.engine.trace import unfit
+
+NAME = "allocate"
+
+
+def run(session: Session) -> None:
+    waiting = eligible(session)
+    turns = Turns(session, [session.jobs[key] for key in waiting])
+    while (turn := turns.next()) is not None:
+        queue, job = turn
+        tasks = waiting[job.key]
+        if allocate_job(session, queue, job, tasks) and tasks:
+            turns.back(job)
+        turns.back_queue(queue)
+
+
+def eligible(session: Session) -> dict[str, list[Task]]:
+    """Job → its pods to place, in task order. Jobs that may not be scheduled are left out with their reason."""
+    enqueues = "enqueue" in session.config.actions
+    waiting: dict[str, list[Task]] = {}
+    for job in session.jobs.values():
+        if job.is_pending:
+            if enqueues:
+                continue
+            job.phase = "Inqueue"
+        tasks = [t for t in candidates(job) if not t.best_effort]
+        if not tasks:
+            continue
+        reason = session.valid(job)
+        if reason is not None:
+            job.attempt.refusal = reason
+            continue
+        waiting[job.key] = session.in_order(tasks)
+    return waiting
+
+
+def allocate_job(session: Session, queue: Queue, job: Job, tasks: list[Task]) -> bool:
+    """One step of a job: until it is ready, or cannot become so. Takes what it used up off `tasks`.
+
+    True if the job is ready: what is left of its tasks may go on.
+    """
+    sets = fold(session, job, tasks)
+    if sets is None:
+        return _attempt(session, queue, job, tasks, None, job.attempt.failed_roles) is Outcome.READY
+    job.attempt.divided = True
+    for node_set in sets:
+        trial = list(tasks)
+        outcome = _attempt(session, queue, job, trial, node_set, set())
+        if outcome is not Outcome.FAILED:
+            tasks[:] = trial
+            return outcome is Outcome.READY
+    # No set holds it. A surplus pod of a ready job is given up alone, a gang as a whole.
+    lost = equal_run(session, tasks, 0) if session.ready(job) else list(tasks)
+    for task in lost:
+        job.attempt.unfit.setdefault(task.key, unfit(session, task))
+    del tasks[: len(lost)]
+    return session.ready(job)
+
+
+class Outcome(Enum):
+    READY = "ready"  # committed
+    KEPT = "kept"  # waits for room that is being released; what it reserved stays reserved this cycle
+    FAILED = "failed"  # everything given back
+
+
+def _attempt(
+    session: Session, queue: Queue, job: Job, tasks: list[Task], within: NodeSet | None, failed_roles: set[str]
+) -> Outcome:
+    statement = session.statement()
+    _place(session, statement, queue, job, tasks, within, failed_roles)
+    if session.ready(job) and (within is None or statement.moves):
+        statement.commit()
+        return Outcome.READY
+    if session.pipelined(job) and (within is None or statement.moves):
+        statement.keep()
+        return Outcome.KEPT
+    job.attempt.would_fit = {t.key: n for m in statement.moves for t, n in zip(m.tasks, m.nodes, strict=True)}
+    statement.discard()
+    return Outcome.FAILED
+
+
+def _place(
+    session: Session,
+    statement: Statement,
+    queue: Queue,
+    job: Job,
+    tasks: list[Task],
+    within: NodeSet | None,
+    failed_roles: set[str],
+) -> None:
+    """Place tasks in order, as long runs as the gang still needs, until the job is ready or may not go on."""
+    at = 0
+    while at < len(tasks):
+        task = tasks[at]
+        run = run_of(session, tasks, at, max(1, session.missing(job)))
+        if task.role and task.role in failed_roles:
+            at += len(run)
+            continue
+        admitted = session.admits(queue, task, len(run))
+        if admitted == 0:
+            # Volcano: a task the queue has no room for is passed over; equal ones fare no better.
+            refused = equal_run(session, tasks, at)
+            reason = session.quota_refusal(queue, task)
+            _note(job, refused, reason.say() if reason is not None else "the queue admits no more")
+            at += len(refused)
+            continue
+        run = run[:admitted]
+        placed = session.placement.place(statement, run, within)
+        at += placed
+        if placed < len(run):
+            losers = equal_run(session, tasks, at)
+            if within is None:
+                _note(job, losers, unfit(session, losers[0]))
+            if losers[0].role:
+                failed_roles.add(losers[0].role)
+            if not may_continue(job, failed_roles):
+                at += 1
+                break
+            at += len(losers)
+        elif session.ready(job):
+            break
+    del tasks[:at]
+
+
+def _note(job: Job, tasks: Sequence[Task], text: str) -> None:
+    for task in tasks:
+        job.attempt.unfit[task.key] = text
+
+
+def run_of(session: Session, tasks: Sequence[Task], at: int, most: int) -> list[Task]:
+    """Consecutive tasks that get the same answers: one signature and role, none promised a node."""
+    first = tasks[at]
+    signature = session.signature(first)
+    run = [first]
+    if first.nominated:
+        return run
+    for task in tasks[at + 1 : at + most]:
+        if session.signature(task) != signature or task.role != first.role or task.nominated:
+            break
+        run.append(task)
+    return run
+
+
+def equal_run(session: Session, tasks: Sequence[Task], at: int) -> list[Task]:
+    return run_of(session, tasks, at, len(tasks))
+
+
+def may_continue(job: Job, failed_roles: set[str]) -> bool:
+    """Volcano: may the job still reach its minimum without the tasks that found no node?"""
+    if job.min_available == len(job.tasks):
+        return False
+    if job.min_available < job.roles_total:
+        able = sum(1 for t in job.tasks.values() if t.status == Status.PENDING and t.role not in failed_roles)
+        return job.ready + able >= job.min_available
+    met = job.by_role(*READY_LIKE)
+    return all(met.get(role, 0) >= job.roles.get(role, 0) for role in failed_roles)

@@ -1,0 +1,56 @@
+"""reclaim: a queue below its share takes room back from other queues.
+
+Volcano's loop (`spec` §3): queues in queue order, overused ones dropped; each starving job of the queue; its tasks
+until it no longer starves. On the first node (by name) where the victims that the plugins give up are enough, they are
+evicted and the task is pipelined. A job that ends pipelined commits its evictions, any other gives them back.
+"""
+
+from __future__ import annotations
+
+from muster.actions.eviction import evictable, fits_future, make_room, reach
+from muster.actions.turns import Turns
+from muster.engine.jobs import Job, Status, Task
+from muster.engine.session import Session, candidates
+from muster.engine.statement import Statement
+from muster.engine.victims import Victims, claimants
+
+NAME = "reclaim"
+
+
+def run(session: Session) -> None:
+    victims = Victims(session, NAME)
+    turns = Turns(session, claimants(session))
+    while (turn := turns.next()) is not None:
+        queue, job = turn
+        reclaim_for(session, victims, job)
+        turns.back_queue(queue)
+
+
+def reclaim_for(session: Session, victims: Victims, job: Job) -> None:
+    statement = session.statement()
+    for task in session.in_order(candidates(job)):
+        if not session.starving(job):
+            break
+        _reclaim(session, statement, victims, task)
+    if session.pipelined(job):
+        statement.commit()
+    else:
+        statement.discard()
+
+
+def _reclaim(session: Session, statement: Statement, victims: Victims, task: Task) -> bool:
+    queue = task.job.queue if task.job else None
+    if task.shape.spec.preemption_policy == "Never" or queue is None or not session.preemptive(queue, task):
+        return False
+    for node in reach(session, task):
+        others = [
+            t for t in evictable(session, node, (Status.RUNNING,))
+            if t.job and t.job.queue and t.job.queue is not queue and t.job.queue.reclaimable
+        ]  # fmt: skip
+        given = victims.chosen(task, others)
+        if not given or not fits_future(session, task, node, given):
+            continue
+        if make_room(statement, task, given, NAME, lambda at=node: fits_future(session, task, at)):  # type: ignore[misc]
+            statement.pipeline([task], [node])
+            return True
+    return False

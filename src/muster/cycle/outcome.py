@@ -1,0 +1,134 @@
+"""The end of a cycle: its moves become a plan, and every pod left without a node gets its true first cause."""
+
+from __future__ import annotations
+
+from muster.engine.jobs import Job, Status, Task
+from muster.engine.nodes import Kind
+from muster.engine.plan import Condition, Eviction, Plan, PodReason
+from muster.engine.session import Session
+
+_SCHEDULED = (Status.RUNNING, Status.BOUND, Status.SUCCEEDED, Status.FAILED)
+
+
+def outcome(session: Session) -> Plan:
+    plan = Plan(warnings=list(session.warnings))
+    names = session.state.nodes.names
+    for move in session.committed:
+        if move.kind == Kind.EVICT:
+            by = move.by.key if move.by else ""
+            plan.evictions.append(Eviction(move.task.key, names[move.nodes[0]], by, move.rule))
+        elif move.kind == Kind.ALLOCATE:
+            plan.binds.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
+        else:
+            plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
+    for move in session.reserved:
+        plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
+    _effects(session, plan)
+    for job in session.state.jobs.values():
+        _job_outcome(session, job, plan)
+    for key, reason in session.state.set_aside.items():
+        plan.reasons[key] = PodReason(reason.code, reason.say())
+    return plan
+
+
+def _effects(session: Session, plan: Plan) -> None:
+    if not session.effecters and not session.pickers:
+        return
+    for key in plan.binds:
+        task = session.state.tasks[key]
+        effects = [e for p in session.effecters for e in p.effects(task, task.node)]
+        if effects:
+            plan.effects[key] = effects
+        for picker in session.pickers:
+            ids = picker.devices(task)
+            if ids is not None:
+                plan.devices[key] = ids
+
+
+def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
+    waiting = [
+        t for t in job.tasks.values()
+        if t.key not in plan.binds and t.status in (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
+    ]  # fmt: skip
+    ready = job.queue is not None and session.ready(job)
+    gang = gang_line(session, job, waiting) if waiting and not ready else ""
+    for task in waiting:
+        reason = first_cause(session, job, task, plan)
+        text = f"{reason.text} {gang}" if gang else reason.text
+        if job.attempt.divided:
+            text = f"unschedulable on cluster: {text}"
+        plan.reasons[task.key] = PodReason(reason.code, text)
+    if gang:
+        plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", gang)
+    elif job.tasks and ready and not waiting:
+        plan.conditions[job.key] = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
+    phase = phase_at_close(job, unschedulable=bool(gang))
+    if phase != session.phases[job.key]:
+        plan.phases[job.key] = phase
+
+
+def phase_at_close(job: Job, *, unschedulable: bool) -> str:
+    """The PodGroup's phase after the cycle, as Volcano's job updater has it."""
+    count = job.count
+    if count[Status.RUNNING] and unschedulable:
+        return "Unknown"
+    leaving = sum(1 for t in job.tasks.values() if t.status == Status.RELEASING and t.node >= 0)
+    scheduled = sum(count[s] for s in _SCHEDULED) + (leaving if count[Status.RELEASING] else 0)
+    finished = count[Status.SUCCEEDED] + count[Status.FAILED]
+    if scheduled >= job.min_available:
+        # Volcano calls a group of minimum 0 completed before anything ran; that is not copied.
+        if scheduled and scheduled == finished:
+            return "Completed"
+        if scheduled:
+            return "Running"
+    return "Inqueue" if job.phase == "Inqueue" else "Pending"
+
+
+def gang_line(session: Session, job: Job, waiting: list[Task]) -> str:
+    """Volcano's line about the group: how many of its pods are short, and what states they are in."""
+    able = job.ready + sum(1 for t in waiting if t.key in job.attempt.would_fit)
+    short = max(job.min_available - able, 0) or len(waiting)
+    count = {s: n for s in Status if (n := job.count[s])}
+    states = sorted(f"{n} {s.name.capitalize()}" for s, n in count.items())
+    fit = sum(1 for t in waiting if t.key in job.attempt.would_fit)
+    pending = [f"{n} {word}" for n, word in ((len(waiting) - fit, "Unschedulable"), (fit, "Schedulable")) if n]
+    return (
+        f"{short}/{len(job.tasks)} tasks in gang unschedulable: pod group is not ready, "
+        f"{', '.join(states)}, {job.min_available} minAvailable; Pending: {', '.join(pending)}."
+    )
+
+
+def first_cause(session: Session, job: Job, task: Task, plan: Plan) -> PodReason:
+    attempt = job.attempt
+    if task.gated:
+        gates = ", ".join(g.name for g in task.pod.spec.scheduling_gates)
+        return PodReason("gated", f"Scheduling is blocked due to non-empty scheduling gates: {gates}.")
+    if job.queue is None:
+        return PodReason("no-queue", f"queue {job.queue_name} does not exist; create it or name another in the group.")
+    if task.key in plan.pipelined:
+        node = plan.pipelined[task.key]
+        return PodReason("pipelined", f"waits for room that is being released on node {node}.")
+    if task.key in attempt.unfit:
+        return PodReason("unschedulable", _sentence(attempt.unfit[task.key]))
+    if attempt.refusal is not None:
+        return PodReason(attempt.refusal.code, _sentence(attempt.refusal.say(-1)))
+    if attempt.unfit:
+        other = min(attempt.unfit)
+        return PodReason("gang", f"{_sentence(attempt.unfit[other])[:-1]} (pod {other} of the same group).")
+    actions = session.config.actions
+    if job.is_pending and "enqueue" in actions:
+        return PodReason("not-enqueued", "the pod group has not been admitted to its queue.")
+    placer = "backfill" if task.best_effort else "allocate"
+    if placer not in actions:
+        kind = "requests nothing" if task.best_effort else "has requests"
+        return PodReason("no-action", f"the pod {kind}, and the configuration has no {placer} action.")
+    if task.key in attempt.would_fit:
+        node = session.state.nodes.names[attempt.would_fit[task.key]]
+        return PodReason("gang", f"could be assigned to {node} once the group's minimum is satisfied.")
+    return PodReason("waiting", "waits for its turn in the queue.")
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else text + "."
+
+

@@ -1,0 +1,49 @@
+"""A scheduler: a configuration's plugins, and the cycle that turns a state into a plan."""
+
+from __future__ import annotations
+
+from muster.config.types import Config
+from muster.cycle.outcome import outcome
+from muster.cycle.registry import action, plugin_class
+from muster.engine.hooks import Plugin
+from muster.engine.plan import Plan
+from muster.engine.session import Log, Session, silent
+from muster.engine.state import State
+from muster.model.finding import Finding
+
+
+class Scheduler:
+    """Plugins are made once and live as long as the configuration; a session is opened per cycle."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.tiers: list[list[Plugin]] = [
+            [plugin_class(option.name)(option.arguments, option) for option in tier.plugins] for tier in config.tiers
+        ]
+        self.actions = [(name, action(name)) for name in config.actions]
+
+    def findings(self) -> list[Finding]:
+        """What the plugins found unusable in their arguments."""
+        found = self.config.findings()
+        for tier, options in zip(self.tiers, self.config.tiers, strict=True):
+            for plugin, option in zip(tier, options.plugins, strict=True):
+                found += type(plugin).check(option.arguments)
+        return found
+
+    def session(self, state: State, now: float, log: Log = silent) -> Session:
+        return Session(state, self.config, self.tiers, now, log)
+
+    def cycle(self, state: State, now: float, log: Log = silent) -> Plan:
+        """One scheduling cycle. The state is as before when it returns; the plan says what to do."""
+        session = self.session(state, now, log)
+        try:
+            for name, run in self.actions:
+                session.log(3, f"Enter {name}")
+                run(session)
+            plan = outcome(session)
+        finally:
+            session.close()
+        for key, phase in plan.phases.items():
+            if key not in state.objects["PodGroup"]:
+                state.jobs[key].phase = phase  # a group in memory has no object to remember it
+        return plan

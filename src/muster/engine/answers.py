@@ -1,0 +1,169 @@
+"""The cached answers of all filters and scores for tasks of one signature, kept current from the log of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muster.engine.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Scope
+from muster.engine.jobs import Task
+from muster.engine.nodes import Kind, NodeView
+
+if TYPE_CHECKING:
+    from muster.engine.placement import Placement
+
+FilterTerm = tuple[str, NodeFilter]  # plugin's name, term
+ScoreTerm = tuple[str, NodeScorer]
+_NOTHING = float("-inf")
+
+
+class Ahead:
+    """Picks computed beyond what was asked, handed out as long as nothing else changed the columns."""
+
+    __slots__ = ("_log", "_next", "_picks", "size")
+
+    def __init__(self) -> None:
+        self._picks: list[int] = []
+        self._next = 0
+        self._log = -1
+        self.size = 16
+
+    def hold(self, picks: list[int]) -> None:
+        if self._next >= len(self._picks) and self._picks:
+            self.size = min(self.size * 4, 256)  # the last ones were used up
+        self._picks, self._next, self._log = picks, 0, -1
+
+    def take(self, count: int, log: int) -> list[int]:
+        if self._log not in (-1, log):
+            if self._next < len(self._picks):
+                self.size = max(self.size // 2, 4)  # something else moved: the rest was in vain
+            self._picks = []
+        if self._next + count > len(self._picks):
+            return []
+        taken = self._picks[self._next : self._next + count]
+        self._next += count
+        return taken
+
+    def placed(self, log: int) -> None:
+        self._log = log
+
+
+class Answers:
+    def __init__(self, placement: Placement, task: Task) -> None:
+        self.task = task
+        self.shape = task.shape
+        self.nodes = placement.nodes
+        self.ahead = Ahead()
+        request = task.shape.request(self.nodes.axis)
+        self._needs = [(row, int(amount)) for row, amount in enumerate(request) if amount > 0]
+        view = self.nodes.everything()
+        self.static: Bools = np.ones(len(self.nodes), np.bool_)
+        self.curable: Bools = self.static
+        self._node_filters: list[NodeFilter] = []
+        self._cluster_filters: list[NodeFilter] = []
+        self._fixed_batch = Batch.COLUMNS
+        for _, term in placement.filters:
+            if term.scope == Scope.CLUSTER:
+                self._cluster_filters.append(term)
+                continue
+            how = term.batch(task)
+            if how == Batch.SKIP:
+                continue
+            self._fixed_batch = max(self._fixed_batch, how)
+            if term.scope == Scope.STATIC:
+                verdict = term.filter(task, view)
+                if verdict.code.any():
+                    self.static = self.static & verdict.fits
+                    cured = np.array([True, *(r.resolvable for r in verdict.reasons)], np.bool_)
+                    self.curable = self.curable & cured[verdict.code]
+            else:
+                self._node_filters.append(term)
+        self._scores: list[tuple[NodeScorer, Floats | None]] = []  # (term, its answers where they never change)
+        self._normalised: list[tuple[NodeScorer, Floats | None]] = []
+        self._cluster_scores = False
+        for _, scorer in placement.scorers:
+            if scorer.scope == Scope.CLUSTER:
+                self._normalised.append((scorer, None))  # never cached; its normalise may be the identity
+                self._cluster_scores = True
+                continue
+            into = self._normalised if scorer.normalised else self._scores
+            how = scorer.batch(task)
+            if how == Batch.SKIP:
+                continue
+            self._fixed_batch = max(self._fixed_batch, how)
+            raw = scorer.raw(task, view) if scorer.scope == Scope.STATIC else None
+            if raw is None or not scorer.normalised or len(raw) and raw.min() != raw.max():
+                into.append((scorer, raw))
+        self._keys: dict[Kind, Floats] = {}
+        self._cursor: dict[Kind, int] = {}
+
+    # --- current answers
+
+    def batch(self) -> Batch:
+        """How a run of such tasks may be placed now; terms that look at the whole cluster are asked each time."""
+        how = self._fixed_batch
+        for term in self._cluster_filters:
+            how = max(how, term.batch(self.task))
+        if self._cluster_scores:
+            for scorer, _ in self._normalised:
+                if scorer.scope == Scope.CLUSTER:
+                    how = max(how, scorer.batch(self.task))
+        return how
+
+    def placed(self) -> None:
+        self.ahead.placed(len(self.nodes.log))
+
+    def key(self, kind: Kind) -> Floats:
+        """Per node: the sum of the scores that are not normalised, or −inf where the task does not fit."""
+        log = self.nodes.log
+        key = self._keys.get(kind)
+        if key is None:
+            key = self._keys[kind] = self.evaluate(self.nodes.everything(), kind)
+        else:
+            since = log[self._cursor[kind] :]
+            if since:
+                changed = np.unique(np.array(since, np.int64))
+                if 3 * len(changed) > len(key):
+                    key = self._keys[kind] = self.evaluate(self.nodes.everything(), kind)
+                else:
+                    key[changed] = self.evaluate(self.nodes.some(changed), kind)
+        self._cursor[kind] = len(log)
+        for term in self._cluster_filters:
+            if term.batch(self.task) != Batch.SKIP:
+                fits = term.filter(self.task, self.nodes.everything()).fits
+                key = np.where(fits, key, _NOTHING)
+        return key
+
+    def evaluate(self, view: NodeView, kind: Kind) -> Floats:
+        """Fit, filters and scores of these columns (terms that look at the whole cluster are not in it)."""
+        fits = self.static[view.index]
+        account = view.idle if kind == Kind.ALLOCATE else view.future_idle
+        for row, amount in self._needs:
+            fits &= account[row] >= amount
+        if kind == Kind.ALLOCATE and self.nodes.promised:
+            # Volcano: a node must fit by its future idle first, which pods pipelined to it lower.
+            future = view.future_idle
+            for row, amount in self._needs:
+                fits &= future[row] >= amount
+        for term in self._node_filters:
+            fits &= term.filter(self.task, view).code == 0
+        return np.where(fits, self.score(view), _NOTHING)
+
+    def score(self, view: NodeView) -> Floats:
+        """The sum, in configuration order, of the scores that are not normalised."""
+        total: Floats | None = None
+        for scorer, raw in self._scores:
+            part = raw[view.index] if raw is not None else scorer.raw(self.task, view)
+            total = part if total is None else total + part
+        return np.zeros(len(view)) if total is None else total
+
+    def normalised(self) -> Iterator[tuple[NodeScorer, Floats]]:
+        """The terms that are not in the key (constants taken over the candidates, or a look at the whole cluster)."""
+        for scorer, raw in self._normalised:
+            if raw is None:
+                if scorer.batch(self.task) == Batch.SKIP:
+                    continue
+                raw = scorer.raw(self.task, self.nodes.everything())
+            yield scorer, raw

@@ -1,0 +1,81 @@
+"""Places a run of equal tasks in one vector step that gives the one-at-a-time order.
+
+Let f_n(j) be the score of node n when j tasks of the run are on it (−inf where one more does not fit), as long as it
+depends on that node alone, and g_n(j) = min(f_n(0), …, f_n(j)). Taking the best node again and again, ties by index,
+visits the pairs (n, j) in the order of g descending, then n, then j: a node whose score rises after a placement is
+simply taken again, so only the running minimum counts. Hence the first k picks are the k best pairs. Only the k best
+heads (n, 0) can take part, and a node's next rows matter only while its g still reaches the k-th best pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+def best_heads(key: Floats, count: int) -> Index:
+    """The positions of the `count` largest finite entries, by (key descending, position)."""
+    top = key.max() if len(key) else -np.inf
+    if top == -np.inf:
+        return np.empty(0, np.int64)
+    first = np.flatnonzero(key == top)
+    if len(first) >= count:
+        return first[:count]
+    # Scores are full of ties, on which a partition is slow: take the second value by hand before that.
+    rest = key[key < top]
+    second_value = rest.max() if len(rest) else -np.inf
+    if second_value == -np.inf:
+        return first
+    second = np.flatnonzero(key == second_value)
+    if len(first) + len(second) >= count:
+        return np.concatenate([first, second[: count - len(first)]])
+    finite = np.flatnonzero(key > -np.inf)
+    if len(finite) > 4 * count:
+        threshold = np.partition(key[finite], len(finite) - count)[len(finite) - count]
+        finite = finite[key[finite] >= threshold]
+    order = np.argsort(-key[finite], kind="stable")
+    return finite[order[:count]]
+
+
+def picks(key: Floats, count: int, copies: Callable[[Index, Index], Floats]) -> Index:
+    """Positions in one-at-a-time order, at most `count`; fewer when there is no more room.
+
+    `copies(positions, j)` scores the positions with j tasks of the run already there, −inf where there is no room.
+    """
+    heads = best_heads(key, count)
+    if count <= 1 or not len(heads):
+        return heads
+    found_g, found_n = [key[heads]], [heads]
+    found_j = [np.zeros(len(heads), np.int64)]
+    total, threshold = len(heads), (-np.inf if len(heads) < count else key[heads].min())
+    live, floor, height, step = heads, key[heads], 1, 4
+    while len(live):
+        rows = min(step, count - height)
+        if rows <= 0:
+            break
+        # Columns of `grid` are the live nodes, its rows are height .. height+rows−1 more tasks on each.
+        j = np.repeat(np.arange(height, height + rows), len(live))
+        grid = copies(np.tile(live, rows), j).reshape(rows, len(live))
+        np.minimum.accumulate(np.vstack([floor, grid]), axis=0, out=(run := np.empty((rows + 1, len(live)))))
+        run = run[1:]
+        keep = run >= threshold if threshold > -np.inf else run > -np.inf
+        r, c = np.nonzero(keep)
+        found_g.append(run[r, c])
+        found_n.append(live[c])
+        found_j.append(r + height)
+        total += len(r)
+        if total >= count:
+            so_far = np.concatenate(found_g)
+            threshold = np.partition(so_far, len(so_far) - count)[len(so_far) - count]
+        last = run[-1]
+        on = (last >= threshold) & (last > -np.inf)
+        live, floor = live[on], last[on]
+        height, step = height + rows, min(step * 2, 64)
+    g, n, j = np.concatenate(found_g), np.concatenate(found_n), np.concatenate(found_j)
+    order = np.lexsort((j, n, -g))[:count]
+    return n[order]

@@ -1,0 +1,212 @@
+"""Finds nodes for tasks: filters and scores over columns, cached per signature, repaired where something changed.
+
+Tasks of one signature share an `Answers`: which nodes take them and what each is worth. After a placement only the
+changed columns are computed again, by the same code on a slice. A run of equal tasks is placed in one vector step
+(`batch`); where a term's answer may change with each placement the run is cut (`hooks.Batch`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muster.engine.answers import Answers, FilterTerm, ScoreTerm
+from muster.engine.batch import picks
+from muster.engine.hooks import Batch, Bools, Floats, Index, NodeSet, Scope
+from muster.engine.jobs import Task
+from muster.engine.nodes import Kind
+
+if TYPE_CHECKING:
+    from muster.engine.session import Session
+    from muster.engine.statement import Statement
+
+_CACHE_BYTES = 48 << 20
+_AHEAD_MOST = 256
+
+
+class Placement:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.nodes = session.state.nodes
+        self.nodes.log.clear()
+        self.filters: list[FilterTerm] = []
+        self.scorers: list[ScoreTerm] = []
+        self.caching = True  # off only in tests: cache on ≡ cache off
+        self._answers: OrderedDict[int, Answers] = OrderedDict()
+
+    def gather(self, filters: list[FilterTerm], scorers: list[ScoreTerm]) -> None:
+        self.filters, self.scorers = filters, scorers
+        per_signature = max(1, len(self.nodes)) * (24 + 8 * len(scorers))
+        self._most = max(8, _CACHE_BYTES // per_signature)
+
+    def answers(self, task: Task) -> Answers:
+        """The current answers for tasks like this one."""
+        signature = self.session.signature(task)
+        known = self._answers.get(signature)
+        if known is None or not self.caching:
+            known = self._answers[signature] = Answers(self, task)
+            if len(self._answers) > self._most:
+                self._answers.popitem(last=False)
+        else:
+            self._answers.move_to_end(signature)
+        return known
+
+    # --- placing
+
+    def place(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None = None) -> int:
+        """Allocate (or, where room is only coming free, pipeline) equal tasks in order; how many found a node."""
+        if tasks[0].nominated:
+            return self._place_nominated(statement, tasks, within)
+        done = 0
+        for kind in (Kind.ALLOCATE, Kind.PIPELINE):
+            if kind == Kind.PIPELINE and not self._future_differs():
+                break
+            while done < len(tasks):
+                # answers() anew for each piece: a piece may have pushed them out of the cache
+                chosen = self.choose(self.answers(tasks[done]), len(tasks) - done, within, kind)
+                if not chosen:
+                    break
+                piece = list(tasks[done : done + len(chosen)])
+                if kind == Kind.ALLOCATE:
+                    statement.allocate(piece, chosen)
+                else:
+                    statement.pipeline(piece, chosen)
+                self.answers(tasks[done]).placed()
+                done += len(chosen)
+        return done
+
+    def _place_nominated(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None) -> int:
+        """Volcano: the node a pod was promised is tried alone first."""
+        done = 0
+        for task in tasks:
+            node = self.nodes.rank.get(task.nominated, -1)
+            alone = NodeSet(np.array([node])) if node >= 0 else None
+            nominated, task.nominated = task.nominated, ""
+            if alone is not None and (within is None or node in within.index):
+                placed = self.place(statement, [task], alone)
+            else:
+                placed = 0
+            placed = placed or self.place(statement, [task], within)
+            task.nominated = nominated
+            if not placed:
+                break
+            done += 1
+        return done
+
+    def _future_differs(self) -> bool:
+        size = self.nodes.axis.size
+        return bool((self.nodes.rows[size : 2 * size] > self.nodes.rows[:size]).any())
+
+    def choose(self, answers: Answers, count: int, within: NodeSet | None, kind: Kind) -> list[int]:
+        """Nodes for up to `count` equal tasks, in the order one at a time would take them. Empty: no node fits."""
+        ahead = answers.ahead if within is None and kind == Kind.ALLOCATE else None
+        if ahead is not None:
+            handed = ahead.take(count, len(self.nodes.log))
+            if handed:
+                return handed
+        how = answers.batch()
+        key = answers.key(kind)
+        index: Index | None = None
+        if within is not None:
+            index = within.index
+            key = key[index]
+            if within.score is not None:
+                key = key + within.score
+        extra = self._extra(answers, key, index)
+        if extra is not None:
+            key = np.where(key > -np.inf, key + extra, key)
+        if how == Batch.SINGLE or count == 1 and (ahead is None or extra is not None or how != Batch.COLUMNS):
+            best = int(key.argmax()) if len(key) else 0
+            if not len(key) or key[best] == -np.inf:
+                return []
+            return [best if index is None else int(index[best])]
+        wanted = count
+        if ahead is not None and extra is None and how == Batch.COLUMNS:
+            wanted = max(count, ahead.size)
+
+        def copies(positions: Index, j: Index) -> Floats:
+            at = positions if index is None else index[positions]
+            scores = answers.evaluate(self.nodes.hypothetical(at, answers.shape, kind, j), kind)
+            if within is not None and within.score is not None:
+                scores = scores + within.score[positions]
+            return scores if extra is None else scores + extra[positions]
+
+        def never(positions: Index, j: Index) -> Floats:
+            return np.full(len(positions), -np.inf)
+
+        order = picks(key, wanted, never if how == Batch.ONCE else copies)
+        if extra is not None and len(order) > 1:
+            order = self._until_full(order, copies)
+        chosen: list[int] = (order if index is None else index[order]).tolist()
+        if wanted > count and ahead is not None:
+            ahead.hold(chosen)
+            chosen = ahead.take(count, len(self.nodes.log)) if len(chosen) >= count else chosen
+        return chosen[:count]
+
+    def _extra(self, answers: Answers, key: Floats, index: Index | None) -> Floats | None:
+        """What normalised terms add; None when that is the same for all candidates.
+
+        A constant is left out of the choice on every path alike: it cannot turn the order of two nodes.
+        """
+        candidates: Bools | None = None
+        total: Floats | None = None
+        for term, raw in answers.normalised():
+            if index is not None:
+                raw = raw[index]
+            if candidates is None:
+                candidates = key > -np.inf
+                if not candidates.any():
+                    return None
+            inside = raw[candidates]
+            if inside.min() == inside.max():
+                continue
+            part = term.normalise(answers.task, raw, candidates)
+            total = part if total is None else total + part
+        return total
+
+    @staticmethod
+    def _until_full(order: Index, copies: object) -> Index:
+        """Cut after the first pick that fills its node: then the candidates, and so the constants, change."""
+        assert callable(copies)
+        at, counts = np.unique(order, return_counts=True)
+        full = copies(at, counts) == -np.inf
+        if not full.any():
+            return order
+        last = {int(n): i for i, n in enumerate(order.tolist())}
+        return order[: min(last[int(n)] for n in at[full]) + 1]
+
+    # --- questions without placing
+
+    def fits(self, task: Task, kind: Kind = Kind.ALLOCATE) -> Bools:
+        """The nodes that would take the task now (ALLOCATE), or once what is releasing is gone (PIPELINE)."""
+        return self.answers(task).key(kind) > -np.inf
+
+    def scores(self, task: Task, candidates: Bools) -> Floats:
+        """The sum of all scores on all nodes, as the action that considers these candidates would see it."""
+        answers = self.answers(task)
+        total = answers.score(self.nodes.everything())
+        if candidates.any():
+            for term, raw in answers.normalised():
+                total = total + term.normalise(task, raw, candidates)
+        return total
+
+    def possible(self, task: Task) -> Bools:
+        """The nodes that evictions could make fit: no filter refuses them for a reason eviction cannot cure."""
+        view = self.nodes.everything()
+        ok = self.answers(task).curable.copy()
+        for _, term in self.filters:
+            if term.scope != Scope.STATIC and term.batch(task) != Batch.SKIP:
+                verdict = term.filter(task, view)
+                cured = np.array([True, *(r.resolvable for r in verdict.reasons)], np.bool_)
+                ok &= cured[verdict.code]
+        return ok
+
+    def passes(self, task: Task, node: int) -> bool:
+        """Do all filters (the resource fit is not one of them) take the task on this node as it stands?"""
+        view = self.nodes.some(np.array([node]))
+        return all(
+            term.batch(task) == Batch.SKIP or bool(term.filter(task, view).code[0] == 0) for _, term in self.filters
+        )
