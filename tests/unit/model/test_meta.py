@@ -1,0 +1,55 @@
+"""Names, timestamps and partial objects."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster.model.core import Node, Pod
+from muster.model.meta import ObjectMeta, OwnerReference, controller, key, seconds
+
+
+def test_a_key_is_namespace_and_name_and_the_namespace_may_be_absent() -> None:
+    assert key(Pod(metadata=ObjectMeta(name="a", namespace="team"))) == "team/a"
+    assert key(Pod(metadata=ObjectMeta(name="a"))) == "default/a"
+
+
+def test_the_key_of_a_cluster_scoped_object_is_its_name() -> None:
+    assert key(Node(metadata=ObjectMeta(name="n1", namespace="ignored"))) == "n1"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1970-01-01T00:00:00Z", 0.0),
+        ("2026-01-01T00:00:00Z", 1767225600.0),
+        ("2026-01-01T08:00:00+08:00", 1767225600.0),
+        ("2025-12-31T19:30:00-04:30", 1767225600.0),
+        ("2026-01-01T00:00:00.250000Z", 1767225600.25),
+        ("2016-12-31T23:59:60Z", 1483228800.0),
+        (None, 0.0),
+    ],
+)
+def test_a_timestamp_is_seconds_since_the_epoch(text: str | None, expected: float) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-01-01", "2026-01-01T00:00:00", "2026-02-30T00:00:00Z", "2026-01-01T00:00:00+99:00"]
+)
+def test_what_is_no_timestamp_is_refused_and_quoted(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a timestamp") as refused:
+        seconds(text)
+    assert repr(text) in str(refused.value)
+
+
+def test_the_controller_is_the_owner_that_says_so() -> None:
+    user = OwnerReference(kind="Config", name="c")
+    maker = OwnerReference(kind="ReplicaSet", name="r", controller=True)
+    assert controller(ObjectMeta(owner_references=[user, maker])) is maker
+    assert controller(ObjectMeta(owner_references=[user])) is None
+
+
+def test_objects_do_not_share_their_defaults() -> None:
+    one, other = Pod(), Pod()
+    one.metadata.labels["a"] = "b"
+    assert other.metadata.labels == {}
