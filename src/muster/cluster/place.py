@@ -9,7 +9,7 @@ from muster.model.shape import steps
 from muster.model.yamltext import Document
 
 # Lines inside a long list are found by reading the whole list again; above this the list's own line must do.
-LONGEST_LIST = 2000
+LONGEST_LIST = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from muster.cluster.manifests import Manifests, read
 from muster.model.core import Node, Pod
 from muster.model.finding import Finding
+from muster.model.kinds import KINDS
 from muster.model.scheduling import PodGroup, Queue
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4, pods: 110}}\n"
@@ -318,3 +319,40 @@ def test_the_objects_do_not_depend_on_the_order_of_documents(documents: list[str
     assert turned.objects == plain.objects
     assert [list(turned.objects), list(turned.of(Pod))] == [list(plain.objects), list(plain.of(Pod))]
     assert sorted(f.code for f in turned.findings) == sorted(f.code for f in plain.findings)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=4), below, max_size=3),
+    max_leaves=6,
+)
+FIELDS = [
+    ("metadata",),
+    ("metadata", "labels"),
+    ("metadata", "ownerReferences"),
+    ("spec",),
+    ("spec", "containers"),
+    ("spec", "affinity"),
+    ("spec", "template"),
+    ("spec", "capability"),
+    ("spec", "minMember"),
+    ("spec", "overrideRules"),
+    ("status",),
+    ("status", "allocatable"),
+    ("status", "conditions"),
+    ("items",),
+]
+
+
+@given(st.sampled_from([*KINDS, "List", "PodList"]), st.sampled_from(FIELDS), JSON)
+def test_whatever_stands_in_a_field_is_read_or_told(kind: str, path: tuple[str, ...], anything: object) -> None:
+    version = KINDS[kind]().api_version if kind in KINDS else "v1"
+    value: dict[str, object] = {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}}
+    inner = value
+    for step in path[:-1]:
+        below = inner.setdefault(step, {})
+        assert isinstance(below, dict)
+        inner = below
+    inner[path[-1]] = anything
+    manifests = read([("x.json", json.dumps(value).encode())])
+    assert list(manifests) or manifests.findings or kind.endswith("List")
