@@ -18,7 +18,6 @@ from muster.model.storage import PersistentVolume, PersistentVolumeClaim, Storag
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
@@ -49,6 +48,7 @@ class PodClaims:
     delayed: list[Claim] = field(default_factory=list)  # unbound, to be bound where the pod goes
     immediate: list[Claim] = field(default_factory=list)  # unbound, should be bound already
     once: list[str] = field(default_factory=list)  # keys of claims that one pod of the cluster may use
+    ephemeral: set[str] = field(default_factory=set)  # keys of claims that live as long as the pod
 
 
 def claim_name(pod_name: str, volume: Volume) -> str | None:
@@ -93,8 +93,8 @@ class Claims:
         try:
             size = None if asked is None else units(asked)
         except QuantityError as error:
-            text = f'persistentvolumeclaim "{claim.metadata.name}" cannot be read: spec.resources.requests.storage: {error}'
-            return Reason("bad-object", text, resolvable=False)
+            where = f'persistentvolumeclaim "{claim.metadata.name}": spec.resources.requests.storage'
+            return Reason("bad-object", f"{where}: {error}", resolvable=False)
         return Claim(key, claim, named, size)
 
     def _default_class(self) -> str:
@@ -135,7 +135,9 @@ class Claims:
                 continue
             result.fault = result.fault or _fault(task, claim, volume)
             self._sort(result, claim)
-            if volume.ephemeral is None and "ReadWriteOncePod" in claim.object.spec.access_modes:
+            if volume.ephemeral is not None:
+                result.ephemeral.add(key)
+            elif "ReadWriteOncePod" in claim.object.spec.access_modes:
                 result.once.append(key)
         if result.immediate:
             result.fault = result.fault or UNBOUND

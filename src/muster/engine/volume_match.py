@@ -110,7 +110,7 @@ class Matching:
     def _meant_for(self, claim: Claim) -> PersistentVolume | None:
         for volume in self._meant.get(claim.key, ()):
             ref = volume.spec.claim_ref
-            if ref is None or ref.uid and ref.uid != (claim.object.metadata.uid or claim.key):
+            if ref is None or (ref.uid and ref.uid != (claim.object.metadata.uid or claim.key)):
                 continue
             size = size_of(volume)
             if size is None or size < (claim.size or 0) or class_of_volume(volume) != claim.storage_class:

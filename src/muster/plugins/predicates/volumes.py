@@ -1,0 +1,172 @@
+"""The volume rules: who may share a volume, how many a node attaches, in which zone it lies, where claims can be met.
+
+Each is a term of the predicates plugin, with the order, wording and status of kube-scheduler 1.34. kube-scheduler's
+volume binding scores only behind a feature gate that is off, so nothing here scores.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muster.engine.claims import UNBOUND
+from muster.engine.hooks import Batch, Bools, Effect, NodeFilter, Reason, Scope, Verdict
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+from muster.engine.volume_use import disks_of
+from muster.engine.volumes import Volumes, volume_signature
+from muster.model.storage import PersistentVolume
+
+__all__ = ["VolumeBinding", "VolumeLimits", "VolumeRestrictions", "VolumeZone", "volume_signature"]
+
+_DISK = Reason("disk-conflict", "node(s) had no available disk")
+_IN_USE = Reason(
+    "claim-in-use",
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+)
+_LIMIT = Reason("volume-limit", "node(s) exceed max volume count")
+_ZONE = Reason("volume-zone", "node(s) had no available volume zone", resolvable=False)
+_BINDING = [  # in the order of the codes of engine.volumes.Found
+    Reason("volume-node-affinity", "node(s) didn't match PersistentVolume's node affinity", resolvable=False),
+    Reason("no-volume-to-bind", "node(s) didn't find available persistent volumes to bind", resolvable=False),
+    Reason("no-free-storage", "node(s) did not have enough free storage", resolvable=False),
+    Reason(
+        "volume-missing",
+        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+        resolvable=False,
+    ),
+]
+
+_ZONE_LABELS = {  # a volume's label → the label a node may have instead
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+
+
+class _VolumeRule(NodeFilter):
+    def __init__(self, volumes: Volumes) -> None:
+        self.volumes = volumes
+
+
+def _nowhere(nodes: NodeView, reason: Reason) -> Verdict:
+    return Verdict.of(np.ones(len(nodes), np.bool_), reason)
+
+
+class VolumeRestrictions(_VolumeRule):
+    """A claim for one pod only, and disks that pods of one node cannot share."""
+
+    term = "VolumeRestrictions"
+    scope = Scope.CLUSTER  # the pod that uses the claim may be on any node
+
+    def batch(self, task: Task) -> Batch:
+        if not task.shape.spec.volumes:
+            return Batch.SKIP
+        has_claims, has_disks = self.volumes.kinds(task.shape)
+        claims = self.volumes.of(task) if has_claims else None
+        if claims is not None and claims.once:
+            return Batch.SINGLE
+        if has_disks:
+            shared = all(disk.shared for disk in disks_of(task.shape.spec))
+            return Batch.COLUMNS if shared else Batch.ONCE
+        return Batch.COLUMNS if claims is not None and claims.missing is not None else Batch.SKIP
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        claims = self.volumes.of(task)
+        if claims.missing is not None:
+            return _nowhere(nodes, claims.missing)
+        conflict = self.volumes.use.disk_conflicts(disks_of(task.shape.spec))[nodes.index]
+        code = conflict.astype(np.uint16)
+        if any(key in self.volumes.use.users for key in claims.once):
+            code[~conflict] = 2
+        return Verdict(code, [_DISK, _IN_USE])
+
+
+class VolumeLimits(_VolumeRule):
+    """How many volumes a CSI driver attaches to a node."""
+
+    term = "NodeVolumeLimits"
+    scope = Scope.NODE
+
+    def batch(self, task: Task) -> Batch:
+        # Copies of a pod use the same claims: where one fits, the next attaches nothing new.
+        return Batch.COLUMNS if task.shape.spec.volumes and True in self.volumes.kinds(task.shape) else Batch.SKIP
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        missing = self.volumes.of(task).missing
+        if missing is not None:
+            return _nowhere(nodes, missing)
+        use = self.volumes.use
+        return Verdict.of(use.over_limit(use.attachable(task))[nodes.index], _LIMIT)
+
+
+class VolumeZone(_VolumeRule):
+    """The zone and region that a bound volume's labels name."""
+
+    term = "VolumeZone"
+    scope = Scope.CLUSTER  # a claim may be bound in this cycle, by a pod on another node
+
+    def batch(self, task: Task) -> Batch:
+        if not task.shape.spec.volumes or not self.volumes.kinds(task.shape)[0]:
+            return Batch.SKIP
+        return Batch.COLUMNS if self.volumes.is_settled(task) else Batch.SINGLE
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        claims = self.volumes.of(task)
+        if claims.missing is not None:
+            return _nowhere(nodes, claims.missing)
+        if any(not claim.object.spec.volume_name for claim in claims.immediate):
+            return _nowhere(nodes, UNBOUND)
+        refused = np.zeros(len(nodes.nodes), np.bool_)
+        for claim in (*claims.bound, *claims.immediate, *claims.delayed):
+            name = self.volumes.volume_name(claim)
+            if not name or claim.key in claims.ephemeral:  # kube-scheduler: ephemeral volumes are not asked
+                continue
+            volume = self.volumes.volume(name)
+            if volume is None:
+                text = f'persistentvolume "{name}" not found'
+                return _nowhere(nodes, Reason("volume-missing", text, resolvable=False))
+            refused |= self._elsewhere(nodes, volume)
+        return Verdict.of(refused[nodes.index], _ZONE)
+
+    def _elsewhere(self, nodes: NodeView, volume: PersistentVolume) -> Bools:
+        labels = nodes.nodes.labels
+        refused = np.zeros(len(nodes.nodes), np.bool_)
+        for key, instead in _ZONE_LABELS.items():
+            zones = {zone.strip() for zone in volume.metadata.labels.get(key, "").split("__")}
+            if "" in zones:  # kube-scheduler: a label that cannot be read is passed over
+                continue
+            inside = labels.where(key, lambda value, zones=zones: value in zones)  # type: ignore[misc]
+            if instead != key:
+                other = labels.where(instead, lambda value, zones=zones: value in zones)  # type: ignore[misc]
+                inside = np.where(labels.has(key), inside, other)
+            refused |= ~inside
+        if refused.any():
+            # A node without any such label is in a cluster of one zone.
+            refused &= np.logical_or.reduce([labels.has(key) for key in _ZONE_LABELS])
+        return refused
+
+
+class VolumeBinding(_VolumeRule):
+    """Bound volumes reach the node; unbound claims find a volume there, or one can be made."""
+
+    term = "VolumeBinding"
+    scope = Scope.CLUSTER  # a volume taken on one node is gone on the others
+
+    def batch(self, task: Task) -> Batch:
+        if not task.shape.spec.volumes or not self.volumes.kinds(task.shape)[0]:
+            return Batch.SKIP
+        return Batch.COLUMNS if self.volumes.is_settled(task) else Batch.SINGLE
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        fault = self.volumes.of(task).fault
+        if fault is not None:
+            return _nowhere(nodes, fault)
+        return Verdict(self.volumes.find(task).code[nodes.index], _BINDING)
+
+    def effects(self, task: Task, node: int) -> list[Effect]:
+        """What to write of the claims of a pod placed on the node. Pods that share a claim say the same of it."""
+        return [
+            Effect("claim", key, {"volumeName": settled.volume} if settled.volume else {"selectedNode": settled.node})
+            for key, settled in self.volumes.held(task)
+        ]
