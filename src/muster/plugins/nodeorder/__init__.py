@@ -6,15 +6,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.hooks import Floats, NodeScorer, Plugin
+from muster.engine.hooks import Batch, Floats, NodeScorer, Plugin
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
 from muster.engine.session import Session
 from muster.plugins.nodeorder.preferences import ImageLocality, NodeAffinity, TaintToleration
 from muster.plugins.nodeorder.resources import BalancedResource, LeastRequested, MostRequested
+from muster.plugins.nodeorder.weighted import Weighted
 
 _WEIGHTS = {
     "leastrequested": (1, "how empty cpu and memory would be"),
@@ -38,20 +41,19 @@ class NodeOrder(Plugin, NodeScorer):
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
         weight = {name: arguments.int(f"{name}.weight", default) for name, (default, _) in _WEIGHTS.items()}
-        terms: list[tuple[int, NodeScorer]] = [
-            (w := weight["imagelocality"], ImageLocality(w)),
-            (w := weight["leastrequested"], LeastRequested(w)),
-            (w := weight["mostrequested"], MostRequested(w)),
-            (w := weight["balancedresource"], BalancedResource(w)),
-            (w := weight["nodeaffinity"], NodeAffinity(w)),
-            (w := weight["tainttoleration"], TaintToleration(w)),
+        self._terms: list[Weighted] = [
+            ImageLocality(weight["imagelocality"]),
+            LeastRequested(weight["leastrequested"]),
+            MostRequested(weight["mostrequested"]),
+            BalancedResource(weight["balancedresource"]),
+            NodeAffinity(weight["nodeaffinity"]),
+            TaintToleration(weight["tainttoleration"]),
         ]
-        self._terms = [term for w, term in terms if w]
 
     def open(self, session: Session) -> None:
         return
 
-    def scorers(self) -> list[NodeScorer]:
+    def scorers(self) -> Sequence[NodeScorer]:
         return self._terms
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
@@ -59,6 +61,7 @@ class NodeOrder(Plugin, NodeScorer):
         everywhere = np.ones(len(nodes), np.bool_)
         total = np.zeros(len(nodes))
         for term in self._terms:
-            part = term.raw(task, nodes)
-            total += term.normalise(task, part, everywhere) if term.normalised else part
+            if term.batch(task) != Batch.SKIP:
+                part = term.raw(task, nodes)
+                total += term.normalise(task, part, everywhere) if term.normalised else part
         return total

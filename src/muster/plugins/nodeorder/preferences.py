@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.hooks import Batch, Bools, Floats, NodeScorer, Scope
+from muster.engine.hooks import Bools, Floats, Scope
 from muster.engine.images import ImageLocality as Images
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
 from muster.engine.nodeselect import Preferred
 from muster.engine.static import columns
 from muster.engine.taints import Tolerations
+from muster.plugins.nodeorder.weighted import Weighted
 
 
-class NodeAffinity(NodeScorer):
+class NodeAffinity(Weighted):
     """The weights of the preferred terms that select the node, the best candidate having 100."""
 
     term = "nodeaffinity"
@@ -21,11 +22,11 @@ class NodeAffinity(NodeScorer):
     normalised = True
 
     def __init__(self, weight: int) -> None:
-        self.weight = weight
+        super().__init__(weight)
         self._preferred = Preferred()
 
-    def batch(self, task: Task) -> Batch:
-        return Batch.COLUMNS if Preferred.concerns(task.shape.spec) else Batch.SKIP
+    def concerns(self, task: Task) -> bool:
+        return Preferred.concerns(task.shape.spec)
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         return columns(self._preferred.of(task.shape, nodes.nodes), nodes).astype(np.float64)
@@ -34,7 +35,7 @@ class NodeAffinity(NodeScorer):
         return per_cent(raw, candidates) * self.weight
 
 
-class TaintToleration(NodeScorer):
+class TaintToleration(Weighted):
     """PreferNoSchedule taints the pod does not tolerate: none is worth 100, the most 0."""
 
     term = "tainttoleration"
@@ -42,7 +43,7 @@ class TaintToleration(NodeScorer):
     normalised = True
 
     def __init__(self, weight: int) -> None:
-        self.weight = weight
+        super().__init__(weight)
         self._tolerations = Tolerations()
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
@@ -52,12 +53,12 @@ class TaintToleration(NodeScorer):
         return (100.0 - per_cent(raw, candidates)) * self.weight
 
 
-class ImageLocality(NodeScorer):
+class ImageLocality(Weighted):
     term = "imagelocality"
     scope = Scope.STATIC
 
     def __init__(self, weight: int) -> None:
-        self.weight = weight
+        super().__init__(weight)
         self._images = Images()
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:

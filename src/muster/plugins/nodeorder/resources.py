@@ -11,19 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.axis import CPU, MEMORY
-from muster.engine.hooks import Batch, Bools, Floats, NodeScorer, Scope
+from muster.engine.hooks import Bools, Floats, Scope
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
+from muster.plugins.nodeorder.weighted import Weighted
 
 GPU = "nvidia.com/gpu"
 
 
-class LeastRequested(NodeScorer):
+class LeastRequested(Weighted):
     term = "leastrequested"
     scope = Scope.NODE
-
-    def __init__(self, weight: int) -> None:
-        self.weight = weight
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         parts = []
@@ -34,12 +32,9 @@ class LeastRequested(NodeScorer):
         return _mean(parts, nodes, self.weight)
 
 
-class MostRequested(NodeScorer):
+class MostRequested(Weighted):
     term = "mostrequested"
     scope = Scope.NODE
-
-    def __init__(self, weight: int) -> None:
-        self.weight = weight
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         parts = []
@@ -49,19 +44,16 @@ class MostRequested(NodeScorer):
         return _mean(parts, nodes, self.weight)
 
 
-class BalancedResource(NodeScorer):
+class BalancedResource(Weighted):
     """100 where cpu, memory and GPUs would be used to equal shares, less by their standard deviation."""
 
     term = "balancedresource"
     scope = Scope.NODE
 
-    def __init__(self, weight: int) -> None:
-        self.weight = weight
-
-    def batch(self, task: Task) -> Batch:
+    def concerns(self, task: Task) -> bool:
         # kube-scheduler: a pod that asks for none of the resources is not scored, lest they all go to one node.
         asked = task.shape.amounts
-        return Batch.COLUMNS if any(asked.get(name) for name in ("cpu", "memory", GPU)) else Batch.SKIP
+        return any(asked.get(name) for name in ("cpu", "memory", GPU))
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         asked = task.shape.amounts
@@ -81,20 +73,23 @@ class BalancedResource(NodeScorer):
 
 def _percent(amount: NDArray[np.int64], alloc: NDArray[np.int64]) -> Floats:
     """The amount in per cent of alloc, rounded down; 0 where alloc is 0 (the amount is 0 there, too)."""
-    percent = amount * 100.0
+    percent = amount.astype(np.float64)
+    percent *= 100.0
     percent /= np.maximum(alloc, 1)
-    return np.floor(percent, out=percent)
+    np.floor(percent, out=percent)
+    return percent
 
 
 def _mean(parts: list[Floats], nodes: NodeView, weight: int) -> Floats:
     """The mean, rounded down, over the resources of which the node offers any."""
-    total = parts[0] + parts[1]
+    total: Floats = parts[0] + parts[1]
     if _offered(nodes):
         total /= 2
     else:
         total /= np.maximum((nodes.alloc[CPU] > 0).astype(np.int64) + (nodes.alloc[MEMORY] > 0), 1)
     np.floor(total, out=total)
-    return total if weight == 1 else total * weight
+    total *= weight
+    return total
 
 
 def _offered(nodes: NodeView) -> bool:
@@ -105,7 +100,8 @@ def _offered(nodes: NodeView) -> bool:
 def _share(nodes: NodeView, row: int, asked: int) -> Floats:
     """What part of the node's allocatable would be asked for, at most all of it."""
     share: Floats = (nodes.load[row] + asked) / np.maximum(nodes.alloc[row], 1)
-    return np.minimum(share, 1.0)
+    np.minimum(share, 1.0, out=share)
+    return share
 
 
 def _deviation(shares: list[tuple[Floats, Bools]]) -> Floats:

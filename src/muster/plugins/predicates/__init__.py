@@ -6,12 +6,18 @@ those that look at claims and volumes. They are asked in Volcano's order.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
 from muster.config.types import Arguments, PluginOption
-from muster.engine.hooks import NodeFilter, Plugin, Verdict
+from muster.engine.hooks import Batch, BindEffects, Effect, NodeFilter, Plugin, Reason, Verdict
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
+from muster.engine.ports import HostPorts
 from muster.engine.session import Session
 from muster.engine.taints import Tolerations
+from muster.engine.volumes import Volumes
 from muster.plugins.predicates.terms import (
     NodeAffinity,
     NodePorts,
@@ -19,6 +25,14 @@ from muster.plugins.predicates.terms import (
     PodCount,
     ResourceClaims,
     TaintToleration,
+)
+from muster.plugins.predicates.volumes import (
+    VolumeBinding,
+    VolumeLimits,
+    VolumeRestrictions,
+    VolumeZone,
+    effects,
+    volume_signature,
 )
 
 _SWITCHES = {
@@ -33,7 +47,7 @@ _SWITCHES = {
 }
 
 
-class Predicates(Plugin, NodeFilter):
+class Predicates(Plugin, NodeFilter, BindEffects):
     name = "predicates"
     arguments = {
         **{f"predicate.{name}Enable": f"filter by {what} (true)" for name, what in _SWITCHES.items()},
@@ -43,31 +57,46 @@ class Predicates(Plugin, NodeFilter):
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
         arguments.bool("predicate.CacheEnable", False)
-        on = {name: arguments.bool(f"predicate.{name}Enable", True) for name in _SWITCHES}
+        self._on = {name: arguments.bool(f"predicate.{name}Enable", True) for name in _SWITCHES}
         tolerations = Tolerations()
-        terms: list[tuple[bool, NodeFilter]] = [
-            (True, PodCount()),
-            (True, NodeUnschedulable(tolerations)),
-            (on["NodeAffinity"], NodeAffinity()),
-            (on["TaintToleration"], TaintToleration(tolerations)),
-            (on["NodePorts"], NodePorts()),
-            (True, ResourceClaims()),
-        ]
-        self._terms = [term for enabled, term in terms if enabled]
+        self._lasting = {  # these keep what they read of the nodes from cycle to cycle
+            "cordon": NodeUnschedulable(tolerations),
+            "NodeAffinity": NodeAffinity(),
+            "TaintToleration": TaintToleration(tolerations),
+        }
+        self._terms: list[NodeFilter] = []
 
     def open(self, session: Session) -> None:
-        for term in self._terms:
-            if isinstance(term, NodePorts):
-                term.open(session)
+        self._volumes = volumes = session.shared(Volumes)
+        terms: list[tuple[str, NodeFilter]] = [
+            ("", PodCount()),
+            *self._lasting.items(),
+            ("NodePorts", NodePorts(session.shared(HostPorts))),
+            ("", VolumeRestrictions(volumes)),
+            ("NodeVolumeLimits", VolumeLimits(volumes)),
+            ("VolumeZone", VolumeZone(volumes)),
+            ("VolumeBinding", VolumeBinding(volumes)),
+            ("", ResourceClaims()),
+        ]
+        self._terms = [term for switch, term in terms if self._on.get(switch, True)]
 
-    def filters(self) -> list[NodeFilter]:
+    def signature(self, task: Task) -> Hashable | None:
+        return volume_signature(task)
+
+    def filters(self) -> Sequence[NodeFilter]:
         return self._terms
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         """All terms together: per column the first refusal."""
-        whole, *others = (term.filter(task, nodes) for term in self._terms)
-        for verdict in others:
-            first = (whole.code == 0) & (verdict.code > 0)
-            whole.code[first] = verdict.code[first] + len(whole.reasons)
-            whole.reasons += verdict.reasons
-        return whole
+        code = np.zeros(len(nodes), np.uint16)
+        reasons: list[Reason] = []
+        for term in self._terms:
+            if term.batch(task) != Batch.SKIP:
+                verdict = term.filter(task, nodes)
+                first = (code == 0) & (verdict.code > 0)
+                code[first] = verdict.code[first] + len(reasons)
+                reasons += verdict.reasons
+        return Verdict(code, reasons)
+
+    def effects(self, task: Task, node: int) -> list[Effect]:
+        return effects(self._volumes, task) if self._on["VolumeBinding"] else []

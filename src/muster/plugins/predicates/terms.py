@@ -10,7 +10,6 @@ from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
 from muster.engine.nodeselect import Required
 from muster.engine.ports import HostPorts
-from muster.engine.session import Session
 from muster.engine.static import columns
 from muster.engine.taints import Standing, Tolerations
 
@@ -84,8 +83,8 @@ class NodePorts(NodeFilter):
     term = "nodeports"
     scope = Scope.NODE
 
-    def open(self, session: Session) -> None:
-        self._ports = session.shared(HostPorts)
+    def __init__(self, ports: HostPorts) -> None:
+        self._ports = ports
 
     def batch(self, task: Task) -> Batch:
         return Batch.ONCE if self._ports.wanted(task.shape) else Batch.SKIP

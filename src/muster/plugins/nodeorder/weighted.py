@@ -1,0 +1,18 @@
+"""A score term with a weight. A weight of 0 switches the term off; explain still shows it, as 0."""
+
+from __future__ import annotations
+
+from muster.engine.hooks import Batch, NodeScorer
+from muster.engine.jobs import Task
+
+
+class Weighted(NodeScorer):
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+
+    def concerns(self, task: Task) -> bool:
+        """Has the term something to say of this task?"""
+        return True
+
+    def batch(self, task: Task) -> Batch:
+        return super().batch(task) if self.weight and self.concerns(task) else Batch.SKIP
