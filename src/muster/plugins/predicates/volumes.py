@@ -16,7 +16,7 @@ from muster.engine.volume_use import disks_of
 from muster.engine.volumes import Volumes, volume_signature
 from muster.model.storage import PersistentVolume
 
-__all__ = ["VolumeBinding", "VolumeLimits", "VolumeRestrictions", "VolumeZone", "volume_signature"]
+__all__ = ["VolumeBinding", "VolumeLimits", "VolumeRestrictions", "VolumeZone", "effects", "volume_signature"]
 
 _DISK = Reason("disk-conflict", "node(s) had no available disk")
 _IN_USE = Reason(
@@ -42,6 +42,14 @@ _ZONE_LABELS = {  # a volume's label → the label a node may have instead
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
+
+
+def effects(volumes: Volumes, task: Task) -> list[Effect]:
+    """What to write of the claims of a placed pod. Pods that share a claim say the same of it."""
+    return [
+        Effect("claim", key, {"volumeName": settled.volume} if settled.volume else {"selectedNode": settled.node})
+        for key, settled in volumes.held(task)
+    ]
 
 
 class _VolumeRule(NodeFilter):
@@ -163,10 +171,3 @@ class VolumeBinding(_VolumeRule):
         if fault is not None:
             return _nowhere(nodes, fault)
         return Verdict(self.volumes.find(task).code[nodes.index], _BINDING)
-
-    def effects(self, task: Task, node: int) -> list[Effect]:
-        """What to write of the claims of a pod placed on the node. Pods that share a claim say the same of it."""
-        return [
-            Effect("claim", key, {"volumeName": settled.volume} if settled.volume else {"selectedNode": settled.node})
-            for key, settled in self.volumes.held(task)
-        ]
