@@ -1,0 +1,96 @@
+"""Scarce resource avoidance: pods that do not need a scarce resource leave its nodes to those that do.
+
+Retention does it softly, by points for every scarce resource that a node does *not* have. Proportional does it hard: a
+pod that asks for no primary resource must leave enough cpu and memory beside the primary devices that are idle.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muster.engine.axis import CPU, MEMORY
+from muster.engine.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+from muster.plugins.resource_strategy_fit.settings import Settings
+
+
+class Retention(NodeScorer):
+    """Points for scarce resources that the node does not have; none where the node lacks what the pod asks for."""
+
+    term = "retention"
+    scope = Scope.STATIC
+
+    def __init__(self, settings: Settings) -> None:
+        self.weight = settings.retention_weight
+        self.scarce = settings.scarce
+        self.counted = sum(settings.scarce.values())
+
+    def span(self) -> float:
+        return 100.0 * self.weight if self.counted else 0.0
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.COLUMNS if self.weight and self.counted else Batch.SKIP
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        if not self.weight or not self.counted:
+            return np.zeros(len(nodes))
+        absent = np.zeros(len(nodes), np.int64)
+        for resource, weight in self.scarce.items():
+            absent += ~_has(nodes, resource) * weight
+        # The designs' "meets the request": the node has every requested resource at all, be it full.
+        meets = np.ones(len(nodes), np.bool_)
+        for resource, amount in task.shape.amounts.items():
+            if amount > 0:
+                meets &= _has(nodes, resource)
+        return np.where(meets, 100.0 * self.weight * absent / self.counted, 0.0)
+
+
+class Proportional(NodeFilter):
+    """Keeps cpu and memory free for idle primary devices."""
+
+    term = "proportional"
+    scope = Scope.NODE
+
+    def __init__(self, settings: Settings) -> None:
+        self.kept = settings.kept
+        self.reasons = [
+            Reason(
+                "proportional", f"node keeps {_amount(dimension, n)} free for each idle {resource}", resolvable=False
+            )
+            for resource, per in settings.kept.items()
+            for dimension, n in per.items()
+        ]
+
+    def batch(self, task: Task) -> Batch:
+        primary = any(task.shape.amounts.get(resource, 0) > 0 for resource in self.kept)
+        return Batch.SKIP if primary else Batch.COLUMNS
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        code = np.zeros(len(nodes), np.uint16)
+        if self.batch(task) == Batch.SKIP:
+            return Verdict(code)
+        # Volcano: by what is idle now, not by what is about to come free.
+        cpu = nodes.idle[CPU] - task.shape.amounts.get("cpu", 0)
+        memory = nodes.idle[MEMORY] - task.shape.amounts.get("memory", 0)
+        number = 0
+        for resource, per in self.kept.items():
+            has = _has(nodes, resource)
+            # Thousandths of a device: a core per device is as many milli-cpu, 10⁹ bytes are 10⁶ for a thousandth.
+            idle = nodes.idle[nodes.nodes.axis.rows[resource]] if has.any() else np.zeros(len(nodes), np.int64)
+            for left, due in ((cpu, idle * per["cpu"]), (memory, idle * per["memory"] * 1e6)):
+                number += 1
+                code[(code == 0) & has & (left < due)] = number
+        return Verdict(code, self.reasons)
+
+
+def _has(nodes: NodeView, resource: str) -> Bools:
+    row = nodes.nodes.axis.rows.get(resource)
+    if row is None or row >= len(nodes.alloc):
+        return np.zeros(len(nodes), np.bool_)
+    has: Bools = nodes.alloc[row] > 0
+    return has
+
+
+def _amount(dimension: str, n: float) -> str:
+    return f"{n:g} cpu" if dimension == "cpu" else f"{n:g}G memory"

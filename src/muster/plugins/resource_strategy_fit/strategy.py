@@ -1,0 +1,115 @@
+"""The strategy score: per resource, pack (the fuller the better) or spread (the emptier the better), weighted mean.
+
+What a pod asks for comes on top of what the node already holds. A resource the node does not have scores 0 but its
+weight counts; a node that would be overfull in one of the resources scores 0 in all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from muster.engine.hooks import Batch, Floats, NodeScorer, Scope
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+from muster.plugins.resource_strategy_fit.settings import LEAST, MOST, Preference, Settings
+
+TYPE = "volcano.sh/resource-strategy-scoring-type"
+WEIGHT = "volcano.sh/resource-strategy-weight"
+
+_weights = msgspec.json.Decoder(dict[str, int])
+
+
+def wish(task: Task) -> tuple[str, str | None] | None:
+    """The pod's own strategy as annotated: (type, weights as JSON). None: it has none, the configuration holds."""
+    notes = task.annotations
+    return (notes[TYPE], notes.get(WEIGHT)) if TYPE in notes else None
+
+
+def preferences_of(wish: tuple[str, str | None]) -> dict[str, Preference]:
+    """What the annotations ask for; resources without a weight take no part. ValueError says what is wrong."""
+    type_, text = wish
+    if type_ not in (MOST, LEAST):
+        raise ValueError(f"annotation {TYPE} is {type_!r}, neither {MOST} nor {LEAST}")
+    if text is None:
+        raise ValueError(f"annotation {TYPE} stands without {WEIGHT}")
+    try:
+        weights = _weights.decode(text)
+    except msgspec.DecodeError:
+        raise ValueError(f'annotation {WEIGHT} is {text!r}, not JSON such as {{"cpu": 1}}') from None
+    if any(weight < 0 for weight in weights.values()):
+        raise ValueError(f"annotation {WEIGHT} is {text!r}, with a weight below 0")
+    return {resource: Preference(type_, weight) for resource, weight in weights.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One resource in the score of a pod."""
+
+    resource: str
+    request: int
+    packs: bool
+    weight: int
+
+
+class Strategy(NodeScorer):
+    term = "strategy"
+    scope = Scope.NODE
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.warnings: list[str] = []
+        self._parts: dict[object, list[Part]] = {}
+
+    def open(self, warnings: list[str]) -> None:
+        """A cycle begins; faults of pods' annotations are added to its warnings."""
+        self.warnings = warnings
+        self._parts.clear()
+
+    def span(self) -> float:
+        return 100.0 * self.settings.strategy_weight
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.COLUMNS if self.settings.strategy_weight else Batch.SKIP
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        parts = self.parts(task)
+        counted = sum(part.weight for part in parts)
+        if not counted:
+            return np.zeros(len(nodes))
+        rows = nodes.nodes.axis.rows
+        total, overfull = np.zeros(len(nodes)), np.zeros(len(nodes), np.bool_)
+        for part in parts:
+            row = rows[part.resource]
+            alloc, after = nodes.alloc[row], nodes.used[row] + part.request
+            has = alloc > 0
+            share = np.divide(after if part.packs else alloc - after, alloc, out=np.zeros(len(nodes)), where=has)
+            total += share * part.weight
+            overfull |= has & (after > alloc)
+        return np.where(overfull, 0.0, total / counted * 100.0 * self.settings.strategy_weight)
+
+    def parts(self, task: Task) -> list[Part]:
+        """The requested resources that count, by name, so that sums do not depend on the order of the input."""
+        key = (task.shape.id, wish(task))
+        parts = self._parts.get(key)
+        if parts is None:
+            parts = self._parts[key] = []
+            own = self._own(task)
+            for resource, request in sorted(task.shape.amounts.items()):
+                taken = self.settings.preference(resource) if own is None else own.get(resource)
+                if taken is not None and request > 0:
+                    parts.append(Part(resource, request, taken.type == MOST, taken.weight))
+        return parts
+
+    def _own(self, task: Task) -> dict[str, Preference] | None:
+        annotated = wish(task)
+        if annotated is None:
+            return None
+        try:
+            return preferences_of(annotated)
+        except ValueError as fault:
+            # Volcano: a pod whose annotations cannot be used has no strategy score.
+            self.warnings.append(f"Pod {task.key}: {fault}; its strategy score is 0")
+            return {}
