@@ -1,8 +1,8 @@
 """Fragmentation: the share of what is idle that no waiting pod can use, per resource.
 
 A node's idle amount counts as usable as far as copies of one waiting shape would take it up; what is left over, or
-lies on a node where the shape lacks something else, is fragments. 0 means that all of it could be used, 1 that none can.
-Only resources that some waiting shape asks for have a figure: idle GPUs are no fragments while only CPU pods wait.
+lies on a node where the shape lacks something else, is fragments. 0: all of it could be used, 1: none of it can. Only
+resources that some waiting shape asks for have a figure: idle GPUs are no fragments while only CPU pods wait.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The arguments of resource-strategy-fit, in all the spellings that are about, read into one form.
 
-Scarce resource avoidance (SRA) can be written flat (`sra.retention.nvidia.com/t4: 1`) or nested (`sra: {retention: …}`),
-both from the design, or as Volcano has it today (`sra: {enable, weight, resourceWeight}` and a `proportional` block). A
-nested key and a flat one with the same dotted path are the same argument.
+Scarce resource avoidance (SRA) can be written flat (`sra.retention.nvidia.com/t4: 1`) or nested, both from the design,
+or as Volcano has it today (`sra: {enable, weight, resourceWeight}` and a block `proportional`). A nested key and a flat
+one with the same dotted path are the same argument.
 """
 
 from __future__ import annotations
