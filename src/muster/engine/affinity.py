@@ -36,7 +36,7 @@ _OWNERS = {("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("", "ReplicationCon
 class Kin:
     """Pods alike to every selection, with the same rules. `meant_by` are the selections that mean them."""
 
-    __slots__ = ("feeds", "id", "meant_by", "places", "rules", "shape_id")
+    __slots__ = ("feeds", "id", "meant_by", "places", "rules")
 
     def __init__(self, id: int, rules: PodRules, meant_by: frozenset[int]) -> None:
         self.id = id
@@ -123,7 +123,8 @@ class PodIndex(Ledger):
 
     def tolerated(self, task: Task) -> Bools:
         """The nodes without a NoSchedule or NoExecute taint that the pod does not tolerate."""
-        return self._tolerations.of(task.shape, self.nodes).refused == 0
+        tolerated: Bools = self._tolerations.of(task.shape, self.nodes).refused == 0
+        return tolerated
 
     def _tally(self, what: tuple[Hashable, ...], key: str | None, eligible: Bools | None = None) -> Tally:
         if eligible is not None and eligible.all():
@@ -136,8 +137,8 @@ class PodIndex(Ledger):
             self._tallies.setdefault(what, []).append(tally)
             for kin, weight in self._members.get(what, ()):
                 kin.feeds.append((tally, weight))
-                for node, count in kin.places.items():
-                    tally.add([node] * count, weight, 1)
+                if kin.places:
+                    tally.fill(kin.places, weight)
         return tally
 
     # --- moves
@@ -174,7 +175,7 @@ class PodIndex(Ledger):
         # Every term there is must be known before the first pod is held against the terms.
         tasks = self._state.tasks.values()
         for task in tasks:
-            if task.shape.id in self._asking or owners and not task.pod.spec.node_name:
+            if task.shape.id in self._asking or (owners and not task.pod.spec.node_name):
                 self._rules_of(task)
         if not self._rules:
             return False

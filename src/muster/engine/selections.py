@@ -1,7 +1,7 @@
 """Which pods an affinity term or a spread constraint means, interned, and which of them mean a given pod.
 
-A selection is a label selector and the namespaces it holds in. Pods of many label sets are held against many selections,
-so a selection that demands a certain label value is only looked at for pods that have it.
+A selection is a label selector and the namespaces it holds in. Many pods are held against many selections, so a
+selection that demands a certain label value is only looked at for pods that have it.
 """
 
 from __future__ import annotations

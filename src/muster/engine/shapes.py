@@ -6,6 +6,8 @@ selectors and volumes happens once per shape.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from muster.engine.jobs import Shape
@@ -22,13 +24,16 @@ class Shapes:
     def __len__(self) -> int:
         return len(self._known)
 
+    def __iter__(self) -> Iterator[Shape]:
+        return iter(self._known.values())
+
     def of(self, spec: PodSpec) -> Shape:
         """The shape of a spec; QuantityError if a request cannot be read."""
         key: object
         if spec.node_name:
             # The node is the one thing that equal pods differ in: leave it out of the key.
             parts = (getattr(spec, name) for name in _FIELDS)
-            key = (_encode(spec.containers), *(_encode(part) if part else part for part in parts))
+            key = (_encode(spec.containers), *(_encode(part) if part else None for part in parts))
         else:
             key = _encode(spec)
         shape = self._known.get(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,8 @@ class Domains:
 
     @property
     def labelled(self) -> Bools:
-        return self.codes != self.absent
+        labelled: Bools = self.codes != self.absent
+        return labelled
 
     def only(self, eligible: Bools) -> Domains:
         """The same domains with the other nodes left out of all counts."""
@@ -72,3 +73,12 @@ class Tally:
                 self.counts[code] = count
                 self.some[code] = count > 0
                 self.pods += sign
+
+    def fill(self, places: Mapping[int, int], weight: int) -> None:
+        """Pods of this weight are on the nodes already, so many on each."""
+        codes = self.domains.codes[np.fromiter(places, np.int64, len(places))]
+        numbers = np.fromiter(places.values(), np.int64, len(places))
+        counted = codes != self.domains.absent
+        np.add.at(self.counts, codes[counted], weight * numbers[counted])
+        np.greater(self.counts, 0, out=self.some)
+        self.pods += int(numbers[counted].sum())

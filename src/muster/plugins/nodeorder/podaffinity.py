@@ -1,0 +1,77 @@
+"""Preferred pod affinity: what the incoming pod would like, and what the pods on nodes would like of it.
+
+Each pod that matches a preferred term of the incoming one adds the term's weight to its topology domain (anti-affinity
+takes it away); so does each pod whose own preferred term matches the incoming one, and one with a required affinity
+term that matches it adds 1 (kube-scheduler's hardPodAffinityWeight).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muster.engine.affinity import PodIndex
+from muster.engine.hooks import Batch, Bools, Floats, Scope
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+from muster.engine.session import Session
+from muster.engine.static import columns
+from muster.engine.tally import Tally
+from muster.plugins.nodeorder.weighted import Weighted
+
+
+class PodAffinity(Weighted):
+    term = "podaffinity"
+    scope = Scope.CLUSTER
+    normalised = True
+
+    def __init__(self, weight: int) -> None:
+        super().__init__(weight)
+        self._index: PodIndex | None = None
+        self._drawn: dict[int, tuple[Batch, list[tuple[Tally, int]]]] = {}
+
+    def open(self, session: Session) -> None:
+        self._index = session.shared(PodIndex)
+        self._drawn = {}
+
+    def _ask(self, task: Task) -> tuple[Batch, list[tuple[Tally, int]]]:
+        """What a placement of such a task does to the term, and what draws it, with weights."""
+        index = self._index
+        if index is None or index.silent:
+            return Batch.SKIP, []
+        kin = index.kin(task)
+        found = self._drawn.get(kin.id)
+        if found is None:
+            drawn = [(index.matching(selection, key), weight) for selection, key, weight in kin.rules.preferred]
+            drawn += [
+                (index.pull(selection, key), 1)
+                for selection in sorted(kin.meant_by)
+                for key in index.pulling.get(selection, ())
+            ]
+            own = Batch.SINGLE if kin.feeds_any(tally for tally, _ in drawn) else Batch.COLUMNS
+            found = self._drawn[kin.id] = (own, drawn)
+        return found
+
+    def batch(self, task: Task) -> Batch:
+        if not self.weight:
+            return Batch.SKIP
+        own, drawn = self._ask(task)
+        if own != Batch.SINGLE and not any(tally.pods for tally, _ in drawn):
+            return Batch.SKIP
+        return own
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        total = np.zeros(len(nodes), np.int64)
+        for tally, weight in self._ask(task)[1]:
+            if tally.pods:
+                counts = tally.counts if weight == 1 else tally.counts * weight
+                total += counts.take(columns(tally.domains.codes, nodes))
+        return total.astype(np.float64)
+
+    def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
+        inside = raw[candidates]
+        least, most = inside.min(), inside.max()
+        if least == most:
+            return np.zeros(len(raw))
+        score: Floats = np.floor(100.0 * ((raw - least) / (most - least)))
+        score = np.clip(score, 0.0, 100.0) * self.weight
+        return score

@@ -1,0 +1,130 @@
+"""Topology spread constraints that should hold (ScheduleAnyway), and kube-scheduler's default ones.
+
+A node's count of matching pods in each constraint's domain is weighted by the logarithm of how many domains the
+candidates have, so that a few zones weigh as much as many hosts; fewer pods score higher. Since that number depends on
+the candidates, `raw` only says which nodes are alike: a whole number that stands for the node's domains and, by
+hostname, its own count. −1 are nodes without the labels, which are not scored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.affinity import Kin, PodIndex
+from muster.engine.hooks import Batch, Bools, Floats, Scope
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+from muster.engine.podrules import HOSTNAME
+from muster.engine.session import Session
+from muster.engine.spread import Spread, Spreading, batch_of
+from muster.engine.static import columns
+from muster.plugins.nodeorder.weighted import Weighted
+
+Numbers = NDArray[np.int64]
+_FEW = 4096  # so many sorts of nodes are tabled outright
+
+
+class TopologySpread(Weighted):
+    term = "podtopologyspread"
+    scope = Scope.CLUSTER
+    normalised = True
+
+    def __init__(self, weight: int) -> None:
+        super().__init__(weight)
+        self._spread: Spread | None = None
+
+    def open(self, session: Session) -> None:
+        self._spread = Spread(session.shared(PodIndex))
+
+    def _ask(self, task: Task) -> tuple[Kin, Sequence[Spreading]] | None:
+        spread = self._spread
+        if spread is None or spread.index.silent:
+            return None
+        kin = spread.index.kin(task)
+        return (kin, spread.soft(task, kin)) if kin.rules.soft else None
+
+    def batch(self, task: Task) -> Batch:
+        found = self._ask(task) if self.weight else None
+        if found is None:
+            return Batch.SKIP
+        kin, soft = found
+        return batch_of(kin, soft)
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        found = self._ask(task)
+        if found is None:
+            return np.zeros(len(nodes))
+        kin, soft = found
+        sort: Numbers = np.zeros(len(nodes), np.int64)
+        for spreading in soft:
+            codes = columns(spreading.domains.codes, nodes)
+            if spreading.constraint.key == HOSTNAME:
+                codes = np.where(codes != spreading.domains.absent, 1 + _own_counts(spreading, nodes), 0)
+            sort *= _sorts(spreading)
+            sort += codes
+        assert self._spread is not None
+        return np.where(columns(self._spread.scored(kin), nodes), sort, -1).astype(np.float64)
+
+    def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
+        found = self._ask(task)
+        sort = raw.astype(np.int64)
+        inside = candidates & (sort >= 0)
+        if found is None or not inside.any():
+            return np.zeros(len(raw))
+        soft = found[1]
+        known, at = _table(sort, math.prod(_sorts(s) for s in soft))
+        here = np.zeros(len(known), np.bool_)
+        here[at[inside]] = True
+        scores = self._scores(soft, known, here, int(inside.sum()))
+        least, most = int(scores[here].min()), int(scores[here].max())
+        if most == 0:
+            table = np.full(len(known), 100.0)
+        else:
+            table = np.clip(100 * (most + least - scores) // most, 0, 100).astype(np.float64)
+        return np.where(sort < 0, 0.0, table[at]) * self.weight
+
+    @staticmethod
+    def _scores(soft: Sequence[Spreading], known: Numbers, here: Bools, candidates: int) -> Numbers:
+        """Per sort of node its weighted count, rounded; `here` are the sorts among the candidates."""
+        total = np.zeros(len(known))
+        rest, parts = known, []
+        for spreading in reversed(soft):
+            rest, code = np.divmod(rest, _sorts(spreading))
+            parts.append(code)
+        for spreading, code in zip(soft, reversed(parts), strict=True):
+            c = spreading.constraint
+            if c.key == HOSTNAME:
+                size, counts, labelled = candidates, np.maximum(code - 1, 0), code > 0
+            else:
+                # kube-scheduler: nodes without the label, where they are scored at all, are one more domain.
+                size, labelled = len(np.unique(code[here])), code != spreading.domains.absent
+                counts = np.zeros_like(code) if spreading.tally is None else spreading.tally.counts[code]
+            score = counts.astype(np.float64) * math.log(size + 2) + float(c.max_skew - 1)
+            total = np.where(labelled, total + score, total)
+        whole = np.floor(total)
+        return (whole + (total - whole >= 0.5)).astype(np.int64)
+
+
+def _own_counts(spreading: Spreading, nodes: NodeView) -> Numbers:
+    if spreading.tally is None:
+        return np.zeros(len(nodes), np.int64)
+    return columns(spreading.tally.counts[:-1], nodes)
+
+
+def _sorts(spreading: Spreading) -> int:
+    """How many different nodes one constraint can tell apart."""
+    if spreading.constraint.key == HOSTNAME:
+        return 2 + (0 if spreading.tally is None else int(spreading.tally.counts.max()))
+    return spreading.domains.absent + 1
+
+
+def _table(sort: Numbers, most: int) -> tuple[Numbers, Numbers]:
+    """(The sorts to table, which of them each node is.)"""
+    if most <= _FEW:
+        return np.arange(most), sort
+    known, at = np.unique(np.maximum(sort, 0), return_inverse=True)
+    return known, at

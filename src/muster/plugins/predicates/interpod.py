@@ -1,0 +1,121 @@
+"""Required pod affinity and anti-affinity: the incoming pod's own, and that of the pods already on nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muster.engine.affinity import Kin, PodIndex
+from muster.engine.hooks import Batch, Bools, NodeFilter, Reason, Scope, Verdict
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+from muster.engine.session import Session
+from muster.engine.static import columns
+from muster.engine.tally import Tally
+
+AFFINITY = Reason("pod-affinity", "node(s) didn't match pod affinity rules", resolvable=False)
+ANTI_AFFINITY = Reason("pod-anti-affinity", "node(s) didn't match pod anti-affinity rules")
+EXISTING = Reason("existing-anti-affinity", "node(s) didn't satisfy existing pods anti-affinity rules")
+_REASONS = [AFFINITY, ANTI_AFFINITY, EXISTING]
+
+
+class _Asked:
+    """The tallies that decide about one kin."""
+
+    __slots__ = ("affinity", "against", "anti", "draws_itself", "labelled", "repels_itself")
+
+    def __init__(self, index: PodIndex, kin: Kin) -> None:
+        rules = kin.rules
+        together = rules.together
+        self.affinity: list[Tally] = []
+        self.labelled: Bools | None = None  # the nodes with the label of every affinity term
+        if together is not None:
+            keys = dict.fromkeys(key for _, key in rules.affinity)
+            self.affinity = [index.matching(together, key) for key in keys]
+            self.labelled = np.logical_and.reduce([tally.domains.labelled for tally in self.affinity])
+        self.draws_itself = kin.meets(together)
+        self.anti: list[Tally] = [index.matching(selection, key) for selection, key in dict.fromkeys(rules.anti)]
+        self.against: list[Tally] = [
+            index.holders(selection, key) for selection in sorted(kin.meant_by) for key in index.held.get(selection, ())
+        ]
+        # What such a pod does to the next one like it: nothing, keep it off its own node, or off a whole domain.
+        own = [index.domains(key).single for selection, key in rules.anti if kin.meets(selection)]
+        self.repels_itself = Batch.COLUMNS if not own else Batch.ONCE if all(own) else Batch.SINGLE
+
+
+class InterPodAffinity(NodeFilter):
+    term = "podaffinity"
+    scope = Scope.CLUSTER
+
+    def __init__(self) -> None:
+        self._index: PodIndex | None = None
+        self._asked: dict[int, _Asked] = {}
+
+    def open(self, session: Session) -> None:
+        self._index = session.shared(PodIndex)
+        self._asked = {}
+
+    def _ask(self, task: Task) -> tuple[Kin, _Asked] | None:
+        index = self._index
+        if index is None or index.silent:
+            return None
+        kin = index.kin(task)
+        asked = self._asked.get(kin.id)
+        if asked is None:
+            asked = self._asked[kin.id] = _Asked(index, kin)
+        return kin, asked
+
+    def batch(self, task: Task) -> Batch:
+        found = self._ask(task)
+        if found is None:
+            return Batch.SKIP
+        kin, asked = found
+        if asked.affinity and asked.draws_itself and not any(tally.pods for tally in asked.affinity):
+            return Batch.SINGLE  # the first of its group may go anywhere; the others must follow it
+        if asked.affinity or asked.anti:
+            return asked.repels_itself
+        if kin.rules.fault or any(tally.pods for tally in asked.against):
+            return Batch.COLUMNS
+        return Batch.SKIP
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        found = self._ask(task)
+        code = np.zeros(len(nodes), np.uint16)
+        if found is None:
+            return Verdict(code)
+        kin, asked = found
+        if kin.rules.fault:
+            code[:] = 1
+            return Verdict(code, [Reason("bad-object", f"parsing pod: {kin.rules.fault}", resolvable=False)])
+        against = _where_any(asked.against, nodes)
+        if against is not None:
+            np.multiply(against, 3, out=code, casting="unsafe")
+        anti = _where_any(asked.anti, nodes)
+        if anti is not None:
+            np.putmask(code, anti, 2)
+        if asked.affinity:
+            np.putmask(code, ~self._near(asked, nodes), 1)
+        return Verdict(code, _REASONS)
+
+    @staticmethod
+    def _near(asked: _Asked, nodes: NodeView) -> Bools:
+        """The nodes that satisfy the pod's affinity terms."""
+        if asked.draws_itself and not any(tally.pods for tally in asked.affinity):
+            # kube-scheduler: while no pod matches the terms, one that matches them itself may be the first.
+            assert asked.labelled is not None
+            return columns(asked.labelled, nodes)
+        near: Bools | None = None
+        for tally in asked.affinity:
+            has = tally.some.take(columns(tally.domains.codes, nodes))
+            near = has if near is None else near & has
+        assert near is not None
+        return near
+
+
+def _where_any(tallies: list[Tally], nodes: NodeView) -> Bools | None:
+    """The nodes in whose domain one of the tallies has a pod; None if nowhere."""
+    found: Bools | None = None
+    for tally in tallies:
+        if tally.pods:
+            has = tally.some.take(columns(tally.domains.codes, nodes))
+            found = has if found is None else found | has
+    return found

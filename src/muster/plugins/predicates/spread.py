@@ -1,0 +1,60 @@
+"""Topology spread constraints that must hold (whenUnsatisfiable: DoNotSchedule)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muster.engine.affinity import Kin, PodIndex
+from muster.engine.hooks import Batch, NodeFilter, Reason, Scope, Verdict
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+from muster.engine.session import Session
+from muster.engine.spread import Spread, batch_of
+from muster.engine.static import columns
+
+_TEXT = "node(s) didn't match pod topology spread constraints"
+NO_LABEL = Reason("topology-spread-label", f"{_TEXT} (missing required label)", resolvable=False)
+SKEWED = Reason("topology-spread", _TEXT)
+_REASONS = [NO_LABEL, SKEWED]  # in the order of engine.spread's LABEL and SKEW
+
+
+class TopologySpread(NodeFilter):
+    term = "topologyspread"
+    scope = Scope.CLUSTER
+
+    def __init__(self) -> None:
+        self._spread: Spread | None = None
+
+    def open(self, session: Session) -> None:
+        self._spread = Spread(session.shared(PodIndex))
+
+    def _ask(self, task: Task) -> Kin | None:
+        """The task's kin if it has constraints."""
+        if self._spread is None or not task.shape.spec.topology_spread_constraints or self._spread.index.silent:
+            return None
+        kin = self._spread.index.kin(task)
+        return kin if kin.rules.hard or kin.rules.spread_fault else None
+
+    def batch(self, task: Task) -> Batch:
+        kin = self._ask(task)
+        if kin is None:
+            return Batch.SKIP
+        assert self._spread is not None
+        return batch_of(kin, self._spread.hard(task, kin))
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        kin = self._ask(task)
+        if kin is None:
+            return Verdict(np.zeros(len(nodes), np.uint16))
+        if kin.rules.spread_fault:
+            text = f"parsing pod: {kin.rules.spread_fault}"
+            return Verdict(np.ones(len(nodes), np.uint16), [Reason("bad-object", text, resolvable=False)])
+        assert self._spread is not None
+        code = None
+        for spreading in self._spread.hard(task, kin):
+            table = spreading.refusals(int(kin.meets(spreading.constraint.selection)))
+            own = table.take(columns(spreading.domains.codes, nodes))
+            # kube-scheduler: the first constraint that fails tells why.
+            code = own if code is None else np.where(code == 0, own, code)
+        assert code is not None
+        return Verdict(code, _REASONS)
