@@ -297,7 +297,7 @@ class QueueQuota(Hook):
         """How many of `count` such tasks the queue may take now, one after the other."""
 
     @abstractmethod
-    def refusal(self, queue: Queue, task: Task) -> Reason:
+    def quota_refusal(self, queue: Queue, task: Task) -> Reason:
         """Why it admits none: the inequality with its numbers."""
 
 

@@ -220,7 +220,7 @@ class Session:
         return count
 
     def quota_refusal(self, queue: Queue, task: Task) -> Reason | None:
-        return next((p.refusal(queue, task) for p in self._quota if p.admits(queue, task, 1) < 1), None)
+        return next((p.quota_refusal(queue, task) for p in self._quota if p.admits(queue, task, 1) < 1), None)
 
     def overused(self, queue: Queue) -> Reason | None:
         return next((reason for p in self._overused if (reason := p.overused(queue)) is not None), None)

@@ -1,0 +1,155 @@
+"""A queue's account: what its jobs hold, what admitted jobs still reserve, and the limits it is held to.
+
+proportion and capacity keep one account per queue. What is allocated follows every move of the cycle (pipelined pods
+count, evicted ones do not); what is reserved is read when the cycle opens and grows with each admitted job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from muster.engine import resources
+from muster.engine.hooks import Reason
+from muster.engine.jobs import ALLOCATED_LIKE, Job, Queue, Status
+from muster.engine.resources import ALWAYS, Amounts, add
+
+
+class Account:
+    __slots__ = (
+        "_share", "allocated", "ancestors", "deserved", "elastic", "fault", "guarantee", "inner", "inqueue", "queue",
+        "real",
+    )  # fmt: skip
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.allocated: dict[str, int] = {}
+        self.inqueue: dict[str, int] = {}  # what admitted jobs reserve beyond what they hold
+        self.elastic: dict[str, int] = {}  # what jobs hold beyond their minimum
+        self.guarantee: dict[str, int] = dict(queue.guarantee)
+        self.real: dict[str, int] = {}  # real capability: what the queue may hold at most
+        self.deserved: Amounts = {}
+        self.ancestors: tuple[Account, ...] = ()  # from the root down
+        self.inner = False  # has child queues
+        self.fault: Reason | None = None  # why the queue can take nothing at all
+        self._share: float | None = None
+
+    @property
+    def chain(self) -> tuple[Account, ...]:
+        """The queue and its ancestors, nearest first."""
+        return (self, *reversed(self.ancestors))
+
+    def move(self, request: Mapping[str, int], times: int) -> None:
+        add(self.allocated, request, times)
+        self._share = None
+
+    @property
+    def share(self) -> float:
+        """The largest part of what it deserves that is allocated."""
+        if self._share is None:
+            self._share = resources.largest_share(self.allocated, self.deserved)
+        return self._share
+
+    def refuses(self) -> Reason | None:
+        """Why the queue takes nothing, whatever is asked."""
+        if not self.queue.open:
+            state = self.queue.object.status.state
+            return Reason("queue-not-open", f"queue {self.queue.name} is {state}, not Open", resolvable=False)
+        return self.fault
+
+    def overruns(self, minimum: Mapping[str, int]) -> list[str]:
+        """In which dimensions a job of this minimum would pass the queue's real capability."""
+        use = {
+            name: amount + self.allocated.get(name, 0) + self.inqueue.get(name, 0) - self.elastic.get(name, 0)
+            for name, amount in minimum.items()
+        }
+        return resources.over(use, self.real, minimum)
+
+    def say_overrun(self, minimum: Mapping[str, int]) -> str:
+        parts = {
+            "requested": minimum, "allocated": self.allocated, "inqueue": self.inqueue, "less_elastic": self.elastic
+        }  # fmt: skip
+        return f"queue {self.queue.name}: " + resources.say(self.overruns(minimum), self.real, "capability", **parts)
+
+    def say_short(self, request: Mapping[str, int], limit: Amounts, limit_name: str) -> str:
+        """`queue q: cpu requested 2 + allocated 9 > deserved 10`."""
+        use = {name: amount + self.allocated.get(name, 0) for name, amount in request.items()}
+        names = resources.over(use, limit, request)
+        return f"queue {self.queue.name}: " + resources.say(
+            names, limit, limit_name, requested=request, allocated=self.allocated
+        )
+
+
+def real_capability(
+    offered: Mapping[str, int], promised: Mapping[str, int], guarantee: Mapping[str, int], capability: Mapping[str, int]
+) -> dict[str, int]:
+    """What is offered beyond everybody's guarantees, plus the queue's own, at most its capability.
+
+    Volcano: a capability of 0 cpu or memory is none; of anything else it is a limit of 0.
+    """
+    real = {name: max(amount - promised.get(name, 0), 0) for name, amount in offered.items()}
+    add(real, guarantee)
+    for name, amount in capability.items():
+        if name in real and (amount > 0 or name not in ALWAYS):
+            real[name] = min(real[name], amount)
+    return real
+
+
+def promised(queues: Iterable[Queue]) -> dict[str, int]:
+    """The sum of guarantees."""
+    found: dict[str, int] = {}
+    for queue in queues:
+        add(found, queue.guarantee)
+    return found
+
+
+# --- what a job reserves
+
+
+def minimum(job: Job) -> dict[str, int]:
+    return job.min_resources or {}
+
+
+def without_gated(job: Job, amounts: dict[str, int]) -> dict[str, int]:
+    """Gated pods cannot be scheduled yet: what they ask for is not reserved."""
+    gated: dict[str, int] = {}
+    for task in job.tasks.values():
+        if task.gated:
+            add(gated, task.shape.amounts)
+    if resources.empty(gated):
+        return amounts
+    return {name: max(amount - gated.get(name, 0), 0) for name, amount in amounts.items()}
+
+
+def still_reserved(job: Job) -> dict[str, int]:
+    """What of its minimum an admitted job does not hold yet."""
+    if job.min_resources is None or not reserves(job):
+        return {}
+    missing = {name: max(amount - job.allocated.get(name, 0), 0) for name, amount in job.min_resources.items()}
+    return without_gated(job, missing)
+
+
+def reserves(job: Job) -> bool:
+    """Admitted jobs reserve their minimum; running ones while enough of their pods hold room.
+
+    Volcano: a job whose pods have mostly ended is still called Running; it must not reserve its minimum once more.
+    """
+    if job.phase == "Inqueue":
+        return True
+    return job.phase == "Running" and holding(job) >= job.min_available
+
+
+def holding(job: Job) -> int:
+    return sum(job.count[status] for status in ALLOCATED_LIKE)
+
+
+def elastic(job: Job) -> dict[str, int]:
+    """What the job holds beyond its minimum."""
+    least = minimum(job)
+    beyond = {name: amount - least.get(name, 0) for name, amount in job.allocated.items()}
+    return {name: amount for name, amount in beyond.items() if amount > 0}
+
+
+def valid_tasks(job: Job) -> int:
+    """Pods that have or can still get a node."""
+    c = job.count
+    return job.ready + c[Status.PIPELINED] + c[Status.PENDING]
