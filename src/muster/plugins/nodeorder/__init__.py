@@ -6,17 +6,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from muster.config.types import Arguments, PluginOption
+from muster.engine.affinity import PodIndex
 from muster.engine.hooks import Batch, Floats, NodeScorer, Plugin
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
 from muster.engine.session import Session
+from muster.plugins.nodeorder.podaffinity import PodAffinity
 from muster.plugins.nodeorder.preferences import ImageLocality, NodeAffinity, TaintToleration
 from muster.plugins.nodeorder.resources import BalancedResource, LeastRequested, MostRequested
+from muster.plugins.nodeorder.spread import TopologySpread
 from muster.plugins.nodeorder.weighted import Weighted
 
 _WEIGHTS = {
@@ -41,7 +44,8 @@ class NodeOrder(Plugin, NodeScorer):
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
         weight = {name: arguments.int(f"{name}.weight", default) for name, (default, _) in _WEIGHTS.items()}
-        self._terms: list[Weighted] = [
+        self._weight = weight
+        self._lasting: list[Weighted] = [
             ImageLocality(weight["imagelocality"]),
             LeastRequested(weight["leastrequested"]),
             MostRequested(weight["mostrequested"]),
@@ -49,9 +53,18 @@ class NodeOrder(Plugin, NodeScorer):
             NodeAffinity(weight["nodeaffinity"]),
             TaintToleration(weight["tainttoleration"]),
         ]
+        self._terms: list[Weighted] = []
 
     def open(self, session: Session) -> None:
-        return
+        self._pods = pods = session.shared(PodIndex)
+        self._terms = [
+            *self._lasting,
+            PodAffinity(self._weight["podaffinity"], pods),
+            TopologySpread(self._weight["podtopologyspread"], pods),
+        ]
+
+    def signature(self, task: Task) -> Hashable | None:
+        return self._pods.signature(task)
 
     def scorers(self) -> Sequence[NodeScorer]:
         return self._terms

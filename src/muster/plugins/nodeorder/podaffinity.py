@@ -13,7 +13,6 @@ from muster.engine.affinity import PodIndex
 from muster.engine.hooks import Batch, Bools, Floats, Scope
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
-from muster.engine.session import Session
 from muster.engine.static import columns
 from muster.engine.tally import Tally
 from muster.plugins.nodeorder.weighted import Weighted
@@ -24,19 +23,15 @@ class PodAffinity(Weighted):
     scope = Scope.CLUSTER
     normalised = True
 
-    def __init__(self, weight: int) -> None:
+    def __init__(self, weight: int, index: PodIndex) -> None:
         super().__init__(weight)
-        self._index: PodIndex | None = None
+        self._index = index
         self._drawn: dict[int, tuple[Batch, list[tuple[Tally, int]]]] = {}
-
-    def open(self, session: Session) -> None:
-        self._index = session.shared(PodIndex)
-        self._drawn = {}
 
     def _ask(self, task: Task) -> tuple[Batch, list[tuple[Tally, int]]]:
         """What a placement of such a task does to the term, and what draws it, with weights."""
         index = self._index
-        if index is None or index.silent:
+        if index.silent:
             return Batch.SKIP, []
         kin = index.kin(task)
         found = self._drawn.get(kin.id)

@@ -19,7 +19,6 @@ from muster.engine.hooks import Batch, Bools, Floats, Scope
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
 from muster.engine.podrules import HOSTNAME
-from muster.engine.session import Session
 from muster.engine.spread import Spread, Spreading, batch_of
 from muster.engine.static import columns
 from muster.plugins.nodeorder.weighted import Weighted
@@ -33,16 +32,13 @@ class TopologySpread(Weighted):
     scope = Scope.CLUSTER
     normalised = True
 
-    def __init__(self, weight: int) -> None:
+    def __init__(self, weight: int, index: PodIndex) -> None:
         super().__init__(weight)
-        self._spread: Spread | None = None
-
-    def open(self, session: Session) -> None:
-        self._spread = Spread(session.shared(PodIndex))
+        self._spread = Spread(index)
 
     def _ask(self, task: Task) -> tuple[Kin, Sequence[Spreading]] | None:
         spread = self._spread
-        if spread is None or spread.index.silent:
+        if spread.index.silent:
             return None
         kin = spread.index.kin(task)
         return (kin, spread.soft(task, kin)) if kin.rules.soft else None
@@ -66,7 +62,6 @@ class TopologySpread(Weighted):
                 codes = np.where(codes != spreading.domains.absent, 1 + _own_counts(spreading, nodes), 0)
             sort *= _sorts(spreading)
             sort += codes
-        assert self._spread is not None
         return np.where(columns(self._spread.scored(kin), nodes), sort, -1).astype(np.float64)
 
     def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from muster.config.types import Arguments, PluginOption
+from muster.engine.affinity import PodIndex
 from muster.engine.hooks import Batch, BindEffects, Effect, NodeFilter, Plugin, Reason, Verdict
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
@@ -18,6 +19,8 @@ from muster.engine.ports import HostPorts
 from muster.engine.session import Session
 from muster.engine.taints import Tolerations
 from muster.engine.volumes import Volumes
+from muster.plugins.predicates.interpod import InterPodAffinity
+from muster.plugins.predicates.spread import TopologySpread
 from muster.plugins.predicates.terms import (
     NodeAffinity,
     NodePorts,
@@ -68,20 +71,23 @@ class Predicates(Plugin, NodeFilter, BindEffects):
 
     def open(self, session: Session) -> None:
         self._volumes = volumes = session.shared(Volumes)
+        self._pods = pods = session.shared(PodIndex)
         terms: list[tuple[str, NodeFilter]] = [
             ("", PodCount()),
             *self._lasting.items(),
             ("NodePorts", NodePorts(session.shared(HostPorts))),
+            ("PodAffinity", InterPodAffinity(pods)),
             ("", VolumeRestrictions(volumes)),
             ("NodeVolumeLimits", VolumeLimits(volumes)),
             ("VolumeZone", VolumeZone(volumes)),
+            ("PodTopologySpread", TopologySpread(pods)),
             ("VolumeBinding", VolumeBinding(volumes)),
             ("", ResourceClaims()),
         ]
         self._terms = [term for switch, term in terms if self._on.get(switch, True)]
 
     def signature(self, task: Task) -> Hashable | None:
-        return volume_signature(task)
+        return volume_signature(task), self._pods.signature(task)
 
     def filters(self) -> Sequence[NodeFilter]:
         return self._terms

@@ -8,7 +8,6 @@ from muster.engine.affinity import Kin, PodIndex
 from muster.engine.hooks import Batch, Bools, NodeFilter, Reason, Scope, Verdict
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
-from muster.engine.session import Session
 from muster.engine.static import columns
 from muster.engine.tally import Tally
 
@@ -46,17 +45,13 @@ class InterPodAffinity(NodeFilter):
     term = "podaffinity"
     scope = Scope.CLUSTER
 
-    def __init__(self) -> None:
-        self._index: PodIndex | None = None
+    def __init__(self, index: PodIndex) -> None:
+        self._index = index
         self._asked: dict[int, _Asked] = {}
-
-    def open(self, session: Session) -> None:
-        self._index = session.shared(PodIndex)
-        self._asked = {}
 
     def _ask(self, task: Task) -> tuple[Kin, _Asked] | None:
         index = self._index
-        if index is None or index.silent:
+        if index.silent:
             return None
         kin = index.kin(task)
         asked = self._asked.get(kin.id)

@@ -8,7 +8,6 @@ from muster.engine.affinity import Kin, PodIndex
 from muster.engine.hooks import Batch, NodeFilter, Reason, Scope, Verdict
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
-from muster.engine.session import Session
 from muster.engine.spread import Spread, batch_of
 from muster.engine.static import columns
 
@@ -22,15 +21,12 @@ class TopologySpread(NodeFilter):
     term = "topologyspread"
     scope = Scope.CLUSTER
 
-    def __init__(self) -> None:
-        self._spread: Spread | None = None
-
-    def open(self, session: Session) -> None:
-        self._spread = Spread(session.shared(PodIndex))
+    def __init__(self, index: PodIndex) -> None:
+        self._spread = Spread(index)
 
     def _ask(self, task: Task) -> Kin | None:
         """The task's kin if it has constraints."""
-        if self._spread is None or not task.shape.spec.topology_spread_constraints or self._spread.index.silent:
+        if not task.shape.spec.topology_spread_constraints or self._spread.index.silent:
             return None
         kin = self._spread.index.kin(task)
         return kin if kin.rules.hard or kin.rules.spread_fault else None
@@ -39,7 +35,6 @@ class TopologySpread(NodeFilter):
         kin = self._ask(task)
         if kin is None:
             return Batch.SKIP
-        assert self._spread is not None
         return batch_of(kin, self._spread.hard(task, kin))
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
@@ -49,7 +44,6 @@ class TopologySpread(NodeFilter):
         if kin.rules.spread_fault:
             text = f"parsing pod: {kin.rules.spread_fault}"
             return Verdict(np.ones(len(nodes), np.uint16), [Reason("bad-object", text, resolvable=False)])
-        assert self._spread is not None
         code = None
         for spreading in self._spread.hard(task, kin):
             table = spreading.refusals(int(kin.meets(spreading.constraint.selection)))
