@@ -62,7 +62,7 @@ class Placement:
             return self._place_nominated(statement, tasks, within)
         done = 0
         for kind in (Kind.ALLOCATE, Kind.PIPELINE):
-            if kind == Kind.PIPELINE and not self._future_differs():
+            if done == len(tasks) or kind == Kind.PIPELINE and not self._future_differs():
                 break
             while done < len(tasks):
                 # answers() anew for each piece: a piece may have pushed them out of the cache

@@ -1,0 +1,47 @@
+"""muster bench: times workloads in-process, one fresh process a run, and records the best."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("works", nargs=-1, metavar="[WORK]...")
+@click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 50), help="Runs of each; the best counts.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--save", type=click.Path(file_okay=False, path_type=Path), help="Write record.json and plot.svg there.")
+@click.option("-v", "--verbosity", default=0, help="More on stderr.")
+def bench(works: tuple[str, ...], runs: int, output: str, save: Path | None, verbosity: int) -> None:
+    """Time workloads from objects in memory to a finished plan.
+
+    Without WORK all are run. The exit code is 1 when a floor is missed.
+    """
+    from muster.sim.bench.record import UnknownWork, missed, plot, rows, select
+
+    try:
+        chosen = select(works)
+    except UnknownWork as fault:
+        raise click.UsageError(str(fault)) from None
+    found = []
+    try:
+        for row in rows(chosen, runs):
+            found.append(row)
+            if output == "table":
+                state = "; ".join(missed(row)) or "ok"
+                click.echo(
+                    f"{row['work']:5} {row['seconds']:>8} s  decide {row['decide_s']:>8} s  {row['pods_per_s']:>7} pods/s "
+                    f" {row['peak_rss_mib']:>6} MiB  {state:28} {row['about']}"
+                )
+    except RuntimeError as fault:
+        raise click.ClickException(str(fault)) from None
+    if output == "json":
+        click.echo(json.dumps(found, indent=1))
+    if save is not None:
+        save.mkdir(parents=True, exist_ok=True)
+        (save / "record.json").write_text(json.dumps(found, indent=1) + "\n")
+        (save / "plot.svg").write_text(plot(found))
+    if any(missed(row) for row in found):
+        raise SystemExit(1)

@@ -1,0 +1,19 @@
+"""`python -m muster.sim.bench WORK`: one timed run in a process of its own, its figures as a line of JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+from muster.sim.bench.measure import measure
+from muster.sim.bench.workloads import WORKS
+
+
+def main() -> None:
+    work = next(w for w in WORKS if w.name == sys.argv[1])
+    print(json.dumps(asdict(measure(work))))
+
+
+if __name__ == "__main__":
+    main()

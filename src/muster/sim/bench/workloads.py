@@ -1,0 +1,189 @@
+"""The workloads: clusters and pods as objects in memory, each pod decoded on its own as an API server's would be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+
+from muster.model.core import Node, Pod, PriorityClass
+from muster.model.meta import Object, key
+from muster.model.scheduling import PodGroup, Queue
+
+Objects = dict[str, dict[str, Object]]
+
+TIERS = """
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+ALLOCATE = 'actions: "enqueue, allocate, backfill"' + TIERS
+# Volcano: where gang names nobody the next tier decides; here it must not, so that gangs protect their pods.
+PROTECTED = TIERS.replace("name: drf", "name: drf\n    enablePreemptable: false").replace(
+    "name: proportion", "name: proportion\n    enableReclaimable: false"
+)
+
+_node = msgspec.json.Decoder(Node)
+_pod = msgspec.json.Decoder(Pod)
+
+
+@dataclass(frozen=True)
+class Work:
+    """A workload: how to make it, how to schedule it, and what must come out."""
+
+    name: str
+    about: str
+    make: Callable[[], Objects]
+    config: str = ALLOCATE
+    bound: int = 0
+    evicted: int = 0
+    floor_s: float = 0.0
+    floor_mib: float = 0.0
+    floor_decide_s: float = 0.0
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+def nodes(count: int, cpu: int = 64, memory: str = "256Gi", labels: Callable[[int], dict[str, str]] | None = None) -> dict[str, Object]:
+    made: dict[str, Object] = {}
+    for i in range(count):
+        name = f"node-{i:05}"
+        more = "".join(f',"{k}":"{v}"' for k, v in (labels(i) if labels else {}).items())
+        offer = f'{{"cpu":"{cpu}","memory":"{memory}","pods":"110"}}'
+        text = (
+            f'{{"metadata":{{"name":"{name}","labels":{{"kubernetes.io/hostname":"{name}"{more}}}}},'
+            f'"status":{{"allocatable":{offer}}}}}'
+        )
+        made[name] = _node.decode(text.encode())
+    return made
+
+
+def pod(name: str, group: str = "", cpu: str = "1", memory: str = "2Gi", extra: str = "", node: str = "", at: int = 0, spec: str = "", labels: str = "") -> Pod:
+    notes = f'"annotations":{{"scheduling.k8s.io/group-name":"{group}"}},' if group else ""
+    place = f'"nodeName":"{node}",' if node else ""
+    phase = "Running" if node else "Pending"
+    text = (
+        f'{{"metadata":{{"name":"{name}","namespace":"bench","uid":"{name}",{notes}"labels":{{"app":"bench"{labels}}},'
+        f'"creationTimestamp":"2026-01-01T00:{at // 60 % 60:02}:{at % 60:02}Z"}},'
+        f'"spec":{{"schedulerName":"muster",{place}{spec}"containers":[{{"name":"main","image":"app:1","resources":'
+        f'{{"requests":{{"cpu":"{cpu}","memory":"{memory}"{extra}}}}}}}]}},"status":{{"phase":"{phase}"}}}}'
+    )
+    return _pod.decode(text.encode())
+
+
+def group(name: str, least: int, queue: str = "default", phase: str = "Pending", at: int = 0, priority: str = "") -> PodGroup:
+    made = PodGroup()
+    made.metadata.name, made.metadata.namespace = name, "bench"
+    made.metadata.creation_timestamp = f"2026-01-01T{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}Z"
+    made.spec.min_member, made.spec.queue, made.spec.priority_class_name = least, queue, priority
+    made.status.phase = phase
+    return made
+
+
+def queue(name: str, weight: int = 1) -> Queue:
+    made = Queue()
+    made.metadata.name, made.spec.weight, made.status.state = name, weight, "Open"
+    return made
+
+
+def together(node_objects: dict[str, Object], objects: Iterator[Object]) -> Objects:
+    found: Objects = {"Node": node_objects}
+    for obj in objects:
+        found.setdefault(type(obj).__name__, {})[key(obj)] = obj
+    return {kind: dict(sorted(group_.items())) for kind, group_ in found.items()}
+
+
+def gangs(node_count: int, count: int, size: int, least: int | None = None, queues: int = 1, own: bool = False) -> Objects:
+    """Gangs of equal pods; `own` gives each gang a request of its own."""
+
+    def objects() -> Iterator[Object]:
+        for q in range(queues):
+            yield queue("default" if queues == 1 else f"q{q}")
+        for g in range(count):
+            name = f"job-{g:04}"
+            yield group(name, size if least is None else least, "default" if queues == 1 else f"q{g % queues}", at=g)
+            for i in range(size):
+                yield pod(f"{name}-worker-{i}", name, cpu=f"{900 + g}m" if own else "1", at=g % 3600)
+
+    return together(nodes(node_count), objects())
+
+
+def singles(node_count: int, count: int) -> Objects:
+    """Single pods, no two requests equal."""
+
+    def objects() -> Iterator[Object]:
+        yield queue("default")
+        for i in range(count):
+            yield pod(f"single-{i:05}", cpu=f"{500 + i % 977}m", memory=f"{1024 + i}Mi", at=i % 3600)
+
+    return together(nodes(node_count), objects())
+
+
+def spread(node_count: int, count: int, *, hostname: bool) -> Objects:
+    """Pods with zone topology spread, or with hostname anti-affinity."""
+    selector = '"labelSelector":{"matchLabels":{"app":"bench"}}'
+    rule = (
+        f'"affinity":{{"podAntiAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":[{{{selector},'
+        '"topologyKey":"kubernetes.io/hostname"}]}},'
+        if hostname
+        else f'"topologySpreadConstraints":[{{"maxSkew":1,"topologyKey":"topology.kubernetes.io/zone",'
+        f'"whenUnsatisfiable":"DoNotSchedule",{selector}}}],'
+    )
+
+    def objects() -> Iterator[Object]:
+        yield queue("default")
+        for i in range(count):
+            yield pod(f"spread-{i:05}", spec=rule, at=i % 3600)
+
+    return together(nodes(node_count, labels=lambda i: {"topology.kubernetes.io/zone": f"zone-{i % 10}"}), objects())
+
+
+def full(node_count: int, claims: int, size: int, *, across: bool, protected: bool = False) -> Objects:
+    """A cluster full of running pods in 640 groups of 100, and gangs that want their room."""
+
+    def objects() -> Iterator[Object]:
+        for name, value in (("low", 10), ("high", 1000)):
+            made = PriorityClass(value=value)
+            made.metadata.name = name
+            yield made
+        yield queue("a", 1)
+        yield queue("b", 3)
+        count = node_count * 64 // 100
+        for g in range(count):
+            yield group(f"run-{g:04}", 100 if protected else 1, "a", "Running", g % 3600, "low")
+        for i in range(node_count * 64):
+            yield pod(f"run-{i % count:04}-worker-{i // count}", f"run-{i % count:04}", node=f"node-{i % node_count:05}", at=i % 3600, spec='"priority":10,')
+        for c in range(claims):
+            yield group(f"claim-{c:03}", size, "b" if across else "a", "Inqueue", c, "high")
+            for i in range(size):
+                yield pod(f"claim-{c:03}-worker-{i}", f"claim-{c:03}", spec='"priority":1000,')
+
+    return together(nodes(node_count), objects())
+
+
+WORKS: tuple[Work, ...] = (
+    Work("W1", "1,000 nodes × 100 gangs of 100", partial(gangs, 1000, 100, 100), bound=10_000, floor_s=0.2),
+    Work("W2", "5,000 nodes × 100 gangs of 100", partial(gangs, 5000, 100, 100), bound=10_000, floor_s=0.2),
+    Work("W3", "10,000 nodes × 500 gangs of 100", partial(gangs, 10_000, 500, 100), bound=50_000, floor_s=1.0, floor_mib=400),
+    Work("W5r", "1,000 full nodes, 20 gangs of 50 of another queue, reclaim", partial(full, 1000, 20, 50, across=True),
+         'actions: "enqueue, allocate, reclaim"' + TIERS, evicted=1000, floor_s=0.6, floor_decide_s=0.15),
+    Work("W5p", "the same inside one queue by priority, preempt", partial(full, 1000, 20, 50, across=False),
+         'actions: "enqueue, allocate, preempt"' + TIERS, evicted=1000, floor_s=0.7, floor_decide_s=0.25),
+    Work("W5x", "all victims protected by their gangs, reclaim and preempt", partial(full, 1000, 20, 50, across=True, protected=True),
+         'actions: "enqueue, allocate, reclaim"' + PROTECTED, floor_decide_s=0.1),
+    Work("W6", "5,000 nodes × 5,000 single pods, no two requests equal", partial(singles, 5000, 5000), bound=5000, floor_s=1.5, floor_mib=200),
+    Work("W8", "elastic: 1,000 nodes, 100 jobs × 100, minMember 1", partial(gangs, 1000, 100, 100, 1), bound=10_000, floor_s=0.4),
+    Work("W8b", "the same with a request of its own per job", partial(gangs, 1000, 100, 100, 1, own=True), bound=10_000, floor_s=1.5),
+    Work("W9", "5,000 nodes × 2,500 gangs of 4 in two queues", partial(gangs, 5000, 2500, 4, queues=2), bound=10_000, floor_s=0.5),
+    Work("W10s", "5,000 nodes × 5,000 pods with zone topology spread", partial(spread, 5000, 5000, hostname=False), bound=5000, floor_s=2.5),
+    Work("W10a", "5,000 nodes × 5,000 pods with hostname anti-affinity", partial(spread, 5000, 5000, hostname=True), bound=5000, floor_s=2.5),
+)  # fmt: skip
