@@ -30,6 +30,7 @@ class Kubelet:
         self._seen: dict[str, None] = {}  # pods to look at
         self._waiting: dict[str, dict[str, None]] = {}  # node that is not there → pods bound to it
         self._due: list[tuple[float, str, str]] = []  # (when, pod, uid): a pod to look at then
+        self._timed: set[str] = set()  # uids of pods whose length has been read
         for pod in listing.items:
             key = f"{pod.metadata.namespace}/{pod.metadata.name}"
             if pods.leaving(pod):
@@ -52,7 +53,7 @@ class Kubelet:
         table = self._store.of(Pod)
         for key in sorted(seen):
             pod = table.get(key)
-            if pod is not None and pod.spec.node_name:
+            if pod is not None and (pod.spec.node_name or pods.leaving(pod)):
                 self._look(key, pod, now)
         return self._store.version != before
 
@@ -83,15 +84,19 @@ class Kubelet:
             self._finish(key, pod, now)
 
     def _finish(self, key: str, pod: Pod, now: float) -> None:
+        known = pod.metadata.uid in self._timed
+        self._timed.add(pod.metadata.uid)
         length = _length(pod.metadata.annotations[RUN_SECONDS])
         if length is None:
-            text = f"annotation {RUN_SECONDS} is not a number of seconds; the pod runs on"
-            self._store.event(pod, Severity.WARNING, "BadAnnotation", text)
+            if not known:
+                text = f"annotation {RUN_SECONDS} is not a number of seconds; the pod runs on"
+                self._store.event(pod, Severity.WARNING, "BadAnnotation", text)
             return
-        when = seconds(pod.status.start_time) + length
+        start = pod.status.start_time
+        when = (self._clock.start if start is None else seconds(start)) + length
         if when <= now:
             self._store.write(pods.succeeded(pod, now))
-        else:
+        elif not known:
             heapq.heappush(self._due, (when, key, pod.metadata.uid))
 
     def _end(self, pod: Pod) -> float:

@@ -18,7 +18,7 @@ from muster.model.core import Pod
 from muster.model.kinds import decode_as, plain
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
-from muster.store import AlreadyExists, Change, Clock, Conflict, Gone, Listing, NotFound, Note, Severity, WatchEvent
+from muster.store import AlreadyExists, Change, Clock, Conflict, Gone, Listing, Note, NotFound, Severity, WatchEvent
 from muster.store.clock import timestamp
 
 T = TypeVar("T", bound=Object)
@@ -89,6 +89,10 @@ class MemoryStore:
         if found is None:
             raise NotFound(kind.__name__, key)
         return found
+
+    def known(self, kind: type[Object], key: str) -> bool:
+        """Whether there is, or ever was, an object of this name."""
+        return key in self.of(kind) or (kind.__name__, key) in self._lives
 
     def list(self, kind: type[T], namespace: str = "") -> Listing[T]:
         table = self.of(kind)

@@ -1,0 +1,133 @@
+"""Deployments: one ReplicaSet per template; a new template takes over as its pods become ready.
+
+Old and new pods together are never more than the replicas asked for.
+"""
+
+from __future__ import annotations
+
+import math
+
+from msgspec.structs import replace
+
+from muster.cluster import pods as life
+from muster.cluster.naming import TEMPLATE_HASH, template_hash
+from muster.cluster.owners import Owned, Owners, reference
+from muster.model.batch import Deployment, ReplicaSet, ReplicaSetSpec
+from muster.model.core import Pod, PodTemplateSpec
+from muster.model.meta import LabelSelector, ObjectMeta, controller
+from muster.model.meta import key as key_of
+from muster.model.selectors import matches
+
+
+def reconcile(owners: Owners, sets: Owned[ReplicaSet], deployment: Deployment) -> None:
+    if owners.adopt(deployment, deployment.spec.selector, sets):
+        return
+    owned = sets.of(deployment)
+    if not owned and _recall(owners, deployment):
+        return
+    wanted = max(1 if deployment.spec.replicas is None else deployment.spec.replicas, 0)
+    current = _current(owned, deployment.spec.template)
+    old = [s for s in owned if current is None or s.metadata.name != current.metadata.name]
+    if deployment.spec.paused and (current is None or old):
+        return
+    ready = _ready(owners, current) if current is not None else 0
+    keep = max(wanted - ready - _unavailable(deployment, wanted), 0)
+    lingering = 0
+    for s in sorted(old, key=key_of):
+        _scale(owners, s, min(_replicas(s), keep))
+        keep -= min(_replicas(s), keep)
+        lingering += sum(1 for pod in owners.pods.of(s) if not life.finished(pod))
+    share = max(wanted - lingering, 0)
+    if current is None:
+        made = owners.store.create(_replica_set(deployment, template_hash(deployment.spec.template), share))
+        owners.adopt(deployment, deployment.spec.selector, owners.pods, owner=made)
+        return
+    owners.adopt(deployment, deployment.spec.selector, owners.pods, owner=current)
+    _scale(owners, current, share)
+    _report(owners, deployment, owned, current)
+
+
+def _current(owned: list[ReplicaSet], template: PodTemplateSpec) -> ReplicaSet | None:
+    """The ReplicaSet of the Deployment's template; of several the first by name."""
+    wanted = template_hash(template)
+    return next((s for s in owned if template_hash(s.spec.template) == wanted), None)
+
+
+def _recall(owners: Owners, deployment: Deployment) -> bool:
+    """Input that has the Deployment and its pods but not the ReplicaSet between: make that one again, by its name."""
+    selector, namespace = deployment.spec.selector, deployment.metadata.namespace
+    prefix = f"{namespace}/{deployment.metadata.name}-"
+    found: dict[str, list[Pod]] = {}
+    for kind, key in owners.pods.by_owner:
+        if kind == "ReplicaSet" and key.startswith(prefix) and key not in owners.store.of(ReplicaSet):
+            table = owners.store.of(Pod)
+            members = [table[k] for k in sorted(owners.pods.by_owner[kind, key])]
+            found[key] = [p for p in members if life.active(p) and matches(selector, p.metadata.labels)]
+    for key, members in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
+        owner = controller(members[0].metadata) if members else None
+        if owner is not None:
+            hash_ = members[0].metadata.labels.get(TEMPLATE_HASH) or key.removeprefix(prefix)
+            made = _replica_set(deployment, hash_, len(members))
+            owners.store.create(replace(made, metadata=replace(made.metadata, name=owner.name, uid=owner.uid)))
+            return True
+    return False
+
+
+def _replica_set(deployment: Deployment, hash_: str, replicas: int) -> ReplicaSet:
+    template, meta = deployment.spec.template, deployment.spec.template.metadata
+    labels = {**meta.labels, TEMPLATE_HASH: hash_}
+    selector = deployment.spec.selector or LabelSelector(match_labels=meta.labels)
+    return ReplicaSet(
+        metadata=ObjectMeta(
+            name=f"{deployment.metadata.name}-{hash_}",
+            namespace=deployment.metadata.namespace,
+            labels=labels,
+            owner_references=[reference(deployment)],
+        ),
+        spec=ReplicaSetSpec(
+            replicas=replicas,
+            selector=replace(selector, match_labels={**selector.match_labels, TEMPLATE_HASH: hash_}),
+            template=replace(template, metadata=replace(meta, labels=labels)),
+        ),
+    )
+
+
+def _unavailable(deployment: Deployment, wanted: int) -> int:
+    """How many pods may be missing while templates change; at least one, because none are ever added beyond."""
+    strategy = deployment.spec.strategy
+    if strategy is not None and strategy.type == "Recreate":
+        return wanted
+    rolling = strategy.rolling_update if strategy is not None else None
+    given = "25%" if rolling is None or rolling.max_unavailable is None else rolling.max_unavailable
+    if isinstance(given, str):
+        digits = given.removesuffix("%")
+        given = math.floor(wanted * int(digits) / 100) if digits.isdigit() else 1
+    return max(given, 1)
+
+
+def _scale(owners: Owners, s: ReplicaSet, replicas: int) -> None:
+    if s.spec.replicas != replicas:
+        owners.store.update(replace(s, spec=replace(s.spec, replicas=replicas)))
+
+
+def _replicas(s: ReplicaSet) -> int:
+    return 1 if s.spec.replicas is None else s.spec.replicas
+
+
+def _ready(owners: Owners, s: ReplicaSet) -> int:
+    return sum(1 for pod in owners.pods.of(s) if life.ready(pod))
+
+
+def _report(owners: Owners, deployment: Deployment, owned: list[ReplicaSet], current: ReplicaSet) -> None:
+    alive = [pod for s in owned for pod in owners.pods.of(s) if life.active(pod)]
+    ready = sum(1 for pod in alive if life.ready(pod))
+    updated = [pod for pod in owners.pods.of(current) if life.active(pod)]
+    status = replace(
+        deployment.status,
+        replicas=len(alive),
+        ready_replicas=ready,
+        available_replicas=ready,
+        updated_replicas=len(updated),
+        observed_generation=deployment.metadata.generation,
+    )
+    owners.report(deployment, status)

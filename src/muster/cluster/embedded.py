@@ -1,0 +1,73 @@
+"""The embedded cluster: a store, a virtual clock, controllers and kubelets, and the carrying out of plans.
+
+A simulation goes `follow(state)`, decide, `apply(plan)`, `step()`, and so on; when nothing more happens by itself at
+this moment, `next_time()` says when something will and `advance` goes there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from weakref import WeakKeyDictionary
+
+from muster.cluster.carry import Outcome, Planned
+from muster.cluster.clock import VirtualClock
+from muster.cluster.garbage import Garbage
+from muster.cluster.kubelet import Kubelet
+from muster.cluster.memory import MemoryStore, MemoryWatch
+from muster.cluster.workloads import Workloads
+from muster.engine.plan import Plan
+from muster.engine.state import State
+from muster.model.meta import Object
+from muster.store import Change, WatchEvent
+
+
+class EmbeddedCluster:
+    """A cluster in this process. The input is as it was written: pods start and go only in later steps."""
+
+    def __init__(self, objects: Mapping[str, Mapping[str, Object]], now: float) -> None:
+        self.clock = VirtualClock(now)
+        self.store = MemoryStore(self.clock, (obj for group in objects.values() for obj in group.values()))
+        self._kubelet = Kubelet(self.store, self.clock)
+        self._garbage = Garbage(self.store)
+        self._workloads = Workloads(self.store)
+        self._planned = Planned(self.store)
+        self._following: WeakKeyDictionary[State, MemoryWatch] = WeakKeyDictionary()
+        self._workloads.run()
+
+    def step(self) -> bool:
+        """Let kubelets and controllers act until all is quiet at this moment; whether anything happened."""
+        before = self.store.version
+        while self._kubelet.run() | self._workloads.run() | self._garbage.run():
+            pass
+        return self.store.version != before
+
+    def apply(self, plan: Plan) -> Outcome:
+        """Carry out what a cycle decided."""
+        return self._planned.carry_out(plan)
+
+    def next_time(self) -> float | None:
+        """When something will happen by itself; None if nothing will."""
+        return self._kubelet.next_time()
+
+    def advance(self, to: float) -> bool:
+        """Move the clock on and let happen what is due by then; whether anything happened."""
+        self.clock.advance(to)
+        return self.step()
+
+    def follow(self, state: State) -> None:
+        """Bring the engine's state up to date: the first time everything is read, from then on what changed."""
+        watch = self._following.get(state)
+        if watch is None:
+            self._following[state] = self.store.watch(str(self.store.version))
+            state.load({kind: dict(sorted(group.items())) for kind, group in self.store.everything().items()})
+            return
+        last: dict[tuple[str, str], WatchEvent] = {}
+        for event in watch.take():
+            # Only what an object is now counts; it comes in the order of its last change.
+            last.pop((event.kind, event.key), None)
+            last[event.kind, event.key] = event
+        for (kind, key), event in last.items():
+            if event.change == Change.DELETED:
+                state.remove(kind, key)
+            else:
+                state.upsert(kind, key, event.object)

@@ -1,0 +1,201 @@
+"""Who made which pod: the index the workload controllers count by, adoption, and the making of pods.
+
+A pod belongs to the owner that its controller reference names; one without a controller is adopted by the first owner
+whose selector matches it. Pods of an owner that is not in the cluster are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from msgspec.structs import replace
+
+from muster.cluster import pods as life
+from muster.cluster.memory import MemoryStore
+from muster.cluster.naming import generated
+from muster.model.core import Pod, PodSpec, PodTemplateSpec
+from muster.model.meta import LabelSelector, Object, ObjectMeta, OwnerReference, controller
+from muster.model.meta import key as key_of
+from muster.model.selectors import matches
+from muster.store import Change, WatchEvent
+
+T = TypeVar("T", bound=Object)
+OwnerKey = tuple[str, str]  # kind, ns/name
+Labels = tuple[tuple[str, str], ...]
+
+
+class Owned(Generic[T]):
+    """Objects of one kind by their controller, and those that have none by their labels."""
+
+    def __init__(self, store: MemoryStore, kind: type[T]) -> None:
+        self._store = store
+        self.kind = kind
+        self._owner: dict[str, OwnerKey | None] = {}
+        self._labels: dict[str, tuple[dict[str, str], Labels]] = {}  # of those without a controller
+        self.by_owner: dict[OwnerKey, dict[str, None]] = {}
+        self._orphans: dict[str, dict[Labels, dict[str, None]]] = {}  # namespace → labels → keys
+        self._arrivals: dict[str, int] = {}  # namespace → how many orphans have come
+        for key, obj in sorted(store.of(kind).items()):
+            self._enter(key, obj)
+
+    def follow(self, event: WatchEvent) -> OwnerKey | None:
+        """Take in a change of an object of this kind; the owner it bears on."""
+        obj, key = event.object, event.key
+        before = self._owner.get(key)
+        if event.change == Change.DELETED:
+            self._leave(key, obj)
+            return before
+        now = _owner_key(obj)
+        relabelled = now is None and key in self._labels and self._labels[key][0] != obj.metadata.labels
+        if key not in self._owner or before != now or relabelled:
+            self._leave(key, obj)
+            self._enter(key, obj)
+        return now
+
+    def of(self, owner: Object) -> list[T]:
+        """What the owner controls, in the order of names."""
+        table, uid, owner_key = self._store.of(self.kind), owner.metadata.uid, key_of(owner)
+        found = []
+        for key in sorted(self.by_owner.get((type(owner).__name__, owner_key), ())):
+            obj = table[key]
+            reference = controller(obj.metadata)
+            # A reference without uid means the owner of that name, and an owner given without uid is any of that name.
+            if reference is not None and (reference.uid in ("", uid) or uid == owner_key):
+                found.append(obj)
+        return found
+
+    def orphans(self, namespace: str, selector: LabelSelector) -> list[T]:
+        """What the selector matches among the objects without a controller, in the order of names."""
+        groups = self._orphans.get(namespace, {})
+        keys = [key for labels, group in groups.items() if group and matches(selector, dict(labels)) for key in group]
+        table = self._store.of(self.kind)
+        return [table[key] for key in sorted(keys)]
+
+    def arrivals(self, namespace: str) -> int:
+        """Grows whenever an object without a controller comes."""
+        return self._arrivals.get(namespace, 0)
+
+    def _enter(self, key: str, obj: Object) -> None:
+        owner = self._owner[key] = _owner_key(obj)
+        if owner is not None:
+            self.by_owner.setdefault(owner, {})[key] = None
+            return
+        namespace = obj.metadata.namespace
+        labels = tuple(sorted(obj.metadata.labels.items()))
+        self._labels[key] = obj.metadata.labels, labels
+        self._orphans.setdefault(namespace, {}).setdefault(labels, {})[key] = None
+        self._arrivals[namespace] = self._arrivals.get(namespace, 0) + 1
+
+    def _leave(self, key: str, obj: Object) -> None:
+        owner = self._owner.pop(key, None)
+        if owner is not None:
+            self.by_owner.get(owner, {}).pop(key, None)
+        elif key in self._labels:
+            _, labels = self._labels.pop(key)
+            groups = self._orphans[obj.metadata.namespace]
+            del groups[labels][key]
+            if not groups[labels]:
+                del groups[labels]
+
+
+class Owners:
+    """What all workload controllers share."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.pods = Owned(store, Pod)
+        self._looked: dict[tuple[str, str, str], int] = {}  # owner → how many orphans had come when it last looked
+        self._made: dict[OwnerKey, int] = {}
+
+    def adopt(
+        self, looker: Object, selector: LabelSelector | None, among: Owned[T], owner: Object | None = None
+    ) -> bool:
+        """Put a name (the looker's, or the given owner's) on what it selects and nobody controls; was there any?"""
+        if selector is None or not (selector.match_labels or selector.match_expressions):
+            return False  # Kubernetes: an empty selector is refused by the API server; it must not take everything.
+        namespace = looker.metadata.namespace
+        mark = (type(looker).__name__, looker.metadata.uid, among.kind.__name__)
+        if self._looked.get(mark) == among.arrivals(namespace):
+            return False
+        found = [obj for obj in among.orphans(namespace, selector) if obj.metadata.deletion_timestamp is None]
+        for obj in found:
+            references = [*obj.metadata.owner_references, reference(owner or looker)]
+            self.store.write(replace(obj, metadata=replace(obj.metadata, owner_references=references)))
+        self._looked[mark] = among.arrivals(namespace)
+        return bool(found)
+
+    def make(
+        self,
+        owner: Object,
+        template: PodTemplateSpec,
+        *,
+        name: str = "",
+        prefix: str = "",
+        spec: PodSpec | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Pod:
+        """A pod from the owner's template, under the given name or one with letters after the prefix."""
+        meta = template.metadata
+        made = ObjectMeta(
+            name=name or self._name(owner, prefix or owner.metadata.name),
+            namespace=owner.metadata.namespace,
+            labels={**meta.labels, **labels} if labels else meta.labels,
+            annotations={**meta.annotations, **annotations} if annotations else meta.annotations,
+            owner_references=[reference(owner)],
+        )
+        return self.store.create(Pod(metadata=made, spec=template.spec if spec is None else spec))
+
+    def _name(self, owner: Object, prefix: str) -> str:
+        kind, key = type(owner).__name__, key_of(owner)
+        while True:
+            serial = self._made.get((kind, key), 0)
+            self._made[kind, key] = serial + 1
+            name = generated(prefix, f"{kind}/{key}/{serial}")
+            if not self.store.known(Pod, f"{owner.metadata.namespace}/{name}"):
+                return name
+
+    def dismiss(self, pod: Pod) -> None:
+        """Delete a pod that its owner no longer wants."""
+        if not life.leaving(pod):
+            self.store.delete(Pod, key_of(pod))
+
+    def report(self, owner: T, status: object) -> None:
+        """Write the owner's status, if it is news."""
+        if getattr(owner, "status", None) != status:
+            current = self.store.of(type(owner)).get(key_of(owner))
+            if current is not None:
+                self.store.write(replace(current, status=status))
+
+
+def reference(owner: Object) -> OwnerReference:
+    """The owner as its pods name it."""
+    return OwnerReference(
+        api_version=owner.api_version,
+        kind=type(owner).__name__,
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def surplus(pods: list[Pod], count: int) -> list[Pod]:
+    """The pods to give up first: without a node, not running, not ready, young; ties by name."""
+    if count <= 0:
+        return []
+
+    def worth(pod: Pod) -> tuple[bool, bool, bool]:
+        return (bool(pod.spec.node_name), pod.status.phase == "Running", life.ready(pod))
+
+    by_name = sorted(pods, key=key_of)
+    by_age = sorted(by_name, key=lambda p: p.metadata.creation_timestamp or "", reverse=True)
+    return sorted(by_age, key=worth)[:count]
+
+
+def _owner_key(obj: Object) -> OwnerKey | None:
+    if not obj.metadata.owner_references:
+        return None
+    owner = controller(obj.metadata)
+    return None if owner is None else (owner.kind, f"{obj.metadata.namespace}/{owner.name}")

@@ -1,0 +1,117 @@
+"""The workload controllers: Deployments, ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets, Jobs.
+
+They follow the store's events, note whose pods changed and put those workloads right, in the order of their names.
+CronJobs stand as they are: a simulation has no wall clock to run them by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from muster.cluster import daemonsets, deployments, jobs, replicas, statefulsets
+from muster.cluster.memory import MemoryStore
+from muster.cluster.owners import Owned, OwnerKey, Owners
+from muster.cluster.volumes import make_ephemeral_claims
+from muster.model.batch import DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
+from muster.model.core import Node, Pod
+from muster.model.kinds import KINDS
+from muster.model.meta import Object
+from muster.store import Change, Severity, StoreError, WatchEvent
+
+T = TypeVar("T", bound=Object)
+
+_KINDS: tuple[type[Object], ...] = (
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+
+
+class Workloads:
+    """All workload controllers of the embedded cluster; `run` brings them to rest."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._owners = Owners(store)
+        self._sets = Owned(store, ReplicaSet)
+        self._watch = store.watch(str(store.version), (*_KINDS, Pod, Node))
+        self._names = [kind.__name__ for kind in _KINDS]
+        self._dirty: dict[OwnerKey, None] = {(k.__name__, key): None for k in _KINDS for key in store.of(k)}
+        for _, pod in sorted(store.of(Pod).items()):
+            if pod.spec.volumes:
+                make_ephemeral_claims(store, pod)
+
+    def run(self) -> bool:
+        """Put every workload right whose pods (or template, or nodes) changed; whether anything was done."""
+        before = self._store.version
+        while True:
+            for event in self._watch.take():
+                self._note(event)
+            if not self._dirty:
+                return self._store.version != before
+            dirty, self._dirty = self._dirty, {}
+            for kind, key in sorted(dirty):
+                self._reconcile(kind, key)
+
+    def _note(self, event: WatchEvent) -> None:
+        if event.kind == "Node":
+            self._dirty.update({("DaemonSet", key): None for key in self._store.of(DaemonSet)})
+            return
+        if event.kind == "Pod":
+            owner = self._owners.pods.follow(event)
+            if event.change == Change.ADDED:
+                self._welcome(event.object, owner)
+        else:
+            owner = self._sets.follow(event) if event.kind == "ReplicaSet" else None
+            self._dirty[event.kind, event.key] = None
+        if owner is not None and owner[0] in self._names:
+            self._dirty[owner] = None
+            if owner[0] == "ReplicaSet":
+                self._above(owner[1])
+
+    def _above(self, key: str) -> None:
+        """A change of a ReplicaSet's pods is one of its Deployment's, too."""
+        replica_set = self._store.of(ReplicaSet).get(key)
+        if replica_set is None:
+            return
+        for owner in replica_set.metadata.owner_references:
+            if owner.controller and owner.kind == "Deployment":
+                self._dirty["Deployment", f"{replica_set.metadata.namespace}/{owner.name}"] = None
+
+    def _welcome(self, pod: Object, owner: OwnerKey | None) -> None:
+        if isinstance(pod, Pod) and pod.spec.volumes:
+            make_ephemeral_claims(self._store, pod)
+        if owner is None:
+            # Somebody may want to adopt it.
+            prefix = f"{pod.metadata.namespace}/"
+            for kind in _KINDS:
+                self._dirty.update({(kind.__name__, k): None for k in self._store.of(kind) if k.startswith(prefix)})
+
+    def _reconcile(self, kind: str, key: str) -> None:
+        owner = self._store.of(KINDS[kind]).get(key)
+        if owner is None:
+            return
+        try:
+            self._controller(owner)()
+        except (StoreError, ValueError) as error:
+            # One bad workload never stops the rest.
+            self._store.event(owner, Severity.WARNING, "FailedCreate", str(error))
+
+    def _controller(self, owner: Object) -> Callable[[], None]:
+        owners = self._owners
+        match owner:
+            case ReplicaSet() | ReplicationController():
+                return lambda: replicas.reconcile(owners, owner)
+            case Deployment():
+                return lambda: deployments.reconcile(owners, self._sets, owner)
+            case StatefulSet():
+                return lambda: statefulsets.reconcile(owners, owner)
+            case DaemonSet():
+                return lambda: daemonsets.reconcile(owners, owner)
+            case Job():
+                return lambda: jobs.reconcile(owners, owner)
+        raise ValueError(f"{type(owner).__name__} makes no pods")
