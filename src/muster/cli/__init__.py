@@ -1,15 +1,72 @@
-"""The command line: one file a verb, and the wiring of the rooms."""
+"""The command line: one file a verb, and the wiring of the rooms.
+
+Verbs are imported when they are called, and each imports the rooms it needs when it runs: `muster --help` and shell
+completion answer at once.
+"""
 
 from __future__ import annotations
+
+import sys
+from importlib import import_module
+from traceback import format_exc
 
 import click
 
 from muster import __version__
 
-__all__ = ["main"]
+__all__ = ["VERBS", "main"]
+
+VERBS: dict[str, str] = {
+    "simulate": "muster.cli.simulate:simulate",
+    "explain": "muster.cli.explain:explain",
+}
+"""Verb → where its click command is."""
+
+VERBOSITY = "muster.verbosity"
+EVERYTHING = 9
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Verbs(click.Group):
+    """A group whose commands are imported when they are asked for, and that never shows a traceback unasked."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        target = VERBS.get(cmd_name)
+        if target is None:
+            return None
+        module, _, attribute = target.partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            from muster.config.names import suggest
+
+            raise click.UsageError(f"no such command {args[0]!r}: {suggest(args[0], VERBS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, click.Abort, click.ClickException, BrokenPipeError):
+            raise
+        except Exception as fault:
+            if ctx.meta.get(VERBOSITY, 0) >= EVERYTHING:
+                click.echo(format_exc(), err=True, nl=False)
+            said = " ".join(str(fault).split()) or "no message"
+            click.echo(
+                f"muster: unexpected {type(fault).__name__}: {said} (a fault of muster itself; -v 9 shows where)",
+                err=True,
+            )
+            sys.exit(2)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="muster")
 def main() -> None:
     """Gather pods onto the right group of nodes."""

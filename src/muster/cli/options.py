@@ -1,0 +1,89 @@
+"""Options that several verbs share, each defined once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import click
+
+from muster.cli import VERBOSITY
+
+F = TypeVar("F", bound=Callable[..., object])
+Option = Callable[[F], F]
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: int) -> int:
+    ctx.meta[VERBOSITY] = value
+    return value
+
+
+def verbosity(command: F) -> F:
+    """`-v N` on every command."""
+    return click.option(
+        "-v", "verbosity", type=click.IntRange(0, 9), default=0, metavar="N", is_eager=True, callback=_remember,
+        help="Log lines up to level N (0 to 9) on stderr; 9 shows everything.",
+    )(command)  # fmt: skip
+
+
+def output(*formats: str) -> Callable[[F], F]:
+    """`-o`, the first format being the default."""
+    return click.option(
+        "-o", "--output", "form", type=click.Choice(formats), default=formats[0], show_default=True,
+        help="What the answer looks like.",
+    )  # fmt: skip
+
+
+def config(command: F) -> F:
+    return click.option(
+        "-c", "--config", "config", type=click.Path(), metavar="FILE",
+        help="Scheduler configuration in Volcano's format, or the ConfigMap that holds one. Without it: the default.",
+    )(command)  # fmt: skip
+
+
+def files(*, required: bool) -> Callable[[F], F]:
+    return click.option(
+        "-f", "--filename", "files", type=click.Path(), multiple=True, required=required, metavar="FILE_OR_DIR",
+        help="Manifests (YAML, JSON), folders of them, or snapshots; - is stdin. May be given several times.",
+    )  # fmt: skip
+
+
+def keep_going(command: F) -> F:
+    return click.option(
+        "--keep-going", is_flag=True, help="Set objects aside that cannot be used, and go on with all the others."
+    )(command)
+
+
+def scheduler_names(command: F) -> F:
+    return click.option(
+        "--scheduler-name", "scheduler_names", multiple=True, default=("muster", "volcano"), show_default=True,
+        metavar="NAME", help="Schedule pods with this schedulerName (and those with none). May be given several times.",
+    )(command)  # fmt: skip
+
+
+class Moment(click.ParamType[float]):
+    """A point in time: RFC 3339, or seconds since the epoch."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value)
+        try:
+            return float(text)
+        except ValueError:
+            pass
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(f"{text!r} is not a time: write it like 2026-01-31T08:00:00Z", param, ctx)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def now(command: F) -> F:
+    return click.option(
+        "--now", type=Moment(), metavar="TIME",
+        help="Where the clock starts. Without it: at the latest timestamp in the input.",
+    )(command)  # fmt: skip

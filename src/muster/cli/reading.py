@@ -1,0 +1,89 @@
+"""What every verb does with its input: read it, say on stderr what is wrong with it, go no further if it is unusable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from muster.cli import VERBOSITY
+
+if TYPE_CHECKING:
+    from muster.cluster.manifests import Manifests
+    from muster.config import Config
+    from muster.model.finding import Finding
+
+MOST_LINES = 30
+
+
+class BadInput(click.ClickException):
+    """The input cannot be used: one line per fault, exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: object = None) -> None:
+        click.echo(self.format_message(), err=True)
+
+
+def verbosity() -> int:
+    level = click.get_current_context().meta.get(VERBOSITY, 0)
+    assert isinstance(level, int)
+    return level
+
+
+def log(level: int, message: str) -> None:
+    """The log of a session: lines up to the verbosity go to stderr."""
+    if level <= verbosity():
+        click.echo(message, err=True)
+
+
+def tell(findings: Iterable[Finding]) -> None:
+    """Findings on stderr; notices only when asked for more."""
+    chatty = verbosity() > 0
+    lines = [str(finding) for finding in findings if chatty or finding.severity != "notice"]
+    for line in lines[:MOST_LINES]:
+        click.echo(line, err=True)
+    if len(lines) > MOST_LINES:
+        click.echo(f"… and {len(lines) - MOST_LINES} more; `muster validate` shows all", err=True)
+
+
+def read_config(path: str | None) -> Config:
+    """The configuration of `-c`, or the default one."""
+    from muster.cycle.configure import configure, default_configuration
+
+    if path is None:
+        return default_configuration()
+    config, findings = configure(config_text(path), path)
+    tell(findings)
+    if any(finding.severity == "error" for finding in findings):
+        raise BadInput(f"muster: {path} cannot be used")
+    return config
+
+
+def config_text(path: str) -> str:
+    """The text of a configuration file."""
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path}: error: is not UTF-8 text (save the file as UTF-8)") from None
+    except OSError as fault:
+        raise BadInput(f"{path}: error: cannot be read: {fault.strerror} (look at the path and its permissions)") from None
+
+
+def read_manifests(paths: Sequence[str], *, keep_going: bool = False) -> Manifests:
+    """The objects of `-f`. Faults end the command, unless bad objects are to be set aside."""
+    from muster.cluster.manifests import read_paths
+
+    manifests = read_paths(paths)
+    tell(manifests.findings)
+    errors = manifests.errors
+    unreadable = [finding for finding in errors if finding.code == "file"]
+    if unreadable or (errors and not keep_going):
+        way_out = "" if unreadable else "; --keep-going sets bad objects aside and goes on with the others"
+        raise BadInput(f"muster: {len(errors)} error{'s'[: len(errors) != 1]} in the input{way_out}")
+    if manifests.skipped:
+        kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(manifests.skipped.items()))
+        click.echo(f"skipped: {kinds}", err=True)
+    return manifests

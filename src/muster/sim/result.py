@@ -1,0 +1,27 @@
+"""What a simulation found, and its form in JSON (a contract: the keys are stable)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Result:
+    binds: dict[str, str] = field(default_factory=dict)  # placements made by this run that stand at its end
+    pipelined: dict[str, str] = field(default_factory=dict)
+    evicts: list[str] = field(default_factory=list)  # all, in order
+    pending: dict[str, str] = field(default_factory=dict)  # every pod of ours without a node → why
+    devices: dict[str, list[int]] = field(default_factory=dict)
+    cycles: int = 0
+    summary: dict[str, object] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "binds": dict(sorted(self.binds.items())),
+            "pipelined": dict(sorted(self.pipelined.items())),
+            "evicts": self.evicts,
+            "pending": dict(sorted(self.pending.items())),
+            "devices": dict(sorted(self.devices.items())),
+            "cycles": self.cycles,
+            "summary": self.summary,
+        }
