@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from small_cluster import by_node, node, pod, state, task
-
+from few_nodes import by_node, node, pod, state, task
 from muster.engine.images import ImageLocality, full_name
 
 MB = 1024 * 1024

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from small_cluster import by_node, node, pod, state, task
 
+from few_nodes import by_node, node, pod, state, task
 from muster.engine.nodeselect import Preferred, Required
 from muster.engine.state import State
 

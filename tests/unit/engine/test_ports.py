@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from small_cluster import by_node, node, pod, session, state, task
 
+from few_nodes import by_node, node, pod, session, state, task
 from muster.engine.ports import HostPorts, host_ports
 
 

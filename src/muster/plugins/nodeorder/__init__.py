@@ -43,28 +43,27 @@ class NodeOrder(Plugin, NodeScorer):
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
-        weight = {name: arguments.int(f"{name}.weight", default) for name, (default, _) in _WEIGHTS.items()}
-        self._weight = weight
-        self._lasting: list[Weighted] = [
-            ImageLocality(weight["imagelocality"]),
-            LeastRequested(weight["leastrequested"]),
-            MostRequested(weight["mostrequested"]),
-            BalancedResource(weight["balancedresource"]),
-            NodeAffinity(weight["nodeaffinity"]),
-            TaintToleration(weight["tainttoleration"]),
+        self._weight = {name: arguments.int(f"{name}.weight", default) for name, (default, _) in _WEIGHTS.items()}
+        self._lasting: list[Weighted] = [  # these keep what they read of the nodes from cycle to cycle
+            ImageLocality(self._weight["imagelocality"]),
+            LeastRequested(self._weight["leastrequested"]),
+            MostRequested(self._weight["mostrequested"]),
+            BalancedResource(self._weight["balancedresource"]),
+            NodeAffinity(self._weight["nodeaffinity"]),
+            TaintToleration(self._weight["tainttoleration"]),
         ]
         self._terms: list[Weighted] = []
 
     def open(self, session: Session) -> None:
-        self._pods = pods = session.shared(PodIndex)
+        self._index = index = session.shared(PodIndex)
         self._terms = [
             *self._lasting,
-            PodAffinity(self._weight["podaffinity"], pods),
-            TopologySpread(self._weight["podtopologyspread"], pods),
+            PodAffinity(self._weight["podaffinity"], index),
+            TopologySpread(self._weight["podtopologyspread"], index),
         ]
 
     def signature(self, task: Task) -> Hashable | None:
-        return self._pods.signature(task)
+        return self._index.signature(task)
 
     def scorers(self) -> Sequence[NodeScorer]:
         return self._terms

@@ -70,6 +70,7 @@ class Predicates(Plugin, NodeFilter, BindEffects):
         self._terms: list[NodeFilter] = []
 
     def open(self, session: Session) -> None:
+        self._index = index = session.shared(PodIndex)
         self._volumes = volumes = session.shared(Volumes)
         self._pods = pods = session.shared(PodIndex)
         terms: list[tuple[str, NodeFilter]] = [
@@ -77,9 +78,11 @@ class Predicates(Plugin, NodeFilter, BindEffects):
             *self._lasting.items(),
             ("NodePorts", NodePorts(session.shared(HostPorts))),
             ("PodAffinity", InterPodAffinity(pods)),
+            ("PodAffinity", InterPodAffinity(index)),
             ("", VolumeRestrictions(volumes)),
             ("NodeVolumeLimits", VolumeLimits(volumes)),
             ("VolumeZone", VolumeZone(volumes)),
+            ("PodTopologySpread", TopologySpread(index)),
             ("PodTopologySpread", TopologySpread(pods)),
             ("VolumeBinding", VolumeBinding(volumes)),
             ("", ResourceClaims()),

@@ -1,0 +1,99 @@
+"""The filters on the node itself, in kube-scheduler's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from few_nodes import node, plugin, pod, session, state, task
+from muster.engine.hooks import Batch
+from muster.engine.state import State
+from muster.model.core import Node, Pod
+from muster.plugins.predicates import Predicates
+
+TAINT = [{"key": "gpu", "value": "a100", "effect": "NoSchedule"}]
+
+
+def refusals(world: State, name: str = "p", **arguments: Any) -> dict[str, tuple[str, str, bool]]:
+    """Node → code, text and whether an eviction could help, of the first filter that refuses."""
+    rules = plugin(Predicates, **arguments)
+    assert isinstance(rules, Predicates)
+    now = session(world, rules)
+    verdict = rules.filter(task(world, name), world.nodes.everything())
+    found = {}
+    for i, code in enumerate(verdict.code):
+        if code:
+            reason = verdict.reasons[code - 1]
+            found[world.nodes.names[i]] = (reason.code, reason.say(i), reason.resolvable)
+    now.close()
+    return found
+
+
+def test_a_node_full_of_pods_is_refused_for_now() -> None:
+    world = state(node("a", pods=1), node("b", pods=2), pod("old", on="a"), pod("p"))
+    assert refusals(world) == {"a": ("pod-count", "node(s) pod number exceeded", True)}
+
+
+def test_a_node_without_pods_takes_none() -> None:
+    world = state(node("a", pods=0), pod("p"))
+    assert list(refusals(world)) == ["a"]
+
+
+def test_a_cordoned_node_is_refused_for_good() -> None:
+    world = state(node("a", cordoned=True), node("b"), pod("p"))
+    assert refusals(world) == {"a": ("unschedulable", "node(s) were unschedulable", False)}
+
+
+def test_a_node_that_the_selector_leaves_out_is_refused_for_good() -> None:
+    world = state(node("a", labels={"disk": "ssd"}), node("b"), pod("p", nodeSelector={"disk": "ssd"}))
+    text = "node(s) didn't match Pod's node affinity/selector"
+    assert refusals(world) == {"b": ("node-affinity", text, False)}
+
+
+def test_an_untolerated_taint_is_named() -> None:
+    world = state(node("a", taints=TAINT), node("b"), pod("p"))
+    assert refusals(world) == {"a": ("taint", "node(s) had untolerated taint {gpu: a100}", False)}
+
+
+def test_a_host_port_in_use_is_refused_for_now() -> None:
+    port = [{"hostPort": 80}]
+    world = state(node("a"), node("b"), pod("old", on="a", ports=port), pod("p", ports=port))
+    text = "node(s) didn't have free ports for the requested pod ports"
+    assert refusals(world) == {"a": ("host-ports", text, True)}
+
+
+def test_a_pod_with_resource_claims_fits_nowhere() -> None:
+    world = state(node("a"), pod("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}]))
+    [(code, text, resolvable)] = refusals(world).values()
+    assert code == "resource-claims" and "resourceClaims" in text and not resolvable
+
+
+def test_switches_turn_filters_off() -> None:
+    port = [{"hostPort": 80}]
+    selector = {"disk": "ssd"}
+    world = state(node("a", taints=TAINT), pod("old", on="a", ports=port), pod("p", ports=port, nodeSelector=selector))
+    off = {f"predicate__{name}Enable": False for name in ("NodeAffinity", "TaintToleration", "NodePorts")}
+    assert refusals(world)["a"][0] == "node-affinity"
+    assert refusals(world, **off) == {}
+
+
+def test_equal_pods_with_a_host_port_share_no_node() -> None:
+    world = state(node("a"), pod("p", ports=[{"hostPort": 80}]), pod("q"))
+    rules = plugin(Predicates)
+    assert isinstance(rules, Predicates)
+    session(world, rules)
+    how = {term.term: term.batch(task(world, "p")) for term in rules.filters()}
+    assert how["nodeports"] == Batch.ONCE
+    assert {t.term: t.batch(task(world, "q")) for t in rules.filters()}["nodeports"] == Batch.SKIP
+
+
+def test_answers_for_some_nodes_are_those_for_all() -> None:
+    objects: list[Node | Pod] = [node(f"n{i}", taints=TAINT if i % 2 else [], cordoned=i == 4) for i in range(6)]
+    world = state(*objects, pod("p", cpu="1"))
+    rules = plugin(Predicates)
+    assert isinstance(rules, Predicates)
+    session(world, rules)
+    whole = rules.filter(task(world, "p"), world.nodes.everything())
+    index = world.nodes.everything().index[[5, 0, 4]]
+    some = rules.filter(task(world, "p"), world.nodes.some(index))
+    assert some.code.tolist() == whole.code[[5, 0, 4]].tolist()
+    assert [bool(code) for code in some.code] == [True, False, True]
