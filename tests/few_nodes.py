@@ -26,7 +26,7 @@ def node(name: str, cpu: object = "4", memory: object = "8Gi", pods: object = 11
 
 def pod(name: str, on: str = "", **more: Any) -> Pod:
     """`cpu`, `memory`, `gpu`, `image`, `ports` make its container; other keywords are fields of the spec."""
-    asked = {key: more.pop(key) for key in ("cpu", "memory") if key in more}
+    asked: dict[str, Any] = {key: more.pop(key) for key in ("cpu", "memory") if key in more}
     if "gpu" in more:
         asked["nvidia.com/gpu"] = more.pop("gpu")
     main: dict[str, Any] = {"name": "main", "resources": {"requests": asked}}
