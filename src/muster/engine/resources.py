@@ -1,7 +1,7 @@
 """Arithmetic over amounts by resource name, with Volcano's rules for what is absent and how exact "at most" is.
 
-Amounts are in internal units (milli-cpu, bytes, whole pods, milli-units of the rest). Ledgers hold integers; only what a
-division gives (a deserved share, a factor) is a float.
+Amounts are in internal units (milli-cpu, bytes, whole pods, milli-units of the rest). Ledgers hold integers; only what
+a division gives (a deserved share, a factor) is a float.
 """
 
 from __future__ import annotations

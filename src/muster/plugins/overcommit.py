@@ -1,0 +1,54 @@
+"""Admits groups as long as what is admitted fits the cluster's size times a factor, less what is in use."""
+
+from __future__ import annotations
+
+from muster.config.types import Arguments, PluginOption
+from muster.engine import resources
+from muster.engine.accounts import minimum, reserves, still_reserved, without_gated
+from muster.engine.hooks import JobEnqueue, Plugin, Reason, Vote
+from muster.engine.jobs import Job
+from muster.engine.session import Session
+
+_FACTOR = 1.2
+
+
+class Overcommit(Plugin, JobEnqueue):
+    name = "overcommit"
+    arguments = {"overcommit-factor": "how many times the cluster's size may be admitted; below 1 is 1.2 (1.2)"}
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        self._factor = arguments.float("overcommit-factor", _FACTOR, minimum=1)
+        self._idle: dict[str, float] = {}
+        self._inqueue: dict[str, int] = {}
+
+    def open(self, session: Session) -> None:
+        self._inqueue = {}
+        if "enqueue" not in session.config.actions:
+            return
+        used = resources.used_of(session.state.nodes)
+        total = resources.total_of(session.state.nodes)
+        self._idle = {name: amount * self._factor - used.get(name, 0) for name, amount in total.items()}
+        for job in session.jobs.values():
+            # Volcano: an admitted group counts in full here, whatever it holds already.
+            if job.phase == "Inqueue":
+                resources.add(self._inqueue, without_gated(job, minimum(job)))
+            elif reserves(job):
+                resources.add(self._inqueue, still_reserved(job))
+
+    def _over(self, job: Job) -> list[str]:
+        least = minimum(job)
+        use = {name: amount + self._inqueue.get(name, 0) for name, amount in least.items()}
+        return resources.over(use, self._idle, least)
+
+    def enqueueable(self, job: Job) -> Vote:
+        return Vote.REJECT if self._over(job) else Vote.PERMIT
+
+    def refusal(self, job: Job) -> Reason:
+        parts = {"requested": minimum(job), "inqueue": self._inqueue}
+        limit = f"size times {self._factor:g} less what is in use"
+        text = resources.say(self._over(job), self._idle, limit, **parts)
+        return Reason("cluster-overcommitted", f"the cluster is overcommitted: {text}")
+
+    def enqueued(self, job: Job) -> None:
+        resources.add(self._inqueue, without_gated(job, minimum(job)))

@@ -1,0 +1,33 @@
+"""Higher priority first, of jobs (their group's class) and of tasks (their pod's); who may evict whom inside a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.engine.hooks import JobOrder, JobStarving, Plugin, Preemptable, TaskOrder
+from muster.engine.jobs import Job, Task
+
+
+class Priority(Plugin, TaskOrder, JobOrder, Preemptable, JobStarving):
+    name = "priority"
+
+    def task_key(self, task: Task) -> float:
+        return -task.priority
+
+    def job_key(self, job: Job) -> float:
+        return -job.priority
+
+    def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
+        """Pods of jobs of strictly lower priority; inside one job, pods of strictly lower priority."""
+        job = claimer.job
+        assert job is not None
+        return [
+            victim.job.priority < job.priority
+            if victim.job is not None and victim.job is not job
+            else victim.priority < claimer.priority
+            for victim in candidates
+        ]
+
+    def starving(self, job: Job) -> bool:
+        """Volcano: while any of its tasks has no room, not only while its minimum is missing."""
+        return job.ready + job.waiting < len(job.tasks)

@@ -1,0 +1,145 @@
+"""Queues share the cluster by weight: what a queue deserves is what it may hold, and what others may take it down to.
+
+Only queues that have jobs take part in the division (`deserved`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.config.types import Arguments, PluginOption
+from muster.engine import accounts
+from muster.engine.accounts import Account
+from muster.engine.axis import show
+from muster.engine.hooks import (
+    JobEnqueue,
+    Ledger,
+    Overused,
+    Plugin,
+    Preemptive,
+    QueueOrder,
+    QueueQuota,
+    Reason,
+    Reclaimable,
+    Vote,
+)
+from muster.engine.jobs import Job, Queue, Task
+from muster.engine.resources import add, at_most, room, total_of
+from muster.engine.session import Session
+from muster.engine.statement import Move
+from muster.plugins.proportion.deserved import Claim, divide
+
+__all__ = ["Proportion"]
+
+
+class Proportion(Plugin, QueueOrder, QueueQuota, Overused, Preemptive, Reclaimable, JobEnqueue, Ledger):
+    name = "proportion"
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        self._accounts: dict[str, Account] = {}
+
+    def open(self, session: Session) -> None:
+        total = total_of(session.state.nodes)
+        promised = accounts.promised(session.queues.values())
+        admits = "enqueue" in session.config.actions
+        self._accounts = {}
+        claims: list[Claim] = []
+        for queue in session.queues.values():
+            if not queue.jobs:
+                continue
+            account = self._accounts[queue.name] = Account(queue)
+            account.real = accounts.real_capability(total, promised, queue.guarantee, queue.capability)
+            request: dict[str, int] = {}
+            for job in queue.jobs.values():
+                add(account.allocated, job.allocated)
+                add(request, job.total)
+                if admits:
+                    add(account.inqueue, accounts.still_reserved(job))
+                    add(account.elastic, accounts.elastic(job))
+            claims.append(Claim(queue.weight, request, account.real, queue.guarantee))
+        divide(total, claims)
+        for account, claim in zip(self._accounts.values(), claims, strict=True):
+            account.deserved = claim.deserved
+
+    # --- order and limits
+
+    def queue_cmp(self, a: Queue, b: Queue) -> int:
+        """Higher spec.priority first, then the queue that has less of what it deserves."""
+        if a.priority != b.priority:
+            return -1 if a.priority > b.priority else 1
+        left, right = self._share(a), self._share(b)
+        return (left > right) - (left < right)
+
+    def _share(self, queue: Queue) -> float:
+        account = self._accounts.get(queue.name)
+        return account.share if account is not None else 0.0
+
+    def overused(self, queue: Queue) -> Reason | None:
+        account = self._accounts[queue.name]
+        if not at_most(account.deserved, account.allocated):
+            return None
+        parts = (
+            f"{name} allocated {show(name, account.allocated.get(name, 0))} >= deserved {show(name, amount)}"
+            for name, amount in account.deserved.items()
+            if amount or account.allocated.get(name, 0)
+        )
+        return Reason("queue-overused", f"queue {queue.name} is overused: {', '.join(parts) or 'it deserves nothing'}")
+
+    def admits(self, queue: Queue, task: Task, count: int) -> int:
+        account = self._accounts[queue.name]
+        if account.refuses() is not None:
+            return 0
+        return room(account.allocated, account.deserved, task.shape.amounts, count)
+
+    def quota_refusal(self, queue: Queue, task: Task) -> Reason:
+        account = self._accounts[queue.name]
+        text = account.say_short(task.shape.amounts, account.deserved, "deserved")
+        return account.refuses() or Reason("queue-quota", text)
+
+    def preemptive(self, queue: Queue, task: Task) -> bool:
+        return self.admits(queue, task, 1) == 1
+
+    def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
+        """Pods of queues that hold more than they deserve, as long as they do."""
+        held: dict[str, dict[str, int]] = {}
+        answers = []
+        for task in candidates:
+            assert task.job is not None
+            account = self._accounts[task.job.queue_name]
+            allocated = held.get(account.queue.name)
+            if allocated is None:
+                allocated = held[account.queue.name] = dict(account.allocated)
+            beyond = not at_most(allocated, account.deserved)
+            if beyond:
+                add(allocated, task.shape.amounts, -1)
+            answers.append(beyond)
+        return answers
+
+    # --- admission
+
+    def enqueueable(self, job: Job) -> Vote:
+        account = self._accounts[job.queue_name]
+        refused = account.refuses() is not None or account.overruns(accounts.minimum(job))
+        return Vote.REJECT if refused else Vote.PERMIT
+
+    def refusal(self, job: Job) -> Reason:
+        account = self._accounts[job.queue_name]
+        return account.refuses() or Reason("queue-capability", account.say_overrun(accounts.minimum(job)))
+
+    def enqueued(self, job: Job) -> None:
+        least = accounts.without_gated(job, accounts.minimum(job))
+        add(self._accounts[job.queue_name].inqueue, least)
+
+    # --- accounts
+
+    def allocated(self, move: Move) -> None:
+        self._move(move, len(move.tasks))
+
+    def released(self, move: Move) -> None:
+        self._move(move, -len(move.tasks))
+
+    def _move(self, move: Move, times: int) -> None:
+        account = self._accounts.get(move.job.queue_name) if move.job is not None else None
+        if account is not None:
+            account.move(move.task.shape.amounts, times)
