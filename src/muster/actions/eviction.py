@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
+from muster.engine.hooks import Bools
 from muster.engine.jobs import Status, Task
 from muster.engine.session import Session
 from muster.engine.statement import Statement, revert
+from muster.engine.victims import Victims
 
 Enough = Callable[[], bool]
 
@@ -66,8 +66,27 @@ def evictable(session: Session, node: int, statuses: tuple[Status, ...]) -> list
     ]  # fmt: skip
 
 
-def reach(session: Session, task: Task) -> list[int]:
-    """The nodes that evictions could make fit, by name."""
-    return [int(n) for n in np.flatnonzero(session.placement.possible(task))]
+def within_reach(session: Session, task: Task, victims: Victims) -> Bools:
+    """The nodes worth a visit: not refused for good, somebody there might go, and all that is used there would do."""
+    nodes = session.state.nodes
+    size = nodes.axis.size
+    mask = session.placement.answers(task).curable & victims.promising
+    for row, amount in enumerate(task.shape.request(nodes.axis).tolist()):
+        if amount > 0:
+            mask &= nodes.rows[size + row] + nodes.rows[2 * size + row] >= amount
+    return mask
 
 
+class Memo:
+    """Claims that came to nothing: an equal task of the same job, with nothing changed since, need not ask again."""
+
+    def __init__(self) -> None:
+        self._failed: dict[tuple[str, int], int] = {}
+
+    def known(self, session: Session, task: Task) -> bool:
+        assert task.job is not None
+        return self._failed.get((task.job.key, session.signature(task))) == len(session.state.nodes.log)
+
+    def note(self, session: Session, task: Task) -> None:
+        assert task.job is not None
+        self._failed[task.job.key, session.signature(task)] = len(session.state.nodes.log)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from muster.actions.eviction import evictable, fits_future, make_room, reach
+from muster.actions.eviction import Memo, evictable, fits_future, make_room, within_reach
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.session import Session, candidates
 from muster.engine.statement import Statement
@@ -44,14 +44,19 @@ def between_jobs(session: Session, victims: Victims, jobs: Sequence[Job], attemp
     heapq.heapify(heap)
     while heap:
         job = heapq.heappop(heap)[2]
-        statement, assigned = session.statement(), False
+        statement, assigned, memo = session.statement(), False, Memo()
         while tasks[job.key] and session.starving(job):
             task = tasks[job.key].pop(0)
 
-            def other_job(victim: Task, claimer: Task = task, own: Job = job) -> bool:
+            def other_job(victim: Task, own: Job = job) -> bool:
                 return victim.job is not own and victim.job is not None and victim.job.queue is own.queue
 
-            assigned = attempt(session, statement, victims, task, other_job) or assigned
+            if memo.known(session, task):
+                continue
+            if attempt(session, statement, victims, task, other_job):
+                assigned = True
+            else:
+                memo.note(session, task)
         if not session.pipelined(job):
             statement.discard()
             continue
@@ -81,11 +86,15 @@ def may_preempt(session: Session, task: Task) -> bool:
     )
 
 
-def _candidates(session: Session, task: Task, node: int, eligible: Eligible) -> list[Task]:
-    return [
+def _given(session: Session, victims: Victims, task: Task, node: int, eligible: Eligible) -> list[Task]:
+    """Who may go for the task on this node, in victim order."""
+    candidates = [
         t for t in evictable(session, node, (Status.BOUND, Status.RUNNING))
         if eligible(t) and (t.best_effort or not task.best_effort)
     ]  # fmt: skip
+    if not candidates or not session.placement.curable(task, node):
+        return []
+    return victims.chosen(task, candidates)
 
 
 def _enough(session: Session, task: Task, node: int) -> bool:
@@ -101,12 +110,14 @@ def _enough(session: Session, task: Task, node: int) -> bool:
 def _by_score(session: Session, statement: Statement, victims: Victims, task: Task, eligible: Eligible) -> bool:
     if not may_preempt(session, task):
         return False
-    nodes = reach(session, task)
-    possible = np.zeros(len(session.state.nodes), np.bool_)
-    possible[nodes] = True
-    score = session.placement.scores(task, possible)
-    for node in sorted(nodes, key=lambda n: (-score[n], n)):
-        given = victims.chosen(task, _candidates(session, task, node, eligible))
+    mask = within_reach(session, task, victims)
+    key = np.where(mask, session.placement.scores(task, mask), -np.inf) if mask.any() else np.empty(0)
+    while len(key):
+        node = int(key.argmax())
+        if key[node] == -np.inf:
+            break
+        key[node] = -np.inf
+        given = _given(session, victims, task, node, eligible)
         if not given or not fits_future(session, task, node, given):
             continue
         if make_room(statement, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
@@ -120,8 +131,8 @@ def _dry_runs(session: Session, statement: Statement, victims: Victims, task: Ta
     if not may_preempt(session, task):
         return False
     best: tuple[tuple[float, ...], int, list[Task]] | None = None
-    for node in reach(session, task):
-        given = victims.chosen(task, _candidates(session, task, node, eligible))
+    for node in np.flatnonzero(within_reach(session, task, victims)).tolist():
+        given = _given(session, victims, task, node, eligible)
         trial = session.statement()
         if not given or not make_room(trial, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
             continue

@@ -7,7 +7,9 @@ evicted and the task is pipelined. A job that ends pipelined commits its evictio
 
 from __future__ import annotations
 
-from muster.actions.eviction import evictable, fits_future, make_room, reach
+import numpy as np
+
+from muster.actions.eviction import Memo, evictable, fits_future, make_room, within_reach
 from muster.actions.turns import Turns
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.session import Session, candidates
@@ -27,11 +29,12 @@ def run(session: Session) -> None:
 
 
 def reclaim_for(session: Session, victims: Victims, job: Job) -> None:
-    statement = session.statement()
+    statement, memo = session.statement(), Memo()
     for task in session.in_order(candidates(job)):
         if not session.starving(job):
             break
-        _reclaim(session, statement, victims, task)
+        if not memo.known(session, task) and not _reclaim(session, statement, victims, task):
+            memo.note(session, task)
     if session.pipelined(job):
         statement.commit()
     else:
@@ -42,11 +45,13 @@ def _reclaim(session: Session, statement: Statement, victims: Victims, task: Tas
     queue = task.job.queue if task.job else None
     if task.shape.spec.preemption_policy == "Never" or queue is None or not session.preemptive(queue, task):
         return False
-    for node in reach(session, task):
+    for node in np.flatnonzero(within_reach(session, task, victims)).tolist():
         others = [
             t for t in evictable(session, node, (Status.RUNNING,))
             if t.job and t.job.queue and t.job.queue is not queue and t.job.queue.reclaimable
         ]  # fmt: skip
+        if not others or not session.placement.curable(task, node):
+            continue
         given = victims.chosen(task, others)
         if not given or not fits_future(session, task, node, given):
             continue

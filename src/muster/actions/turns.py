@@ -54,11 +54,11 @@ class Turns:
         if self._together:
             self._queues.append(entry)
         else:
-            heapq.heappush(self._queues, entry)  # type: ignore[misc]
+            heapq.heappush(self._queues, entry)
 
     def _pop_queue(self) -> Queue:
         if not self._together:
-            return heapq.heappop(self._queues)[1]  # type: ignore[misc]
+            return heapq.heappop(self._queues)[1]
         first = min(range(len(self._queues)), key=lambda i: self._rank(self._queues[i][1]))
         return self._queues.pop(first)[1]
 

@@ -94,10 +94,12 @@ class Answers:
                 continue
             self._fixed_batch = max(self._fixed_batch, how)
             raw = scorer.raw(task, view) if scorer.scope == Scope.STATIC else None
-            if raw is None or not scorer.normalised or len(raw) and raw.min() != raw.max():
+            if raw is None or not scorer.normalised or (len(raw) and raw.min() != raw.max()):
                 into.append((scorer, raw))
         self._keys: dict[Kind, Floats] = {}
         self._cursor: dict[Kind, int] = {}
+        self._all_scores: Floats | None = None
+        self._scores_cursor = 0
 
     # --- current answers
 
@@ -135,6 +137,19 @@ class Answers:
                 fits = term.filter(self.task, self.nodes.everything()).fits
                 key = np.where(fits, key, _NOTHING)
         return key
+
+    def scores(self) -> Floats:
+        """Per node the sum of the scores that are not normalised, whether the task fits there or not."""
+        log = self.nodes.log
+        if self._all_scores is None:
+            self._all_scores = self.score(self.nodes.everything())
+        else:
+            since = log[self._scores_cursor :]
+            if since:
+                changed = np.unique(np.array(since, np.int64))
+                self._all_scores[changed] = self.score(self.nodes.some(changed))
+        self._scores_cursor = len(log)
+        return self._all_scores
 
     def evaluate(self, view: NodeView, kind: Kind) -> Floats:
         """Fit, filters and scores of these columns (terms that look at the whole cluster are not in it)."""

@@ -224,7 +224,7 @@ class JobEnqueue(Hook):
         """Why `enqueueable` rejected, with the inequality and its numbers."""
         return Reason("enqueue", f"{getattr(self, 'name', 'a plugin')} does not admit the group")
 
-    def enqueued(self, job: Job) -> None:  # noqa: B027 - optional
+    def enqueued(self, job: Job) -> None:
         """The job was admitted."""
 
 
@@ -317,7 +317,15 @@ class Preemptive(Hook):
     def preemptive(self, queue: Queue, task: Task) -> bool: ...
 
 
-class Preemptable(Hook):
+class Sparing(Hook):
+    """What both victim hooks may add: a quick word that spares whole jobs."""
+
+    def spares(self, job: Job) -> bool:
+        """True: as the job stands, this plugin names none of its pods, whoever asks (evictions only confirm it)."""
+        return False
+
+
+class Preemptable(Sparing):
     """Which candidates may be evicted for `claimer`, inside one queue."""
 
     switch = "enablePreemptable"
@@ -327,7 +335,7 @@ class Preemptable(Hook):
         """One answer per candidate, in the given (victim) order; None abstains."""
 
 
-class Reclaimable(Hook):
+class Reclaimable(Sparing):
     """Which candidates may be evicted for `claimer`, across queues."""
 
     switch = "enableReclaimable"

@@ -137,7 +137,8 @@ class Attempt:
 class Job:
     __slots__ = (
         "allocated", "attempt", "best_effort_pending", "count", "created", "group", "key", "min_available",
-        "min_resources", "name", "namespace", "phase", "priority", "queue", "queue_name", "roles", "tasks", "total",
+        "min_resources", "name", "namespace", "phase", "priority", "queue", "queue_name", "roles", "stamp", "tasks",
+        "total",
     )  # fmt: skip
 
     def __init__(self, key: str, group: PodGroup, created: float) -> None:
@@ -158,6 +159,7 @@ class Job:
         self.allocated: dict[str, int] = {}  # Σ requests of allocated tasks, by resource name
         self.total: dict[str, int] = {}  # Σ requests of allocated and pending tasks
         self.attempt = Attempt()
+        self.stamp = 0  # grows with every change of its tasks' states: what is derived from them is void then
 
     # --- membership; State calls these
 
@@ -173,6 +175,7 @@ class Job:
 
     def _enter(self, task: Task, sign: int) -> None:
         status = task.status
+        self.stamp += 1
         self.count[status] += sign
         if status == Status.PENDING and task.best_effort:
             self.best_effort_pending += sign
@@ -185,6 +188,7 @@ class Job:
 
     def shift(self, tasks: list[Task], status: Status) -> None:
         """Equal tasks of this job change status together (statements call this; the total is not touched by it)."""
+        self.stamp += 1
         was, n = tasks[0].status, len(tasks)
         self.count[was] -= n
         self.count[status] += n

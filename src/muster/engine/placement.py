@@ -62,7 +62,7 @@ class Placement:
             return self._place_nominated(statement, tasks, within)
         done = 0
         for kind in (Kind.ALLOCATE, Kind.PIPELINE):
-            if done == len(tasks) or kind == Kind.PIPELINE and not self._future_differs():
+            if done == len(tasks) or (kind == Kind.PIPELINE and not self._future_differs()):
                 break
             while done < len(tasks):
                 # answers() anew for each piece: a piece may have pushed them out of the cache
@@ -118,7 +118,7 @@ class Placement:
         extra = self._extra(answers, key, index)
         if extra is not None:
             key = np.where(key > -np.inf, key + extra, key)
-        if how == Batch.SINGLE or count == 1 and (ahead is None or extra is not None or how != Batch.COLUMNS):
+        if how == Batch.SINGLE or (count == 1 and (ahead is None or extra is not None or how != Batch.COLUMNS)):
             best = int(key.argmax()) if len(key) else 0
             if not len(key) or key[best] == -np.inf:
                 return []
@@ -185,24 +185,26 @@ class Placement:
         return self.answers(task).key(kind) > -np.inf
 
     def scores(self, task: Task, candidates: Bools) -> Floats:
-        """The sum of all scores on all nodes, as the action that considers these candidates would see it."""
-        answers = self.answers(task)
-        total = answers.score(self.nodes.everything())
-        if candidates.any():
-            for term, raw in answers.normalised():
-                total = total + term.normalise(task, raw, candidates)
-        return total
+        """The sum of all scores on all nodes, as an action that considers these candidates would see it.
 
-    def possible(self, task: Task) -> Bools:
-        """The nodes that evictions could make fit: no filter refuses them for a reason eviction cannot cure."""
-        view = self.nodes.everything()
-        ok = self.answers(task).curable.copy()
+        Terms that are the same for all candidates are left out: they cannot turn the order of two nodes.
+        """
+        answers = self.answers(task)
+        extra = self._extra(answers, np.where(candidates, 0.0, -np.inf), None)
+        return answers.scores() if extra is None else answers.scores() + extra
+
+    def curable(self, task: Task, node: int) -> bool:
+        """Could evictions make the node fit? No filter refuses it for a reason that no eviction cures."""
+        if not self.answers(task).curable[node]:
+            return False
+        view = self.nodes.some(np.array([node]))
         for _, term in self.filters:
             if term.scope != Scope.STATIC and term.batch(task) != Batch.SKIP:
                 verdict = term.filter(task, view)
-                cured = np.array([True, *(r.resolvable for r in verdict.reasons)], np.bool_)
-                ok &= cured[verdict.code]
-        return ok
+                refused = int(verdict.code[0])
+                if refused and not verdict.reasons[refused - 1].resolvable:
+                    return False
+        return True
 
     def passes(self, task: Task, node: int) -> bool:
         """Do all filters (the resource fit is not one of them) take the task on this node as it stands?"""

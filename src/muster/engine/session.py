@@ -70,6 +70,8 @@ class Session:
         for job in state.jobs.values():
             job.attempt = type(job.attempt)()
         self._signatures: dict[object, int] = {}
+        self._task_keys: dict[str, tuple[object, ...]] = {}
+        self._job_keys: dict[str, tuple[int, tuple[float, ...]]] = {}
         self._signers = [p for p in self.plugins if type(p).signature is not Plugin.signature]
         self.ledgers: list[Ledger] = []
         self._shared: dict[object, object] = {}
@@ -146,20 +148,26 @@ class Session:
     def in_order(self, tasks: Iterable[Task]) -> list[Task]:
         """Task order: plugins first, then the number at the end of the name, creation time and uid."""
         todo = list(tasks)
-        orders = [p.task_key for p in self._task_order]
         if all(t.serial is not None for t in todo):
-            return sorted(todo, key=lambda t: ([f(t) for f in orders], t.serial, t.created, t.uid))
+            return sorted(todo, key=self._task_key)
         by_rank = cmp_to_key(_by_name)
-        return sorted(todo, key=lambda t: ([f(t) for f in orders], by_rank(t)))
+        return sorted(todo, key=lambda t: (self._task_key(t)[0], by_rank(t)))
 
-    def task_before(self, a: Task, b: Task) -> bool:
-        return self.in_order((a, b))[0] is a
+    def _task_key(self, task: Task) -> tuple[object, ...]:
+        """A total order of tasks whose names all end in a number; constant within a cycle."""
+        key = self._task_keys.get(task.key)
+        if key is None:
+            asked = tuple([p.task_key(task) for p in self._task_order])
+            key = self._task_keys[task.key] = (asked, task.serial, task.created, task.uid)
+        return key
 
     # --- jobs
 
     def job_key(self, job: Job, *, plugins_only: bool = False) -> tuple[object, ...]:
-        keys = [p.job_key(job) for p in self._job_order]
-        return (*keys,) if plugins_only else (*keys, job.created, job.key)
+        known = self._job_keys.get(job.key)
+        if known is None or known[0] != job.stamp:
+            known = self._job_keys[job.key] = (job.stamp, tuple([p.job_key(job) for p in self._job_order]))
+        return known[1] if plugins_only else (*known[1], job.created, job.key)
 
     def valid(self, job: Job) -> Reason | None:
         for plugin in self._valid:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
-from muster.engine.hooks import Preemptable, Reclaimable
-from muster.engine.jobs import Job, Task
+import numpy as np
+
+from muster.engine.hooks import Bools, Preemptable, Reclaimable, Sparing
+from muster.engine.jobs import Job, Status, Task
 
 if TYPE_CHECKING:
     from muster.engine.session import Session
@@ -23,10 +25,38 @@ class Victims:
         self.session = session
         self.rule = rule
         self.tiers: list[list[Ask]]
+        self._plugins: Sequence[Sequence[Sparing]]
         if rule == "reclaim":
-            self.tiers = [[p.reclaimable for p in tier] for tier in session.tiered(Reclaimable)]
+            reclaimable = session.tiered(Reclaimable)
+            self._plugins = reclaimable
+            self.tiers = [[p.reclaimable for p in tier] for tier in reclaimable]
         else:
-            self.tiers = [[p.preemptable for p in tier] for tier in session.tiered(Preemptable)]
+            preemptable = session.tiered(Preemptable)
+            self._plugins = preemptable
+            self.tiers = [[p.preemptable for p in tier] for tier in preemptable]
+        self.promising = self._promising()
+
+    def _promising(self) -> Bools:
+        """The nodes where some tier might name somebody: an upper bound that evictions of this action only lower.
+
+        A tier names nobody on a node where one of its plugins spares every job that has pods there.
+        """
+        nodes = self.session.state.nodes
+        found = np.zeros(len(nodes), np.bool_)
+        for tier in self._plugins:
+            if not tier:
+                continue
+            some = np.ones(len(nodes), np.bool_)
+            for plugin in tier:
+                if type(plugin).spares is Sparing.spares:
+                    continue
+                here = np.zeros(len(nodes), np.bool_)
+                for job in self.session.jobs.values():
+                    if (job.count[Status.RUNNING] or job.count[Status.BOUND]) and not plugin.spares(job):
+                        here[[t.node for t in job.tasks.values() if t.node >= 0]] = True
+                some &= here
+            found |= some
+        return found
 
     def chosen(self, claimer: Task, candidates: Sequence[Task]) -> list[Task]:
         """Those of the candidates that the plugins give up for the claimer, in victim order."""
@@ -41,18 +71,21 @@ class Victims:
         session = self.session
         by_queue: dict[str, list[Task]] = {}
         for task in candidates:
-            by_queue.setdefault(_queue(task), []).append(task)
+            assert task.job is not None
+            by_queue.setdefault(task.job.queue_name, []).append(task)
         for name, tasks in by_queue.items():
-            keys = {id(t.job): session.job_key(t.job, plugins_only=True) for t in tasks if t.job is not None}
             ranked = session.in_order(tasks)
-            ranked.sort(key=lambda t: keys[id(t.job)])
+            ranked.sort(key=lambda t: session.job_key(t.job, plugins_only=True))  # type: ignore[arg-type]
             by_queue[name] = ranked[::-1]
         if len(by_queue) == 1:
             return next(iter(by_queue.values()))
         assert claimer.job is not None and claimer.job.queue is not None
         own = claimer.job.queue
-        rank = cmp_to_key(lambda a, b: session.victim_queue_cmp(session.queues[a], session.queues[b], own))
-        return [task for name in sorted(by_queue, key=rank) for task in by_queue[name]]
+
+        def before(a: str, b: str) -> int:
+            return session.victim_queue_cmp(session.queues[a], session.queues[b], own)
+
+        return [task for name in sorted(by_queue, key=cmp_to_key(before)) for task in by_queue[name]]
 
 
 def combine(tiers: Sequence[Sequence[Ask]], claimer: Task, candidates: Sequence[Task]) -> Answer:
@@ -81,14 +114,9 @@ def combine(tiers: Sequence[Sequence[Ask]], claimer: Task, candidates: Sequence[
     return None
 
 
-def _queue(task: Task) -> str:
-    assert task.job is not None
-    return task.job.queue_name
-
-
 def claimants(session: Session) -> list[Job]:
-    """Jobs that may claim room: admitted, valid, and starving."""
+    """Jobs that may claim room: admitted, valid, starving, with pods that wait."""
     return [
         job for job in session.jobs.values()
-        if not job.is_pending and session.valid(job) is None and session.starving(job)
+        if job.count[Status.PENDING] and not job.is_pending and session.starving(job) and session.valid(job) is None
     ]  # fmt: skip

@@ -11,8 +11,11 @@ from muster.config.loader import load
 from muster.cycle.outcome import outcome
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
+from muster.engine.nodes import allocatable_of
 from muster.engine.plan import Plan
 from muster.engine.state import State
+from muster.model.core import Node, Pod
+from muster.model.requests import requests
 from muster.sim.bench.workloads import Objects, Work
 
 
@@ -63,10 +66,6 @@ def check(work: Work, objects: Objects, plan: Plan) -> None:
             f"{work.name}: bound {len(plan.binds)} (want {work.bound}), evicted {len(plan.evictions)} "
             f"(want {work.evicted}); first reasons: {list(plan.reasons.items())[:2]}"
         )
-    from muster.engine.nodes import allocatable_of
-    from muster.model.core import Node, Pod
-    from muster.model.requests import requests
-
     free = {name: allocatable_of(node) for name, node in objects["Node"].items() if isinstance(node, Node)}
     gone = {eviction.pod for eviction in plan.evictions}
     for key, obj in objects["Pod"].items():

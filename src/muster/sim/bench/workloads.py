@@ -53,7 +53,9 @@ class Work:
     extra: dict[str, str] = field(default_factory=dict)
 
 
-def nodes(count: int, cpu: int = 64, memory: str = "256Gi", labels: Callable[[int], dict[str, str]] | None = None) -> dict[str, Object]:
+def nodes(
+    count: int, cpu: int = 64, memory: str = "256Gi", labels: Callable[[int], dict[str, str]] | None = None
+) -> dict[str, Object]:
     made: dict[str, Object] = {}
     for i in range(count):
         name = f"node-{i:05}"
@@ -67,12 +69,15 @@ def nodes(count: int, cpu: int = 64, memory: str = "256Gi", labels: Callable[[in
     return made
 
 
-def pod(name: str, group: str = "", cpu: str = "1", memory: str = "2Gi", extra: str = "", node: str = "", at: int = 0, spec: str = "", labels: str = "") -> Pod:
+def pod(
+    name: str, group: str = "", cpu: str = "1", memory: str = "2Gi", *,
+    extra: str = "", node: str = "", at: int = 0, spec: str = "",
+) -> Pod:  # fmt: skip
     notes = f'"annotations":{{"scheduling.k8s.io/group-name":"{group}"}},' if group else ""
     place = f'"nodeName":"{node}",' if node else ""
     phase = "Running" if node else "Pending"
     text = (
-        f'{{"metadata":{{"name":"{name}","namespace":"bench","uid":"{name}",{notes}"labels":{{"app":"bench"{labels}}},'
+        f'{{"metadata":{{"name":"{name}","namespace":"bench","uid":"{name}",{notes}"labels":{{"app":"bench"}},'
         f'"creationTimestamp":"2026-01-01T00:{at // 60 % 60:02}:{at % 60:02}Z"}},'
         f'"spec":{{"schedulerName":"muster",{place}{spec}"containers":[{{"name":"main","image":"app:1","resources":'
         f'{{"requests":{{"cpu":"{cpu}","memory":"{memory}"{extra}}}}}}}]}},"status":{{"phase":"{phase}"}}}}'
@@ -80,7 +85,9 @@ def pod(name: str, group: str = "", cpu: str = "1", memory: str = "2Gi", extra: 
     return _pod.decode(text.encode())
 
 
-def group(name: str, least: int, queue: str = "default", phase: str = "Pending", at: int = 0, priority: str = "") -> PodGroup:
+def group(
+    name: str, least: int, queue: str = "default", phase: str = "Pending", at: int = 0, priority: str = ""
+) -> PodGroup:
     made = PodGroup()
     made.metadata.name, made.metadata.namespace = name, "bench"
     made.metadata.creation_timestamp = f"2026-01-01T{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}Z"
@@ -102,7 +109,9 @@ def together(node_objects: dict[str, Object], objects: Iterator[Object]) -> Obje
     return {kind: dict(sorted(group_.items())) for kind, group_ in found.items()}
 
 
-def gangs(node_count: int, count: int, size: int, least: int | None = None, queues: int = 1, own: bool = False) -> Objects:
+def gangs(
+    node_count: int, count: int, size: int, least: int | None = None, *, queues: int = 1, own: bool = False
+) -> Objects:
     """Gangs of equal pods; `own` gives each gang a request of its own."""
 
     def objects() -> Iterator[Object]:
@@ -161,7 +170,8 @@ def full(node_count: int, claims: int, size: int, *, across: bool, protected: bo
         for g in range(count):
             yield group(f"run-{g:04}", 100 if protected else 1, "a", "Running", g % 3600, "low")
         for i in range(node_count * 64):
-            yield pod(f"run-{i % count:04}-worker-{i // count}", f"run-{i % count:04}", node=f"node-{i % node_count:05}", at=i % 3600, spec='"priority":10,')
+            name, node = f"run-{i % count:04}", f"node-{i % node_count:05}"
+            yield pod(f"{name}-worker-{i // count}", name, node=node, at=i % 3600, spec='"priority":10,')
         for c in range(claims):
             yield group(f"claim-{c:03}", size, "b" if across else "a", "Inqueue", c, "high")
             for i in range(size):
@@ -170,20 +180,49 @@ def full(node_count: int, claims: int, size: int, *, across: bool, protected: bo
     return together(nodes(node_count), objects())
 
 
+_FULL = "1,000 nodes full with 64,000 running pods of queue a"
+
 WORKS: tuple[Work, ...] = (
     Work("W1", "1,000 nodes × 100 gangs of 100", partial(gangs, 1000, 100, 100), bound=10_000, floor_s=0.2),
     Work("W2", "5,000 nodes × 100 gangs of 100", partial(gangs, 5000, 100, 100), bound=10_000, floor_s=0.2),
-    Work("W3", "10,000 nodes × 500 gangs of 100", partial(gangs, 10_000, 500, 100), bound=50_000, floor_s=1.0, floor_mib=400),
-    Work("W5r", "1,000 full nodes, 20 gangs of 50 of another queue, reclaim", partial(full, 1000, 20, 50, across=True),
-         'actions: "enqueue, allocate, reclaim"' + TIERS, evicted=1000, floor_s=0.6, floor_decide_s=0.15),
-    Work("W5p", "the same inside one queue by priority, preempt", partial(full, 1000, 20, 50, across=False),
-         'actions: "enqueue, allocate, preempt"' + TIERS, evicted=1000, floor_s=0.7, floor_decide_s=0.25),
-    Work("W5x", "all victims protected by their gangs, reclaim and preempt", partial(full, 1000, 20, 50, across=True, protected=True),
-         'actions: "enqueue, allocate, reclaim"' + PROTECTED, floor_decide_s=0.1),
-    Work("W6", "5,000 nodes × 5,000 single pods, no two requests equal", partial(singles, 5000, 5000), bound=5000, floor_s=1.5, floor_mib=200),
-    Work("W8", "elastic: 1,000 nodes, 100 jobs × 100, minMember 1", partial(gangs, 1000, 100, 100, 1), bound=10_000, floor_s=0.4),
-    Work("W8b", "the same with a request of its own per job", partial(gangs, 1000, 100, 100, 1, own=True), bound=10_000, floor_s=1.5),
-    Work("W9", "5,000 nodes × 2,500 gangs of 4 in two queues", partial(gangs, 5000, 2500, 4, queues=2), bound=10_000, floor_s=0.5),
-    Work("W10s", "5,000 nodes × 5,000 pods with zone topology spread", partial(spread, 5000, 5000, hostname=False), bound=5000, floor_s=2.5),
-    Work("W10a", "5,000 nodes × 5,000 pods with hostname anti-affinity", partial(spread, 5000, 5000, hostname=True), bound=5000, floor_s=2.5),
+    Work(
+        "W3", "10,000 nodes × 500 gangs of 100", partial(gangs, 10_000, 500, 100),
+        bound=50_000, floor_s=1.0, floor_mib=400,
+    ),
+    Work(
+        "W5r", f"{_FULL}; queue b wants 20 gangs of 50 by reclaim", partial(full, 1000, 20, 50, across=True),
+        'actions: "enqueue, allocate, reclaim"' + TIERS, evicted=1000, floor_s=0.6, floor_decide_s=0.15,
+    ),
+    Work(
+        "W5p", f"{_FULL}; queue a itself wants them by priority, preempt", partial(full, 1000, 20, 50, across=False),
+        'actions: "enqueue, allocate, preempt"' + TIERS, evicted=1000, floor_s=0.7, floor_decide_s=0.25,
+    ),
+    Work(
+        "W5x", f"{_FULL}, all protected by their gangs", partial(full, 1000, 20, 50, across=True, protected=True),
+        'actions: "enqueue, allocate, reclaim"' + PROTECTED, floor_decide_s=0.1,
+    ),
+    Work(
+        "W6", "5,000 nodes × 5,000 single pods, no two requests equal", partial(singles, 5000, 5000),
+        bound=5000, floor_s=1.5, floor_mib=200,
+    ),
+    Work(
+        "W8", "elastic: 1,000 nodes, 100 jobs × 100, minMember 1", partial(gangs, 1000, 100, 100, 1),
+        bound=10_000, floor_s=0.4,
+    ),
+    Work(
+        "W8b", "elastic, with a request of its own per job", partial(gangs, 1000, 100, 100, 1, own=True),
+        bound=10_000, floor_s=1.5,
+    ),
+    Work(
+        "W9", "5,000 nodes × 2,500 gangs of 4 in two queues", partial(gangs, 5000, 2500, 4, queues=2),
+        bound=10_000, floor_s=0.5,
+    ),
+    Work(
+        "W10s", "5,000 nodes × 5,000 pods with zone topology spread", partial(spread, 5000, 5000, hostname=False),
+        bound=5000, floor_s=2.5,
+    ),
+    Work(
+        "W10a", "5,000 nodes × 5,000 pods with hostname anti-affinity", partial(spread, 5000, 5000, hostname=True),
+        bound=5000, floor_s=2.5,
+    ),
 )  # fmt: skip
