@@ -1,0 +1,20 @@
+"""The store in memory keeps the protocol that controllers are written against."""
+
+from __future__ import annotations
+
+from muster.cluster.clock import VirtualClock
+from muster.cluster.memory import MemoryStore
+from muster.store import Store
+from muster.store.errors import AlreadyExists, Conflict, Gone, NotFound
+
+
+def test_the_store_in_memory_is_a_store() -> None:
+    store: Store = MemoryStore(VirtualClock(7.0))
+    assert store.clock.now() == 7.0
+
+
+def test_refusals_say_which_object_and_why() -> None:
+    assert str(NotFound("Pod", "a/b")) == "Pod a/b does not exist"
+    assert str(AlreadyExists("Pod", "a/b")) == "Pod a/b exists already"
+    assert str(Conflict("Pod", "a/b", "is being deleted")) == "Pod a/b: is being deleted"
+    assert "list again" in str(Gone("12"))
