@@ -1,0 +1,150 @@
+"""Behaviour as folders: each case under tests/cases is manifests, a configuration and what is expected of muster.
+
+expect.json says what is checked; "about" says what the case shows. `simulate` runs one cycle unless "args" say more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from muster.cli import main
+
+CASES = Path(__file__).parent / "cases"
+Answer = dict[str, Any]
+
+
+def every_case() -> list[str]:
+    return sorted(str(path.parent.relative_to(CASES)) for path in CASES.glob("*/*/expect.json"))
+
+
+@contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def muster(folder: Path, *arguments: str) -> Result:
+    with inside(folder):
+        return CliRunner().invoke(main, [*arguments, "-o", "json"])
+
+
+def answer(folder: Path, *arguments: str) -> Answer:
+    result = muster(folder, *arguments)
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def configuration(folder: Path) -> list[str]:
+    return ["-c", "scheduler.yaml"] if (folder / "scheduler.yaml").exists() else []
+
+
+@pytest.mark.parametrize("case", every_case())
+def test_case(case: str) -> None:
+    folder = CASES / case
+    expected = json.loads((folder / "expect.json").read_text())
+    command = expected.get("command", "simulate")
+    {"simulate": simulate, "explain": explain, "override": override}[command](folder, expected)
+
+
+def simulate(folder: Path, expected: Answer) -> None:
+    arguments = expected.get("args") or ["--cycles", "1"]
+    got = answer(folder, "simulate", *configuration(folder), "-f", "cluster.yaml", *arguments)
+    binds, pending, pipelined = got["binds"], got["pending"], got["pipelined"]
+    for pod, nodes in expected.get("binds", {}).items():
+        allowed = [nodes] if isinstance(nodes, str) else nodes
+        assert binds.get(pod) in allowed, f"{pod}: {binds.get(pod)}, {pending.get(pod)}"
+    if expected.get("binds_exact"):
+        assert binds.keys() == expected["binds"].keys()
+    for pod in expected.get("pending", []):
+        assert pod not in binds
+        assert pipelined.get(pod) or pending.get(pod), f"{pod} waits without a reason"
+    for pod, text in expected.get("says", {}).items():
+        assert text in pending.get(pod, ""), f"{pod}: {pending.get(pod)}"
+    check_groups(folder, expected, binds)
+    check_evictions(expected, got["evicts"])
+    check_devices(expected, got)
+
+
+def check_groups(folder: Path, expected: Answer, binds: dict[str, str]) -> None:
+    objects = [o for o in yaml.safe_load_all((folder / "cluster.yaml").read_text()) if o]
+    members: dict[str, list[str]] = {}
+    labels: dict[str, dict[str, str]] = {}
+    for obj in objects:
+        meta = obj["metadata"]
+        if obj["kind"] == "Pod":
+            group = (meta.get("annotations") or {}).get("scheduling.k8s.io/group-name", "")
+            members.setdefault(group, []).append(f"{meta.get('namespace', 'default')}/{meta['name']}")
+        elif obj["kind"] == "Node":
+            labels[meta["name"]] = meta.get("labels") or {}
+    for group, count in expected.get("bound_count", {}).items():
+        assert len([pod for pod in members.get(group, []) if pod in binds]) == count, group
+    together = expected.get("same_domain", [])
+    for rule in [together] if isinstance(together, dict) else together:
+        domains = {pod: labels[binds[pod]].get(rule["label"]) for pod in rule["pods"] if pod in binds}
+        assert domains.keys() == set(rule["pods"])
+        assert len(set(domains.values())) == 1 and None not in domains.values(), domains
+
+
+def check_evictions(expected: Answer, evicts: list[str]) -> None:
+    if "evicts" in expected:
+        assert sorted(evicts) == sorted(expected["evicts"])
+    assert len(evicts) == expected.get("evict_count", len(evicts)), evicts
+    for choice in expected.get("evict_any_of", []):
+        assert set(choice) & set(evicts), evicts
+
+
+def check_devices(expected: Answer, got: Answer) -> None:
+    devices = got["devices"]
+    for pod, allowed in expected.get("devices", {}).items():
+        assert sorted(devices.get(pod, [])) in [sorted(ids) for ids in allowed], f"{pod}: {devices.get(pod)}"
+    if expected.get("devices_disjoint"):
+        handed = [(got["binds"].get(pod), chip) for pod, chips in devices.items() for chip in chips]
+        assert len(handed) == len(set(handed))
+
+
+def explain(folder: Path, expected: Answer) -> None:
+    nodes = answer(folder, "explain", *expected.get("args", []), *configuration(folder), "-f", "cluster.yaml")["nodes"]
+    for node, scores in expected.get("scores", {}).items():
+        for plugin, score in scores.items():
+            assert nodes[node]["scores"][plugin] == pytest.approx(score, rel=0, abs=expected.get("tolerance", 1e-6))
+    for node, feasible in expected.get("feasible", {}).items():
+        assert nodes[node]["feasible"] is feasible, node
+
+
+def override(folder: Path, expected: Answer) -> None:
+    arguments = ["override", "--policy", "policy.yaml", *expected.get("args", []), "-f", "workload.yaml"]
+    if expected.get("fails"):
+        result = muster(folder, *arguments)
+        assert result.exit_code != 0
+        assert "Traceback" not in result.stderr
+    else:
+        assert_within(expected["output"], answer(folder, *arguments), "")
+
+
+def assert_within(part: Any, whole: Any, path: str) -> None:
+    """Objects by subset, lists by position."""
+    if isinstance(part, dict):
+        assert isinstance(whole, dict) and part.keys() <= whole.keys(), f"{path}: {whole!r}"
+        for key, value in part.items():
+            assert_within(value, whole[key], f"{path}.{key}")
+    elif isinstance(part, list):
+        assert isinstance(whole, list) and len(part) == len(whole), f"{path}: {whole!r}"
+        for i, (one, other) in enumerate(zip(part, whole, strict=True)):
+            assert_within(one, other, f"{path}[{i}]")
+    else:
+        assert part == whole, path
