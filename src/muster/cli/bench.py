@@ -32,8 +32,8 @@ def bench(works: tuple[str, ...], runs: int, output: str, save: Path | None, ver
             if output == "table":
                 state = "; ".join(missed(row)) or "ok"
                 click.echo(
-                    f"{row['work']:5} {row['seconds']:>8} s  decide {row['decide_s']:>8} s  {row['pods_per_s']:>7} pods/s "
-                    f" {row['peak_rss_mib']:>6} MiB  {state:28} {row['about']}"
+                    f"{row['work']:5} {row['seconds']:>8} s  decide {row['decide_s']:>8} s  "
+                    f"{row['pods_per_s']:>7} pods/s  {row['peak_rss_mib']:>6} MiB  {state:28} {row['about']}"
                 )
     except RuntimeError as fault:
         raise click.ClickException(str(fault)) from None

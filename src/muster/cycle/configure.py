@@ -34,7 +34,8 @@ def default_text() -> str:
 def _there(name: str) -> bool:  # provisional, while plugins are being written
     from importlib.util import find_spec
 
-    return name not in PLUGINS or find_spec(PLUGINS[name].partition(":")[0]) is not None
+    spec = find_spec(PLUGINS[name].partition(":")[0]) if name in PLUGINS else None
+    return name not in PLUGINS or (spec is not None and spec.origin is not None)
 
 
 def _only_there(config: Config) -> Config:

@@ -82,7 +82,8 @@ class Verdict:
 
     @property
     def fits(self) -> Bools:
-        return self.code == 0
+        fits: Bools = self.code == 0
+        return fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Plugin(ABC):
     """Lives as long as its configuration; opened and closed once per cycle."""
 
     name: ClassVar[str]  # as in the configuration file
-    arguments: ClassVar[dict[str, str]] = {}  # name (or `prefix.*`) → what it means and its default, for `muster plugins`
+    arguments: ClassVar[dict[str, str]] = {}  # name (or `prefix*`) → what it means, and its default
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         self.option = option
@@ -119,7 +120,7 @@ class Plugin(ABC):
         return []
 
 
-class Hook(ABC):
+class Hook(ABC):  # noqa: B024 - what it abstracts is the kind of question
     """An extension point; `switch` is its key in the configuration file (None: it cannot be switched off)."""
 
     switch: ClassVar[str | None] = None

@@ -32,8 +32,7 @@ class LabelColumns:
         column = self._columns.get(key)
         if column is None:
             found = [labels.get(key) for labels in self._labels]
-            values: list[str | None] = sorted({v for v in found if v is not None})
-            values.append(None)
+            values: list[str | None] = [*sorted({v for v in found if v is not None}), None]
             code = {value: i for i, value in enumerate(values)}
             column = self._columns[key] = (np.array([code[v] for v in found], np.int32), values)
         return column
@@ -45,4 +44,5 @@ class LabelColumns:
 
     def has(self, key: str) -> NDArray[np.bool_]:
         codes, values = self.column(key)
-        return codes != len(values) - 1
+        present: NDArray[np.bool_] = codes != len(values) - 1
+        return present

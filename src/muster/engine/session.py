@@ -104,10 +104,11 @@ class Session:
 
     def tiered(self, hook: type[H]) -> list[list[H]]:
         """The plugins that have this hook and are not switched off, tier by tier."""
-        return [
-            [p for p in tier if isinstance(p, hook) and (hook.switch is None or p.option.enabled(hook.switch))]
-            for tier in self.tiers
-        ]
+        found: list[list[H]] = []
+        for tier in self.tiers:
+            able = [p for p in tier if hook.switch is None or p.option.enabled(hook.switch)]
+            found.append([p for p in cast(list[object], able) if isinstance(p, hook)])
+        return found
 
     def flat(self, hook: type[H]) -> list[H]:
         return [p for tier in self.tiered(hook) for p in tier]

@@ -43,9 +43,9 @@ class State:
 
     def load(self, objects: Objects) -> None:
         """Read a whole cluster."""
-        for kind, group in objects.items():
+        for kind, some in objects.items():
             if kind not in ("Pod", "Node"):
-                self.objects[kind].update(group)
+                self.objects[kind].update(some)
         self.nodes = Nodes(self.axis, [n for n in objects.get("Node", {}).values() if isinstance(n, Node)])
         self._read_queues()
         for key, group in self.objects["PodGroup"].items():

@@ -12,6 +12,7 @@ from muster.engine.session import Log, silent
 from muster.engine.state import Objects, State
 from muster.engine.trace import NodeTrace
 from muster.engine.trace import explain as trace
+from muster.sim.opening import opened
 
 
 class Unexplained(Exception):
@@ -48,8 +49,7 @@ def explain(
     pod: str,
     log: Log = silent,
 ) -> Explanation:
-    state = State(scheduler_names)
-    state.load(objects)
+    _, state = opened(objects, now, scheduler_names)
     task = find(state, pod)
     session = scheduler.session(state, now, log)
     try:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from muster.cluster.embedded import EmbeddedCluster
+from muster.engine.plan import Eviction
+from muster.engine.state import State
+from muster.sim.summary import Summary
+
 
 @dataclass(slots=True)
 class Result:
+    cluster: EmbeddedCluster  # as the run left it
+    state: State
     binds: dict[str, str] = field(default_factory=dict)  # placements made by this run that stand at its end
     pipelined: dict[str, str] = field(default_factory=dict)
-    evicts: list[str] = field(default_factory=list)  # all, in order
+    evictions: list[Eviction] = field(default_factory=list)  # all, in order
     pending: dict[str, str] = field(default_factory=dict)  # every pod of ours without a node → why
     devices: dict[str, list[int]] = field(default_factory=dict)
     cycles: int = 0
-    summary: dict[str, object] = field(default_factory=dict)
+    summary: Summary = field(default_factory=Summary)
 
     def as_dict(self) -> dict[str, object]:
         return {
             "binds": dict(sorted(self.binds.items())),
             "pipelined": dict(sorted(self.pipelined.items())),
-            "evicts": self.evicts,
+            "evicts": [eviction.pod for eviction in self.evictions],
             "pending": dict(sorted(self.pending.items())),
             "devices": dict(sorted(self.devices.items())),
             "cycles": self.cycles,
-            "summary": self.summary,
+            "summary": self.summary.as_dict(),
         }

@@ -1,14 +1,31 @@
-"""Runs scheduling cycles over a cluster of manifests and tells what became of each pod."""
+"""Runs scheduling cycles on an embedded cluster and tells what became of each pod.
+
+A cycle's plan is carried out, kubelets and controllers act, and when nothing more happens the virtual clock goes to
+the next moment that something does: evicted pods go after their grace period, their owners make new ones, pods that
+were promised the room are bound. The run ends when nothing changes any more. One that goes round in circles (two jobs
+that evict each other) is recognised by a cluster that looks as it has looked before.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
+from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.scheduler import Scheduler
-from muster.engine.jobs import Status
+from muster.engine.jobs import Task
+from muster.engine.plan import Plan
 from muster.engine.session import Log, silent
 from muster.engine.state import Objects, State
+from muster.model.core import Pod
+from muster.model.meta import controller
+from muster.sim import summary
+from muster.sim.opening import opened, waits
 from muster.sim.result import Result
+
+MOST_CYCLES = 10_000
+LOOK_FROM = 8  # most runs are over by then; looking at the whole cluster costs time
+SEEN_ENOUGH = 3
 
 
 def simulate(
@@ -20,17 +37,120 @@ def simulate(
     log: Log = silent,
 ) -> Result:
     """Cycles until nothing changes, or so many."""
-    state = State(scheduler_names)
-    state.load(objects)
-    result = Result()
-    plan = scheduler.cycle(state, now, log)
-    result.cycles = 1
-    result.binds.update(plan.binds)
-    result.pipelined = plan.pipelined
-    result.evicts = [eviction.pod for eviction in plan.evictions]
-    result.devices.update(plan.devices)
-    for key, reason in plan.reasons.items():
-        task = state.tasks.get(key)
-        if task is None or (task.status == Status.PENDING and task.pod.spec.scheduler_name in state.ours):
-            result.pending[key] = reason.text
-    return result
+    run = _Run(scheduler, *opened(objects, now, scheduler_names), log)
+    run.until_quiet(cycles)
+    return run.told()
+
+
+class _Run:
+    def __init__(self, scheduler: Scheduler, cluster: EmbeddedCluster, state: State, log: Log) -> None:
+        self.scheduler = scheduler
+        self.cluster = cluster
+        self.state = state
+        self.log = log
+        self.result = Result(cluster, state)
+        self.plan = Plan()
+        self.bound: dict[str, tuple[str, str]] = {}  # pod → node, uid
+        self.devices: dict[str, list[int]] = {}
+        self.unbindable: dict[str, str] = {}
+        self.warnings: dict[str, None] = {}
+        self.seen: Counter[int] = Counter()
+
+    def until_quiet(self, cycles: int | None) -> None:
+        result = self.result
+        while True:
+            acted = self.cycle()
+            if result.cycles == cycles:
+                result.summary.settled = not acted and self.cluster.next_time() is None
+                return
+            if not self.cluster.step() and not acted:
+                due = self.cluster.next_time()
+                if due is None:
+                    result.summary.settled = True
+                    return
+                self.cluster.advance(due)
+            self.cluster.follow(self.state)
+            if cycles is None and self.goes_on_for_ever():
+                return
+
+    def cycle(self) -> bool:
+        """Decide and carry out; was there anything to do?"""
+        result, cluster = self.result, self.cluster
+        self.plan = plan = self.scheduler.cycle(self.state, cluster.clock.now(), self.log)
+        result.cycles += 1
+        outcome = cluster.apply(plan)
+        pods = cluster.store.of(Pod)
+        for key, node in outcome.bound.items():
+            self.bound[key] = node, pods[key].metadata.uid
+        gone = set(outcome.evicted)
+        result.evictions += [eviction for eviction in plan.evictions if eviction.pod in gone]
+        self.devices.update(plan.devices)
+        self.unbindable = {key: why for key, why in outcome.failed.items() if key in plan.binds}
+        self.warnings.update(dict.fromkeys(plan.warnings))
+        self.log(2, f"cycle {result.cycles}: {len(outcome.bound)} bound, {len(gone)} evicted")
+        return bool(outcome.bound or outcome.evicted or plan.phases)
+
+    def goes_on_for_ever(self) -> bool:
+        count = self.result.cycles
+        if count < LOOK_FROM:
+            return False
+        print_ = fingerprint(self.state)
+        self.seen[print_] += 1
+        if self.seen[print_] >= SEEN_ENOUGH:
+            why = f"the cluster goes round in circles: after {count} cycles it looks as it did before"
+        elif count >= MOST_CYCLES:
+            why = f"the cluster has not come to rest in {count} cycles"
+        else:
+            return False
+        evicted = len(self.result.evictions)
+        self.warnings[f"never settles: {why} ({evicted} evictions so far); stopped"] = None
+        return True
+
+    # --- the end
+
+    def told(self) -> Result:
+        result, state = self.result, self.state
+        self.cluster.follow(state)
+        for key, (node, uid) in self.bound.items():
+            task = state.tasks.get(key)
+            if task is not None and task.uid == uid and task.pod.metadata.deletion_timestamp is None:
+                result.binds[key] = node
+        for key, task in state.tasks.items():
+            if waits(state, task):
+                result.pending[key] = self.reason(task)
+        result.pipelined = {key: node for key, node in self.plan.pipelined.items() if key in result.pending}
+        result.devices = {key: ids for key, ids in self.devices.items() if key in result.binds}
+        self.sum_up()
+        return result
+
+    def reason(self, task: Task) -> str:
+        if task.key in self.unbindable:
+            return f"could not be bound: {self.unbindable[task.key]}"
+        given = self.plan.reasons.get(task.key)
+        return given.text if given is not None else "came too late: the simulation ended before its first cycle."
+
+    def sum_up(self) -> None:
+        figures, state = self.result.summary, self.state
+        figures.pods = len(state.tasks)
+        figures.bound = len(self.result.binds)
+        figures.pending = len(self.result.pending)
+        figures.evicted = len(self.result.evictions)
+        figures.nodes = len(state.nodes)
+        session = self.scheduler.session(state, self.cluster.clock.now())
+        try:
+            figures.queues = summary.queue_shares(state, summary.deserved(session))
+        finally:
+            session.close()
+        figures.fragmentation = summary.fragments(state, self.result.pending)
+        figures.warnings = list(self.warnings)
+
+
+def fingerprint(state: State) -> int:
+    """How the cluster looks, whatever the time and whatever names its owners gave to pods they made anew."""
+    pods: Counter[tuple[object, ...]] = Counter()
+    for key, task in state.tasks.items():
+        owner = controller(task.pod.metadata)
+        name = f"{task.namespace}/{owner.kind}/{owner.name}" if owner is not None else key
+        pods[name, task.shape.id, task.status, task.node] += 1
+    groups = frozenset((job.key, job.phase) for job in state.jobs.values() if job.key in state.objects["PodGroup"])
+    return hash((frozenset(pods.items()), groups))

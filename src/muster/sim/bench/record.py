@@ -63,7 +63,7 @@ def missed(row: Row) -> list[str]:
     """The floors that a row does not reach."""
     floors = row["floor"]
     assert isinstance(floors, dict)
-    return [f"{k} {row[k]} > {v}" for k, v in floors.items() if isinstance(row[k], (int, float)) and row[k] > v]  # type: ignore[operator]
+    return [f"{k} {row[k]} > {v}" for k, v in floors.items() if float(str(row[k])) > v]
 
 
 def one(work: Work) -> dict[str, float]:
