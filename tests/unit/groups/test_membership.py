@@ -1,0 +1,32 @@
+"""Which nodes a NodeGroup contains."""
+
+from __future__ import annotations
+
+from muster.groups.membership import contains, members, resolve
+from muster.model.groups import NodeGroupSpec
+
+NODES = {"a": {"zone": "x", "arch": "arm"}, "b": {"zone": "x"}, "c": {}}
+
+
+def test_names_and_labels_are_united_and_each_node_counts_once() -> None:
+    assert members(NodeGroupSpec(nodes=["c", "a"], match_labels={"zone": "x"}), NODES) == ["a", "b", "c"]
+
+
+def test_all_labels_must_match() -> None:
+    assert members(NodeGroupSpec(match_labels={"zone": "x", "arch": "arm"}), NODES) == ["a"]
+
+
+def test_no_labels_select_no_node() -> None:
+    assert members(NodeGroupSpec(), NODES) == []
+    assert not contains(NodeGroupSpec(match_labels={}), "c", {})
+
+
+def test_a_name_without_a_node_contains_nothing() -> None:
+    assert members(NodeGroupSpec(nodes=["gone"]), NODES) == []
+
+
+def test_a_spelling_means_the_exact_name_first_and_then_its_lower_case() -> None:
+    assert resolve("beijing", {"beijing"}) == "beijing"
+    assert resolve("Beijing", {"beijing"}) == "beijing"
+    assert resolve("Beijing", {"Beijing", "beijing"}) == "Beijing"
+    assert resolve("tianjin", {"beijing"}) is None

@@ -1,0 +1,101 @@
+"""What validate and the running scheduler say of queues that do not go with their node groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muster.model.finding import Finding
+from muster.model.meta import Object
+from muster.plugins.nodegroup import NodeGroup
+from small_cluster import node, node_group, option, pod_group, queue, session_of, state_of
+
+NODES = [node("n1", "gpu-east"), node("n2", "gpu-west")]
+
+
+def examined(
+    *objects: Object, arguments: dict[str, Any] | None = None, others: list[Any] | None = None
+) -> list[Finding]:
+    session = session_of(state_of(*NODES, *objects), option("nodegroup", arguments), *(others or []))
+    return NodeGroup.examine(session)
+
+
+def only(*objects: Object, **how: Any) -> Finding:
+    (finding,) = examined(*objects, **how)
+    return finding
+
+
+def test_a_capability_beyond_the_groups_is_said_with_both_numbers() -> None:
+    found = only(queue("nlp", required=["gpu-east"], capability={"memory": "1024Gi", "cpu": "8"}))
+    assert (found.code, found.object) == ("nodegroup-capability", "Queue nlp")
+    assert "capability of memory is 1Ti, but the nodes it may use (node group gpu-east) hold 16Gi" in found.message
+
+
+def test_guarantee_and_deserved_are_held_against_the_groups_too() -> None:
+    found = examined(
+        queue("nlp", required=["gpu-east"], guarantee={"resource": {"cpu": "9"}}, deserved={"nvidia.com/gpu": "1"})
+    )
+    assert [f.code for f in found] == ["nodegroup-guarantee", "nodegroup-deserved"]
+
+
+def test_a_queue_without_a_rule_is_not_held_against_anything() -> None:
+    assert examined(queue("nlp", capability={"cpu": "1000"})) == []
+
+
+def test_a_group_on_no_node_is_named_with_the_nearest_name() -> None:
+    found = only(queue("nlp", required=["gpu-east", "gpu-wset"]))
+    assert (found.code, found.fix) == ("nodegroup-unknown", "did you mean gpu-west?")
+    assert "gpu-wset" in found.message
+
+
+def test_a_queue_that_matches_no_node_is_told() -> None:
+    assert [f.code for f in examined(queue("nlp", required=["far"]))] == ["nodegroup-unknown", "nodegroup-no-node"]
+    found = only(queue("nlp"), arguments={"strict": True})
+    assert found.code == "nodegroup-no-node"
+    assert "names no node group" in found.message
+
+
+def test_an_inherited_rule_is_told_once_where_it_stands() -> None:
+    session = session_of(
+        state_of(*NODES, queue("dept", required=["gpu-east", "far"]), queue("team", parent="dept")),
+        option("nodegroup", enableHierarchy=True),
+    )
+    assert [f.object for f in NodeGroup.examine(session)] == ["Queue dept"]
+
+
+def test_an_empty_object_and_a_capital_letter_are_told() -> None:
+    assert only(node_group("edge"), queue("q", preferred=["edge"])).code == "nodegroup-empty"
+    found = only(node_group("beijing", nodes=["n1"]), queue("q", required=["Beijing"]))
+    assert (found.code, found.fix) == ("nodegroup-case", "write beijing")
+
+
+def test_a_limit_on_an_unknown_group_is_told() -> None:
+    notes = {"volcano.sh/nodegroup-resource-limits": '{"gpu-eas": {"cpu": 1}}'}
+    assert only(queue("q", annotations=notes)).fix == "did you mean gpu-east?"
+
+
+def test_a_weight_for_a_group_that_is_not_preferred_is_told() -> None:
+    notes = {"muster.io/nodegroup-preferred-weights": '{"gpu-west": 3}'}
+    assert only(queue("q", preferred=["gpu-east"], annotations=notes)).code == "nodegroup-weights"
+
+
+def test_a_one_node_group_that_is_neither_true_nor_false_is_told() -> None:
+    found = only(queue("q"), pod_group("j", "q", annotations={"muster.io/one-node-group": "yes"}))
+    assert (found.object, found.code) == ("PodGroup d/j", "nodegroup-annotation")
+
+
+def test_scorers_that_can_outweigh_a_preference_are_told_with_the_weight_that_prevents_it() -> None:
+    scorer = option("resource-strategy-fit", {"resourceStrategyFitWeight": 10})
+    preferring = queue("q", preferred=["gpu-east"])
+    found = only(preferring, others=[scorer])
+    assert found.code == "nodegroup-outweighed"
+    assert "differ by 50 points, other scorers by up to 1000" in found.message
+    assert found.fix.endswith("weight: 21")
+    assert examined(preferring, arguments={"weight": 21}, others=[scorer]) == []
+    assert examined(queue("q", required=["gpu-east"]), others=[scorer]) == []
+
+
+def test_the_running_scheduler_hears_of_risks_but_not_of_points() -> None:
+    state = state_of(*NODES, queue("q", preferred=["gpu-est"], avoided=["gpu-east"]))
+    session = session_of(state, option("nodegroup"), option("resource-strategy-fit"))
+    assert len(session.warnings) == 1
+    assert "gpu-est" in session.warnings[0]
