@@ -1,4 +1,4 @@
-"""What every verb does with its input: read it, say on stderr what is wrong with it, go no further if it is unusable."""
+"""What every verb does with its input: read it, say on stderr what is wrong, go no further if it is unusable."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def config_text(path: str) -> str:
     except UnicodeDecodeError:
         raise BadInput(f"{path}: error: is not UTF-8 text (save the file as UTF-8)") from None
     except OSError as fault:
-        raise BadInput(f"{path}: error: cannot be read: {fault.strerror} (look at the path and its permissions)") from None
+        why = f"cannot be read: {fault.strerror} (look at the path and its permissions)"
+        raise BadInput(f"{path}: error: {why}") from None
 
 
 def read_manifests(paths: Sequence[str], *, keep_going: bool = False) -> Manifests:

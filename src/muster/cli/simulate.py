@@ -11,7 +11,9 @@ from muster.cli import options
 @options.config
 @options.files(required=True)
 @options.output("table", "json")
-@click.option("--cycles", type=click.IntRange(min=1), metavar="N", help="At most N cycles. Without it: until nothing changes.")
+@click.option(
+    "--cycles", type=click.IntRange(min=1), metavar="N", help="At most N cycles. Without it: until nothing changes."
+)
 @options.now
 @click.option("--fail-on-pending", is_flag=True, help="Exit 1 if a pod is left without a node.")
 @options.scheduler_names
