@@ -50,7 +50,8 @@ def test_what_a_node_has_already_counts() -> None:
     world = state(node("a", "10", 20000), pod("old", on="a", cpu="6", memory=5000), pod("p", cpu="3", memory=5000))
     assert score(world, "leastrequested") == {"a": 30}  # cpu 10, memory 50
     assert score(world, "mostrequested") == {"a": 70}
-    assert score(world, "balancedresource") == {"a": 80}  # 0.9 and 0.5
+    # shares 0.6 and 0.25, then 0.9 and 0.5: evenness 82, then 80
+    assert score(world, "balancedresource") == {"a": 74}
 
 
 def test_more_than_there_is_scores_0_or_100() -> None:
@@ -68,11 +69,17 @@ def test_a_resource_the_node_does_not_offer_takes_no_part() -> None:
     world = state(node("a", "4", 0), node("b", 0, 0), pod("p", cpu="1"))
     assert score(world, "leastrequested") == {"a": 75, "b": 0}
     assert score(world, "mostrequested") == {"a": 25, "b": 0}
-    assert score(world, "balancedresource") == {"a": 100, "b": 100}
+    assert score(world, "balancedresource") == {"a": 75, "b": 75}
 
 
-def test_balanced_prefers_equal_shares() -> None:
-    assert score(two_nodes(cpu="3", memory=5000), "balancedresource") == {"a": 87, "b": 100}
+def test_balanced_is_75_where_evenness_stays_and_less_where_it_suffers() -> None:
+    # evenness was 100 on both; shares 0.75 and 0.5 make it 87
+    assert score(two_nodes(cpu="3", memory=5000), "balancedresource") == {"a": 68, "b": 75}
+
+
+def test_balanced_prefers_the_node_that_the_pod_evens_out() -> None:
+    world = state(node("a", "4", 10000), node("b", "4", 10000), pod("old", on="a", memory=5000), pod("p", cpu="2"))
+    assert score(world, "balancedresource") == {"a": 87, "b": 62}
 
 
 def test_balanced_counts_gpus_where_the_pod_asks_for_them() -> None:
@@ -83,9 +90,9 @@ def test_balanced_counts_gpus_where_the_pod_asks_for_them() -> None:
         pod("p", cpu="2", memory=5000, gpu=8),
         pod("q", cpu="2"),
     )
-    # shares 0.5, 0.5, 1: standard deviation 0.2357…; without GPUs the two shares are equal
-    assert score(world, "balancedresource") == {"a": 76, "b": 100}
-    assert score(world, "balancedresource", name="q") == {"a": 75, "b": 75}
+    # shares 0.5, 0.5, 1: standard deviation 0.2357…, evenness 76; without GPUs the two shares are equal
+    assert score(world, "balancedresource") == {"a": 63, "b": 75}
+    assert score(world, "balancedresource", name="q") == {"a": 62, "b": 62}
 
 
 def test_balanced_says_nothing_of_a_pod_that_asks_for_nothing() -> None:
@@ -94,7 +101,7 @@ def test_balanced_says_nothing_of_a_pod_that_asks_for_nothing() -> None:
 
 def test_balanced_counts_real_requests_only() -> None:
     world = state(node("a", "1", "1Gi"), pod("old", on="a"), pod("p", cpu="500m", memory="512Mi"))
-    assert score(world, "balancedresource") == {"a": 100}
+    assert score(world, "balancedresource") == {"a": 75}
 
 
 def preferring(*weights: tuple[int, str]) -> dict[str, Any]:
