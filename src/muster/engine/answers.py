@@ -51,13 +51,14 @@ class Ahead:
 
 
 class Answers:
-    def __init__(self, placement: Placement, task: Task) -> None:
+    def __init__(self, placement: Placement, task: Task, *, fit: bool = True) -> None:
+        """Without `fit` the filters alone decide: requests are not held against what is free (backfill)."""
         self.task = task
         self.shape = task.shape
         self.nodes = placement.nodes
         self.ahead = Ahead()
         request = task.shape.request(self.nodes.axis)
-        self._needs = [(row, int(amount)) for row, amount in enumerate(request) if amount > 0]
+        self._needs = [(row, int(amount)) for row, amount in enumerate(request) if fit and amount > 0]
         view = self.nodes.everything()
         self.static: Bools = np.ones(len(self.nodes), np.bool_)
         self.curable: Bools = self.static

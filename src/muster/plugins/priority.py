@@ -1,4 +1,4 @@
-"""Higher priority first, of jobs (their group's class) and of tasks (their pod's); who may evict whom inside a queue."""
+"""Higher priority first: jobs by their group's class, tasks by their pod's; and who may evict whom inside a queue."""
 
 from __future__ import annotations
 

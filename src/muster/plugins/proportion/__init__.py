@@ -105,8 +105,10 @@ class Proportion(Plugin, QueueOrder, QueueQuota, Overused, Preemptive, Reclaimab
         held: dict[str, dict[str, int]] = {}
         answers = []
         for task in candidates:
-            assert task.job is not None
-            account = self._accounts[task.job.queue_name]
+            account = self._accounts.get(task.job.queue_name) if task.job is not None else None
+            if account is None:
+                answers.append(False)
+                continue
             allocated = held.get(account.queue.name)
             if allocated is None:
                 allocated = held[account.queue.name] = dict(account.allocated)

@@ -1,0 +1,92 @@
+"""backfill: gives nodes to pods that ask for nothing. Filters decide, room is not looked at, nor is any quota.
+
+Jobs that are admitted and valid, in queue, job and task order. Volcano: pods that an earlier action had pipelined are
+taken back first; and once a job is ready everything it holds is bound, also what allocate had only reserved for it.
+"""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+
+from muster.actions.allocate import equal_run
+from muster.engine.answers import Answers
+from muster.engine.jobs import Job, Task
+from muster.engine.nodes import Kind
+from muster.engine.session import Session, candidates
+from muster.engine.statement import Move, revert
+from muster.engine.trace import unfit
+
+NAME = "backfill"
+
+
+def run(session: Session) -> None:
+    waiting = _waiting(session)
+    queues = [queue for queue in session.queues.values() if any(key in waiting for key in queue.jobs)]
+    jobs = [
+        job
+        for queue in sorted(queues, key=cmp_to_key(session.queue_cmp))
+        for job in sorted((job for key, job in queue.jobs.items() if key in waiting), key=session.job_key)
+    ]
+    answers: dict[int, Answers] = {}
+    for job in jobs:
+        _place(session, job, waiting[job.key], answers)
+
+
+def _waiting(session: Session) -> dict[str, list[Task]]:
+    """Job → its pods to place, in task order."""
+    waiting: dict[str, list[Task]] = {}
+    for job in session.jobs.values():
+        if job.is_pending or not (job.best_effort_pending or job.waiting) or session.valid(job) is not None:
+            continue
+        _take_back(session, job)
+        tasks = [task for task in candidates(job) if task.best_effort]
+        if tasks:
+            waiting[job.key] = session.in_order(tasks)
+    return waiting
+
+
+def _take_back(session: Session, job: Job) -> None:
+    """Undo the job's pipelined pods that ask for nothing."""
+
+    def promised(move: Move) -> bool:
+        return move.kind == Kind.PIPELINE and move.job is job and move.task.best_effort
+
+    if not job.waiting:
+        return
+    for moves in (session.reserved, session.committed):
+        for move in filter(promised, moves):
+            revert(session, move)
+        moves[:] = [move for move in moves if not promised(move)]
+
+
+def _place(session: Session, job: Job, tasks: list[Task], answers: dict[int, Answers]) -> None:
+    statement = session.statement()
+    placement = session.placement
+    at = 0
+    while at < len(tasks):
+        task = tasks[at]
+        signature = session.signature(task)
+        if signature not in answers or not placement.caching:
+            answers[signature] = Answers(placement, task, fit=False)
+        equal = equal_run(session, tasks, at)
+        chosen = placement.choose(answers[signature], len(equal), None, Kind.ALLOCATE)
+        if not chosen:
+            why = unfit(session, task, with_fit=False)
+            job.attempt.unfit.update((t.key, why) for t in equal)
+            at += len(equal)
+            continue
+        statement.allocate(equal[: len(chosen)], chosen)
+        answers[signature].placed()
+        at += len(chosen)
+    if statement.moves and session.ready(job):
+        statement.commit()
+        _bind_reserved(session, job)
+    else:
+        statement.keep()
+
+
+def _bind_reserved(session: Session, job: Job) -> None:
+    mine = [move for move in session.reserved if move.kind == Kind.ALLOCATE and move.job is job]
+    if mine:
+        session.committed += mine
+        session.reserved[:] = [move for move in session.reserved if all(move is not m for m in mine)]

@@ -1,0 +1,27 @@
+"""enqueue: admits pending groups, so that pods are only worked on when their queue could take the group's minimum.
+
+Queues are taken in queue order, their pending jobs in job order. A job that is refused is passed over; those behind it
+are still asked (Volcano: traverse). Admission changes no share, so the orders made at the start hold to the end.
+"""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+
+from muster.engine.session import Session
+
+NAME = "enqueue"
+
+
+def run(session: Session) -> None:
+    queues = [queue for queue in session.queues.values() if queue.jobs]
+    for queue in sorted(queues, key=cmp_to_key(session.queue_cmp)):
+        pending = [job for job in queue.jobs.values() if job.is_pending]
+        for job in sorted(pending, key=session.job_key):
+            # Volcano: a group that names no minimum resources is not asked about.
+            refusal = None if job.min_resources is None else session.enqueueable(job)
+            if refusal is None:
+                session.enqueued(job)
+                job.phase = "Inqueue"
+            else:
+                job.attempt.refusal = refusal

@@ -1,0 +1,158 @@
+"""Queues with amounts instead of weights: each may grow to its capability, and be taken back to what it deserves.
+
+With `enableHierarchy` queues form a tree (spec.parent): jobs lie in the leaves, every ancestor's limit holds as well,
+and what a leaf holds counts for all its ancestors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.config.types import Arguments, PluginOption
+from muster.engine import accounts
+from muster.engine.accounts import Account
+from muster.engine.hooks import (
+    JobEnqueue,
+    Ledger,
+    Plugin,
+    Preemptive,
+    QueueOrder,
+    QueueQuota,
+    Reason,
+    Reclaimable,
+    VictimQueueOrder,
+    Vote,
+)
+from muster.engine.jobs import Job, Queue, Task
+from muster.engine.resources import add, asked, empty, room, total_of
+from muster.engine.session import Session
+from muster.engine.statement import Move
+from muster.plugins.capacity.tree import flat, shared_level, tree
+from muster.plugins.capacity.victims import Walk
+
+__all__ = ["Capacity"]
+
+
+class Capacity(Plugin, QueueOrder, VictimQueueOrder, QueueQuota, Preemptive, Reclaimable, JobEnqueue, Ledger):
+    name = "capacity"
+    arguments = {
+        "ancestorReclaimLevel": "with enableHierarchy: how many levels above a queue also decide what is reclaimed (0)"
+    }
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        self._tree = option.enabled("enableHierarchy")
+        self._level = arguments.int("ancestorReclaimLevel", 0, minimum=0) if self._tree else 0
+        self.shared = self._tree  # siblings share ancestors: one queue's placement moves others
+        self._accounts: dict[str, Account] = {}
+
+    def open(self, session: Session) -> None:
+        admits = "enqueue" in session.config.actions
+        build = tree if self._tree else flat
+        self._accounts = build(session.queues, total_of(session.state.nodes))
+        for job in session.jobs.values():
+            account = self._accounts[job.queue_name]
+            if account.inner and account.fault is None:
+                text = f"queue {job.queue_name} has child queues: jobs belong into queues without any"
+                account.fault = Reason("queue-not-leaf", text, resolvable=False)
+            reserved = accounts.still_reserved(job) if admits else {}
+            elastic = accounts.elastic(job) if admits else {}
+            for each in account.chain:
+                add(each.allocated, job.allocated)
+                add(each.inqueue, reserved)
+                add(each.elastic, elastic)
+
+    # --- order
+
+    def queue_cmp(self, a: Queue, b: Queue) -> int:
+        """Higher spec.priority first, then the smaller share, then the one that deserves something.
+
+        In a tree leaves go first; two leaves compare the ancestors just below their deepest common one.
+        """
+        if a.priority != b.priority:
+            return -1 if a.priority > b.priority else 1
+        left, right = self._accounts[a.name], self._accounts[b.name]
+        if left.inner != right.inner:
+            return 1 if left.inner else -1
+        if self._tree and not left.inner:
+            below = shared_level(left, right) + 1
+            left, right = ((x.ancestors[below] if below < len(x.ancestors) else x) for x in (left, right))
+        mine, other = _rank(left), _rank(right)
+        return (mine > other) - (mine < other)
+
+    def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
+        """Near relatives of the claimer give first."""
+        own = self._accounts[claimer.name]
+        return shared_level(self._accounts[b.name], own) - shared_level(self._accounts[a.name], own)
+
+    # --- limits
+
+    def admits(self, queue: Queue, task: Task, count: int) -> int:
+        account = self._accounts[queue.name]
+        if account.refuses() is not None:
+            return 0
+        for each in account.chain:
+            count = room(each.allocated, each.real, task.shape.amounts, count)
+        return count
+
+    def quota_refusal(self, queue: Queue, task: Task) -> Reason:
+        account = self._accounts[queue.name]
+        request = task.shape.amounts
+        full = next((a for a in account.chain if not room(a.allocated, a.real, request, 1)), account)
+        return account.refuses() or Reason("queue-quota", full.say_short(request, full.real, "capability"))
+
+    def preemptive(self, queue: Queue, task: Task) -> bool:
+        """The queue may hold it, and deserves it in at least one of the dimensions that are asked for."""
+        account = self._accounts[queue.name]
+        request = task.shape.amounts
+        if account.refuses() is not None or not room(account.allocated, account.real, request, 1):
+            return False
+        nearest = (account, *account.ancestors[1:][::-1][: self._level])
+        return any(
+            each.allocated.get(name, 0) + amount <= each.deserved.get(name, 0)
+            for each in nearest
+            for name, amount in asked(request)
+        )
+
+    def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
+        return Walk(self._accounts, claimer, self._level).answers(candidates)
+
+    # --- admission
+
+    def _overrun(self, job: Job) -> Account | None:
+        least = accounts.minimum(job)
+        return next((a for a in self._accounts[job.queue_name].chain if a.overruns(least)), None)
+
+    def enqueueable(self, job: Job) -> Vote:
+        refused = self._accounts[job.queue_name].refuses() is not None or self._overrun(job) is not None
+        return Vote.REJECT if refused else Vote.PERMIT
+
+    def refusal(self, job: Job) -> Reason:
+        account = self._accounts[job.queue_name]
+        full = self._overrun(job) or account
+        return account.refuses() or Reason("queue-capability", full.say_overrun(accounts.minimum(job)))
+
+    def enqueued(self, job: Job) -> None:
+        least = accounts.without_gated(job, accounts.minimum(job))
+        for each in self._accounts[job.queue_name].chain:
+            add(each.inqueue, least)
+
+    # --- accounts
+
+    def allocated(self, move: Move) -> None:
+        self._move(move, len(move.tasks))
+
+    def released(self, move: Move) -> None:
+        self._move(move, -len(move.tasks))
+
+    def _move(self, move: Move, times: int) -> None:
+        account = self._accounts.get(move.job.queue_name) if move.job is not None else None
+        if account is not None:
+            for each in account.chain:
+                each.move(move.task.shape.amounts, times)
+
+
+def _rank(account: Account) -> tuple[float, bool]:
+    """Volcano: a queue that deserves nothing has a share of 1, and yields to one that has as much of something."""
+    nothing = empty(account.deserved)
+    return (1.0 if nothing else account.share), nothing

@@ -1,0 +1,102 @@
+"""The queues' accounts, flat or as a tree: what each deserves, and what it may hold at most.
+
+In a tree a queue's room is what its parent may hold beyond the guarantees of the parent's children, plus its own; what
+its capability does not name is inherited. A queue that cannot be placed in the tree takes nothing and says why; the
+others go on without it (Volcano would schedule nothing at all).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muster.engine import accounts
+from muster.engine.accounts import Account
+from muster.engine.hooks import Reason
+from muster.engine.jobs import Queue
+from muster.engine.resources import ALWAYS
+from muster.model.scheduling import Queue as QueueObject
+
+ROOT = "root"
+
+
+def flat(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Account]:
+    promised = accounts.promised(queues.values())
+    found = {}
+    for name, queue in queues.items():
+        account = found[name] = Account(queue)
+        account.real = accounts.real_capability(total, promised, queue.guarantee, queue.capability)
+        account.deserved = deserved(queue, account.real)
+    return found
+
+
+def tree(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Account]:
+    """Accounts with their ancestors. Without a Queue of that name there is a root without limits."""
+    found = {name: Account(queue) for name, queue in queues.items()}
+    if ROOT not in found:
+        found[ROOT] = Account(Queue(ROOT, QueueObject(), 0.0))
+    children: dict[str, list[Account]] = {}
+    for name, account in found.items():
+        if name == ROOT:
+            continue
+        line = _line(name, found)
+        if isinstance(line, Reason):
+            account.fault = line
+            continue
+        account.ancestors = tuple(found[ancestor] for ancestor in line)
+        found[line[-1]].inner = True
+        children.setdefault(line[-1], []).append(account)
+    root = found[ROOT]
+    root.guarantee = accounts.promised(child.queue for child in children.get(ROOT, ()))
+    root.real = accounts.real_capability(total, {}, {}, root.queue.capability)
+    root.deserved = dict(total)
+    _descend(root, root.queue.capability, children)
+    return found
+
+
+def _descend(parent: Account, capability: Mapping[str, int], children: Mapping[str, list[Account]]) -> None:
+    """Limits of the queues below, level by level."""
+    below = children.get(parent.queue.name, [])
+    promised = accounts.promised(child.queue for child in below)
+    for child in below:
+        queue = child.queue
+        own = {n: amount for n, amount in queue.capability.items() if amount > 0 or n not in ALWAYS}
+        limits = {**capability, **own}
+        child.real = accounts.real_capability(parent.real, promised, queue.guarantee, limits)
+        child.deserved = deserved(queue, child.real)
+        _descend(child, limits, children)
+
+
+def _line(name: str, found: Mapping[str, Account]) -> list[str] | Reason:
+    """The names of the queue's ancestors from the root down, or why there is no way to the root."""
+    line: list[str] = []
+    at = name
+    while at != ROOT:
+        parent = found[at].queue.parent or ROOT
+        if parent not in found:
+            return Reason("queue-parent", f"queue {at}: its parent {parent} does not exist", resolvable=False)
+        if parent in line or parent == name:
+            return Reason("queue-parent", f"queue {name}: its ancestors form a loop at {parent}", resolvable=False)
+        line.append(parent)
+        at = parent
+    return line[::-1]
+
+
+def deserved(queue: Queue, real: Mapping[str, int]) -> dict[str, int]:
+    """spec.deserved, at most what the queue may hold, at least what it is guaranteed."""
+    found = {
+        name: min(amount, real.get(name, 0)) if name in real or name in ALWAYS else amount
+        for name, amount in queue.deserved.items()
+    }
+    for name, amount in queue.guarantee.items():
+        found[name] = max(found.get(name, 0), amount)
+    return found
+
+
+def shared_level(a: Account, b: Account) -> int:
+    """How deep the deepest common ancestor of two queues lies; 0 is the root."""
+    level = 0
+    for i, (one, other) in enumerate(zip(a.ancestors, b.ancestors, strict=False)):
+        if one is not other:
+            break
+        level = i
+    return level

@@ -1,0 +1,76 @@
+"""Which pods of other queues may be taken back: what is beyond their queue's deserved part, never its guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from muster.engine.accounts import Account
+from muster.engine.jobs import Task
+from muster.engine.resources import ALWAYS, add, at_most, empty
+
+
+class Walk:
+    """One question: candidates are looked at in victim order, each victim lowers what its queue is thought to hold."""
+
+    def __init__(self, accounts: Mapping[str, Account], claimer: Task, level: int) -> None:
+        self._accounts = accounts
+        self._level = level  # ancestorReclaimLevel
+        self._held: dict[str, dict[str, int]] = {}
+        amounts = claimer.shape.amounts
+        self._wanted = {name for name, amount in amounts.items() if amount > 0 and name != "pods"}
+        self._own = accounts.get(claimer.job.queue_name) if claimer.job is not None else None
+
+    def answers(self, candidates: Sequence[Task]) -> list[bool]:
+        return [self._take(task) for task in candidates]
+
+    def _take(self, task: Task) -> bool:
+        account = self._accounts.get(task.job.queue_name) if task.job is not None else None
+        request = task.shape.amounts
+        if account is None or not any(amount > 0 and name in self._wanted for name, amount in request.items()):
+            return False
+        held = self._holds(account)
+        left = {name: held.get(name, 0) - request.get(name, 0) for name in account.guarantee}
+        if not at_most(account.guarantee, left) or not exceeds(account, held, request):
+            return False
+        if self._level and not self._ancestors_agree(account, request):
+            return False
+        add(held, request, -1)
+        if self._level:
+            for ancestor in account.ancestors:
+                add(self._holds(ancestor), request, -1)
+        return True
+
+    def _ancestors_agree(self, account: Account, request: Mapping[str, int]) -> bool:
+        """The nearest ancestors that the claimer is not under must have too much, too.
+
+        Two leaves that deserve nothing of their own do not take from each other what their common ancestor deserves.
+        """
+        mine = self._own.ancestors if self._own is not None else ()
+        nearest = account.ancestors[1:][::-1][: self._level]
+        shared = [a for a in nearest if a in mine]
+        if shared and empty(account.deserved) and (self._own is None or empty(self._own.deserved)):
+            return False
+        return all(exceeds(a, self._holds(a), request) for a in nearest if a not in shared)
+
+    def _holds(self, account: Account) -> dict[str, int]:
+        held = self._held.get(account.queue.name)
+        if held is None:
+            held = self._held[account.queue.name] = dict(account.allocated)
+        return held
+
+
+def exceeds(account: Account, held: Mapping[str, int], request: Mapping[str, int]) -> bool:
+    """Whether the queue holds more than it deserves of something that the pod asks for.
+
+    What the queue deserves nothing of at all may always be taken (here `pods` counts like any other resource).
+    """
+    deserved = account.deserved
+    if not any(amount > 0 and deserved.get(name, 0) > 0 for name, amount in request.items()):
+        return True
+    return any(
+        amount > 0
+        and name in deserved
+        and (deserved[name] > 0 or name not in ALWAYS)
+        and held.get(name, 0) > deserved[name]
+        for name, amount in request.items()
+    )

@@ -1,0 +1,96 @@
+"""Dominant resource fairness: the job whose largest share of the cluster is smallest goes first.
+
+With `enableHierarchy` queues are ordered, and reclaimed from, by the same idea over a tree (`hierarchy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from muster.config.types import Arguments, PluginOption
+from muster.engine.hooks import JobOrder, Ledger, Plugin, Preemptable, QueueOrder, Reclaimable
+from muster.engine.jobs import Job, Queue, Task
+from muster.engine.nodes import Kind
+from muster.engine.resources import add, total_of
+from muster.engine.session import Session
+from muster.engine.statement import Move
+from muster.plugins.drf.hierarchy import Hierarchy
+
+__all__ = ["Drf"]
+
+_DELTA = 1e-6  # Volcano: shares that are as close as this are equal
+
+
+class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
+    name = "drf"
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        self.shared = option.enabled("enableHierarchy")  # siblings share ancestors
+        self._total: dict[str, int] = {}
+        self._promised: dict[str, dict[str, int]] = {}  # job → what its pipelined tasks ask for
+        self._tree: Hierarchy | None = None
+
+    def open(self, session: Session) -> None:
+        self._total = {name: amount for name, amount in total_of(session.state.nodes).items() if amount}
+        self._promised = {}
+        self._tree = Hierarchy(session.jobs.values(), self._total) if self.shared else None
+
+    def _allocated(self, job: Job) -> Mapping[str, int]:
+        """Volcano: pipelined tasks count as allocated. The job itself counts the others."""
+        promised = self._promised.get(job.key)
+        if not promised:
+            return job.allocated
+        both = dict(job.allocated)
+        add(both, promised)
+        return both
+
+    def _share(self, allocated: Mapping[str, int]) -> float:
+        total = self._total
+        return max((amount / total[name] for name, amount in allocated.items() if name in total), default=0.0)
+
+    def job_key(self, job: Job) -> float:
+        return self._share(self._allocated(job))
+
+    def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
+        """Pods of jobs that, without them, still have no smaller share than the claimer's job with its task."""
+        assert claimer.job is not None
+        mine = dict(self._allocated(claimer.job))
+        add(mine, claimer.shape.amounts)
+        share = self._share(mine)
+        left: dict[str, dict[str, int]] = {}
+        answers = []
+        for task in candidates:
+            assert task.job is not None
+            held = left.get(task.job.key)
+            if held is None:
+                held = left[task.job.key] = dict(self._allocated(task.job))
+            add(held, task.shape.amounts, -1)
+            other = self._share(held)
+            answers.append(share < other or abs(share - other) <= _DELTA)
+        return answers
+
+    # --- with enableHierarchy
+
+    def queue_cmp(self, a: Queue, b: Queue) -> int:
+        return 0 if self._tree is None else self._tree.compare(a, b)
+
+    def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None:
+        return None if self._tree is None else self._tree.reclaimable(claimer, candidates)
+
+    # --- accounts
+
+    def allocated(self, move: Move) -> None:
+        self._move(move, len(move.tasks))
+
+    def released(self, move: Move) -> None:
+        self._move(move, -len(move.tasks))
+
+    def _move(self, move: Move, times: int) -> None:
+        job = move.job
+        if job is None:
+            return
+        if move.kind == Kind.PIPELINE:
+            add(self._promised.setdefault(job.key, {}), move.task.shape.amounts, times)
+        if self._tree is not None:
+            self._tree.move(job, move.task.shape.amounts, times)

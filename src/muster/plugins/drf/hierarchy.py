@@ -1,0 +1,187 @@
+"""Hierarchical fairness: a tree of queues (annotations `volcano.sh/hierarchy` and `-weights`) with jobs as its leaves.
+
+A leaf's share is its dominant share. It is saturated when a resource it holds has reached what the job asks for, or
+when the cluster has no more of one that it asks for. An inner node adds up its children, those that are not saturated
+scaled down to the smallest of their shares, so that a child that holds little does not hide behind its siblings.
+
+Volcano computes the whole tree after each change; here only the path above a changed leaf, and all leaves when the set
+of resources that the cluster has left changes. Sums are exact before rounding, so no order of children shows in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
+
+from muster.engine.jobs import Job, Queue, Task
+from muster.engine.resources import add
+
+PATH = "volcano.sh/hierarchy"
+WEIGHTS = "volcano.sh/hierarchy-weights"
+
+
+class _Node:
+    __slots__ = ("allocated", "children", "parent", "request", "saturated", "share", "weight")
+
+    def __init__(self, parent: _Node | None, weight: float) -> None:
+        self.parent = parent
+        self.weight = weight
+        self.children: dict[str, _Node] = {}
+        self.allocated: Mapping[str, float] = {}
+        self.share = 0.0
+        self.saturated = False
+        self.request: Mapping[str, int] | None = None  # of a leaf: what all tasks of the job ask for
+
+
+class Hierarchy:
+    def __init__(self, jobs: Iterable[Job], total: Mapping[str, int]) -> None:
+        self._total = total
+        self._root = _Node(None, 1.0)
+        self._leaves: dict[str, _Node] = {}
+        self._held: dict[str, dict[str, int]] = {}  # job → allocated, pipelined included
+        self._used: dict[str, int] = {}
+        for job in jobs:
+            if job.queue is not None:
+                self._plant(job, job.queue)
+        self._left = self._resources_left()
+        for key in self._leaves:
+            self._weigh_leaf(key)
+        self._weigh_below(self._root)
+        self._changed: dict[str, None] = {}
+
+    def _plant(self, job: Job, queue: Queue) -> None:
+        node = self._root
+        weights = queue.annotations.get(WEIGHTS, "").split("/")
+        for depth, name in enumerate(path_of(queue)[1:], start=1):
+            child = node.children.get(name)
+            if child is None:
+                child = node.children[name] = _Node(node, weight_of(weights[depth] if depth < len(weights) else ""))
+            node = child
+        leaf = _Node(node, 1.0)
+        request: dict[str, int] = {}
+        for task in job.tasks.values():
+            add(request, task.shape.amounts)
+        leaf.request = request
+        node.children[f"job {job.key}"] = self._leaves[job.key] = leaf
+        self._held[job.key] = dict(job.allocated)
+        add(self._used, job.allocated)
+
+    # --- shares
+
+    def _resources_left(self) -> frozenset[str]:
+        return frozenset(name for name, amount in self._total.items() if self._used.get(name, 0) < amount)
+
+    def _share(self, allocated: Mapping[str, float]) -> float:
+        total = self._total
+        return max((amount / total[name] for name, amount in allocated.items() if name in total), default=0.0)
+
+    def _weigh_leaf(self, key: str) -> None:
+        leaf, held = self._leaves[key], self._held[key]
+        assert leaf.request is not None
+        leaf.allocated = held
+        leaf.share = self._share(held)
+        leaf.saturated = any(
+            amount > 0 and asks > 0 and (amount >= asks or name not in self._left)
+            for name, amount in held.items()
+            if (asks := leaf.request.get(name, 0))
+        )
+
+    def _weigh(self, node: _Node) -> None:
+        children = node.children.values()
+        least = min((c.share for c in children if c.share and not c.saturated), default=1.0)
+        least = min(least, 1.0)
+        parts: dict[str, list[float]] = {}
+        for child in children:
+            if child.share:
+                scale = 1.0 if child.saturated else least / child.share
+                for name, amount in child.allocated.items():
+                    parts.setdefault(name, []).append(amount * scale)
+        node.allocated = {name: fsum(amounts) for name, amounts in parts.items()}
+        node.share = self._share(node.allocated)
+        node.saturated = all(child.saturated for child in children)
+
+    def _weigh_below(self, node: _Node) -> None:
+        for child in node.children.values():
+            if child.request is None:
+                self._weigh_below(child)
+        self._weigh(node)
+
+    def _settle(self) -> None:
+        """Bring the tree up to date with the changed leaves."""
+        if not self._changed:
+            return
+        left = self._resources_left()
+        if left != self._left:
+            self._left = left
+            for key in self._leaves:
+                self._weigh_leaf(key)
+            self._weigh_below(self._root)
+        else:
+            for key in self._changed:
+                self._weigh_leaf(key)
+            for key in self._changed:
+                node = self._leaves[key].parent
+                while node is not None:
+                    self._weigh(node)
+                    node = node.parent
+        self._changed = {}
+
+    # --- changes and questions
+
+    def move(self, job: Job, request: Mapping[str, int], times: int) -> None:
+        if job.key in self._leaves:
+            add(self._held[job.key], request, times)
+            add(self._used, request, times)
+            self._changed[job.key] = None
+
+    def compare(self, a: Queue, b: Queue) -> int:
+        """From the root down: unsaturated before saturated, then the smaller share by weight; equal: one level down."""
+        self._settle()
+        left: _Node | None = self._root
+        right: _Node | None = self._root
+        for one, other in zip(path_of(a)[1:], path_of(b)[1:], strict=False):
+            assert left is not None and right is not None
+            left, right = left.children.get(one), right.children.get(other)
+            if left is None or right is None:
+                return 0
+            if left.saturated != right.saturated:
+                return 1 if left.saturated else -1
+            mine, its = left.share / left.weight, right.share / right.weight
+            if mine != its:
+                return -1 if mine < its else 1
+        return 0
+
+    def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
+        """Pods whose queue, without them, would still come after the claimer's queue with its task.
+
+        Each is looked at by itself, so equal pods of a job have equal answers.
+        """
+        job = claimer.job
+        assert job is not None and job.queue is not None
+        known: dict[tuple[str, int], bool] = {}
+        self.move(job, claimer.shape.amounts, 1)
+        for task in candidates:
+            other = task.job
+            at = (other.key if other is not None else "", task.shape.id)
+            if at in known or other is None or other.queue is None:
+                known.setdefault(at, False)
+                continue
+            self.move(other, task.shape.amounts, -1)
+            known[at] = self.compare(job.queue, other.queue) < 0
+            self.move(other, task.shape.amounts, 1)
+        self.move(job, claimer.shape.amounts, -1)
+        return [known[t.job.key if t.job is not None else "", t.shape.id] for t in candidates]
+
+
+def path_of(queue: Queue) -> list[str]:
+    """`root/a/b` as its parts; a queue without the annotation lies at the root."""
+    return queue.annotations.get(PATH, "").split("/")
+
+
+def weight_of(text: str) -> float:
+    """Volcano: what is no number, or less than 1, is 1."""
+    try:
+        weight = float(text)
+    except ValueError:
+        return 1.0
+    return weight if weight >= 1 else 1.0
