@@ -1,0 +1,121 @@
+"""Spread constraints that should hold, as scores. The numbers are those of kube-scheduler's own tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from muster.engine.affinity import PodIndex
+from muster.engine.hooks import Batch
+from muster.engine.state import State
+from muster.model.batch import ReplicaSet
+from muster.model.core import Node
+from muster.model.kinds import decode_as
+from muster.plugins.nodeorder.spread import TopologySpread
+from neighbours import HOST, app, cluster, host, session, spread, task
+
+
+def _scores(state: State, without: str = "", weight: int = 1) -> list[float]:
+    """Of the nodes not named in `without`."""
+    term = TopologySpread(weight, session(state).shared(PodIndex))
+    raw = term.raw(task(state, "new"), state.nodes.everything())
+    candidates = np.array([name not in without for name in state.nodes.names])
+    return term.normalise(task(state, "new"), raw, candidates)[candidates].tolist()
+
+
+def _state(nodes: list[Node], counts: dict[str, int], *constraints: dict[str, Any], **more: Any) -> State:
+    running = [app(f"{on}-{i}", "foo", on=on) for on, count in counts.items() for i in range(count)]
+    return cluster(*nodes, *running, app("new", "foo", topologySpreadConstraints=list(constraints), **more))
+
+
+HOSTS = [host(name) for name in "abcd"]
+ZONED = [host("a", "1"), host("b", "1"), host("x", "2"), host("y", "2")]
+BY_HOST, BY_ZONE = spread("foo", HOST, soft=True), spread("foo", soft=True)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "counts", "constraints", "without", "expected"),
+    [
+        (HOSTS[:2], {}, [BY_HOST], "", [100, 100]),
+        (HOSTS[:2], {"a": 2, "b": 1}, [BY_HOST], "b", [100]),
+        (HOSTS[:2], {"a": 1, "b": 1}, [BY_HOST], "", [100, 100]),
+        (HOSTS, {"a": 2, "b": 1, "d": 3}, [BY_HOST], "", [20, 60, 100, 0]),
+        (HOSTS, {"a": 2, "b": 1, "d": 3}, [spread(None, HOST, soft=True)], "", [100, 100, 100, 100]),
+        (HOSTS, {"a": 2, "b": 1, "d": 3}, [spread("foo", HOST, 2, soft=True)], "", [33, 66, 100, 16]),
+        (HOSTS, {"a": 4, "b": 3, "c": 2, "d": 1}, [spread("foo", HOST, 3, soft=True)], "", [44, 66, 77, 100]),
+        (ZONED, {"a": 4, "b": 2, "x": 1, "y": 3}, [BY_HOST], "y", [33, 83, 100]),
+        (ZONED, {"a": 4, "b": 2, "x": 1, "y": 3}, [BY_ZONE], "y", [75, 75, 100]),
+        (ZONED, {"a": 2, "b": 1, "x": 2, "y": 4}, [BY_ZONE, BY_HOST], "by", [100, 63]),
+    ],
+)
+def test_fewer_pods_score_higher(
+    nodes: list[Node], counts: dict[str, int], constraints: list[dict[str, Any]], without: str, expected: list[float]
+) -> None:
+    assert _scores(_state(nodes, counts, *constraints), without) == expected
+
+
+def test_a_node_without_the_label_scores_nothing() -> None:
+    nodes = [host("a"), host("b", labels={"n": "b"}), host("x"), host("y")]
+    assert _scores(_state(nodes, {"a": 4, "b": 2, "x": 1, "y": 3}, BY_HOST), "y") == [16, 0, 100]
+
+
+def test_the_weight_multiplies_the_score() -> None:
+    assert _scores(_state(HOSTS, {"a": 2, "b": 1, "d": 3}, BY_HOST), weight=2) == [40, 120, 200, 0]
+
+
+def test_pods_of_other_namespaces_and_pods_being_deleted_do_not_count() -> None:
+    state = cluster(
+        *HOSTS[:2],
+        app("w", "foo", on="a", namespace="other"),
+        app("v", "foo", on="a", leaving=True),
+        app("u", "foo", on="b"),
+        app("new", "foo", topologySpreadConstraints=[BY_HOST]),
+    )
+    assert _scores(state) == [100, 0]
+
+
+def _owned(nodes: list[Node], counts: dict[str, int], known: bool = True) -> State:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "controller": True}
+    meta = {"name": "rs", "namespace": "default"}
+    replicas = decode_as(ReplicaSet, {"metadata": meta, "spec": {"selector": {"matchLabels": {"app": "foo"}}}})
+    running = [app(f"{on}-{i}", "foo", on=on) for on, count in counts.items() for i in range(count)]
+    return cluster(*nodes, *running, *([replicas] if known else []), app("new", "foo", owners=[owner]))
+
+
+def test_pods_of_a_replica_set_are_spread_without_being_asked() -> None:
+    # Nodes without a zone: as one constraint by host with a skew of 3.
+    assert _scores(_owned(HOSTS, {"a": 4, "b": 3, "c": 2, "d": 1})) == [44, 66, 77, 100]
+
+
+def test_default_spreading_does_not_ignore_nodes_that_lack_a_zone() -> None:
+    zone = "topology.kubernetes.io/zone"
+    nodes = [host("a", labels={HOST: "a", zone: "1"}), host("b", labels={HOST: "b"})]
+    # a: 1·ln 4 + 2 by host, 1·ln 4 + 4 by zone = 8.77; b: 2 by host alone
+    assert _scores(_owned(nodes, {"a": 1})) == [22, 100]
+
+
+def test_without_the_replica_set_itself_nothing_is_spread_by_default() -> None:
+    state = _owned(HOSTS, {"a": 4}, known=False)
+    assert TopologySpread(1, session(state).shared(PodIndex)).batch(task(state, "new")) == Batch.SKIP
+
+
+def test_many_domains_are_told_apart_like_few() -> None:
+    """More sorts of nodes than are tabled outright."""
+    nodes = [host(f"n{i}", f"z{i % 70}") for i in range(140)]
+    running = [app(f"p{i}", "foo", on=f"n{i % 7}", labels={"k": "v"}) for i in range(420)]
+    both = [BY_ZONE, BY_HOST]
+    state = cluster(*nodes, *running, app("new", "foo", topologySpreadConstraints=both))
+    scores = dict(zip(state.nodes.names, _scores(state), strict=True))
+    assert scores["n8"] == 100 and scores["n0"] == 0 and scores["n70"] == scores["n76"] and 0 < scores["n70"] < 100
+
+
+def test_how_a_run_may_be_placed() -> None:
+    def how(of: str, weight: int = 1) -> Batch:
+        state = cluster(*HOSTS, app("new", of, topologySpreadConstraints=[BY_HOST]))
+        return TopologySpread(weight, session(state).shared(PodIndex)).batch(task(state, "new"))
+
+    assert how("foo") == Batch.SINGLE
+    assert how("other") == Batch.COLUMNS
+    assert how("foo", weight=0) == Batch.SKIP
