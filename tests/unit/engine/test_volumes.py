@@ -74,6 +74,33 @@ class TestAFreeVolume:
         assert cluster.taken_by(VolumeBinding, "p") == ["n1"]
 
 
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["", "n1", "n2", "n1 n2"])), max_size=8),
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
+)
+def test_choosing_for_all_nodes_at_once_is_choosing_node_by_node(
+    offered: list[tuple[int, str]], wanted: list[int]
+) -> None:
+    volumes = [volume(f"v{i}", f"{size}Gi", at=at) for i, (size, at) in enumerate(offered)]
+    claims = [claim(f"c{i}", size=f"{size}Gi") for i, size in enumerate(wanted)]
+    cluster = Cluster(*NODES, LOCAL, *volumes, *claims, pod("p", *(f"c{i}" for i in range(len(wanted)))))
+    for name in ("n1", "n2"):
+        left = sorted((size, f"v{i}") for i, (size, at) in enumerate(offered) if not at or name in at.split())
+        given: dict[str, dict[str, str]] = {}
+        for size, i in sorted((size, i) for i, size in enumerate(wanted)):
+            fitting = [v for v in left if v[0] >= size]
+            if fitting:
+                left.remove(fitting[0])
+                given[f"default/c{i}"] = {"volumeName": fitting[0][1]}
+        fits = len(given) == len(wanted)
+        assert (name in cluster.taken_by(VolumeBinding, "p")) == fits
+        statement = cluster.session.statement()
+        statement.allocate([cluster.task("p")], [cluster.state.nodes.rank[name]])
+        assert cluster.effects("p") == (given if fits else {})
+        statement.discard()
+
+
 class TestAVolumeToBeMade:
     def test_is_made_for_the_node(self) -> None:
         cluster = Cluster(*NODES, storage_class("fast", "csi"), claim("c", "fast"), pod("p", "c"))

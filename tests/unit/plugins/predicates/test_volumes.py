@@ -234,6 +234,17 @@ class TestBoundClaims:
             ([{"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]}], ["n2"]),
             ([{"matchExpressions": [{"key": "disk", "operator": "NotIn", "values": ["ssd"]}]}], ["n2"]),
             ([{"matchExpressions": [{"key": "n", "operator": "Gt", "values": ["3"]}]}], ["n1"]),
+            (
+                [
+                    {
+                        "matchExpressions": [
+                            {"key": "n", "operator": "In", "values": ["5"]},
+                            {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1", "n2"]},
+                        ]
+                    }
+                ],
+                ["n1"],
+            ),
             ([{"matchExpressions": [{"key": "n", "operator": "Nonsense", "values": ["3"]}]}], []),
             ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}], []),
             (
