@@ -15,9 +15,7 @@ def spec(cpu: str = "1", grace: int | None = None) -> PodSpec:
 
 
 def template(app: str = "web", cpu: str = "1", annotations: dict[str, str] | None = None) -> PodTemplateSpec:
-    return PodTemplateSpec(
-        metadata=ObjectMeta(labels={"app": app}, annotations=annotations or {}), spec=spec(cpu)
-    )
+    return PodTemplateSpec(metadata=ObjectMeta(labels={"app": app}, annotations=annotations or {}), spec=spec(cpu))
 
 
 def selector(app: str = "web") -> LabelSelector:

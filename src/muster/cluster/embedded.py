@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
+from muster.cluster.budgets import Budgets
 from muster.cluster.carry import Outcome, Planned
 from muster.cluster.clock import VirtualClock
 from muster.cluster.garbage import Garbage
@@ -29,6 +30,7 @@ class EmbeddedCluster:
         self.store = MemoryStore(self.clock, (obj for group in objects.values() for obj in group.values()))
         self._kubelet = Kubelet(self.store, self.clock)
         self._garbage = Garbage(self.store)
+        self._budgets = Budgets(self.store)
         self._workloads = Workloads(self.store)
         self._planned = Planned(self.store)
         self._following: WeakKeyDictionary[State, MemoryWatch] = WeakKeyDictionary()
@@ -37,7 +39,7 @@ class EmbeddedCluster:
     def step(self) -> bool:
         """Let kubelets and controllers act until all is quiet at this moment; whether anything happened."""
         before = self.store.version
-        while self._kubelet.run() | self._workloads.run() | self._garbage.run():
+        while self._kubelet.run() | self._workloads.run() | self._garbage.run() | self._budgets.run():
             pass
         return self.store.version != before
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
 from msgspec.structs import replace
 
+from cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
 from muster.cluster import pods as life
 from muster.model.batch import Deployment, DeploymentSpec, ReplicaSet, UpdateStrategy
 from muster.model.meta import ObjectMeta
@@ -35,7 +35,9 @@ def test_a_deployment_read_back_with_everything_it_made_makes_nothing_more() -> 
 
 
 def test_pods_whose_replica_set_is_not_in_the_input_are_counted() -> None:
-    old = [pod(f"web-abc-{i}", node="n", phase="Running", labels={"app": "web"}, owner="ReplicaSet/web-abc") for i in "xy"]
+    old = [
+        pod(f"web-abc-{i}", node="n", phase="Running", labels={"app": "web"}, owner="ReplicaSet/web-abc") for i in "xy"
+    ]
     c = cluster(node("n"), deployment(3), *old)
     assert [s.metadata.name for s in c.store.list(ReplicaSet).items] == ["web-abc"]
     assert len(pods_of(c)) == 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cluster_build import cluster, node, pod, pods_of
-
 from muster.model.core import Pod
 
 

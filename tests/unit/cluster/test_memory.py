@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from cluster_build import node, pod
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from cluster_build import node, pod
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import HISTORY, MemoryStore
 from muster.model.core import Node, Pod
@@ -113,7 +113,9 @@ def test_a_pod_on_a_node_is_given_its_grace_and_one_without_goes_at_once() -> No
     assert [p.metadata.name for p in left] == ["on"]
     assert left[0].metadata.deletion_timestamp == "1970-01-01T00:17:10Z"
     with pytest.raises(Conflict, match="being deleted"):
-        pending = store(replace(pod("x"), metadata=replace(pod("x").metadata, deletion_timestamp="1970-01-01T00:17:10Z")))
+        pending = store(
+            replace(pod("x"), metadata=replace(pod("x").metadata, deletion_timestamp="1970-01-01T00:17:10Z"))
+        )
         pending.bind("default/x", "n")
 
 
@@ -163,7 +165,8 @@ def test_the_order_of_the_input_does_not_matter() -> None:
 
 NAMES = st.sampled_from(["a", "b", "c"])
 WRITES = st.lists(
-    st.tuples(st.sampled_from(["create", "label", "status", "bind", "evict", "delete", "delete now"]), NAMES), max_size=40
+    st.tuples(st.sampled_from(["create", "label", "status", "bind", "evict", "delete", "delete now"]), NAMES),
+    max_size=40,
 )
 
 

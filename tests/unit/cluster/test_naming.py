@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cluster_build import template
 from msgspec.structs import replace
 
+from cluster_build import template
 from muster.cluster.naming import generated, letters, template_hash
 
 
