@@ -20,7 +20,7 @@ from muster.engine.nodes import Nodes
 from muster.model.finding import Finding
 from muster.plugins.nodegroup.annotations import ONE_GROUP, AnnotationError, weights_of
 from muster.plugins.nodegroup.grouping import LABEL
-from muster.plugins.nodegroup.rules import Rule, either
+from muster.plugins.nodegroup.rules import ROOT, Rule, either
 
 if TYPE_CHECKING:
     from muster.engine.session import Session
@@ -89,7 +89,7 @@ class Examination:
 
     def _room(self, rule: Rule, queue: Queue) -> Iterator[Finding]:
         about = f"Queue {queue.name}"
-        if rule.says_nothing and self.plugin.by_prose:
+        if rule.says_nothing and (self.plugin.by_prose or self._is_above_others(queue)):
             return
         allowed = self.plugin.allows(rule)
         if not allowed.any():
@@ -111,6 +111,10 @@ class Examination:
                     )
                     fix = f"lower {what}, or let the queue use more node groups"
                     yield _warning(about, f"nodegroup-{what}", message, fix)
+
+    def _is_above_others(self, queue: Queue) -> bool:
+        """The root and other queues that only hold queues have no pods that could wait."""
+        return queue.name == ROOT or any(other.parent == queue.name for other in self.queues.values())
 
     # --- annotations
 

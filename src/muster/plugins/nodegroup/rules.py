@@ -20,7 +20,7 @@ Reading = Callable[["Rule", Groups], Reason | None]
 REQUIRED_POINTS = 100.0
 PREFERRED_POINTS = 50.0
 AVOIDED_POINTS = -1.0
-_ROOT = "root"
+ROOT = "root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _with_affinity(queue: Queue, queues: Mapping[str, Queue]) -> Queue:
             return at
         seen.add(at.name)
         # Volcano: a queue without a parent is a child of the root.
-        at = queues.get(at.parent or _ROOT)
+        at = queues.get(at.parent or ROOT)
     return queue
 
 

@@ -54,6 +54,11 @@ def test_a_queue_that_matches_no_node_is_told() -> None:
     assert "names no node group" in found.message
 
 
+def test_queues_that_only_hold_queues_are_not_missed() -> None:
+    found = only(queue("root"), queue("dept", parent="root"), queue("nlp", parent="dept"), arguments={"strict": True})
+    assert found.object == "Queue nlp"
+
+
 def test_an_inherited_rule_is_told_once_where_it_stands() -> None:
     session = session_of(
         state_of(*NODES, queue("dept", required=["gpu-east", "far"]), queue("team", parent="dept")),
