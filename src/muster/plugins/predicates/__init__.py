@@ -72,25 +72,22 @@ class Predicates(Plugin, NodeFilter, BindEffects):
     def open(self, session: Session) -> None:
         self._index = index = session.shared(PodIndex)
         self._volumes = volumes = session.shared(Volumes)
-        self._pods = pods = session.shared(PodIndex)
         terms: list[tuple[str, NodeFilter]] = [
             ("", PodCount()),
             *self._lasting.items(),
             ("NodePorts", NodePorts(session.shared(HostPorts))),
-            ("PodAffinity", InterPodAffinity(pods)),
             ("PodAffinity", InterPodAffinity(index)),
             ("", VolumeRestrictions(volumes)),
             ("NodeVolumeLimits", VolumeLimits(volumes)),
             ("VolumeZone", VolumeZone(volumes)),
             ("PodTopologySpread", TopologySpread(index)),
-            ("PodTopologySpread", TopologySpread(pods)),
             ("VolumeBinding", VolumeBinding(volumes)),
             ("", ResourceClaims()),
         ]
         self._terms = [term for switch, term in terms if self._on.get(switch, True)]
 
     def signature(self, task: Task) -> Hashable | None:
-        return volume_signature(task), self._pods.signature(task)
+        return volume_signature(task), self._index.signature(task)
 
     def filters(self) -> Sequence[NodeFilter]:
         return self._terms
