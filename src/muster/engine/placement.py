@@ -118,13 +118,13 @@ class Placement:
         extra = self._extra(answers, key, index)
         if extra is not None:
             key = np.where(key > -np.inf, key + extra, key)
-        if how == Batch.SINGLE or (count == 1 and (ahead is None or extra is not None or how != Batch.COLUMNS)):
+        if how == Batch.SINGLE or (count == 1 and (ahead is None or extra is not None)):
             best = int(key.argmax()) if len(key) else 0
             if not len(key) or key[best] == -np.inf:
                 return []
             return [best if index is None else int(index[best])]
         wanted = count
-        if ahead is not None and extra is None and how == Batch.COLUMNS:
+        if ahead is not None and extra is None:
             wanted = max(count, ahead.size)
 
         def copies(positions: Index, j: Index) -> Floats:
@@ -137,9 +137,10 @@ class Placement:
         def never(positions: Index, j: Index) -> Floats:
             return np.full(len(positions), -np.inf)
 
-        order = picks(key, wanted, never if how == Batch.ONCE else copies)
+        more = never if how == Batch.ONCE else copies
+        order = picks(key, wanted, more)
         if extra is not None and len(order) > 1:
-            order = self._until_full(order, copies)
+            order = self._until_full(order, more)
         chosen: list[int] = (order if index is None else index[order]).tolist()
         if wanted > count and ahead is not None:
             ahead.hold(chosen)
