@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,11 @@ def muster(folder: Path, *arguments: str) -> Result:
         return CliRunner().invoke(main, [*arguments, "-o", "json"])
 
 
-def answer(folder: Path, *arguments: str) -> Answer:
+def answer(folder: Path, *arguments: str, tells: Sequence[str] = ()) -> Answer:
     result = muster(folder, *arguments)
     assert result.exit_code == 0, result.stderr
+    for text in tells:
+        assert text in result.stderr
     found = json.loads(result.stdout)
     assert isinstance(found, dict)
     return found
@@ -63,7 +65,8 @@ def test_case(case: str) -> None:
 
 def simulate(folder: Path, expected: Answer) -> None:
     arguments = expected.get("args") or ["--cycles", "1"]
-    got = answer(folder, "simulate", *configuration(folder), "-f", "cluster.yaml", *arguments)
+    tells = expected.get("tells", [])
+    got = answer(folder, "simulate", *configuration(folder), "-f", "cluster.yaml", *arguments, tells=tells)
     binds, pending, pipelined = got["binds"], got["pending"], got["pipelined"]
     for pod, nodes in expected.get("binds", {}).items():
         allowed = [nodes] if isinstance(nodes, str) else nodes
@@ -75,6 +78,8 @@ def simulate(folder: Path, expected: Answer) -> None:
         assert pipelined.get(pod) or pending.get(pod), f"{pod} waits without a reason"
     for pod, text in expected.get("says", {}).items():
         assert text in pending.get(pod, ""), f"{pod}: {pending.get(pod)}"
+    for text in expected.get("warns", []):
+        assert any(text in warning for warning in got["summary"]["warnings"]), got["summary"]["warnings"]
     check_groups(folder, expected, binds)
     check_evictions(expected, got["evicts"])
     check_devices(expected, got)
@@ -118,10 +123,17 @@ def check_devices(expected: Answer, got: Answer) -> None:
 
 
 def explain(folder: Path, expected: Answer) -> None:
-    nodes = answer(folder, "explain", *expected.get("args", []), *configuration(folder), "-f", "cluster.yaml")["nodes"]
+    arguments = [*expected.get("args", []), *configuration(folder), "-f", "cluster.yaml"]
+    nodes = answer(folder, "explain", *arguments, tells=expected.get("tells", []))["nodes"]
+    near = expected.get("tolerance", 1e-6)
     for node, scores in expected.get("scores", {}).items():
         for plugin, score in scores.items():
-            assert nodes[node]["scores"][plugin] == pytest.approx(score, rel=0, abs=expected.get("tolerance", 1e-6))
+            assert nodes[node]["scores"][plugin] == pytest.approx(score, rel=0, abs=near)
+    for node, plugins in expected.get("terms", {}).items():
+        for plugin, terms in plugins.items():
+            assert nodes[node]["terms"][plugin] == pytest.approx(terms, rel=0, abs=near), node
+    for node, text in expected.get("reasons", {}).items():
+        assert text in [reason["text"] for reason in nodes[node]["reasons"]], node
     for node, feasible in expected.get("feasible", {}).items():
         assert nodes[node]["feasible"] is feasible, node
 
