@@ -35,6 +35,9 @@ class Binpack(Plugin, NodeScorer):
         for name in arguments.strings("binpack.resources"):
             self._weights[name] = arguments.int(f"{_RESOURCE}{name}", 1, minimum=0)
 
+    def span(self) -> float:
+        return abs(100.0 * self._weight)
+
     def batch(self, task: Task) -> Batch:
         return Batch.COLUMNS if self._weight and self._counted(task) else Batch.SKIP
 

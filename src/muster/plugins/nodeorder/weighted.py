@@ -14,5 +14,8 @@ class Weighted(NodeScorer):
         """Has the term something to say of this task?"""
         return True
 
+    def span(self) -> float:
+        return abs(100.0 * self.weight)  # each term is 0 to 100
+
     def batch(self, task: Task) -> Batch:
         return super().batch(task) if self.weight and self.concerns(task) else Batch.SKIP

@@ -99,6 +99,12 @@ def test_scorers_that_can_outweigh_a_preference_are_told_with_the_weight_that_pr
     assert examined(queue("q", required=["gpu-east"]), others=[scorer]) == []
 
 
+def test_nodeorder_and_binpack_count_with_their_weights() -> None:
+    scorers = [option("nodeorder", {"imagelocality.weight": 0}), option("binpack", {"binpack.weight": 4})]
+    found = only(queue("q", avoided=["gpu-east"]), others=scorers)
+    assert "differ by 1 points, other scorers by up to 1500" in found.message  # 100 · (1+0+1+2+2+3+0+2 + 4)
+
+
 def test_the_running_scheduler_hears_of_risks_but_not_of_points() -> None:
     state = state_of(*NODES, queue("q", preferred=["gpu-est"], avoided=["gpu-east"]))
     session = session_of(state, option("nodegroup"), option("resource-strategy-fit"))
