@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+UNBOUNDED = 10_000  # columns of a "terminal" that is a pipe: nothing is wrapped or cut
 
 
 def print_json(answer: object) -> None:
@@ -17,9 +23,32 @@ def print_json(answer: object) -> None:
 
 
 def console() -> Console:
-    """Tables on stdout: coloured on a terminal, plain and unwrapped when piped; NO_COLOR is respected by rich."""
-    import sys
-
+    """Tables on stdout: coloured on a terminal, plain and unwrapped in a pipe; NO_COLOR is respected by rich."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    width = None if sys.stdout.isatty() else UNBOUNDED
+    return Console(markup=False, highlight=False, emoji=False, width=width)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """On a terminal, a line on stderr once the work takes longer than a second, gone when it is done."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    said = False
+
+    def say() -> None:
+        nonlocal said
+        said = True
+        click.echo(f"\r{what} …", err=True, nl=False)
+
+    timer = Timer(1.0, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if said:
+            click.echo("\r\x1b[K", err=True, nl=False)

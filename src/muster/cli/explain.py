@@ -12,6 +12,7 @@ from muster.cli import options
 @options.config
 @options.files(required=True)
 @options.output("table", "json")
+@click.option("--sets", is_flag=True, help="Show the node sets that the pod's group is tried on, and how each does.")
 @options.now
 @options.scheduler_names
 @options.keep_going
@@ -21,23 +22,31 @@ def explain(
     config: str | None,
     files: tuple[str, ...],
     form: str,
+    sets: bool,
     now: float | None,
     scheduler_names: tuple[str, ...],
     keep_going: bool,
     verbosity: int,
 ) -> None:
-    """Say for every node whether it would take the pod, why not, and how each plugin scores it."""
-    from muster.cli.answer import print_json
-    from muster.cli.reading import BadInput, log, read_config, read_manifests, tell
-    from muster.cycle.scheduler import Scheduler
+    """Say for every node whether it would take the pod, why not, and how each plugin scores it.
+
+    The answer is about the cluster as the next cycle would find it. Nodes that refuse the pod are scored, too.
+    """
+    from muster.cli.answer import console, print_json, waiting
+    from muster.cli.reading import BadInput, log, read_manifests, scheduler_of
     from muster.sim.explain import Unexplained, explain
 
-    scheduler = Scheduler(read_config(config))
-    tell(scheduler.findings())
+    scheduler = scheduler_of(config)
     manifests = read_manifests(files, keep_going=keep_going)
     start = manifests.latest if now is None else now
     try:
-        answer = explain(scheduler, manifests.objects, start, scheduler_names, pod, log)
+        with waiting("explaining"):
+            answer = explain(scheduler, manifests.objects, start, scheduler_names, pod, log, sets)
     except Unexplained as why:
         raise BadInput(f"muster: {why}") from None
-    print_json(answer.as_dict())
+    if form == "json":
+        print_json(answer.as_dict())
+    else:
+        from muster.cli.tables.explained import show_explanation
+
+        show_explanation(console(), answer, sets=sets)

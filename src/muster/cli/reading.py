@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.cli import VERBOSITY
+from muster.cli.answer import waiting
 
 if TYPE_CHECKING:
     from muster.cluster.manifests import Manifests
     from muster.config import Config
+    from muster.cycle.scheduler import Scheduler
     from muster.model.finding import Finding
 
 MOST_LINES = 30
@@ -62,6 +65,15 @@ def read_config(path: str | None) -> Config:
     return config
 
 
+def scheduler_of(path: str | None) -> Scheduler:
+    """A scheduler with that configuration; what its plugins make of their arguments is told."""
+    from muster.cycle.scheduler import Scheduler
+
+    scheduler = Scheduler(read_config(path))
+    tell(scheduler.findings())
+    return scheduler
+
+
 def config_text(path: str) -> str:
     """The text of a configuration file."""
     try:
@@ -77,7 +89,9 @@ def read_manifests(paths: Sequence[str], *, keep_going: bool = False) -> Manifes
     """The objects of `-f`. Faults end the command, unless bad objects are to be set aside."""
     from muster.cluster.manifests import read_paths
 
-    manifests = read_paths(paths)
+    with waiting("reading"):
+        manifests = read_paths(paths)
+    gc.freeze()  # what was read stays to the end; the collector need not look at it again
     tell(manifests.findings)
     errors = manifests.errors
     unreadable = [finding for finding in errors if finding.code == "file"]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from muster.cli import options
+
+if TYPE_CHECKING:
+    from muster.sim.compare import Comparison
+    from muster.sim.result import Result
 
 
 @click.command()
 @options.config
 @options.files(required=True)
-@options.output("table", "json")
+@options.output("table", "json", "html")
 @click.option(
     "--cycles", type=click.IntRange(min=1), metavar="N", help="At most N cycles. Without it: until nothing changes."
 )
+@click.option("--compare", type=click.Path(), metavar="FILE", help="A second configuration to run on the same input.")
 @options.now
 @click.option("--fail-on-pending", is_flag=True, help="Exit 1 if a pod is left without a node.")
 @options.scheduler_names
@@ -24,22 +31,64 @@ def simulate(
     files: tuple[str, ...],
     form: str,
     cycles: int | None,
+    compare: str | None,
     now: float | None,
     fail_on_pending: bool,
     scheduler_names: tuple[str, ...],
     keep_going: bool,
     verbosity: int,
 ) -> None:
-    """Schedule the pods in manifests on an embedded cluster and say what happened to each."""
-    from muster.cli.answer import print_json
-    from muster.cli.reading import log, read_config, read_manifests, tell
-    from muster.cycle.scheduler import Scheduler
+    """Schedule the pods in manifests on an embedded cluster and say what happened to each.
+
+    The cluster in the manifests is taken as it stands; Deployments and other workloads make their pods. Cycles are run
+    until nothing changes any more: evicted pods go, those that waited for their room are bound.
+    """
+    from muster.cli.answer import waiting
+    from muster.cli.reading import log, read_manifests, scheduler_of
+    from muster.sim.compare import Comparison
     from muster.sim.simulate import simulate as run
 
-    scheduler = Scheduler(read_config(config))
-    tell(scheduler.findings())
+    schedulers = [scheduler_of(path) for path in ((config,) if compare is None else (config, compare))]
     manifests = read_manifests(files, keep_going=keep_going)
-    result = run(scheduler, manifests.objects, manifests.latest if now is None else now, scheduler_names, cycles, log)
-    print_json(result.as_dict())
-    if fail_on_pending and result.pending:
+    start = manifests.latest if now is None else now
+    with waiting("simulating"):
+        results = [run(s, manifests.objects, start, scheduler_names, cycles, log) for s in schedulers]
+    for result in results:
+        for warning in result.summary.warnings:
+            click.echo(f"warning: {warning}", err=True)
+    if compare is not None:
+        _show_comparison(Comparison((config or "default", compare), results[0], results[1]), form)
+    else:
+        _show(results[0], ", ".join(files), form)
+    if fail_on_pending and any(result.pending for result in results):
         raise click.exceptions.Exit(1)
+
+
+def _show(result: Result, title: str, form: str) -> None:
+    from muster.cli.answer import console, print_json
+
+    if form == "json":
+        print_json(result.as_dict())
+    elif form == "html":
+        from muster.sim.html import page
+
+        click.echo(page(result, title), nl=False)
+    else:
+        from muster.cli.tables.simulated import show_result
+
+        show_result(console(), result)
+
+
+def _show_comparison(comparison: Comparison, form: str) -> None:
+    from muster.cli.answer import console, print_json
+
+    if form == "json":
+        print_json(comparison.as_dict())
+    elif form == "html":
+        from muster.sim.html import comparison_page
+
+        click.echo(comparison_page(comparison), nl=False)
+    else:
+        from muster.cli.tables.simulated import show_comparison
+
+        show_comparison(console(), comparison)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.engine.axis import show
-from muster.engine.hooks import Batch, Bools, Floats, Reason, Scope, Verdict
+from muster.engine.hooks import Batch, Bools, Floats, Index, Reason, Scope, Verdict
 from muster.engine.jobs import Task
 from muster.engine.nodes import Kind, NodeView
 
@@ -51,14 +51,19 @@ def verdicts(session: Session, task: Task, *, with_fit: bool = True) -> list[tup
     return [(plugin, verdict) for _, plugin, verdict in found]
 
 
-def unfit(session: Session, task: Task, *, with_fit: bool = True) -> str:
-    """`0/N nodes are available: 80 Insufficient nvidia.com/gpu, 40 …`: each node's first cause, counted."""
-    total = len(session.state.nodes)
-    if not total:
+def unfit(session: Session, task: Task, *, with_fit: bool = True, within: Index | None = None) -> str:
+    """`0/N nodes are available: 80 Insufficient nvidia.com/gpu, 40 …`: each node's first cause, counted.
+
+    Over all nodes, unless asked for a set of them.
+    """
+    every = len(session.state.nodes)
+    if not every:
         return "0/0 nodes are available: no nodes in the cluster."
+    total = every if within is None else len(within)
     counts: Counter[str] = Counter()
-    settled: Bools = np.zeros(total, np.bool_)
-    fit_seen: Bools = np.zeros(total, np.bool_)
+    settled: Bools = np.full(every, within is not None)
+    settled[within if within is not None else slice(0)] = False
+    fit_seen: Bools = np.zeros(every, np.bool_)
     for plugin, verdict in verdicts(session, task, with_fit=with_fit):
         if plugin == FIT:
             refused = (verdict.code > 0) & ~settled

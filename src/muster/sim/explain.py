@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 
 from muster.config.names import nearest
 from muster.cycle.scheduler import Scheduler
@@ -12,7 +12,8 @@ from muster.engine.session import Log, silent
 from muster.engine.state import Objects, State
 from muster.engine.trace import NodeTrace
 from muster.engine.trace import explain as trace
-from muster.sim.opening import opened
+from muster.sim.opening import opened, waits
+from muster.sim.sets import SetTrace, sets_tried
 
 
 class Unexplained(Exception):
@@ -22,10 +23,32 @@ class Unexplained(Exception):
 @dataclass(slots=True)
 class Explanation:
     pod: str
-    nodes: dict[str, NodeTrace] = field(default_factory=dict)
+    job: str
+    queue: str
+    nodes: dict[str, NodeTrace]
+    decision: Decision
+    sets: list[SetTrace] | None = None  # None: not asked for, or nothing divides the nodes for this pod's job
 
     def as_dict(self) -> dict[str, object]:
-        return {"nodes": {name: _node(trace) for name, trace in self.nodes.items()}}
+        told: dict[str, object] = {
+            "pod": self.pod,
+            "group": self.job,
+            "queue": self.queue,
+            "decision": asdict(self.decision),
+            "nodes": {name: _node(trace) for name, trace in self.nodes.items()},
+        }
+        if self.sets is not None:
+            told["sets"] = [tried.as_dict() for tried in self.sets]
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the next cycle does with the pod: its node, or the node whose room it waits for, or why it has none."""
+
+    node: str | None
+    pipelined: str | None
+    reason: str | None
 
 
 def _node(trace: NodeTrace) -> dict[str, object]:
@@ -48,14 +71,24 @@ def explain(
     scheduler_names: Iterable[str],
     pod: str,
     log: Log = silent,
+    sets: bool = False,
 ) -> Explanation:
+    """The pod's chances on every node; with `sets` also the node sets its group is tried on."""
     _, state = opened(objects, now, scheduler_names)
     task = find(state, pod)
     session = scheduler.session(state, now, log)
     try:
-        return Explanation(task.key, trace(session, task))
+        nodes = trace(session, task)
+        tried = sets_tried(session, task.job) if sets and task.job is not None and task.job.queue is not None else None
     finally:
         session.close()
+    plan = scheduler.cycle(state, now, log)
+    reason = plan.reasons.get(task.key)
+    decision = Decision(
+        plan.binds.get(task.key), plan.pipelined.get(task.key), None if reason is None else reason.text
+    )
+    job, queue = (task.job.key, task.job.queue_name) if task.job is not None else ("", "")
+    return Explanation(task.key, job, queue, nodes, decision, tried)
 
 
 def find(state: State, pod: str) -> Task:
@@ -63,14 +96,14 @@ def find(state: State, pod: str) -> Task:
     key = pod if "/" in pod else f"default/{pod}"
     task = state.tasks.get(key)
     if task is None:
-        near = nearest(key, state.tasks)
+        elsewhere = sorted(k for k in state.tasks if k.partition("/")[2] == pod)
+        near = elsewhere[0] if elsewhere else nearest(key, state.tasks)
         raise Unexplained(f"there is no pod {key}" + (f": did you mean {near}?" if near else " in the input"))
     if task.pod.spec.node_name:
         raise Unexplained(f"pod {key} has its node already: {task.pod.spec.node_name}")
     if task.status != Status.PENDING:
-        raise Unexplained(f"pod {key} is not pending: {task.status.name.lower()}")
-    if task.pod.spec.scheduler_name not in state.ours:
-        raise Unexplained(
-            f"pod {key} is for the scheduler {task.pod.spec.scheduler_name} (--scheduler-name takes it in, too)"
-        )
+        raise Unexplained(f"pod {key} does not wait for a node: it is {task.status.name.lower()}")
+    if not waits(state, task):
+        name = task.pod.spec.scheduler_name
+        raise Unexplained(f"pod {key} is for the scheduler {name}: give --scheduler-name {name} to take it in")
     return task

@@ -1,0 +1,70 @@
+"""Two configurations on one input, side by side: placements, fragmentation, queues' shares, pending."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from muster.sim.result import Result
+from muster.sim.summary import Amounts
+
+Pair = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    names: tuple[str, str]  # of the configurations
+    first: Result
+    second: Result
+
+    @property
+    def placements(self) -> dict[str, Pair]:
+        """Pods that end on different nodes: their node in each run, None where they have none from it."""
+        return _differing(self.first.binds, self.second.binds)
+
+    @property
+    def pending(self) -> dict[str, Pair]:
+        """Pods that wait in one run only, or for another reason."""
+        return _differing(self.first.pending, self.second.pending)
+
+    @property
+    def evicts(self) -> tuple[list[str], list[str]]:
+        """What only the first run evicts, what only the second."""
+        one, two = ([e.pod for e in run.evictions] for run in (self.first, self.second))
+        return [pod for pod in one if pod not in set(two)], [pod for pod in two if pod not in set(one)]
+
+    @property
+    def fragmentation(self) -> dict[str, tuple[float | None, float | None]]:
+        one, two = self.first.summary.fragmentation, self.second.summary.fragmentation
+        return {name: (one.get(name), two.get(name)) for name in sorted({*one, *two})}
+
+    @property
+    def allocated(self) -> dict[str, tuple[Amounts, Amounts]]:
+        """What each queue holds at the end of each run."""
+        one, two = self.first.summary.queues, self.second.summary.queues
+        return {name: (one[name].allocated, two[name].allocated) for name in sorted({*one} & {*two})}
+
+    def as_dict(self) -> dict[str, object]:
+        """The first run's answer as always, the other's beside it, and where they differ: [first, second]."""
+        one, two = self.first.as_dict(), self.second.as_dict()
+        shares = [run.summary.queues for run in (self.first, self.second)]
+        return {
+            **one,
+            "other": two,
+            "differences": {
+                "configurations": list(self.names),
+                "placements": {pod: list(pair) for pod, pair in self.placements.items()},
+                "pending": {pod: list(pair) for pod, pair in self.pending.items()},
+                "evicts": list(self.evicts),
+                "fragmentation": {
+                    name: [None if x is None else round(x, 6) for x in pair]
+                    for name, pair in self.fragmentation.items()
+                },
+                "queues": {
+                    name: [share[name].as_dict()["allocated"] for share in shares] for name in self.allocated
+                },
+            },
+        }
+
+
+def _differing(one: dict[str, str], two: dict[str, str]) -> dict[str, Pair]:
+    return {pod: (one.get(pod), two.get(pod)) for pod in sorted({*one, *two}) if one.get(pod) != two.get(pod)}

@@ -1,0 +1,218 @@
+"""`simulate -o html`: one self-contained page that shows the placements as a picture. No script, nothing from outside.
+
+Everything that comes from the input is escaped on its way into the page; what is not escaped is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+
+from muster.engine.axis import show
+from muster.sim.compare import Comparison
+from muster.sim.picture import BEFORE, LEAVING, NEW, NodeBox, PodMark, boxes
+from muster.sim.result import Result
+
+MOST_PODS = 40  # names in one node's box
+MOST_NODES = 600
+MOST_BARS = 4
+TELL_APART = 137.508  # degrees: each next hue is as far as can be from those before
+STATES = {NEW: "placed by this run", BEFORE: "there before", LEAVING: "being evicted"}
+
+
+def page(result: Result, title: str) -> str:
+    """The report of one run."""
+    return _document(title, [_run(result, title, "h1")])
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """The reports of two runs, under what differs between them."""
+    one, two = comparison.names
+    rows = [(pod, a or "–", b or "–") for pod, (a, b) in comparison.placements.items()]
+    waits = [(pod, a or "–", b or "–") for pod, (a, b) in comparison.pending.items()]
+    figures = [
+        (f"fragmentation of {name}", *("–" if x is None else f"{x:.1%}" for x in pair))
+        for name, pair in comparison.fragmentation.items()
+    ]
+    for queue, (a_held, b_held) in comparison.allocated.items():
+        figures += [
+            (f"queue {queue}, {name}", show(name, a_held.get(name, 0)), show(name, b_held.get(name, 0)))
+            for name in sorted({*a_held, *b_held} - {"pods"})
+        ]
+    parts = [
+        f"<h1>{escape(one)} and {escape(two)}</h1>",
+        _section("Figures", _table(("", one, two), figures)),
+        _section("Placements that differ", _table(("pod", one, two), rows)) if rows else "",
+        _section("Pending pods that differ", _table(("pod", one, two), waits)) if waits else "",
+        _run(comparison.first, one, "h2"),
+        _run(comparison.second, two, "h2"),
+    ]
+    return _document(f"{one} and {two}", parts)
+
+
+def _document(title: str, parts: Iterable[str]) -> str:
+    style = files("muster.sim").joinpath("report.css").read_text("utf-8")
+    head = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" '
+        f'content="light dark">\n<title>{escape(title)} · muster simulate</title>\n<style>\n{style}</style>\n</head>\n'
+    )
+    return f"{head}<body>\n" + "\n".join(part for part in parts if part) + "\n</body>\n</html>\n"
+
+
+def _run(result: Result, title: str, heading: str) -> str:
+    nodes = boxes(result)
+    queues = sorted({*result.state.queues, *(pod.queue for box in nodes for pod in box.pods if pod.queue)})
+    hues = {name: round(210 + i * TELL_APART) % 360 for i, name in enumerate(queues)}
+    summary = result.summary
+    parts = [
+        f"<{heading}>{escape(title)}</{heading}>",
+        _figures(result),
+        *(f'<p class="warning">{escape(warning)}</p>' for warning in summary.warnings),
+        _section("Nodes", _legend(hues) + _nodes(nodes, hues)),
+        _section("Queues", _queues(result, hues)),
+        _section("Pending", _pending(result)) if result.pending else "",
+        _section("Evicted", _evictions(result)) if result.evictions else "",
+        _section("Placements", _placements(result)) if result.binds else "",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section>\n<h2>{escape(title)}</h2>\n{body}\n</section>"
+
+
+def _figures(result: Result) -> str:
+    summary = result.summary
+    figures: list[tuple[str, str, bool]] = [
+        (f"{summary.bound:,}", "bound", False),
+        (f"{summary.pending:,}", "pending", summary.pending > 0),
+        (f"{summary.evicted:,}", "evicted", False),
+        (f"{summary.nodes:,}", "nodes", False),
+        (f"{result.cycles:,}", "cycles" if summary.settled else "cycles, not settled", False),
+    ]
+    figures += [(f"{share:.1%}", f"fragmentation of {name}", False) for name, share in summary.fragmentation.items()]
+    cells = (
+        f'<div class="figure{" bad" if bad else ""}"><b>{escape(value)}</b>{escape(what)}</div>'
+        for value, what, bad in figures
+    )
+    return f'<div class="figures">{"".join(cells)}</div>'
+
+
+def _legend(hues: Mapping[str, int]) -> str:
+    queues = (f'<span><i class="q" style="--h:{hue}"></i>queue {escape(name)}</span>' for name, hue in hues.items())
+    states = (f'<span><i class="q {state}" style="--h:210"></i>{text}</span>' for state, text in STATES.items())
+    other = '<span><i class="q other"></i>another scheduler’s</span>'
+    return f'<div class="legend">{"".join(queues)}{other}</div><div class="legend soft">{"".join(states)}</div>'
+
+
+def _nodes(nodes: Sequence[NodeBox], hues: Mapping[str, int]) -> str:
+    groups: dict[str, list[NodeBox]] = {}
+    for box in nodes[:MOST_NODES]:
+        groups.setdefault(box.group, []).append(box)
+    parts = []
+    for group, members in groups.items():
+        if group or len(groups) > 1:
+            parts.append(f"<h3>{escape(f'node group {group}' if group else 'no node group')}</h3>")
+        parts.append(f'<div class="nodes">{"".join(_node(box, hues) for box in members)}</div>')
+    if len(nodes) > MOST_NODES:
+        parts.append(f'<p class="soft">and {len(nodes) - MOST_NODES:,} nodes more</p>')
+    return "\n".join(parts) if nodes else '<p class="soft">There are no nodes.</p>'
+
+
+def _node(box: NodeBox, hues: Mapping[str, int]) -> str:
+    resources = [name for name in box.offered if name != "pods"][:MOST_BARS]
+    bars = "".join(_bar(box, name, hues) for name in resources)
+    names = "".join(_pod(pod, hues) for pod in box.pods[:MOST_PODS])
+    if len(box.pods) > MOST_PODS:
+        names += f'<span class="soft">and {len(box.pods) - MOST_PODS:,} more</span>'
+    return f'<div class="node"><b>{escape(box.name)}</b>{bars}<div class="pods">{names}</div></div>'
+
+
+def _bar(box: NodeBox, resource: str, hues: Mapping[str, int]) -> str:
+    """What is taken of one resource, pod by pod; neighbours of one queue and state are one piece."""
+    offered = box.offered[resource]
+    pieces: list[list[object]] = []
+    taken = 0
+    for pod in box.pods:
+        amount = pod.amounts.get(resource, 0)
+        taken += amount
+        if amount and pieces and pieces[-1][:2] == [pod.queue, pod.state]:
+            pieces[-1][2] = int(str(pieces[-1][2])) + amount
+        elif amount:
+            pieces.append([pod.queue, pod.state, amount])
+    drawn = "".join(
+        f'<i class="{_classes(str(queue), str(state))}" style="{_hue(str(queue), hues)};'
+        f'width:{100 * int(str(amount)) / max(offered, taken):.2f}%"></i>'
+        for queue, state, amount in pieces
+    )
+    text = f"{resource} {show(resource, taken)} of {show(resource, offered)}"
+    short = escape(resource.rpartition("/")[2])
+    return f'<div class="bar" title="{escape(text)}"><span>{short}</span><div class="track">{drawn}</div></div>'
+
+
+def _pod(pod: PodMark, hues: Mapping[str, int]) -> str:
+    asks = ", ".join(f"{name} {show(name, n)}" for name, n in sorted(pod.amounts.items()) if name != "pods")
+    told = f"{pod.key}: {asks or 'asks for nothing'}; {STATES[pod.state]}" + (f"; queue {pod.queue}" * bool(pod.queue))
+    kind = f"pod {pod.state}" + ("" if pod.queue else " other")
+    return f'<span class="{kind}" style="{_hue(pod.queue, hues)}" title="{escape(told)}">{escape(pod.key)}</span>'
+
+
+def _classes(queue: str, state: str) -> str:
+    return f"q {state}" + ("" if queue else " other")
+
+
+def _hue(queue: str, hues: Mapping[str, int]) -> str:
+    return f"--h:{hues.get(queue, 0)}"
+
+
+def _queues(result: Result, hues: Mapping[str, int]) -> str:
+    """Per queue and resource what it holds of the cluster, with a mark at what it deserves."""
+    state = result.state
+    totals = {name: int(state.nodes.alloc[row].sum()) for name, row in state.axis.rows.items()}
+    rows = []
+    for name, share in result.summary.queues.items():
+        for resource in sorted({*share.allocated, *share.deserved, *share.capability} - {"pods"}):
+            total = max(totals.get(resource, 0), 1)
+            held, due, most = (part.get(resource) for part in (share.allocated, share.deserved, share.capability))
+            fill = f'<i class="q" style="--h:{hues[name]};width:{min(100, 100 * (held or 0) / total):.2f}%"></i>'
+            mark = "" if due is None else f'<i class="mark" style="left:{min(99.6, 100 * due / total):.2f}%"></i>'
+            said = f"{show(resource, held or 0)} of {show(resource, total)}"
+            said += f", deserves {show(resource, due)}" if due is not None else ""
+            said += f", at most {show(resource, most)}" if most is not None else ""
+            rows.append(
+                f'<div class="queue"><b>{escape(name)}</b><span class="soft">{escape(resource)}</span>'
+                f'<div class="track">{fill}{mark}</div><span>{escape(said)}</span></div>'
+            )
+    return "\n".join(rows) or '<p class="soft">No queue holds anything.</p>'
+
+
+def _pending(result: Result) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for pod, reason in sorted(result.pending.items()):
+        by_reason.setdefault(reason, []).append(pod)
+    rows = []
+    for reason, pods in by_reason.items():
+        names = escape(", ".join(pods))
+        shown = names if len(pods) <= 3 else f"<details><summary>{escape(pods[0])} …</summary>{names}</details>"
+        rows.append(f'<tr><td class="n">{len(pods):,}</td><td>{shown}</td><td>{escape(reason)}</td></tr>')
+    head = "<tr><th>pods</th><th>which</th><th>why</th></tr>"
+    return f'<div class="wide"><table>{head}{"".join(rows)}</table></div>'
+
+
+def _evictions(result: Result) -> str:
+    return _table(("pod", "node", "for", "by"), [(e.pod, e.node, e.by, e.rule) for e in result.evictions])
+
+
+def _placements(result: Result) -> str:
+    devices = {pod: ", ".join(map(str, ids)) for pod, ids in result.devices.items()}
+    head = ("pod", "node", "devices") if devices else ("pod", "node")
+    rows = [(pod, node, devices.get(pod, ""))[: len(head)] for pod, node in sorted(result.binds.items())]
+    return f"<details{' open' * (len(rows) <= 30)}><summary>{len(rows):,} pods</summary>{_table(head, rows)}</details>"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows)
+    return f'<div class="wide"><table><tr>{top}</tr>{body}</table></div>'

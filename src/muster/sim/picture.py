@@ -1,0 +1,62 @@
+"""The cluster as a report draws it: nodes with what they offer, and the pods that hold it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from muster.engine.jobs import Task
+from muster.engine.state import State
+from muster.plugins.nodegroup.grouping import LABEL
+from muster.sim.result import Result
+
+BEFORE, NEW, LEAVING = "before", "new", "leaving"
+
+
+@dataclass(frozen=True, slots=True)
+class PodMark:
+    """A pod on a node: whose it is, whether this run put it there, and its part of the node per resource."""
+
+    key: str
+    queue: str  # "" if another scheduler's
+    state: str  # BEFORE | NEW | LEAVING
+    amounts: dict[str, int]
+
+
+@dataclass(slots=True)
+class NodeBox:
+    name: str
+    group: str  # its node group, "" if it has none
+    offered: dict[str, int]
+    pods: list[PodMark] = field(default_factory=list)
+
+
+def boxes(result: Result) -> list[NodeBox]:
+    """The nodes as the run left them, by group and name."""
+    state = result.state
+    names = state.axis.names
+    found = []
+    for i, node in enumerate(state.nodes.objects):
+        offered = {name: int(n) for name, n in zip(names, state.nodes.alloc[:, i], strict=True) if n > 0}
+        box = NodeBox(node.metadata.name, node.metadata.labels.get(LABEL, ""), offered)
+        tasks = sorted(state.nodes.on[i].values(), key=lambda t: (queue_of(state, t) == "", queue_of(state, t), t.key))
+        box.pods = [PodMark(t.key, queue_of(state, t), _state(result, t), dict(t.shape.amounts)) for t in tasks]
+        found.append(box)
+    return sorted(found, key=lambda box: (box.group, box.name))
+
+
+def queue_of(state: State, task: Task | None) -> str:
+    """The queue of a pod, "" if it is not one of this scheduler's."""
+    return task.job.queue_name if task is not None and task.job is not None else ""
+
+
+def group_of(task: Task | None) -> str:
+    """The PodGroup a pod names, "" if it names none."""
+    if task is None or task.job is None or task.job.name.startswith("podgroup-"):
+        return ""
+    return task.job.name
+
+
+def _state(result: Result, task: Task) -> str:
+    if task.pod.metadata.deletion_timestamp is not None:
+        return LEAVING
+    return NEW if task.key in result.binds else BEFORE
