@@ -22,12 +22,13 @@ _NOTHING = float("-inf")
 class Ahead:
     """Picks computed beyond what was asked, handed out as long as nothing else changed the columns."""
 
-    __slots__ = ("_log", "_next", "_picks", "size")
+    __slots__ = ("_handed", "_log", "_next", "_picks", "size")
 
     def __init__(self) -> None:
         self._picks: list[int] = []
         self._next = 0
         self._log = -1
+        self._handed = False
         self.size = 16
 
     def hold(self, picks: list[int]) -> None:
@@ -44,10 +45,14 @@ class Ahead:
             return []
         taken = self._picks[self._next : self._next + count]
         self._next += count
+        self._handed = True
         return taken
 
     def placed(self, log: int) -> None:
-        self._log = log
+        """Tasks of the signature were placed: the rest still holds only if it was by picks from here."""
+        if not self._handed:
+            self._picks = []
+        self._log, self._handed = log, False
 
 
 class Answers:
@@ -154,6 +159,7 @@ class Answers:
 
     def evaluate(self, view: NodeView, kind: Kind) -> Floats:
         """Fit, filters and scores of these columns (terms that look at the whole cluster are not in it)."""
+        view.kind = kind
         fits = self.static[view.index]
         account = view.idle if kind == Kind.ALLOCATE else view.future_idle
         for row, amount in self._needs:

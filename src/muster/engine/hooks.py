@@ -206,6 +206,25 @@ class BindEffects(Hook):
     def effects(self, task: Task, node: int) -> list[Effect]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing of a node's devices: lines of text, and a fragment of HTML."""
+
+    text: str
+    html: str
+
+
+class NodeNotes(Hook):
+    """Says and shows what a plugin sees on a node, for `explain` and reports; has no part in deciding."""
+
+    @abstractmethod
+    def note(self, task: Task, node: int) -> str:
+        """The node's standing for this task in words; empty: nothing to say."""
+
+    @abstractmethod
+    def picture(self, node: int) -> Picture | None: ...
+
+
 # --- jobs ------------------------------------------------------------------------------------------------------------
 
 

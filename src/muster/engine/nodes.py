@@ -36,15 +36,19 @@ class Kind(IntEnum):
 
 
 class NodeView:
-    """Columns of some nodes, or of hypothetical ones. `index[c]` is the node that column c stands for."""
+    """Columns of some nodes, or of hypothetical ones. `index[c]` is the node that column c stands for.
 
-    __slots__ = ("_size", "alloc", "index", "nodes", "rows")
+    `kind` says what is asked: may the task be placed at once (ALLOCATE), or once what is releasing is gone (PIPELINE)?
+    """
+
+    __slots__ = ("_size", "alloc", "index", "kind", "nodes", "rows")
 
     def __init__(self, nodes: Nodes, index: NDArray[np.int64], rows: Rows, alloc: Rows) -> None:
         self.nodes = nodes
         self.index = index
         self.rows = rows
         self.alloc = alloc
+        self.kind = Kind.ALLOCATE
         self._size = nodes.axis.size
 
     def __len__(self) -> int:

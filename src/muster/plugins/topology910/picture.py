@@ -1,0 +1,118 @@
+"""Draws a board: its rings, and who holds which chip, as text and as HTML. Pure functions of what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+
+from muster.plugins.topology910.boards import Board
+
+_MARKS = {"free": "·", "faulty": "✗", "kept": "~", "unlisted": "?"}
+_WORDS = {"free": "free", "faulty": "faulty", "kept": "kept for a pod that waits", "unlisted": "not listed as free"}
+_COLOURS = {"free": "#e8f5e9", "faulty": "#c62828", "kept": "#fff3c4", "unlisted": "#e0e0e0"}
+_HOLDERS = ("#90caf9", "#ce93d8", "#a5d6a7", "#ffcc80", "#80cbc4", "#ef9a9a", "#b0bec5", "#e6ee9c")
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One chip: free, faulty, kept, unlisted, or held by a pod."""
+
+    id: int
+    state: str
+    pod: str = ""
+    network: bool = True
+
+    @property
+    def words(self) -> str:
+        what = f"held by {self.pod}" if self.pod else _WORDS[self.state]
+        return what if self.network else f"{what}, network faulty"
+
+
+def chips_of(board: Board, held: Mapping[str, int]) -> list[list[Chip]]:
+    """The board ring by ring. `held`: pod → its chips."""
+    return [[_chip(board, held, i) for i in ring] for ring in board.layout.rings]
+
+
+def _chip(board: Board, held: Mapping[str, int], number: int) -> Chip:
+    bit = 1 << number
+    network = not board.listed.no_network & bit
+    pod = min((key for key, chips in held.items() if chips & bit), default="")
+    if pod:
+        return Chip(number, "held", pod, network)
+    if board.listed.faulty & bit:
+        return Chip(number, "faulty", "", network)
+    if board.reserved & bit:
+        return Chip(number, "kept", "", network)
+    return Chip(number, "free" if board.free & bit else "unlisted", "", network)
+
+
+def ascii(name: str, board: Board, held: Mapping[str, int]) -> str:
+    """A node in a few lines, for a terminal:
+
+    n1  910, 8 healthy
+      ring 0-3  [a][a][·][·]
+      ring 4-7  [b][b][b][b]
+      a d/train-0, b d/train-1; · free
+    """
+    rings = chips_of(board, held)
+    letters = _letters(rings)
+    lines = [f"{name}  {board.layout.name}, {board.healthy} healthy{_remark(board)}"]
+    width = max(len(_ring(ring)) for ring in rings)
+    for ring in rings:
+        cells = "".join(f"[{letters.get(c.pod) or _MARKS[c.state]}{'' if c.network else '!'}]" for c in ring)
+        lines.append(f"  ring {_ring(ring):<{width}}  {cells}")
+    flat = [chip for ring in rings for chip in ring]
+    legend = [f"{letter} {pod}" for pod, letter in letters.items()]
+    legend += [f"{mark} {_WORDS[state]}" for state, mark in _MARKS.items() if any(c.state == state for c in flat)]
+    if not all(c.network for c in flat):
+        legend.append("! network faulty")
+    lines.append("  " + "; ".join(legend))
+    return "\n".join(lines)
+
+
+def html(name: str, board: Board, held: Mapping[str, int]) -> str:
+    """A node as a figure whose cells tell their chip, for a report."""
+    rings = chips_of(board, held)
+    letters = _letters(rings)
+    step, wide = 34, max(len(ring) for ring in rings)
+    cells: list[str] = []
+    for y, ring in enumerate(rings):
+        cells.append(f'<text x="0" y="{y * step + 21}" class="ring">{_ring(ring)}</text>')
+        for x, chip in enumerate(ring):
+            cells.append(_cell(chip, 44 + x * step, y * step, letters))
+    size = f"{48 + wide * step} {len(rings) * step}"
+    title = escape(f"{name}: {board.layout.name}, {board.healthy} healthy{_remark(board)}")
+    pods = "".join(f"<li><b>{letter}</b> {escape(pod)}</li>" for pod, letter in letters.items())
+    return (
+        f'<figure class="board"><figcaption>{title}</figcaption>'
+        f'<svg viewBox="0 0 {size}" width="{48 + wide * step}" role="img" aria-label="{title}" '
+        f'font-family="sans-serif" font-size="12">{"".join(cells)}</svg><ul>{pods}</ul></figure>'
+    )
+
+
+def _cell(chip: Chip, x: int, y: int, letters: Mapping[str, str]) -> str:
+    at = list(letters).index(chip.pod) if chip.pod else 0
+    colour = _HOLDERS[at % len(_HOLDERS)] if chip.pod else _COLOURS[chip.state]
+    edge = "#616161" if chip.network else "#c62828"
+    told = escape(f"chip {chip.id}: {chip.words}")
+    label = letters.get(chip.pod, str(chip.id))
+    return (
+        f'<g><title>{told}</title><rect x="{x}" y="{y + 2}" width="30" height="30" rx="4" fill="{colour}" '
+        f'stroke="{edge}"/><text x="{x + 15}" y="{y + 21}" text-anchor="middle">{escape(label)}</text></g>'
+    )
+
+
+def _letters(rings: list[list[Chip]]) -> dict[str, str]:
+    """Pods in the order of their first chip, named a, b, c …"""
+    pods = dict.fromkeys(chip.pod for ring in rings for chip in ring if chip.pod)
+    return {pod: chr(ord("a") + i) for i, pod in enumerate(pods)}
+
+
+def _ring(ring: list[Chip]) -> str:
+    return f"{ring[0].id}-{ring[-1].id}"
+
+
+def _remark(board: Board) -> str:
+    remark = board.listed.fault or board.waits
+    return f" ({remark})" if remark else ""
