@@ -119,6 +119,15 @@ class Plugin(ABC):
         """Faults in the arguments, each at its line. Reading them with typed readers already reports most."""
         return []
 
+    @classmethod
+    def examine(cls, session: Session) -> list[Finding]:
+        """What `muster validate` should say of the cluster in the light of this plugin's rules."""
+        return []
+
+    def effective(self) -> dict[str, object]:
+        """The arguments as understood, in a form that could stand in a configuration again."""
+        return dict(self.option.arguments)
+
 
 class Hook(ABC):  # noqa: B024 - what it abstracts is the kind of question
     """An extension point; `switch` is its key in the configuration file (None: it cannot be switched off)."""
