@@ -89,12 +89,13 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         seen = (state.nodes, state.nodes.version, state.queues, tuple(objects.items()))
         if seen != self._seen:
             self._seen = seen
-            self._read(state.queues)
+            queues = dict(sorted(state.queues.items()))
+            self._read(queues)
             named = {g for rule in self.rules.values() for g in rule.named}
             named.update(g for limits in self.limits.limits.values() for g in limits)
             self.grouping = Grouping(state.nodes, objects, named)
             self._rulings: dict[str, Ruling] = {}
-            self.examination = Examination(self, state.nodes, dict(sorted(state.queues.items())))
+            self.examination = Examination(self, state.nodes, queues)
         self.limits.open(state.queues, self.grouping)
         session.warnings.extend(f"{f.object}: {f.message}" for f in self.examination.risks())
 
