@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from muster.engine.devices import MOST_CHIPS, MOST_GROUPS, Fit, Layout
-from muster.engine.hooks import Bools, Floats
+from muster.engine.hooks import Floats, Reason
 
 NO_BOARD, WAITS = 0, 1  # no chips, or set aside; the list of chips is being waited for
 
@@ -29,12 +30,16 @@ class RingState:
     def fit(self, request: int) -> Fit | None:
         return self.layout.fit(self.counts, self.pairs, request)
 
+    def needs(self, request: int) -> str:
+        return f"{in_words(self.counts)} free, {needed(self.layout, request)}"
+
 
 @dataclass(slots=True)
 class Table:
-    """Per state of a board: does it serve the request, and the three parts of its worth, the weightiest first."""
+    """Per state of a board: 0 if it serves the request, else the number of the reason; and the parts of its worth."""
 
-    fits: Bools
+    code: NDArray[np.uint16]
+    reasons: list[Reason]  # the first is that of boards that wait, said elsewhere
     healthy: Floats
     group: Floats
     rank: Floats
@@ -62,25 +67,37 @@ class States:
 
     def table(self, request: int) -> Table:
         table = self._tables.get(request)
-        if table is None or len(table.fits) != len(self.known):
+        if table is None or len(table.code) != len(self.known):
             table = self._tables[request] = self._made(request)
         return table
 
     def _made(self, request: int) -> Table:
-        rows = [self._row(state, request) for state in self.known]
-        fits, healthy, group, rank = zip(*rows, strict=True)
-        return Table(np.array(fits, np.bool_), np.array(healthy, float), np.array(group, float), np.array(rank, float))
+        codes, worth = [0, 1], [(0, 0, 0), (0, 0, 0)]
+        reasons = [Reason("chip-list-wait", "node(s) had a list of chips that is being waited for")]
+        for state in self.known[2:]:
+            assert state is not None
+            fit = state.fit(request)
+            if fit is None:
+                reasons.append(Reason("chip-rings", f"node(s) had {state.needs(request)}"))
+            codes.append(len(reasons) if fit is None else 0)
+            worth.append((0, 0, 0) if fit is None else self._worth(state, fit))
+        healthy, group, rank = (np.array(part, np.float64) for part in zip(*worth, strict=True))
+        return Table(np.array(codes, np.uint16), reasons, healthy, group, rank)
 
     @staticmethod
-    def _row(state: RingState | None, request: int) -> tuple[bool, int, int, int]:
-        fit = state.fit(request) if state is not None else None
-        if state is None or fit is None:
-            return False, 0, 0, 0
+    def _worth(state: RingState, fit: Fit) -> tuple[int, int, int]:
         # Faults, not sizes: a whole board of 8 is as good as a whole board of 16.
         faults = max(state.layout.size - state.healthy, 0)
-        return (
-            True,
-            _HEALTHY * (MOST_CHIPS - faults),
-            _GROUP * (MOST_GROUPS - 1 - fit.group),
-            MOST_CHIPS - fit.rank,
-        )
+        return (_HEALTHY * (MOST_CHIPS - faults), _GROUP * (MOST_GROUPS - 1 - fit.group), MOST_CHIPS - fit.rank)
+
+
+def in_words(counts: tuple[int, ...]) -> str:
+    return f"rings {'+'.join(map(str, counts))}" if len(counts) > 1 else f"{counts[0]} chips"
+
+
+def needed(layout: Layout, request: int) -> str:
+    if request == layout.size:
+        return f"all {request} needed"
+    if request in layout.halves:
+        return f"{request} needed half and half"
+    return f"{request} needed in one ring" if len(layout.rings) > 1 else f"{request} needed"

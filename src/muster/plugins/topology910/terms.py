@@ -7,12 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from muster.engine.devices import Layout
 from muster.engine.hooks import Batch, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
 from muster.engine.jobs import Task
 from muster.engine.nodes import Kind, NodeView
 from muster.plugins.topology910.cluster import Boards
-from muster.plugins.topology910.states import NO_BOARD, WAITS
+from muster.plugins.topology910.states import NO_BOARD, in_words, needed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +61,7 @@ class Healthy(Term, NodeFilter):
         ]
         index = nodes.index
         state = boards.healthy[chips.several][index]
-        code = np.where(boards.states.table(chips.count).fits[state], 0, 3)
+        code = np.where(boards.states.table(chips.count).code[state] == 0, 0, 3)
         served = np.array([*chips.served, True])[boards.layout_of[index]]  # no layout is −1, the last
         code = np.where(served, code, 4)
         code = np.where(state == NO_BOARD, np.where(boards.offered[index], 2, 1), code)
@@ -78,15 +77,9 @@ class Rings(Term, NodeFilter):
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         chips, boards = self.wanted(task), self.owner.boards
         state = boards.numbers(nodes.kind, chips.several)[nodes.index]
-        fits = boards.states.table(chips.count).fits[state]
-        if fits.all():
-            return Verdict(np.zeros(len(state), np.uint16), [])
-        code = np.where(fits | (state == NO_BOARD), 0, np.where(state == WAITS, 1, 2))
-        reasons = [
-            Reason("chip-list-wait", lambda node: f"node(s) had {_waits(boards, node)}"),
-            Reason("chip-rings", lambda node: f"node(s) had {_free(boards, chips, nodes.kind, node)}"),
-        ]
-        return Verdict(code.astype(np.uint16), reasons)
+        table = boards.states.table(chips.count)
+        waits = Reason("chip-list-wait", lambda node: f"node(s) had {_waits(boards, node)}")
+        return Verdict(table.code[state], [waits, *table.reasons[1:]])
 
 
 class Worth(Term, NodeScorer):
@@ -116,29 +109,12 @@ class RankWorth(Worth):
 # --- in words
 
 
-def needed(layout: Layout, count: int) -> str:
-    if count == layout.size:
-        return f"all {count} needed"
-    if count in layout.halves:
-        return f"{count} needed half and half"
-    return f"{count} needed in one ring" if len(layout.rings) > 1 else f"{count} needed"
-
-
-def rings(counts: tuple[int, ...]) -> str:
-    return f"rings {'+'.join(map(str, counts))}" if len(counts) > 1 else f"{counts[0]} chips"
-
-
-def _free(boards: Boards, chips: Chips, kind: Kind, node: int) -> str:
-    state = boards.states.known[int(boards.numbers(kind, chips.several)[node])]
-    return f"{rings(state.counts)} free, {needed(state.layout, chips.count)}" if state is not None else "no chips free"
-
-
 def _sound(boards: Boards, chips: Chips, node: int) -> str:
     state = boards.states.known[int(boards.healthy[chips.several][node])]
     if state is None:
         return "no healthy chips"
     fit_for = " for a job of several pods" if chips.several else ""
-    return f"{rings(state.counts)} healthy{fit_for}, {needed(state.layout, chips.count)}"
+    return f"{in_words(state.counts)} healthy{fit_for}, {needed(state.layout, chips.count)}"
 
 
 def _fault(boards: Boards, node: int) -> str:
@@ -167,7 +143,7 @@ def note(boards: Boards, chips: Chips, node: int) -> str:
     assert state is not None
     fit = state.fit(chips.count)
     if fit is None:
-        return f"{rings(state.counts)} free, {needed(state.layout, chips.count)}"
+        return state.needs(chips.count)
     ring = state.layout.rings[fit.ring] if fit.ring >= 0 else ()
     where = f"ring {ring[0]}-{ring[-1]}" if ring else "all rings"
-    return f"group {fit.letter}, rank {fit.rank}, {where} ({rings(state.counts)} free, {board.healthy} healthy)"
+    return f"group {fit.letter}, rank {fit.rank}, {where} ({in_words(state.counts)} free, {board.healthy} healthy)"

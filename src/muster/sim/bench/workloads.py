@@ -180,6 +180,25 @@ def full(node_count: int, claims: int, size: int, *, across: bool, protected: bo
     return together(nodes(node_count), objects())
 
 
+def chips(node_count: int, small: int, whole: int) -> Objects:
+    """Boards of eight chips in two rings; jobs of one pod that want 1, 2 and 4 in turn, then jobs of 8."""
+    free = ",".join(f"Ascend910-{i}" for i in range(8))
+    boards = nodes(node_count)
+    for made in boards.values():
+        assert isinstance(made, Node)
+        made.metadata.annotations["huawei.com/Ascend910"] = free
+        made.status.allocatable["huawei.com/Ascend910"] = "8"
+
+    def objects() -> Iterator[Object]:
+        yield queue("default")
+        for i in range(small + whole):
+            want = (1, 2, 4)[i % 3] if i < small else 8
+            yield group(f"chips-{i:05}", 1, at=i)
+            yield pod(f"chips-{i:05}-0", f"chips-{i:05}", extra=f',"huawei.com/Ascend910":"{want}"', at=i % 3600)
+
+    return together(boards, objects())
+
+
 _FULL = "1,000 nodes full with 64,000 running pods of queue a"
 
 WORKS: tuple[Work, ...] = (
@@ -204,6 +223,10 @@ WORKS: tuple[Work, ...] = (
     Work(
         "W6", "5,000 nodes × 5,000 single pods, no two requests equal", partial(singles, 5000, 5000),
         bound=5000, floor_s=1.5, floor_mib=200,
+    ),
+    Work(
+        "W7", "1,000 boards of 8 chips: 3,000 jobs of 1, 2 and 4, then 200 of 8 (room for 125)",
+        partial(chips, 1000, 3000, 200), ALLOCATE + "  - name: topology910\n", bound=3125, floor_s=1.0,
     ),
     Work(
         "W8", "elastic: 1,000 nodes, 100 jobs × 100, minMember 1", partial(gangs, 1000, 100, 100, 1),
