@@ -12,12 +12,13 @@ from muster.engine.hooks import Batch, NodeScorer
 from muster.engine.nodes import Kind
 from muster.engine.state import State
 from muster.plugins.nodeorder import NodeOrder
+from muster.plugins.predicates import Predicates
 
 
 def terms(world: State, **weights: Any) -> dict[str, NodeScorer]:
     order = plugin(NodeOrder, **{f"{name}__weight": weight for name, weight in weights.items()})
     assert isinstance(order, NodeOrder)
-    session(world, order)
+    session(world, order, plugin(Predicates))
     return {term.term: term for term in order.scorers()}
 
 
@@ -167,3 +168,18 @@ def test_hypothetical_columns_score_as_real_ones_would(term: str) -> None:
         nodes.apply(asked.shape, Kind.ALLOCATE, [1], 1)
         one_by_one.append(scorer.raw(asked, nodes.everything())[1])
     assert ahead.tolist() == one_by_one
+
+
+def test_without_predicates_the_load_is_that_of_the_cycles_beginning() -> None:
+    world = state(node("a", "4", 10000), pod("p", cpu="1", memory=1000))
+    order = plugin(NodeOrder, balancedresource__weight=0, tainttoleration__weight=0)
+    assert isinstance(order, NodeOrder)
+    statement = session(world, order).statement()
+    before = order.raw(task(world, "p"), world.nodes.everything()).tolist()
+    assert before == [82.0]
+    statement.allocate([task(world, "p")], [0])
+    assert order.raw(task(world, "p"), world.nodes.everything()).tolist() == before
+    statement.rollback()
+    statement = session(world, order, plugin(Predicates)).statement()
+    statement.allocate([task(world, "p")], [0])
+    assert order.raw(task(world, "p"), world.nodes.everything()).tolist() == [65.0]

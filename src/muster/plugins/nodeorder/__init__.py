@@ -18,7 +18,7 @@ from muster.engine.nodes import NodeView
 from muster.engine.session import Session
 from muster.plugins.nodeorder.podaffinity import PodAffinity
 from muster.plugins.nodeorder.preferences import ImageLocality, NodeAffinity, TaintToleration
-from muster.plugins.nodeorder.resources import BalancedResource, LeastRequested, MostRequested
+from muster.plugins.nodeorder.resources import BalancedResource, LeastRequested, MostRequested, OfLoad
 from muster.plugins.nodeorder.spread import TopologySpread
 from muster.plugins.nodeorder.weighted import Weighted
 
@@ -55,7 +55,13 @@ class NodeOrder(Plugin, NodeScorer):
         self._terms: list[Weighted] = []
 
     def open(self, session: Session) -> None:
-        self._index = index = session.shared(PodIndex)
+        # Volcano: the nodes that nodeorder looks at are kept current by predicates; without that plugin its scores see
+        # the cycle's beginning.
+        current = any(plugin.name == "predicates" for plugin in session.plugins)
+        for term in self._lasting:
+            if isinstance(term, OfLoad):
+                term.open(session.state.nodes, current)
+        self._index = index = session.shared(PodIndex) if current else PodIndex(session)
         self._terms = [
             *self._lasting,
             PodAffinity(self._weight["podaffinity"], index),

@@ -7,44 +7,68 @@ offers nothing takes no part there. Integer floors are done in float64, which is
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.axis import CPU, MEMORY
 from muster.engine.hooks import Floats, Scope
 from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
+from muster.engine.nodes import Nodes, NodeView, Rows
 from muster.plugins.nodeorder.weighted import Weighted
 
 GPU = "nvidia.com/gpu"
 
 
-class LeastRequested(Weighted):
-    term = "leastrequested"
+class OfLoad(Weighted):
+    """A score of a node's load, as it is or as it was when the cycle began."""
+
     scope = Scope.NODE
 
+    def __init__(self, weight: int) -> None:
+        super().__init__(weight)
+        self._began: Rows | None = None
+
+    def open(self, nodes: Nodes, current: bool) -> None:
+        self._began = None if current or not self.weight else nodes.rows.copy()
+
     def raw(self, task: Task, nodes: NodeView) -> Floats:
+        if self._began is not None:
+            nodes = NodeView(nodes.nodes, nodes.index, self._began[:, nodes.index], nodes.alloc)
+        score = self.score(task, nodes)
+        score *= self.weight
+        return score
+
+    @abstractmethod
+    def score(self, task: Task, nodes: NodeView) -> Floats:
+        """0 to 100, in an array of its own."""
+
+
+class LeastRequested(OfLoad):
+    term = "leastrequested"
+
+    def score(self, task: Task, nodes: NodeView) -> Floats:
         parts = []
         for row, asked in zip((CPU, MEMORY), task.shape.nonzero, strict=True):
             free = nodes.alloc[row] - nodes.nonzero[row]
             free -= asked
             parts.append(_percent(np.maximum(free, 0, out=free), nodes.alloc[row]))
-        return _mean(parts, nodes, self.weight)
+        return _mean(parts, nodes)
 
 
-class MostRequested(Weighted):
+class MostRequested(OfLoad):
     term = "mostrequested"
-    scope = Scope.NODE
 
-    def raw(self, task: Task, nodes: NodeView) -> Floats:
+    def score(self, task: Task, nodes: NodeView) -> Floats:
         parts = []
         for row, asked in zip((CPU, MEMORY), task.shape.nonzero, strict=True):
             use = nodes.nonzero[row] + asked
             parts.append(_percent(np.minimum(use, nodes.alloc[row], out=use), nodes.alloc[row]))
-        return _mean(parts, nodes, self.weight)
+        return _mean(parts, nodes)
 
 
-class BalancedResource(Weighted):
+class BalancedResource(OfLoad):
     """Does the pod bring the shares of cpu, memory and GPUs in use closer together or apart?
 
     kube-scheduler from 1.36 on, and Volcano with it: 75 where their evenness stays as it is, 100 from the worst to the
@@ -52,20 +76,18 @@ class BalancedResource(Weighted):
     """
 
     term = "balancedresource"
-    scope = Scope.NODE
 
     def concerns(self, task: Task) -> bool:
         # kube-scheduler: a pod that asks for none of the resources is not scored, lest they all go to one node.
         asked = task.shape.amounts
         return any(asked.get(name) for name in ("cpu", "memory", GPU))
 
-    def raw(self, task: Task, nodes: NodeView) -> Floats:
+    def score(self, task: Task, nodes: NodeView) -> Floats:
         score = _evenness(nodes, task.shape.amounts, 1)
         score -= _evenness(nodes, task.shape.amounts, 0)
         score += 150.0
         score /= 2.0
         np.floor(score, out=score)
-        score *= self.weight
         return score
 
 
@@ -78,7 +100,7 @@ def _percent(amount: NDArray[np.int64], alloc: NDArray[np.int64]) -> Floats:
     return percent
 
 
-def _mean(parts: list[Floats], nodes: NodeView, weight: int) -> Floats:
+def _mean(parts: list[Floats], nodes: NodeView) -> Floats:
     """The mean, rounded down, over the resources of which the node offers any."""
     total: Floats = parts[0] + parts[1]
     if _offered(nodes):
@@ -86,7 +108,6 @@ def _mean(parts: list[Floats], nodes: NodeView, weight: int) -> Floats:
     else:
         total /= np.maximum((nodes.alloc[CPU] > 0).astype(np.int64) + (nodes.alloc[MEMORY] > 0), 1)
     np.floor(total, out=total)
-    total *= weight
     return total
 
 
