@@ -15,8 +15,7 @@ def configure(text: str, name: str) -> tuple[Config, list[Finding]]:
     """
     anything = Known({plugin: frozenset({"*"}) for plugin in (*PLUGINS, *third_party())}, dict(ACTIONS))
     first, _ = load(text, name, anything)
-    config, findings = load(text, name, known(option.name for option in first.plugins() if _there(option.name)))
-    return _only_there(config), findings
+    return load(text, name, known(option.name for option in first.plugins()))
 
 
 def default_configuration() -> Config:
@@ -29,19 +28,3 @@ def default_text() -> str:
     """The built-in configuration as a file, without what is not installed."""
     lines = DEFAULT.splitlines(keepends=True)
     return "".join(line for line in lines if "topology910" not in line or "topology910" in PLUGINS)
-
-
-def _there(name: str) -> bool:  # provisional, while plugins are being written
-    from importlib.util import find_spec
-
-    spec = find_spec(PLUGINS[name].partition(":")[0]) if name in PLUGINS else None
-    return name not in PLUGINS or (spec is not None and spec.origin is not None)
-
-
-def _only_there(config: Config) -> Config:
-    from dataclasses import replace
-    from importlib.util import find_spec
-
-    tiers = tuple(replace(tier, plugins=tuple(p for p in tier.plugins if _there(p.name))) for tier in config.tiers)
-    actions = tuple(a for a in config.actions if find_spec(f"muster.actions.{a}"))
-    return replace(config, tiers=tiers, actions=actions)
