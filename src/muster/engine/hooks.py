@@ -215,12 +215,15 @@ class BindEffects(Hook):
     def effects(self, task: Task, node: int) -> list[Effect]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A drawing of a node's devices: lines of text, and a fragment of HTML."""
+class Picture(ABC):
+    """A drawing of a node's devices, made when it is shown."""
 
-    text: str
-    html: str
+    @abstractmethod
+    def text(self) -> str: ...
+
+    @abstractmethod
+    def html(self) -> str:
+        """A fragment, with everything that comes from the cluster escaped."""
 
 
 class NodeNotes(Hook):
