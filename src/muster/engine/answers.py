@@ -20,39 +20,39 @@ _NOTHING = float("-inf")
 
 
 class Ahead:
-    """Picks computed beyond what was asked, handed out as long as nothing else changed the columns."""
+    """Picks computed beyond what was asked, handed out as long as nothing else changes the columns.
 
-    __slots__ = ("_handed", "_log", "_next", "_picks", "size")
+    Whether that pays shows by itself: the number grows while the same signature comes again and again, and falls to
+    nothing where others come in between.
+    """
+
+    __slots__ = ("_log", "_next", "_picks", "size")
 
     def __init__(self) -> None:
         self._picks: list[int] = []
         self._next = 0
-        self._log = -1
-        self._handed = False
-        self.size = 16
+        self._log = -1  # how long the log of changes was after the last placement of this signature
+        self.size = 0
 
     def hold(self, picks: list[int]) -> None:
-        if self._next >= len(self._picks) and self._picks:
-            self.size = min(self.size * 4, 256)  # the last ones were used up
-        self._picks, self._next, self._log = picks, 0, -1
+        self._picks, self._next = picks, 0
 
     def take(self, count: int, log: int) -> list[int]:
-        if self._log not in (-1, log):
-            if self._next < len(self._picks):
-                self.size = max(self.size // 2, 4)  # something else moved: the rest was in vain
+        """The next picks, if they are still right; otherwise none, and `size` says how many to compute."""
+        alone = log == self._log
+        if not alone:
             self._picks = []
-        if self._next + count > len(self._picks):
-            return []
-        taken = self._picks[self._next : self._next + count]
-        self._next += count
-        self._handed = True
-        return taken
+        left = len(self._picks) - self._next
+        if left >= count and left:
+            taken = self._picks[self._next : self._next + count]
+            self._next += count
+            return taken
+        if self._log >= 0:
+            self.size = min(max(self.size * 4, 16), 256) if alone else self.size // 4
+        return []
 
     def placed(self, log: int) -> None:
-        """Tasks of the signature were placed: the rest still holds only if it was by picks from here."""
-        if not self._handed:
-            self._picks = []
-        self._log, self._handed = log, False
+        self._log = log
 
 
 class Answers:

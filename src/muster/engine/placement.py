@@ -118,14 +118,12 @@ class Placement:
         extra = self._extra(answers, key, index)
         if extra is not None:
             key = np.where(key > -np.inf, key + extra, key)
-        if how == Batch.SINGLE or (count == 1 and (ahead is None or extra is not None)):
+        wanted = max(count, ahead.size) if ahead is not None and extra is None else count
+        if how == Batch.SINGLE or wanted == 1:
             best = int(key.argmax()) if len(key) else 0
             if not len(key) or key[best] == -np.inf:
                 return []
             return [best if index is None else int(index[best])]
-        wanted = count
-        if ahead is not None and extra is None:
-            wanted = max(count, ahead.size)
 
         def copies(positions: Index, j: Index) -> Floats:
             at = positions if index is None else index[positions]
@@ -142,9 +140,8 @@ class Placement:
         if extra is not None and len(order) > 1:
             order = self._until_full(order, more)
         chosen: list[int] = (order if index is None else index[order]).tolist()
-        if wanted > count and ahead is not None:
-            ahead.hold(chosen)
-            chosen = ahead.take(count, len(self.nodes.log)) if len(chosen) >= count else chosen
+        if ahead is not None:
+            ahead.hold(chosen[count:])
         return chosen[:count]
 
     def _extra(self, answers: Answers, key: Floats, index: Index | None) -> Floats | None:
@@ -208,8 +205,9 @@ class Placement:
         return True
 
     def passes(self, task: Task, node: int) -> bool:
-        """Do all filters (the resource fit is not one of them) take the task on this node as it stands?"""
+        """Do all filters (the resource fit is not one of them) take the task on this node once evictions are done?"""
         view = self.nodes.some(np.array([node]))
+        view.kind = Kind.PIPELINE
         return all(
             term.batch(task) == Batch.SKIP or bool(term.filter(task, view).code[0] == 0) for _, term in self.filters
         )

@@ -79,3 +79,31 @@ def sealed(array: NDArray[Scalar]) -> NDArray[Scalar]:
 def columns(per_node: NDArray[Scalar], view: NodeView) -> NDArray[Scalar]:
     """The entries of the view's columns; for a view of all nodes the array itself."""
     return per_node if view.rows is view.nodes.rows else per_node[view.index]
+
+
+class Capacity:
+    """What nodes offer, as floats to divide by: where there is nothing of a resource, 1.
+
+    Turning integers into floats costs more than any other step of a score, so for all nodes it is done once.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: Nodes | None = None
+        self._version = -1
+        self._rows: dict[int, NDArray[np.float64]] = {}
+
+    def of(self, view: NodeView, row: int) -> NDArray[np.float64]:
+        nodes = view.nodes
+        if view.rows is not nodes.rows:
+            return np.maximum(view.alloc[row], 1).astype(np.float64)
+        if nodes is not self._nodes or nodes.version != self._version:
+            self._nodes, self._version = nodes, nodes.version
+            self._rows.clear()
+        found = self._rows.get(row)
+        if found is None:
+            found = self._rows[row] = sealed(np.maximum(view.alloc[row], 1).astype(np.float64))
+        return found
+
+
+def offered_everywhere(view: NodeView, row: int) -> bool:
+    return not len(view) or int(view.alloc[row].min()) > 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.engine.axis import show
-from muster.engine.hooks import Batch, Bools, Floats, Index, Reason, Scope, Verdict
+from muster.engine.hooks import Batch, Bools, Floats, Index, NodeNotes, Picture, Reason, Scope, Verdict
 from muster.engine.jobs import Task
 from muster.engine.nodes import Kind, NodeView
 
@@ -92,6 +92,8 @@ class NodeTrace:
     scores: dict[str, float] = field(default_factory=dict)
     terms: dict[str, dict[str, float]] = field(default_factory=dict)
     total: float = 0.0
+    notes: dict[str, str] = field(default_factory=dict)  # plugin → the node's standing in words
+    pictures: list[Picture] = field(default_factory=list)
 
 
 def explain(session: Session, task: Task) -> dict[str, NodeTrace]:
@@ -125,6 +127,11 @@ def explain(session: Session, task: Task) -> dict[str, NodeTrace]:
             trace.scores[plugin] = trace.scores.get(plugin, 0.0) + value
             trace.terms.setdefault(plugin, {})[term] = value
             trace.total += value
+        for teller in session.flat(NodeNotes):
+            if said := teller.note(task, i):
+                trace.notes[getattr(teller, "name", "")] = said
+                if (picture := teller.picture(i)) is not None:
+                    trace.pictures.append(picture)
         result[name] = trace
     return result
 

@@ -12,6 +12,7 @@ from muster.config.types import Arguments, PluginOption
 from muster.engine.hooks import Batch, Floats, NodeScorer, Plugin, Scope
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
+from muster.engine.static import Capacity, offered_everywhere
 
 _RESOURCE = "binpack.resources."
 
@@ -29,6 +30,7 @@ class Binpack(Plugin, NodeScorer):
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
+        self._capacity = Capacity()
         self._weight = arguments.int("binpack.weight", 1)
         # Volcano: a negative weight of a resource is 1.
         self._weights = {name: arguments.int(f"binpack.{name}", 1, minimum=0) for name in ("cpu", "memory")}
@@ -47,20 +49,29 @@ class Binpack(Plugin, NodeScorer):
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         counted = self._counted(task)
+        weights = sum(counted.values())
         total = np.zeros(len(nodes))
-        fits = np.ones(len(nodes), np.bool_)
+        if weights == 0:
+            return total
+        over = np.zeros(len(nodes), np.bool_)
         axis = nodes.nodes.axis
         for name, weight in counted.items():
             # Volcano: with a weight of 0 the resource is not looked at; a node without any of it adds nothing, but the
             # weight still divides.
             if weight:
                 row = axis.row(name)
-                alloc = nodes.alloc[row]
                 use = nodes.used[row] + task.shape.amounts[name]
-                fits &= (use <= alloc) | (alloc == 0)
-                part = np.zeros(len(nodes))
-                total += np.divide(use * float(weight), alloc, out=part, where=alloc > 0)
-        weights = sum(counted.values())
-        if weights == 0:
-            return np.zeros(len(nodes))
-        return np.where(fits, total / weights * (100.0 * self._weight), 0.0)
+                part = use.astype(np.float64)
+                part *= float(weight)
+                part /= self._capacity.of(nodes, row)
+                too_much = use > nodes.alloc[row]
+                if not offered_everywhere(nodes, row):
+                    absent = nodes.alloc[row] == 0
+                    part[absent] = 0.0
+                    too_much &= ~absent
+                over |= too_much
+                total += part
+        total /= weights
+        total *= 100.0 * self._weight
+        total[over] = 0.0
+        return total

@@ -52,7 +52,7 @@ class Decision:
 
 
 def _node(trace: NodeTrace) -> dict[str, object]:
-    return {
+    told: dict[str, object] = {
         "feasible": trace.feasible,
         "reasons": [
             {"plugin": plugin, "code": reason.code, "text": text, "resolvable": reason.resolvable}
@@ -62,6 +62,9 @@ def _node(trace: NodeTrace) -> dict[str, object]:
         "terms": trace.terms,
         "total": trace.total,
     }
+    if trace.notes:
+        told["notes"] = trace.notes
+    return told
 
 
 def explain(

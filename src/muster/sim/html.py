@@ -127,7 +127,8 @@ def _node(box: NodeBox, hues: Mapping[str, int]) -> str:
     names = "".join(_pod(pod, hues) for pod in box.pods[:MOST_PODS])
     if len(box.pods) > MOST_PODS:
         names += f'<span class="soft">and {len(box.pods) - MOST_PODS:,} more</span>'
-    return f'<div class="node"><b>{escape(box.name)}</b>{bars}<div class="pods">{names}</div></div>'
+    drawings = "".join(box.drawings)
+    return f'<div class="node"><b>{escape(box.name)}</b>{bars}{drawings}<div class="pods">{names}</div></div>'
 
 
 def _bar(box: NodeBox, resource: str, hues: Mapping[str, int]) -> str:

@@ -28,6 +28,7 @@ class NodeBox:
     group: str  # its node group, "" if it has none
     offered: dict[str, int]
     pods: list[PodMark] = field(default_factory=list)
+    drawings: list[str] = field(default_factory=list)  # its devices, as fragments of HTML
 
 
 def boxes(result: Result) -> list[NodeBox]:
@@ -39,6 +40,7 @@ def boxes(result: Result) -> list[NodeBox]:
         offered = {name: int(n) for name, n in zip(names, state.nodes.alloc[:, i], strict=True) if n > 0}
         box = NodeBox(node.metadata.name, node.metadata.labels.get(LABEL, ""), offered)
         tasks = sorted(state.nodes.on[i].values(), key=lambda t: (queue_of(state, t) == "", queue_of(state, t), t.key))
+        box.drawings = [picture.html() for picture in result.pictures.get(box.name, ())]
         box.pods = [PodMark(t.key, queue_of(state, t), _state(result, t), dict(t.shape.amounts)) for t in tasks]
         found.append(box)
     return sorted(found, key=lambda box: (box.group, box.name))

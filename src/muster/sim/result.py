@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from muster.cluster.embedded import EmbeddedCluster
+from muster.engine.hooks import Picture
 from muster.engine.plan import Eviction
 from muster.engine.state import State
 from muster.sim.summary import Summary
@@ -21,6 +22,7 @@ class Result:
     devices: dict[str, list[int]] = field(default_factory=dict)
     cycles: int = 0
     summary: Summary = field(default_factory=Summary)
+    pictures: dict[str, list[Picture]] = field(default_factory=dict)  # node → its devices, for the report
 
     def as_dict(self) -> dict[str, object]:
         return {

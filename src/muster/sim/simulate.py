@@ -139,10 +139,21 @@ class _Run:
         session = self.scheduler.session(state, self.cluster.clock.now())
         try:
             figures.queues = summary.queue_shares(state, summary.deserved(session))
+            self.result.pictures = pictures(session)
         finally:
             session.close()
         figures.fragmentation = summary.fragments(state, self.result.pending)
         figures.warnings = list(self.warnings)
+
+
+def pictures(session: Session) -> dict[str, list[Picture]]:
+    """Node → what plugins have to show of it."""
+    drawn: dict[str, list[Picture]] = {}
+    for teller in session.flat(NodeNotes):
+        for i, name in enumerate(session.state.nodes.names):
+            if (picture := teller.picture(i)) is not None:
+                drawn.setdefault(name, []).append(picture)
+    return drawn
 
 
 def fingerprint(state: State) -> int:

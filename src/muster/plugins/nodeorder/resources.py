@@ -2,7 +2,9 @@
 
 Least and most count cpu and memory of load including this pod, containers without a request with their defaults (100m,
 200Mi); each percentage is rounded down, and so is their mean. Balanced counts real requests. A resource of which a node
-offers nothing takes no part there. Integer floors are done in float64, which is exact below 2^45 (bytes, millicores).
+offers nothing takes no part. Integer floors are done in float64, which is exact below 2^45 (bytes, millicores).
+
+These run on every column for every signature, so they spare conversions and clips that change nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from muster.engine.axis import CPU, MEMORY
 from muster.engine.hooks import Floats, Scope
 from muster.engine.jobs import Task
 from muster.engine.nodes import Nodes, NodeView, Rows
+from muster.engine.static import Capacity, offered_everywhere
 from muster.plugins.nodeorder.weighted import Weighted
 
 GPU = "nvidia.com/gpu"
@@ -28,6 +31,7 @@ class OfLoad(Weighted):
 
     def __init__(self, weight: int) -> None:
         super().__init__(weight)
+        self.capacity = Capacity()
         self._began: Rows | None = None
 
     def open(self, nodes: Nodes, current: bool) -> None:
@@ -37,35 +41,60 @@ class OfLoad(Weighted):
         if self._began is not None:
             nodes = NodeView(nodes.nodes, nodes.index, self._began[:, nodes.index], nodes.alloc)
         score = self.score(task, nodes)
-        score *= self.weight
+        if self.weight != 1:
+            score *= self.weight
         return score
 
     @abstractmethod
     def score(self, task: Task, nodes: NodeView) -> Floats:
         """0 to 100, in an array of its own."""
 
+    def percent(self, amount: NDArray[np.int64], nodes: NodeView, row: int) -> Floats:
+        """The amount in per cent of what the node offers, rounded down; 0 .. 100, and 0 where it offers nothing."""
+        percent = amount.astype(np.float64)
+        percent *= 100.0
+        percent /= self.capacity.of(nodes, row)
+        np.floor(percent, out=percent)
+        if not offered_everywhere(nodes, row):
+            percent[nodes.alloc[row] == 0] = 0.0
+        if len(percent) and percent.min() < 0.0:
+            np.maximum(percent, 0.0, out=percent)
+        if len(percent) and percent.max() > 100.0:
+            np.minimum(percent, 100.0, out=percent)
+        return percent
+
 
 class LeastRequested(OfLoad):
     term = "leastrequested"
 
     def score(self, task: Task, nodes: NodeView) -> Floats:
-        parts = []
-        for row, asked in zip((CPU, MEMORY), task.shape.nonzero, strict=True):
-            free = nodes.alloc[row] - nodes.nonzero[row]
-            free -= asked
-            parts.append(_percent(np.maximum(free, 0, out=free), nodes.alloc[row]))
-        return _mean(parts, nodes)
+        cpu, memory = task.shape.nonzero
+        free_cpu = nodes.alloc[CPU] - nodes.nonzero[CPU]
+        free_cpu -= cpu
+        free_memory = nodes.alloc[MEMORY] - nodes.nonzero[MEMORY]
+        free_memory -= memory
+        return _mean(self.percent(free_cpu, nodes, CPU), self.percent(free_memory, nodes, MEMORY), nodes)
 
 
 class MostRequested(OfLoad):
     term = "mostrequested"
 
     def score(self, task: Task, nodes: NodeView) -> Floats:
-        parts = []
-        for row, asked in zip((CPU, MEMORY), task.shape.nonzero, strict=True):
-            use = nodes.nonzero[row] + asked
-            parts.append(_percent(np.minimum(use, nodes.alloc[row], out=use), nodes.alloc[row]))
-        return _mean(parts, nodes)
+        cpu, memory = task.shape.nonzero
+        of_cpu = self.percent(nodes.nonzero[CPU] + cpu, nodes, CPU)
+        of_memory = self.percent(nodes.nonzero[MEMORY] + memory, nodes, MEMORY)
+        return _mean(of_cpu, of_memory, nodes)
+
+
+def _mean(of_cpu: Floats, of_memory: Floats, nodes: NodeView) -> Floats:
+    """The mean, rounded down, over the resources of which the node offers any."""
+    of_cpu += of_memory
+    if offered_everywhere(nodes, CPU) and offered_everywhere(nodes, MEMORY):
+        of_cpu /= 2.0
+    else:
+        of_cpu /= np.where((nodes.alloc[CPU] > 0) & (nodes.alloc[MEMORY] > 0), 2.0, 1.0)
+    np.floor(of_cpu, out=of_cpu)
+    return of_cpu
 
 
 class BalancedResource(OfLoad):
@@ -83,78 +112,76 @@ class BalancedResource(OfLoad):
         return any(asked.get(name) for name in ("cpu", "memory", GPU))
 
     def score(self, task: Task, nodes: NodeView) -> Floats:
-        score = _evenness(nodes, task.shape.amounts, 1)
-        score -= _evenness(nodes, task.shape.amounts, 0)
+        asked = task.shape.amounts
+        rows = [CPU, MEMORY]
+        if asked.get(GPU):
+            rows.append(nodes.nodes.axis.row(GPU))
+        before, after = [], []
+        for row, name in zip(rows, ("cpu", "memory", GPU), strict=False):
+            capacity = self.capacity.of(nodes, row)
+            load = nodes.load[row].astype(np.float64)
+            before.append(_share(load, capacity))
+            load += asked.get(name, 0)
+            after.append(_share(load, capacity))
+        offered = [None if offered_everywhere(nodes, row) else nodes.alloc[row] > 0 for row in rows]
+        score = evenness(after, offered)
+        score -= evenness(before, offered)
         score += 150.0
         score /= 2.0
         np.floor(score, out=score)
         return score
 
 
-def _percent(amount: NDArray[np.int64], alloc: NDArray[np.int64]) -> Floats:
-    """The amount in per cent of alloc, rounded down; 0 where alloc is 0 (the amount is 0 there, too)."""
-    percent = amount.astype(np.float64)
-    percent *= 100.0
-    percent /= np.maximum(alloc, 1)
-    np.floor(percent, out=percent)
-    return percent
+def _share(load: Floats, capacity: Floats) -> Floats:
+    """What part of the node is asked for, at most all of it."""
+    share: Floats = load / capacity
+    if len(share) and share.max() > 1.0:
+        np.minimum(share, 1.0, out=share)
+    return share
 
 
-def _mean(parts: list[Floats], nodes: NodeView) -> Floats:
-    """The mean, rounded down, over the resources of which the node offers any."""
-    total: Floats = parts[0] + parts[1]
-    if _offered(nodes):
-        total /= 2
+def evenness(shares: list[Floats], offered: list[NDArray[np.bool_] | None]) -> Floats:
+    """100 where the shares are equal, less by their standard deviation, rounded down.
+
+    `offered` tells per resource which nodes have it (None: all of them); a resource that a node has not takes no part.
+    """
+    if all(everywhere is None for everywhere in offered):
+        deviation = _of_two(*shares) if len(shares) == 2 else _of_three(shares)
     else:
-        total /= np.maximum((nodes.alloc[CPU] > 0).astype(np.int64) + (nodes.alloc[MEMORY] > 0), 1)
-    np.floor(total, out=total)
-    return total
-
-
-def _offered(nodes: NodeView) -> bool:
-    """Do all nodes offer both cpu and memory, as real ones do?"""
-    return bool(nodes.alloc[CPU].all() and nodes.alloc[MEMORY].all())
-
-
-def _evenness(nodes: NodeView, asked: dict[str, int], copies: int) -> Floats:
-    """100 where the shares in use are equal, less by their standard deviation, rounded down."""
-    even: Floats = 1 - _deviation(nodes, asked, copies)
+        deviation = _of_some(shares, [np.ones(len(shares[0]), np.bool_) if o is None else o for o in offered])
+    even: Floats = 1.0 - deviation
     even *= 100.0
     np.floor(even, out=even)
     return even
 
 
-def _deviation(nodes: NodeView, asked: dict[str, int], copies: int) -> Floats:
-    """The standard deviation of the shares in use, with so many copies of the pod; a resource that a node does not
-    offer takes no part. Of two shares it is half their distance."""
-    cpu = _share(nodes, CPU, copies * asked.get("cpu", 0))
-    memory = _share(nodes, MEMORY, copies * asked.get("memory", 0))
-    if not asked.get(GPU):
-        apart: Floats = np.abs((cpu - memory) / 2)
-        return apart if _offered(nodes) else np.where((nodes.alloc[CPU] > 0) & (nodes.alloc[MEMORY] > 0), apart, 0.0)
-    row = nodes.nodes.axis.row(GPU)
-    gpu = _share(nodes, row, copies * asked[GPU])
-    shares = [(cpu, nodes.alloc[CPU] > 0), (memory, nodes.alloc[MEMORY] > 0), (gpu, nodes.alloc[row] > 0)]
-    count = np.zeros(len(nodes), np.int64)
-    total = np.zeros(len(nodes))
-    for share, offered in shares:
-        count += offered
-        total += np.where(offered, share, 0.0)
-    mean = total / np.maximum(count, 1)
-    squares = np.zeros(len(nodes))
-    for share, offered in shares:
-        squares += np.where(offered, (share - mean) * (share - mean), 0.0)
-    spread: Floats = np.sqrt(squares / np.maximum(count, 1))
-    # kube-scheduler reckons two shares by their distance, which rounds differently in the last bit.
-    highest, lowest = np.zeros(len(nodes)), np.ones(len(nodes))
-    for share, offered in shares:
-        highest = np.where(offered, np.maximum(highest, share), highest)
-        lowest = np.where(offered, np.minimum(lowest, share), lowest)
-    return np.where(count > 2, spread, np.where(count == 2, (highest - lowest) / 2, 0.0))
+def _of_two(a: Floats, b: Floats) -> Floats:
+    """The standard deviation of two shares: half their distance."""
+    apart: Floats = a - b
+    apart /= 2.0
+    return np.abs(apart, out=apart)
 
 
-def _share(nodes: NodeView, row: int, asked: int) -> Floats:
-    """What part of the node's allocatable is asked for, at most all of it."""
-    share: Floats = (nodes.load[row] + asked) / np.maximum(nodes.alloc[row], 1)
-    np.minimum(share, 1.0, out=share)
-    return share
+def _of_three(shares: list[Floats]) -> Floats:
+    mean: Floats = shares[0] + shares[1]
+    mean += shares[2]
+    mean /= 3.0
+    squares = np.zeros(len(mean))
+    for share in shares:
+        off = share - mean
+        off *= off
+        squares += off
+    squares /= 3.0
+    return np.sqrt(squares, out=squares)
+
+
+def _of_some(shares: list[Floats], offered: list[NDArray[np.bool_]]) -> Floats:
+    """Where nodes differ in what they offer: each set of resources by itself."""
+    deviation = np.zeros(len(shares[0]))
+    for left_out in range(len(shares)):
+        pair = [i for i in range(len(shares)) if i != left_out] if len(shares) == 3 else [0, 1]
+        both = offered[pair[0]] & offered[pair[1]]
+        deviation = np.where(both, _of_two(shares[pair[0]], shares[pair[1]]), deviation)
+    if len(shares) == 3:
+        deviation = np.where(offered[0] & offered[1] & offered[2], _of_three(shares), deviation)
+    return deviation

@@ -36,7 +36,7 @@ from muster.engine.jobs import Job, Task
 from muster.engine.nodes import Kind, NodeView
 from muster.plugins.topology910.boards import PREFIX, RESOURCE, TIME
 from muster.plugins.topology910.cluster import Boards
-from muster.plugins.topology910.picture import ascii, html
+from muster.plugins.topology910.picture import BoardPicture
 from muster.plugins.topology910.requests import Ask, ask_of, objection
 from muster.plugins.topology910.terms import Chips, GroupWorth, Healthy, HealthyWorth, RankWorth, Rings, note
 
@@ -231,4 +231,4 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         name = self.boards.nodes.names[node]
         tasks = self.boards.state.tasks
         held = {**board.holders, **{key: chips for key, chips in self._held.items() if tasks[key].node == node}}
-        return Picture(ascii(name, board, held), html(name, board, held))
+        return BoardPicture(name, board, held)

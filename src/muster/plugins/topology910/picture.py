@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
+from muster.engine.hooks import Picture
 from muster.plugins.topology910.boards import Board
 
 _MARKS = {"free": "·", "faulty": "✗", "kept": "~", "unlisted": "?"}
@@ -27,6 +28,19 @@ class Chip:
     def words(self) -> str:
         what = f"held by {self.pod}" if self.pod else _WORDS[self.state]
         return what if self.network else f"{what}, network faulty"
+
+
+@dataclass(frozen=True, slots=True)
+class BoardPicture(Picture):
+    node: str
+    board: Board
+    held: dict[str, int]  # pod → its chips
+
+    def text(self) -> str:
+        return ascii(self.node, self.board, self.held)
+
+    def html(self) -> str:
+        return html(self.node, self.board, self.held)
 
 
 def chips_of(board: Board, held: Mapping[str, int]) -> list[list[Chip]]:
@@ -78,7 +92,7 @@ def html(name: str, board: Board, held: Mapping[str, int]) -> str:
     step, wide = 34, max(len(ring) for ring in rings)
     cells: list[str] = []
     for y, ring in enumerate(rings):
-        cells.append(f'<text x="0" y="{y * step + 21}" class="ring">{_ring(ring)}</text>')
+        cells.append(f'<text x="0" y="{y * step + 21}" fill="currentColor">{_ring(ring)}</text>')
         for x, chip in enumerate(ring):
             cells.append(_cell(chip, 44 + x * step, y * step, letters))
     size = f"{48 + wide * step} {len(rings) * step}"
@@ -99,7 +113,7 @@ def _cell(chip: Chip, x: int, y: int, letters: Mapping[str, str]) -> str:
     label = letters.get(chip.pod, str(chip.id))
     return (
         f'<g><title>{told}</title><rect x="{x}" y="{y + 2}" width="30" height="30" rx="4" fill="{colour}" '
-        f'stroke="{edge}"/><text x="{x + 15}" y="{y + 21}" text-anchor="middle">{escape(label)}</text></g>'
+        f'stroke="{edge}"/><text x="{x + 15}" y="{y + 21}" text-anchor="middle" fill="#111">{escape(label)}</text></g>'
     )
 
 
