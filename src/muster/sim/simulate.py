@@ -13,9 +13,10 @@ from collections.abc import Iterable
 
 from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.scheduler import Scheduler
+from muster.engine.hooks import NodeNotes, Picture
 from muster.engine.jobs import Task
 from muster.engine.plan import Plan
-from muster.engine.session import Log, silent
+from muster.engine.session import Log, Session, silent
 from muster.engine.state import Objects, State
 from muster.model.core import Pod
 from muster.model.meta import controller
