@@ -95,14 +95,19 @@ class Capacity:
     def of(self, view: NodeView, row: int) -> NDArray[np.float64]:
         nodes = view.nodes
         if view.rows is not nodes.rows:
-            return np.maximum(view.alloc[row], 1).astype(np.float64)
+            return _divisor(view, row)
         if nodes is not self._nodes or nodes.version != self._version:
             self._nodes, self._version = nodes, nodes.version
             self._rows.clear()
         found = self._rows.get(row)
         if found is None:
-            found = self._rows[row] = sealed(np.maximum(view.alloc[row], 1).astype(np.float64))
+            found = self._rows[row] = sealed(_divisor(view, row))
         return found
+
+
+def _divisor(view: NodeView, row: int) -> NDArray[np.float64]:
+    offered: NDArray[np.float64] = view.alloc[row].astype(np.float64)
+    return np.maximum(offered, 1.0, out=offered)
 
 
 def offered_everywhere(view: NodeView, row: int) -> bool:

@@ -145,8 +145,10 @@ def evenness(shares: list[Floats], offered: list[NDArray[np.bool_] | None]) -> F
 
     `offered` tells per resource which nodes have it (None: all of them); a resource that a node has not takes no part.
     """
-    if all(everywhere is None for everywhere in offered):
-        deviation = _of_two(*shares) if len(shares) == 2 else _of_three(shares)
+    if offered[0] is None and offered[1] is None:
+        deviation = _of_two(shares[0], shares[1]) if len(shares) == 2 or offered[2] is not None else _of_three(shares)
+        if len(shares) == 3 and offered[2] is not None and offered[2].any():
+            deviation = np.where(offered[2], _of_three(shares), deviation)
     else:
         deviation = _of_some(shares, [np.ones(len(shares[0]), np.bool_) if o is None else o for o in offered])
     even: Floats = 1.0 - deviation
