@@ -14,9 +14,7 @@ class Conformance(Plugin, Preemptable, Reclaimable):
     name = "conformance"
 
     def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
-        return [
-            t.namespace != "kube-system" and t.shape.spec.priority_class_name not in _CRITICAL for t in candidates
-        ]
+        return [t.namespace != "kube-system" and t.shape.spec.priority_class_name not in _CRITICAL for t in candidates]
 
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
         return self.preemptable(claimer, candidates)

@@ -1,0 +1,90 @@
+"""backfill: pods that ask for nothing find nodes by filters and scores alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muster.actions import backfill
+from muster.engine.nodes import Kind
+from muster.engine.session import Session
+from muster.engine.state import State
+from queued_jobs import group, job, node, of, option, pod, queue, session, task, tasks, world
+
+
+def binds(live: Session) -> dict[str, str]:
+    names = live.state.nodes.names
+    return {
+        t.name: names[n]
+        for m in live.committed
+        if m.kind == Kind.ALLOCATE
+        for t, n in zip(m.tasks, m.nodes, strict=True)
+    }
+
+
+def run(state: State, *plugins: Any) -> Session:
+    live = session(state, *plugins)
+    backfill.run(live)
+    return live
+
+
+def free(name: str, **more: Any) -> Any:
+    return pod(name, "a", asks={}, **more)
+
+
+def test_room_is_not_looked_at_only_filters_are() -> None:
+    full = (node("n1", cpu=0, pods=1), queue("q"), group("a"), free("p1"), free("p2"))
+    assert binds(run(world(*full), "gang")) == {"p1": "n1", "p2": "n1"}
+    state = world(*full)
+    assert binds(run(state, "gang", "predicates")) == {"p1": "n1"}
+    assert "pod number exceeded" in of(state, "a").attempt.unfit["d/p2"]
+
+
+def test_the_better_node_is_taken() -> None:
+    state = world(node("n1"), node("n2"), queue("q"), group("a"), free("p1"), job("busy", running=8, on="n1"))
+    assert binds(run(state, "gang", "nodeorder")) == {"p1": "n2"}
+
+
+def test_pods_with_requests_gated_pods_and_groups_not_admitted_are_left_alone() -> None:
+    state = world(
+        node(), queue("q"), group("a"), pod("asks", "a"), free("gated", schedulingGates=[{"name": "wait"}]),
+        group("b", phase="Pending"), pod("early", "b", asks={}), group("c", least=3), pod("lone", "c", asks={}),
+    )  # fmt: skip
+    assert binds(run(state, "gang")) == {}
+
+
+def test_what_a_job_holds_is_bound_once_it_is_ready() -> None:
+    state = world(node(), queue("q"), group("a", least=2), pod("asks", "a"), free("p1"))
+    live = session(state, "gang")
+    statement = live.statement()
+    statement.allocate(tasks(state, "asks"), [0])
+    statement.keep()
+    backfill.run(live)
+    assert binds(live) == {"asks": "n1", "p1": "n1"}
+    assert live.reserved == []
+
+
+def test_a_job_that_is_not_ready_binds_nothing() -> None:
+    state = world(node(), queue("q"), group("a", least=2), pod("asks", "a"), free("p1"))
+    live = run(state, "gang")
+    assert binds(live) == {}
+    assert [t.name for m in live.reserved for t in m.tasks] == ["p1"]
+
+
+def test_promised_pods_that_ask_for_nothing_are_taken_back_first() -> None:
+    state = world(node("n1"), node("n2"), queue("q"), group("a"), free("p1"), job("busy", running=8, on="n1"))
+    live = session(state, "gang", "nodeorder")
+    statement = live.statement()
+    statement.pipeline([task(state, "p1")], [0])
+    statement.commit()
+    backfill.run(live)
+    assert binds(live) == {"p1": "n2"}
+    assert [m.kind for m in live.committed] == [Kind.ALLOCATE]
+
+
+def test_closing_takes_everything_back() -> None:
+    state = world(node(), queue("q"), group("a"), free("p1"))
+    before = state.nodes.rows.copy()
+    live = run(state, "gang", option("predicates"))
+    assert (state.nodes.rows != before).any()
+    live.close()
+    assert (state.nodes.rows == before).all()

@@ -1,0 +1,20 @@
+"""conformance: critical pods and kube-system are spared."""
+
+from __future__ import annotations
+
+from muster.plugins.conformance import Conformance
+from queued_jobs import group, node, opened, pod, queue, task, tasks, world
+
+
+def test_critical_classes_and_kube_system_are_spared() -> None:
+    state = world(
+        node(), queue("q"), group("a"), group("s", namespace="kube-system"),
+        pod("new", "a"), pod("plain", "a", "n1"),
+        pod("cluster", "a", "n1", priorityClassName="system-cluster-critical"),
+        pod("node", "a", "n1", priorityClassName="system-node-critical"),
+        pod("dns", "s", "n1", namespace="kube-system"),
+    )  # fmt: skip
+    _, plugin = opened(Conformance, state)
+    victims = tasks(state, "plain", "cluster", "node", "kube-system/dns")
+    assert plugin.preemptable(task(state, "new"), victims) == [True, False, False, False]
+    assert plugin.reclaimable(task(state, "new"), victims) == [True, False, False, False]
