@@ -157,11 +157,11 @@ def read_chips(text: str, prefix: str, size: int) -> int:
     for entry in text.split(",") if text else ():
         digits = entry.removeprefix(prefix)
         if digits == entry or not (digits.isascii() and digits.isdigit()):
-            raise ChipListError(f"{entry!r} is not {prefix}<number>")
+            raise ChipListError(f"{entry[:32]!r} is not {prefix}<number>")
         # A number with more digits than any board has chips is off the board, however long it is.
         number = int(digits) if len(digits) < 8 else size
         if number >= size:
-            raise ChipListError(f"{entry} is not one of the {size} chips of the board")
+            raise ChipListError(f"{entry[:32]} is not one of the {size} chips of the board")
         if chips >> number & 1:
             raise ChipListError(f"{entry} is named twice")
         chips |= 1 << number

@@ -1,0 +1,138 @@
+"""topology910 and the pods that hold chips: no chip twice within a cycle or from one to the next, exact undoing."""
+
+from __future__ import annotations
+
+from ascend import board, decide, group, names, pod, session_of, state_of
+from muster.engine.jobs import Status
+from muster.engine.nodes import Kind
+from muster.engine.trace import explain
+
+
+def test_chips_of_a_terminating_pod_are_held_though_the_list_shows_them() -> None:
+    state = state_of(board("n"), pod("old", 4, on="n", held=[0, 1, 2, 3], leaving=True), pod("p", 4), pod("q", 4))
+    plan = decide(state)
+    assert plan.devices == {"d/p": [4, 5, 6, 7]}
+    assert plan.pipelined == {"d/q": "n"}
+
+
+def test_chips_of_a_bound_pod_are_held_before_the_device_plugin_shows_it() -> None:
+    state = state_of(board("n"), pod("bound", 2, on="n", held=[0, 1], phase="Pending"), pod("p", 2))
+    assert decide(state).devices == {"d/p": [2, 3]}
+
+
+def test_mounted_chips_are_held() -> None:
+    mounted = {"huawei.com/AscendReal": names([0])}
+    state = state_of(board("n"), pod("run", 1, on="n", notes=mounted), pod("p", 1))
+    assert decide(state).devices == {"d/p": [1]}
+
+
+def test_a_pod_that_is_over_holds_nothing() -> None:
+    state = state_of(board("n"), pod("old", 8, on="n", held=range(8), phase="Succeeded"), pod("p", 8))
+    assert decide(state).devices == {"d/p": list(range(8))}
+
+
+def test_the_list_is_the_authority_where_a_running_pod_names_nothing() -> None:
+    state = state_of(board("n", [2, 3, 4, 5, 6, 7]), pod("run", 2, on="n", held="rubbish"), pod("p", 4))
+    assert decide(state).devices == {"d/p": [4, 5, 6, 7]}
+
+
+def test_a_list_that_disagrees_with_what_is_idle_is_waited_for_and_recovers() -> None:
+    nameless = pod("run", 2, on="n")
+    lagging = state_of(board("n"), nameless, pod("p", 1))
+    plan = decide(lagging)
+    assert not plan.binds
+    assert "8 chips listed as free but 6 idle: waiting for the device plugin" in plan.reasons["d/p"].text
+    lagging.upsert("Node", "n", board("n", range(2, 8)))
+    assert decide(lagging).devices == {"d/p": [2]}
+
+
+def test_two_pods_that_name_one_chip_set_the_node_aside() -> None:
+    twice = [pod(name, 1, on="n", held=[3]) for name in ("a", "b")]
+    state = state_of(board("n", [0, 1, 2, 4, 5, 6, 7]), *twice, pod("p", 1))
+    assert "chip 3 named by two pods (d/a, d/b): waiting until one is gone" in decide(state).reasons["d/p"].text
+
+
+def test_a_chip_that_fails_under_its_pod_does_not_stop_the_board() -> None:
+    worn = board("n", [0, 1, 2, 4, 5, 6, 7], offers=7, faulty=[3])
+    state = state_of(worn, pod("run", 1, on="n", held=[3]), pod("p", 4))
+    assert decide(state).devices == {"d/p": [4, 5, 6, 7]}
+
+
+def test_a_gang_that_fails_gives_its_chips_back() -> None:
+    state = state_of(
+        board("a"),
+        board("b", [0, 1, 2, 3]),
+        pod("busy", 4, on="b"),
+        group("big", 2),
+        pod("big-0", 8, job="big"),
+        pod("big-1", 8, job="big"),
+        pod("small", 4),
+    )
+    plan = decide(state)
+    assert plan.binds == {"d/small": "b"} and plan.devices == {"d/small": [0, 1, 2, 3]}
+
+
+def test_undoing_restores_the_chips_in_any_order() -> None:
+    state = state_of(board("n"), pod("old", 2, on="n", held=[0, 1]), pod("p", 1), pod("q", 2), pod("r", 2))
+    session, chips = session_of(state)
+    at = chips.boards.at(0)
+    assert at is not None
+    before = (at.free, at.coming, at.reserved, chips.boards.numbers(Kind.ALLOCATE, False).tolist())
+    made = [session.statement() for _ in range(4)]
+    made[0].allocate([state.tasks["d/p"]], [0])
+    made[1].evict(state.tasks["d/old"], None, "preempt")
+    made[2].pipeline([state.tasks["d/q"]], [0])
+    made[3].allocate([state.tasks["d/r"]], [0])
+    held = {name: chips.devices(state.tasks[f"d/{name}"]) for name in "pqr"}
+    assert held == {"p": [2], "q": None, "r": [6, 7]}
+    assert (at.coming, at.reserved) == (0b11, 0b110000)
+    for number in (1, 3, 0, 2):
+        made[number].rollback()
+    assert (at.free, at.coming, at.reserved, chips.boards.numbers(Kind.ALLOCATE, False).tolist()) == before
+    session.close()
+
+
+def test_what_is_kept_for_a_waiting_pod_is_not_given_to_another() -> None:
+    state = state_of(
+        board("n", [0, 1, 2, 3]),
+        pod("old", 4, on="n", held=[4, 5, 6, 7], leaving=True),
+        pod("a-whole", 8),
+        pod("b-small", 1),
+    )
+    plan = decide(state)
+    assert plan.pipelined == {"d/a-whole": "n"} and not plan.devices
+
+
+def test_a_broken_ring_can_be_mended_by_eviction() -> None:
+    state = state_of(
+        board("n", [0, 4]),
+        pod("l", 1, on="n", held=[1]),
+        pod("rest", 5, on="n", held=[2, 3, 5, 6, 7]),
+        pod("p", 2),
+    )
+    session, _ = session_of(state)
+    task = state.tasks["d/p"]
+    assert not session.placement.passes(task, 0)
+    trial = session.statement()
+    trial.evict(state.tasks["d/l"], task, "preempt")
+    assert session.placement.passes(task, 0)
+    assert not session.placement.fits(task)[0]  # now there are still only single chips
+    trial.discard()
+    assert state.tasks["d/l"].status == Status.RUNNING
+    session.close()
+
+
+def test_the_picture_shows_who_holds_what() -> None:
+    worn = board("n", [2, 4, 5], offers=7, faulty=[7], no_network=[4])
+    state = state_of(worn, pod("a<b", 2, on="n", held=[0, 1]), pod("dumb", 2, on="n"), pod("p", 1))
+    session, _ = session_of(state)
+    (picture,) = explain(session, state.tasks["d/p"])["n"].pictures
+    assert picture.text().splitlines() == [
+        "n  910, 7 healthy",
+        "  ring 0-3  [a][a][·][?]",
+        "  ring 4-7  [·!][·][?][✗]",
+        "  a d/a<b; · free; ✗ faulty; ? not listed as free; ! network faulty",
+    ]
+    drawn = picture.html()
+    assert "chip 0: held by d/a&lt;b" in drawn and "a<b" not in drawn
+    session.close()

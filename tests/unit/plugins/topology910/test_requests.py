@@ -1,0 +1,62 @@
+"""What a job may ask for: totals, pods and sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from ascend import board, group, pod, session_of, state_of
+
+
+def refusal(*sizes: int | str, **arguments: object) -> str | None:
+    pods = [pod(f"j-{i}", size, job="j") for i, size in enumerate(sizes)]
+    state = state_of(board("n"), group("j", len(sizes)), *pods)
+    session, chips = session_of(state, **arguments)
+    reason = chips.valid(state.jobs["d/j"])
+    session.close()
+    return None if reason is None else f"{reason.code}: {reason.say()}"
+
+
+@pytest.mark.parametrize("sizes", [(1,), (2,), (4,), (8,), (8, 8), (8, 8, 8), (0, 0), (0, 1), (0, 8, 8)])
+def test_served(sizes: tuple[int, ...]) -> None:
+    assert refusal(*sizes) is None
+
+
+@pytest.mark.parametrize("total", [3, 5, 6, 7, 9, 10, 15, 17, 20])
+def test_a_total_that_is_not_served(total: int) -> None:
+    told = refusal(total)
+    assert told is not None
+    assert told.startswith(f"chip-total: job d/j asks for {total} chips in all, not 1, 2, 4, 8 or a multiple of 8")
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 2), (4, 4), (1,) * 8, (2, 6)])
+def test_up_to_eight_chips_are_one_pods(sizes: tuple[int, ...]) -> None:
+    told = refusal(*sizes)
+    assert told is not None
+    assert f"chip-pods: job d/j asks for {sum(sizes)} chips with {len(sizes)} pods" in told
+
+
+@pytest.mark.parametrize("sizes", [(16,), (4, 4, 4, 4), (8, 4, 4), (12, 4)])
+def test_above_eight_every_pod_asks_for_eight(sizes: tuple[int, ...]) -> None:
+    told = refusal(*sizes)
+    assert told is not None
+    assert f"job d/j asks for 16 chips with {len(sizes)} pods" in told and "every pod asks for 8" in told
+
+
+def test_chips_are_whole() -> None:
+    told = refusal("500m")
+    assert told is not None and "parts of a chip" in told
+
+
+def test_an_argument_lets_each_pod_ask_for_itself() -> None:
+    assert refusal(1, 1, 4, topology910__eachPod=True) is None
+    told = refusal(1, 3, topology910__eachPod=True)
+    assert told is not None and "a pod that asks for 3 chips" in told
+
+
+def test_pods_that_are_over_or_leaving_do_not_count() -> None:
+    over = pod("j-0", 4, job="j", on="n", phase="Failed")
+    leaving = pod("j-1", 4, job="j", on="n", leaving=True)
+    state = state_of(board("n"), group("j"), over, leaving, pod("j-2", 4, job="j"))
+    session, chips = session_of(state)
+    assert chips.valid(state.jobs["d/j"]) is None
+    session.close()
