@@ -17,8 +17,10 @@ from muster import __version__
 __all__ = ["VERBS", "main"]
 
 VERBS: dict[str, str] = {
-    "simulate": "muster.cli.simulate:simulate",
     "explain": "muster.cli.explain:explain",
+    "plugins": "muster.cli.plugins:plugins",
+    "simulate": "muster.cli.simulate:simulate",
+    "validate": "muster.cli.validate:validate",
 }
 """Verb → where its click command is."""
 

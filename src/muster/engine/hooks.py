@@ -12,13 +12,22 @@ The `switch` of an extension point is the key that turns it off in the configura
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
+from muster.engine.values import (
+    Batch,
+    Bools,
+    Effect,
+    Floats,
+    Index,
+    NodeSet,
+    NodeSetError,
+    Reason,
+    Scope,
+    Verdict,
+    Vote,
+)
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
@@ -28,71 +37,13 @@ if TYPE_CHECKING:
     from muster.engine.statement import Move
     from muster.model.finding import Finding
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Index = NDArray[np.int64]
-
-
-class Scope(IntEnum):
-    """What an answer for a node may depend on besides the task."""
-
-    STATIC = 0  # the node's own object: labels, taints, allocatable, images
-    NODE = 1  # that node's load, too (the view's columns, or a ledger kept per node)
-    CLUSTER = 2  # other nodes' load, too
-
-
-class Batch(IntEnum):
-    """How a term's answers for a run of equal tasks are had."""
-
-    SKIP = 0  # the term says nothing of this task
-    COLUMNS = 1  # j copies on a node: ask with the view's hypothetical columns
-    ONCE = 2  # at most one of these tasks per node (a host port, hostname anti-affinity)
-    SINGLE = 3  # ask again after each placement
-
-
-class Vote(IntEnum):
-    REJECT = -1
-    ABSTAIN = 0
-    PERMIT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why not. `code` is stable, `text` is for people and may depend on the node (then a function of its index)."""
-
-    code: str
-    text: str | Callable[[int], str]
-    resolvable: bool = True  # could an eviction cure it?
-
-    def say(self, node: int = -1) -> str:
-        return self.text if isinstance(self.text, str) else self.text(node)
-
-
-@dataclass(slots=True)
-class Verdict:
-    """A filter's answer: per column 0 = fits, k = refused for `reasons[k-1]`."""
-
-    code: NDArray[np.uint16]
-    reasons: list[Reason] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, refused: Bools, reason: Reason) -> Verdict:
-        """One reason for all the columns where `refused` is true."""
-        return cls(refused.astype(np.uint16), [reason])
-
-    @property
-    def fits(self) -> Bools:
-        fits: Bools = self.code == 0
-        return fits
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSet:
-    """Nodes to try a job on: sorted node indices, a label for administrators, the scores that hold inside it."""
-
-    index: Index
-    label: str = ""
-    score: Floats | None = None  # aligned with `index`
+__all__ = [
+    "Batch", "BindEffects", "Bools", "DevicePicker", "Effect", "Floats", "Hook", "Index", "JobEnqueue", "JobOrder",
+    "JobPipelined", "JobReady", "JobStarving", "JobValid", "Ledger", "NodeFilter", "NodeNotes", "NodeScorer",
+    "NodeSet", "NodeSetError", "NodeSets", "Overused", "Picture", "Plugin", "Preemptable", "Preemptive",
+    "QueueOrder", "QueueQuota", "QueueShares", "Reason", "Reclaimable", "Scope", "Sparing", "SubGroups", "TaskOrder",
+    "Verdict", "VictimQueueOrder", "Vote",
+]  # fmt: skip
 
 
 class Plugin(ABC):
@@ -105,7 +56,7 @@ class Plugin(ABC):
         self.option = option
 
     def open(self, session: Session) -> None:  # noqa: B027 - optional
-        """Called at the start of a cycle. `session.since` tells what changed since the last one (None = all)."""
+        """Called at the start of a cycle."""
 
     def close(self, session: Session) -> None:  # noqa: B027 - optional
         """Called at the end of a cycle, before its placements are taken back from the engine's state."""
@@ -189,25 +140,12 @@ class NodeSets(Hook):
         """(is this plugin's rule relevant to the job?, sets in the order to try). Raises NodeSetError on failure."""
 
 
-class NodeSetError(Exception):
-    """A plugin could not divide the nodes; the job is set aside with this message, the cycle goes on."""
-
-
 class DevicePicker(Hook):
     """Chooses device ids when a pod is allocated to the node actually chosen."""
 
     @abstractmethod
     def devices(self, task: Task) -> list[int] | None:
         """The ids that the task holds, once it is allocated; None if it wants none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """Something to write together with a binding: data, carried out by the live store and the embedded one alike."""
-
-    kind: str  # "annotations" (on the Binding) | "claim" (bind a PersistentVolumeClaim to a volume, or to a node)
-    key: str  # the object, "ns/name"
-    values: dict[str, str]
 
 
 class BindEffects(Hook):
@@ -333,6 +271,14 @@ class QueueQuota(Hook):
         """Why it admits none: the inequality with its numbers."""
 
 
+class QueueShares(Hook):
+    """Says what each queue deserves, for reports; has no part in deciding."""
+
+    @abstractmethod
+    def deserved(self) -> dict[str, dict[str, float]]:
+        """Queue → amounts by resource, in internal units."""
+
+
 class Overused(Hook):
     switch = "enabledOverused"
 
@@ -350,7 +296,11 @@ class Preemptive(Hook):
 
 
 class Sparing(Hook):
-    """What both victim hooks may add: a quick word that spares whole jobs."""
+    """What both victim hooks may add: a quick word about whole jobs, or about all of them."""
+
+    def abstains(self, rule: str) -> bool:
+        """True: this plugin has no say in this cycle's "reclaim" (or "preempt") at all."""
+        return False
 
     def spares(self, job: Job) -> bool:
         """True: as the job stands, this plugin names none of its pods, whoever asks (evictions only confirm it)."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from muster.engine.axis import show
 from muster.engine.fragmentation import fragmentation
-from muster.engine.jobs import ALLOCATED_LIKE
+from muster.engine.hooks import QueueShares
 from muster.engine.session import Session
 from muster.engine.state import State
 
-Amounts = dict[str, int]
+Amounts = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Summary:
         return {**figures, "fragmentation": {k: round(v, 6) for k, v in self.fragmentation.items()}, "queues": queues}
 
 
-def queue_shares(state: State, deserved: dict[str, Amounts]) -> dict[str, QueueShare]:
+def queue_shares(state: State, deserved: Mapping[str, Amounts]) -> dict[str, QueueShare]:
     """What each queue holds, beside what it deserves (by its plugin, else by its object) and may hold at most."""
     shares = {}
     for name, queue in sorted(state.queues.items()):
-        held: Amounts = {}
+        held: dict[str, int] = {}
         for job in queue.jobs.values():
             for resource, amount in job.allocated.items():
                 held[resource] = held.get(resource, 0) + amount
@@ -64,14 +64,6 @@ def fragments(state: State, waiting: Iterable[str]) -> dict[str, float]:
     return fragmentation(state.nodes.everything(), shapes)
 
 
-def on_nodes(state: State) -> int:
-    return sum(1 for task in state.tasks.values() if task.node >= 0 and task.status in ALLOCATED_LIKE)
-
-
-def deserved(session: Session) -> dict[str, Amounts]:
+def deserved(session: Session) -> Mapping[str, Amounts]:
     """What the plugin that shares the cluster out among queues (proportion, capacity) gives each of them."""
-    for plugin in session.plugins:
-        found = getattr(plugin, "deserved", None)
-        if isinstance(found, dict):
-            return found
-    return {}
+    return next((plugin.deserved() for plugin in session.flat(QueueShares)), {})

@@ -18,6 +18,7 @@ from muster.engine.hooks import (
     Preemptive,
     QueueOrder,
     QueueQuota,
+    QueueShares,
     Reason,
     Reclaimable,
     VictimQueueOrder,
@@ -33,7 +34,9 @@ from muster.plugins.capacity.victims import Walk
 __all__ = ["Capacity"]
 
 
-class Capacity(Plugin, QueueOrder, VictimQueueOrder, QueueQuota, Preemptive, Reclaimable, JobEnqueue, Ledger):
+class Capacity(
+    Plugin, QueueOrder, VictimQueueOrder, QueueQuota, QueueShares, Preemptive, Reclaimable, JobEnqueue, Ledger
+):
     name = "capacity"
     arguments = {
         "ancestorReclaimLevel": "with enableHierarchy: how many levels above a queue also decide what is reclaimed (0)"
@@ -61,6 +64,9 @@ class Capacity(Plugin, QueueOrder, VictimQueueOrder, QueueQuota, Preemptive, Rec
                 add(each.allocated, job.allocated)
                 add(each.inqueue, reserved)
                 add(each.elastic, elastic)
+
+    def deserved(self) -> dict[str, dict[str, float]]:
+        return {name: dict(account.deserved) for name, account in self._accounts.items()}
 
     # --- order
 

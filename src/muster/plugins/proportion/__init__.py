@@ -19,6 +19,7 @@ from muster.engine.hooks import (
     Preemptive,
     QueueOrder,
     QueueQuota,
+    QueueShares,
     Reason,
     Reclaimable,
     Vote,
@@ -32,7 +33,7 @@ from muster.plugins.proportion.deserved import Claim, divide
 __all__ = ["Proportion"]
 
 
-class Proportion(Plugin, QueueOrder, QueueQuota, Overused, Preemptive, Reclaimable, JobEnqueue, Ledger):
+class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preemptive, Reclaimable, JobEnqueue, Ledger):
     name = "proportion"
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
@@ -61,6 +62,9 @@ class Proportion(Plugin, QueueOrder, QueueQuota, Overused, Preemptive, Reclaimab
         divide(total, claims)
         for account, claim in zip(self._accounts.values(), claims, strict=True):
             account.deserved = claim.deserved
+
+    def deserved(self) -> dict[str, dict[str, float]]:
+        return {name: dict(account.deserved) for name, account in self._accounts.items()}
 
     # --- order and limits
 

@@ -1,0 +1,89 @@
+"""The values that plugins and the engine exchange: scopes, votes, reasons, verdicts, node sets, effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Index = NDArray[np.int64]
+
+
+class Scope(IntEnum):
+    """What an answer for a node may depend on besides the task."""
+
+    STATIC = 0  # the node's own object: labels, taints, allocatable, images
+    NODE = 1  # that node's load, too (the view's columns, or a ledger kept per node)
+    CLUSTER = 2  # other nodes' load, too
+
+
+class Batch(IntEnum):
+    """How a term's answers for a run of equal tasks are had."""
+
+    SKIP = 0  # the term says nothing of this task
+    COLUMNS = 1  # j copies on a node: ask with the view's hypothetical columns
+    ONCE = 2  # at most one of these tasks per node (a host port, hostname anti-affinity)
+    SINGLE = 3  # ask again after each placement
+
+
+class Vote(IntEnum):
+    REJECT = -1
+    ABSTAIN = 0
+    PERMIT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why not. `code` is stable, `text` is for people and may depend on the node (then a function of its index)."""
+
+    code: str
+    text: str | Callable[[int], str]
+    resolvable: bool = True  # could an eviction cure it?
+
+    def say(self, node: int = -1) -> str:
+        return self.text if isinstance(self.text, str) else self.text(node)
+
+
+@dataclass(slots=True)
+class Verdict:
+    """A filter's answer: per column 0 = fits, k = refused for `reasons[k-1]`."""
+
+    code: NDArray[np.uint16]
+    reasons: list[Reason] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, refused: Bools, reason: Reason) -> Verdict:
+        """One reason for all the columns where `refused` is true."""
+        return cls(refused.astype(np.uint16), [reason])
+
+    @property
+    def fits(self) -> Bools:
+        fits: Bools = self.code == 0
+        return fits
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSet:
+    """Nodes to try a job on: sorted node indices, a label for administrators, the scores that hold inside it."""
+
+    index: Index
+    label: str = ""
+    score: Floats | None = None  # aligned with `index`
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Something to write together with a binding: data, carried out by the live store and the embedded one alike."""
+
+    kind: str  # "annotations" (on the Binding) | "claim" (bind a PersistentVolumeClaim to a volume, or to a node)
+    key: str  # the object, "ns/name"
+    values: dict[str, str]
+
+
+class NodeSetError(Exception):
+    """A plugin could not divide the nodes; the job is set aside with this message, the cycle goes on."""

@@ -1,0 +1,139 @@
+"""What a configuration does without saying so: rules that are never asked, switches and weights without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from muster.config.source import find_configuration
+from muster.config.types import PluginOption
+from muster.cycle.scheduler import Scheduler
+from muster.engine import hooks
+from muster.engine.hooks import Hook, JobEnqueue, NodeScorer, Plugin, Preemptable, Reclaimable
+from muster.model.finding import Finding, Severity
+
+VICTIM_HOOKS: tuple[tuple[str, str, type[Hook]], ...] = (
+    ("preempt", "preemptable", Preemptable),
+    ("reclaim", "reclaimable", Reclaimable),
+)
+
+
+def remarks(scheduler: Scheduler, text: str, name: str) -> list[Finding]:
+    """To be asked of a configuration that loaded without error."""
+    return list(_Remarks(scheduler, text, name).all())
+
+
+class _Remarks:
+    def __init__(self, scheduler: Scheduler, text: str, name: str) -> None:
+        self.config = scheduler.config
+        self.actions = scheduler.config.actions
+        self.tiers = [
+            list(zip(tier, options.plugins, strict=True))
+            for tier, options in zip(scheduler.tiers, scheduler.config.tiers, strict=True)
+        ]
+        self.name = name
+        self.actions_line = find_configuration(text, name).line_of(("actions",))
+
+    def say(self, severity: Severity, option: PluginOption | None, code: str, message: str, fix: str = "") -> Finding:
+        line = self.actions_line if option is None else option.line
+        about = "actions" if option is None else f"plugin {option.name}"
+        return Finding(severity, self.name, line, about, code, message, fix)
+
+    def all(self) -> Iterator[Finding]:
+        yield from self.action_list()
+        yield from self.missing_plugins()
+        for action, word, hook in VICTIM_HOOKS:
+            yield from self.victims(action, word, hook)
+        for tier in self.tiers:
+            for plugin, option in tier:
+                yield from self.switches(plugin, option)
+                yield from self.weights(plugin, option)
+
+    def action_list(self) -> Iterator[Finding]:
+        actions = self.actions
+        for twice in sorted({action for action in actions if actions.count(action) > 1}):
+            message = f"{twice} is listed {actions.count(twice)} times and runs as often in each cycle"
+            yield self.say("warning", None, "action-twice", message, "list it once")
+        if "allocate" in actions and "enqueue" not in actions:
+            message = "without enqueue every pod group is admitted at once: no plugin is asked whether there is room"
+            yield self.say("notice", None, "no-enqueue", message, "add enqueue before allocate to hold groups back")
+        if "enqueue" in actions and "allocate" in actions and actions.index("enqueue") > actions.index("allocate"):
+            message = "enqueue comes after allocate: a new pod group is placed one cycle late"
+            yield self.say("warning", None, "action-order", message, "put enqueue first")
+        if "allocate" not in actions:
+            message = "without allocate pods with requests are only placed by evicting others, if at all"
+            yield self.say("warning", None, "no-allocate", message, "add allocate")
+        if "backfill" not in actions:
+            message = "without backfill pods that request nothing are never placed"
+            yield self.say("notice", None, "no-backfill", message, "add backfill at the end")
+
+    def missing_plugins(self) -> Iterator[Finding]:
+        there = {option.name: option for option in self.config.plugins()}
+        if "predicates" not in there:
+            message = "without predicates nobody looks at taints, selectors, affinity, ports or volumes"
+            yield self.say("warning", None, "no-predicates", message, "add predicates to a tier")
+        if "gang" not in there:
+            message = "without gang minMember is not held: groups start with whatever pods fit"
+            yield self.say("notice", None, "no-gang", message, "add gang to the first tier")
+        if "proportion" in there and "capacity" in there:
+            message = "proportion and capacity are both configured: each limits queues by its own idea of their share"
+            yield self.say("warning", there["capacity"], "two-quotas", message, "keep one of them")
+        if "enqueue" not in self.actions:
+            for tier in self.tiers:
+                for plugin, option in tier:
+                    if isinstance(plugin, JobEnqueue) and option.name in ("overcommit", "sla"):
+                        message = "has nothing to do: it only speaks in enqueue, which is not among the actions"
+                        yield self.say("warning", option, "never-asked", message, "add enqueue, or take it out")
+
+    def victims(self, action: str, word: str, hook: type[Hook]) -> Iterator[Finding]:
+        """Volcano: the first tier that names victims decides, and later tiers are not asked."""
+        asked = [(i, [o for p, o in tier if _speaks(p, o, hook)]) for i, tier in enumerate(self.tiers, start=1)]
+        asked = [(i, options) for i, options in asked if options]
+        if action in self.actions and not asked:
+            message = f"{action} never evicts anything: no plugin has {word}, so nobody names victims"
+            yield self.say("warning", None, "no-victims", message, "add gang and conformance, or take it out")
+        for i, options in asked[1:]:
+            first, above = asked[0]
+            names = " and ".join(option.name for option in above)
+            for option in options:
+                message = (
+                    f"its {word} in tier {i} is never asked where {names} in tier {first} name{'s' * (len(above) == 1)}"
+                    " a victim: the first tier that names any decides"
+                )
+                present = action in self.actions
+                message += "" if present else f" (there is no {action} action, so it does not matter here)"
+                fix = f"put {option.name} into tier {first}, where their answers are intersected"
+                yield self.say("warning" if present else "notice", option, "never-asked", message, fix)
+
+    def switches(self, plugin: Plugin, option: PluginOption) -> Iterator[Finding]:
+        """Switches for extension points that the plugin does not have."""
+        for switch in option.switches:
+            those = [hook for hook in _switched() if hook.switch == switch]
+            if those and not any(isinstance(plugin, hook) for hook in those):
+                message = f"{switch} has no effect: the plugin does nothing that it switches"
+                yield self.say("notice", option, "idle-switch", message, "take it out")
+
+    def weights(self, plugin: Plugin, option: PluginOption) -> Iterator[Finding]:
+        if not isinstance(plugin, NodeScorer):
+            return
+        for key, value in option.arguments.items():
+            if "weight" in key.lower() and not isinstance(value, bool) and value in (0, "0"):
+                message = f"{key} is 0: that score counts for nothing"
+                line = option.arguments.line_of(key)
+                yield Finding(
+                    "warning", self.name, line, f"plugin {option.name}", "weight-zero", message, "give it a weight"
+                )
+        if not option.enabled("enableNodeOrder"):
+            message = "enableNodeOrder is off: it scores no node"
+            yield self.say("notice", option, "no-scores", message)
+
+
+def _speaks(plugin: Plugin, option: PluginOption, hook: type[Hook]) -> bool:
+    return isinstance(plugin, hook) and (hook.switch is None or option.enabled(hook.switch))
+
+
+def _switched() -> list[type[Hook]]:
+    """Every extension point that has a switch."""
+    return [
+        kind for kind in vars(hooks).values()
+        if isinstance(kind, type) and issubclass(kind, Hook) and kind.switch is not None
+    ]  # fmt: skip

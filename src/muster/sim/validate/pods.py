@@ -1,0 +1,113 @@
+"""Pods that could never be placed, however empty the cluster: no group, no node large enough, none that is selected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from muster.config.names import nearest, suggest
+from muster.engine.axis import show
+from muster.engine.hooks import Batch, Bools, Scope
+from muster.engine.jobs import Task
+from muster.engine.reading import GROUP
+from muster.engine.session import Session
+from muster.model.finding import Finding, Severity
+from muster.sim.opening import waits
+from muster.sim.validate.places import Located
+
+
+def pod_findings(session: Session, where: Located) -> Iterator[Finding]:
+    state = session.state
+    alike: dict[tuple[str, int], list[Task]] = {}
+    others: Counter[str] = Counter()
+    for key, task in sorted(state.tasks.items()):
+        yield from _group(session, task, where)
+        yield from _priority(session, task, where)
+        if waits(state, task) and task.job is not None:
+            alike.setdefault((task.job.key, session.signature(task)), []).append(task)
+        elif task.pod.spec.scheduler_name not in state.ours and not task.pod.spec.node_name:
+            others[task.pod.spec.scheduler_name] += 1
+            if others[task.pod.spec.scheduler_name] == 1:
+                name = task.pod.spec.scheduler_name
+                message = f"is for the scheduler {name}, as all pods with that schedulerName: they are left alone"
+                yield where.say("notice", "Pod", key, "other-scheduler", message, f"--scheduler-name {name} takes them")
+    if not len(state.nodes):
+        if alike:
+            yield Finding("warning", "", None, "", "no-nodes", "there are no nodes: no pod can be placed")
+        return
+    for tasks in alike.values():
+        found = _never(session, tasks[0])
+        if found is not None:
+            code, message, fix = found
+            more = f" (and {len(tasks) - 1} more like it)" if len(tasks) > 1 else ""
+            yield where.say("error", "Pod", tasks[0].key, code, message + more, fix)
+
+
+def _group(session: Session, task: Task, where: Located) -> Iterator[Finding]:
+    reason = session.state.set_aside.get(task.key)
+    if reason is None:
+        return
+    severity: Severity = "error" if task.node < 0 else "warning"
+    fix = ""
+    if reason.code == "no-group":
+        here = [key.partition("/")[2] for key in session.state.jobs if key.startswith(f"{task.namespace}/")]
+        near = nearest(task.annotations.get(GROUP, ""), here)
+        fix = f"did you mean {near}?" if near else "create the PodGroup, or take the annotation away"
+    yield where.say(severity, "Pod", task.key, reason.code, reason.say(), fix)
+
+
+def _priority(session: Session, task: Task, where: Located) -> Iterator[Finding]:
+    spec, classes = task.pod.spec, session.state.objects["PriorityClass"]
+    name = spec.priority_class_name
+    if name and spec.priority is None and name not in classes and not name.startswith("system-"):
+        message = f"priorityClassName is {name}, and there is no such PriorityClass: Kubernetes refuses such a pod"
+        yield where.say("warning", "Pod", task.key, "priority-class", message, suggest(name, classes))
+
+
+def _never(session: Session, task: Task) -> tuple[str, str, str] | None:
+    """Why no node could ever take the pod (code, message, what to do); None if one could."""
+    nodes = session.state.nodes
+    request = task.shape.request(nodes.axis)
+    for row, amount in enumerate(request.tolist()):
+        most = int(nodes.alloc[row].max())
+        if amount > most:
+            name = nodes.axis.names[row]
+            asked, there = show(name, amount), show(name, most)
+            none = "no node has any" if most == 0 else f"no node has more than {there}"
+            near = nearest(name, [n for n, r in nodes.axis.rows.items() if nodes.alloc[r].any()]) if most == 0 else None
+            fix = f"did you mean {near}?" if near else "ask for less, or add a larger node"
+            return "too-large", f"asks for {asked} of {name}, but {none}", fix
+    hopeless: Bools = np.any(nodes.alloc < request[:, None], axis=0)
+    counts: Counter[str] = Counter({"too small": int(hopeless.sum())})
+    codes: set[str] = {"too-large"} if hopeless.any() else set()
+    view = nodes.everything()
+    for _, term in session.placement.filters:
+        if term.scope != Scope.STATIC or term.batch(task) == Batch.SKIP:
+            continue
+        verdict = term.filter(task, view)
+        for k, reason in enumerate(verdict.reasons, start=1):
+            at = np.flatnonzero((verdict.code == k) & ~hopeless) if not reason.resolvable else np.zeros(0, np.int64)
+            if len(at):
+                counts.update(reason.say(int(node)) for node in at)
+                codes.add(reason.code)
+                hopeless[at] = True
+    if not hopeless.all():
+        return None
+    said = ", ".join(f"{n} {text}" for text, n in sorted(counts.items()) if n)
+    code = codes.pop() if len(codes) == 1 else "never-fits"
+    return code, f"no node could ever take it: {said}", _selector_fix(session, task) or "change the pod, or add a node"
+
+
+def _selector_fix(session: Session, task: Task) -> str:
+    """The first label of the nodeSelector that is on no node, with the nearest that is."""
+    objects = session.state.nodes.objects
+    keys = {key for node in objects for key in node.metadata.labels}
+    for key, value in sorted(task.pod.spec.node_selector.items()):
+        values = {node.metadata.labels[key] for node in objects if key in node.metadata.labels}
+        if key not in keys:
+            return f"no node has the label {key}: {suggest(key, keys)}"
+        if value not in values:
+            return f"no node has {key}={value}: {suggest(value, values)}"
+    return ""
