@@ -84,31 +84,28 @@ def columns(per_node: NDArray[Scalar], view: NodeView) -> NDArray[Scalar]:
 class Capacity:
     """What nodes offer, as floats to divide by: where there is nothing of a resource, 1.
 
-    Turning integers into floats costs more than any other step of a score, so for all nodes it is done once.
+    Turning integers into floats costs more than any other step of a score, so it is done once.
     """
 
     def __init__(self) -> None:
         self._nodes: Nodes | None = None
         self._version = -1
-        self._rows: dict[int, NDArray[np.float64]] = {}
+        self._rows: dict[int, tuple[NDArray[np.float64], bool]] = {}
 
     def of(self, view: NodeView, row: int) -> NDArray[np.float64]:
-        nodes = view.nodes
-        if view.rows is not nodes.rows:
-            return _divisor(view, row)
+        return columns(self._row(view.nodes, row)[0], view)
+
+    def everywhere(self, view: NodeView, row: int) -> bool:
+        """Do all nodes (not only the view's) offer some of the resource?"""
+        return self._row(view.nodes, row)[1]
+
+    def _row(self, nodes: Nodes, row: int) -> tuple[NDArray[np.float64], bool]:
         if nodes is not self._nodes or nodes.version != self._version:
             self._nodes, self._version = nodes, nodes.version
             self._rows.clear()
         found = self._rows.get(row)
         if found is None:
-            found = self._rows[row] = sealed(_divisor(view, row))
+            offered = nodes.alloc[row].astype(np.float64)
+            everywhere = bool((offered > 0).all())
+            found = self._rows[row] = (sealed(np.maximum(offered, 1.0)), everywhere)
         return found
-
-
-def _divisor(view: NodeView, row: int) -> NDArray[np.float64]:
-    offered: NDArray[np.float64] = view.alloc[row].astype(np.float64)
-    return np.maximum(offered, 1.0, out=offered)
-
-
-def offered_everywhere(view: NodeView, row: int) -> bool:
-    return not len(view) or int(view.alloc[row].min()) > 0

@@ -12,7 +12,7 @@ from muster.config.types import Arguments, PluginOption
 from muster.engine.hooks import Batch, Floats, NodeScorer, Plugin, Scope
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
-from muster.engine.static import Capacity, offered_everywhere
+from muster.engine.static import Capacity
 
 _RESOURCE = "binpack.resources."
 
@@ -65,7 +65,7 @@ class Binpack(Plugin, NodeScorer):
                 part *= float(weight)
                 part /= self._capacity.of(nodes, row)
                 too_much = use > nodes.alloc[row]
-                if not offered_everywhere(nodes, row):
+                if not self._capacity.everywhere(nodes, row):
                     absent = nodes.alloc[row] == 0
                     part[absent] = 0.0
                     too_much &= ~absent

@@ -4,7 +4,7 @@ Least and most count cpu and memory of load including this pod, containers witho
 200Mi); each percentage is rounded down, and so is their mean. Balanced counts real requests. A resource of which a node
 offers nothing takes no part. Integer floors are done in float64, which is exact below 2^45 (bytes, millicores).
 
-These run on every column for every signature, so they spare conversions and clips that change nothing.
+These run on every column for every signature, so they spare conversions and temporaries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from muster.engine.axis import CPU, MEMORY
 from muster.engine.hooks import Floats, Scope
 from muster.engine.jobs import Task
 from muster.engine.nodes import Nodes, NodeView, Rows
-from muster.engine.static import Capacity, offered_everywhere
+from muster.engine.static import Capacity
 from muster.plugins.nodeorder.weighted import Weighted
 
 GPU = "nvidia.com/gpu"
@@ -50,51 +50,48 @@ class OfLoad(Weighted):
         """0 to 100, in an array of its own."""
 
     def percent(self, amount: NDArray[np.int64], nodes: NodeView, row: int) -> Floats:
-        """The amount in per cent of what the node offers, rounded down; 0 .. 100, and 0 where it offers nothing."""
+        """The amount in per cent of what the node offers, rounded down; 0 where it offers nothing."""
         percent = amount.astype(np.float64)
         percent *= 100.0
         percent /= self.capacity.of(nodes, row)
         np.floor(percent, out=percent)
-        if not offered_everywhere(nodes, row):
+        if not self.capacity.everywhere(nodes, row):
             percent[nodes.alloc[row] == 0] = 0.0
-        if len(percent) and percent.min() < 0.0:
-            np.maximum(percent, 0.0, out=percent)
-        if len(percent) and percent.max() > 100.0:
-            np.minimum(percent, 100.0, out=percent)
         return percent
+
+    def mean(self, of_cpu: Floats, of_memory: Floats, nodes: NodeView) -> Floats:
+        """The mean, rounded down, over the resources of which the node offers any."""
+        mean: Floats = of_cpu + of_memory
+        if self.capacity.everywhere(nodes, CPU) and self.capacity.everywhere(nodes, MEMORY):
+            mean /= 2.0
+        else:
+            mean /= np.where((nodes.alloc[CPU] > 0) & (nodes.alloc[MEMORY] > 0), 2.0, 1.0)
+        np.floor(mean, out=mean)
+        return mean
 
 
 class LeastRequested(OfLoad):
     term = "leastrequested"
 
     def score(self, task: Task, nodes: NodeView) -> Floats:
-        cpu, memory = task.shape.nonzero
-        free_cpu = nodes.alloc[CPU] - nodes.nonzero[CPU]
-        free_cpu -= cpu
-        free_memory = nodes.alloc[MEMORY] - nodes.nonzero[MEMORY]
-        free_memory -= memory
-        return _mean(self.percent(free_cpu, nodes, CPU), self.percent(free_memory, nodes, MEMORY), nodes)
+        parts = []
+        for row, asked in zip((CPU, MEMORY), task.shape.nonzero, strict=True):
+            free = nodes.alloc[row] - nodes.nonzero[row]
+            free -= asked
+            percent = self.percent(free, nodes, row)
+            parts.append(np.maximum(percent, 0.0, out=percent))
+        return self.mean(parts[0], parts[1], nodes)
 
 
 class MostRequested(OfLoad):
     term = "mostrequested"
 
     def score(self, task: Task, nodes: NodeView) -> Floats:
-        cpu, memory = task.shape.nonzero
-        of_cpu = self.percent(nodes.nonzero[CPU] + cpu, nodes, CPU)
-        of_memory = self.percent(nodes.nonzero[MEMORY] + memory, nodes, MEMORY)
-        return _mean(of_cpu, of_memory, nodes)
-
-
-def _mean(of_cpu: Floats, of_memory: Floats, nodes: NodeView) -> Floats:
-    """The mean, rounded down, over the resources of which the node offers any."""
-    of_cpu += of_memory
-    if offered_everywhere(nodes, CPU) and offered_everywhere(nodes, MEMORY):
-        of_cpu /= 2.0
-    else:
-        of_cpu /= np.where((nodes.alloc[CPU] > 0) & (nodes.alloc[MEMORY] > 0), 2.0, 1.0)
-    np.floor(of_cpu, out=of_cpu)
-    return of_cpu
+        parts = []
+        for row, asked in zip((CPU, MEMORY), task.shape.nonzero, strict=True):
+            percent = self.percent(nodes.nonzero[row] + asked, nodes, row)
+            parts.append(np.minimum(percent, 100.0, out=percent))
+        return self.mean(parts[0], parts[1], nodes)
 
 
 class BalancedResource(OfLoad):
@@ -123,7 +120,7 @@ class BalancedResource(OfLoad):
             before.append(_share(load, capacity))
             load += asked.get(name, 0)
             after.append(_share(load, capacity))
-        offered = [None if offered_everywhere(nodes, row) else nodes.alloc[row] > 0 for row in rows]
+        offered = [None if self.capacity.everywhere(nodes, row) else nodes.alloc[row] > 0 for row in rows]
         score = evenness(after, offered)
         score -= evenness(before, offered)
         score += 150.0
@@ -135,7 +132,7 @@ class BalancedResource(OfLoad):
 def _share(load: Floats, capacity: Floats) -> Floats:
     """What part of the node is asked for, at most all of it."""
     share: Floats = load / capacity
-    if len(share) and share.max() > 1.0:
+    if share.max(initial=0.0) > 1.0:
         np.minimum(share, 1.0, out=share)
     return share
 
