@@ -122,8 +122,7 @@ def in_memory_group(task: Task) -> tuple[str, PodGroup]:
         name=name, namespace=task.namespace, creation_timestamp=pod.metadata.creation_timestamp, annotations=notes
     )
     group = PodGroup(metadata=meta, spec=spec)
-    if task.status not in (Status.PENDING, Status.RELEASING):
-        group.status.phase = "Running"
+    group.status.phase = "Pending" if task.status in (Status.PENDING, Status.RELEASING) else "Running"
     return f"{task.namespace}/{name}", group
 
 
