@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from muster.cluster.budgets import Budgets
 from muster.cluster.carry import Outcome, Planned
+from muster.cluster.chips import DevicePlugin
 from muster.cluster.clock import VirtualClock
 from muster.cluster.garbage import Garbage
 from muster.cluster.kubelet import Kubelet
@@ -30,6 +31,7 @@ class EmbeddedCluster:
         self.store = MemoryStore(self.clock, (obj for group in objects.values() for obj in group.values()))
         self._kubelet = Kubelet(self.store, self.clock)
         self._garbage = Garbage(self.store)
+        self._chips = DevicePlugin(self.store)
         self._budgets = Budgets(self.store)
         self._workloads = Workloads(self.store)
         self._planned = Planned(self.store)
@@ -39,7 +41,8 @@ class EmbeddedCluster:
     def step(self) -> bool:
         """Let kubelets and controllers act until all is quiet at this moment; whether anything happened."""
         before = self.store.version
-        while self._kubelet.run() | self._workloads.run() | self._garbage.run() | self._budgets.run():
+        parts = (self._kubelet, self._workloads, self._garbage, self._chips, self._budgets)
+        while sum(part.run() for part in parts):  # not any(): each has its turn
             pass
         return self.store.version != before
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_all_states_and_capacities_are_ordered_as_the_design_reads(request_: int
         if read is not None:
             keys[node] = (-healthy, read[0], read[1])
     ranked = sorted(keys, key=lambda node: keys[node])
-    for better, worse in zip(ranked, ranked[1:], strict=False):
+    for better, worse in pairwise(ranked):
         assert (score[better] > score[worse]) == (keys[better] < keys[worse])
         assert score[better] >= score[worse]
     session.close()
@@ -146,7 +146,7 @@ def test_labels_choose_the_layout() -> None:
     assert plan.binds == {"d/p": "mesh"} and plan.devices == {"d/p": [0, 1, 2]}
     session, _ = session_of(state)
     told = explain(session, state.tasks["d/p"])["rings"]
-    assert [text for _, _, text in told.reasons][0] == "node(s) had boards 910, which do not serve such a job"
+    assert next(text for _, _, text in told.reasons) == "node(s) had boards 910, which do not serve such a job"
     session.close()
 
 
@@ -160,7 +160,7 @@ def test_arguments_choose_the_layout() -> None:
 
 def test_explain_says_group_rank_and_ring() -> None:
     state = state_of(board("n", [0, 1, 4, 5, 6]), pod("busy", 3, on="n"), pod("p", 2))
-    session, chips = session_of(state)
+    session, _ = session_of(state)
     told = explain(session, state.tasks["d/p"])["n"]
     assert told.notes == {"topology910": "group A, rank 3, ring 0-3 (rings 2+3 free, 8 healthy)"}
     assert told.terms["topology910"].keys() == {"healthy", "group", "rank"}

@@ -1,0 +1,85 @@
+"""The device plugin of the Ascend nodes: keeps a node's list of free chips true as its pods start and go.
+
+It moves only the chips that pods name, and only when a pod starts or ends: a list that the input got wrong stays as it
+was written.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from muster.cluster import pods
+from muster.cluster.memory import MemoryStore
+from muster.engine.devices import ChipListError, read_chips, write_chips
+from muster.model.core import Node, Pod
+from muster.plugins.topology910.boards import FAULTY, MOUNTED, PREFIX, RESOURCE
+from muster.store import Change
+
+_MOST = 64  # more chips than any board has; the list's own layout is not this one's affair
+
+
+class DevicePlugin:
+    """Acts on the pods it has seen start or end."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        boards = any(RESOURCE in node.metadata.annotations for node in store.of(Node).values())
+        self._watch = store.watch(str(store.version), (Pod,)) if boards else None
+
+    def run(self) -> bool:
+        """Bring the lists up to date; whether any changed."""
+        if self._watch is None:
+            return False
+        ended: dict[str, int] = {}  # node → chips of pods that ended
+        started: dict[str, int] = {}
+        for event in self._watch.take():
+            pod = event.object
+            assert isinstance(pod, Pod)
+            node, chips = pod.spec.node_name, _named(pod)
+            if not node or not chips:
+                continue
+            if event.change == Change.DELETED or pods.finished(pod):
+                ended[node] = ended.get(node, 0) | chips
+            elif pod.status.phase == "Running":
+                started[node] = started.get(node, 0) | chips
+        if not ended and not started:
+            return False
+        before = self._store.version
+        held = self._held(ended)
+        for name in sorted({*ended, *started}):
+            self._relist(name, ended.get(name, 0) & ~held.get(name, 0), started.get(name, 0))
+        return self._store.version != before
+
+    def _held(self, nodes: dict[str, int]) -> dict[str, int]:
+        """Node → chips that its pods hold now."""
+        held: dict[str, int] = {}
+        for pod in self._store.of(Pod).values() if nodes else ():
+            if pod.spec.node_name in nodes and not pods.finished(pod):
+                held[pod.spec.node_name] = held.get(pod.spec.node_name, 0) | _named(pod)
+        return held
+
+    def _relist(self, name: str, free: int, taken: int) -> None:
+        node = self._store.of(Node).get(name)
+        if node is None or RESOURCE not in node.metadata.annotations:
+            return
+        notes = node.metadata.annotations
+        try:
+            old = read_chips(notes[RESOURCE], PREFIX, _MOST)
+            faulty = read_chips(notes.get(FAULTY, ""), PREFIX, _MOST)
+        except ChipListError:
+            return
+        new = (old & ~taken) | (free & ~faulty)
+        if new != old:
+            said = {**notes, RESOURCE: write_chips(new, PREFIX)}
+            self._store.write(replace(node, metadata=replace(node.metadata, annotations=said)))
+
+
+def _named(pod: Pod) -> int:
+    chips = 0
+    for key in (RESOURCE, MOUNTED):
+        text = pod.metadata.annotations.get(key, "")
+        try:
+            chips |= read_chips(text, PREFIX, _MOST)
+        except ChipListError:
+            continue
+    return chips
