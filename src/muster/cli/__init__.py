@@ -68,7 +68,13 @@ class Verbs(click.Group):
             sys.exit(2)
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+COMPLETION = """\b
+Shell completion, in ~/.bashrc: eval "$(_MUSTER_COMPLETE=bash_source muster)"
+in ~/.zshrc: eval "$(_MUSTER_COMPLETE=zsh_source muster)"
+for fish: _MUSTER_COMPLETE=fish_source muster > ~/.config/fish/completions/muster.fish"""
+
+
+@click.group(cls=Verbs, epilog=COMPLETION, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="muster")
 def main() -> None:
     """Gather pods onto the right group of nodes."""

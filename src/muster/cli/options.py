@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypeVar
 
 import click
 
 from muster.cli import VERBOSITY
 
 F = TypeVar("F", bound=Callable[..., object])
-Option = Callable[[F], F]
+Command = Callable[..., None]
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: int) -> int:
@@ -42,11 +43,23 @@ def config(command: F) -> F:
     )(command)  # fmt: skip
 
 
-def files(*, required: bool) -> Callable[[F], F]:
-    return click.option(
-        "-f", "--filename", "files", type=click.Path(), multiple=True, required=required, metavar="FILE_OR_DIR",
-        help="Manifests (YAML, JSON), folders of them, or snapshots; - is stdin. May be given several times.",
-    )  # fmt: skip
+def files(*, required: bool) -> Callable[[Command], Command]:
+    """`-f FILE_OR_DIR…`: several after one -f, or -f several times."""
+
+    def add(command: Command) -> Command:
+        @wraps(command)
+        def gathered(*, files: tuple[str, ...], more: tuple[str, ...], **others: Any) -> None:
+            if required and not files:
+                raise click.UsageError("give the manifests with -f FILE_OR_DIR")
+            command(files=(*files, *more), **others)
+
+        given = click.option(
+            "-f", "--filename", "files", type=click.Path(), multiple=True, metavar="FILE_OR_DIR…",
+            help="Manifests (YAML, JSON), folders of them, or snapshots; - is stdin.",
+        )  # fmt: skip
+        return given(click.argument("more", nargs=-1, type=click.Path(), metavar="")(gathered))
+
+    return add
 
 
 def keep_going(command: F) -> F:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +90,6 @@ def read_manifests(paths: Sequence[str], *, keep_going: bool = False) -> Manifes
 
     with waiting("reading"):
         manifests = read_paths(paths)
-    gc.freeze()  # what was read stays to the end; the collector need not look at it again
     tell(manifests.findings)
     errors = manifests.errors
     unreadable = [finding for finding in errors if finding.code == "file"]

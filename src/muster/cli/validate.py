@@ -28,14 +28,13 @@ def validate(
     """
     from muster.cli.answer import console, print_json, waiting
     from muster.cli.reading import config_text
-    from muster.config import DEFAULT_NAME
-    from muster.cycle.configure import default_text
+    from muster.config import DEFAULT, DEFAULT_NAME
     from muster.model.finding import in_order
     from muster.model.yamlwrite import dump
     from muster.sim.validate import effective as understood
     from muster.sim.validate import validate_cluster, validate_configuration
 
-    text, name = (default_text(), DEFAULT_NAME) if config is None else (config_text(config), config)
+    text, name = (DEFAULT, DEFAULT_NAME) if config is None else (config_text(config), config)
     scheduler, findings = validate_configuration(text, name)
     if config is None and files:
         findings = []  # the built-in configuration is not what was asked about

@@ -83,9 +83,13 @@ def third_party() -> dict[str, type[Plugin]]:
 
 def known(names: Iterable[str] | None = None) -> Known:
     """What a configuration may say, for its loader. Only the plugins named are imported, unless all are wanted."""
-    every = [*PLUGINS, *third_party()]
-    wanted = set(every if names is None else names)
+    wanted = None if names is None else set(names)
+    # Looking for other packages' plugins takes time that a configuration of built-in ones need not spend.
+    others = third_party() if wanted is None or not wanted <= PLUGINS.keys() else {}
     return Known(
-        plugins={n: frozenset(plugin_class(n).arguments) if n in wanted else frozenset({"*"}) for n in every},
+        plugins={
+            name: frozenset(plugin_class(name).arguments) if wanted is None or name in wanted else frozenset({"*"})
+            for name in (*PLUGINS, *others)
+        },
         actions=dict(ACTIONS),
     )
