@@ -78,7 +78,7 @@ class Rings(Term, NodeFilter):
         chips, boards = self.wanted(task), self.owner.boards
         state = boards.numbers(nodes.kind, chips.several)[nodes.index]
         table = boards.states.table(chips.count)
-        waits = Reason("chip-list-wait", lambda node: f"node(s) had {_waits(boards, node)}")
+        waits = Reason("chip-list-wait", lambda node: f"node(s) had {_waits(boards, node)}", resolvable=False)
         return Verdict(table.code[state], [waits, *table.reasons[1:]])
 
 
