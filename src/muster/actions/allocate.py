@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from muster.actions.failures import RoleFailures
 from muster.actions.turns import Turns
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import READY_LIKE, Job, Queue, Status, Task
@@ -109,6 +110,7 @@ def _place(
 ) -> None:
     """Place tasks in order, as long runs as the gang still needs, until the job is ready or may not go on."""
     at = 0
+    failures = RoleFailures(session, NAME, tasks if session.missing(job) else ())
     while at < len(tasks):
         task = tasks[at]
         run = run_of(session, tasks, at, max(1, session.missing(job)))
@@ -124,7 +126,7 @@ def _place(
             at += len(refused)
             continue
         run = run[:admitted]
-        placed = session.placement.place(statement, run, within)
+        placed = failures.place(statement, run, within)
         at += placed
         if placed < len(run):
             losers = equal_run(session, tasks, at)

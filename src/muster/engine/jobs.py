@@ -163,28 +163,32 @@ class Job:
 
     # --- membership; State calls these
 
-    def add(self, task: Task) -> None:
+    def adopt(self, task: Task) -> None:
+        """The task belongs to this job; `tally` counts it."""
         task.job = self
         self.tasks[task.key] = task
-        self._enter(task, 1)
+
+    def add(self, task: Task) -> None:
+        self.adopt(task)
+        self.tally(task.shape, task.status, 1)
 
     def drop(self, task: Task) -> None:
         del self.tasks[task.key]
-        self._enter(task, -1)
+        self.tally(task.shape, task.status, -1)
         task.job = None
 
-    def _enter(self, task: Task, sign: int) -> None:
-        status = task.status
+    def tally(self, shape: Shape, status: Status, n: int) -> None:
+        """So many more tasks of this shape and status."""
         self.stamp += 1
-        self.count[status] += sign
-        if status == Status.PENDING and task.best_effort:
-            self.best_effort_pending += sign
+        self.count[status] += n
+        if status == Status.PENDING and shape.best_effort:
+            self.best_effort_pending += n
         held = status in ALLOCATED_LIKE
         if held or status == Status.PENDING:
-            for name, amount in task.shape.amounts.items():
-                self.total[name] = self.total.get(name, 0) + sign * amount
+            for name, amount in shape.amounts.items():
+                self.total[name] = self.total.get(name, 0) + n * amount
                 if held:
-                    self.allocated[name] = self.allocated.get(name, 0) + sign * amount
+                    self.allocated[name] = self.allocated.get(name, 0) + n * amount
 
     def shift(self, tasks: list[Task], status: Status) -> None:
         """Equal tasks of this job change status together (statements call this; the total is not touched by it)."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from muster.engine.axis import Axis
 from muster.engine.jobs import Shape
 from muster.model.core import PodSpec
 from muster.model.requests import nonzero, requests
@@ -18,7 +19,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Shapes:
-    def __init__(self) -> None:
+    def __init__(self, axis: Axis) -> None:
+        self._axis = axis
         self._known: dict[bytes, Shape] = {}
 
     def __len__(self) -> int:
@@ -35,6 +37,7 @@ class Shapes:
         shape = self._known.get(key)
         if shape is None:
             shape = self._known[key] = Shape(len(self._known), spec, requests(spec), nonzero(spec))
+            self._axis.learn(shape.amounts)
         return shape
 
 

@@ -7,12 +7,14 @@ decided comes back as changed objects, from the embedded cluster's store or from
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from muster.engine.axis import Axis
 from muster.engine.hooks import Reason
-from muster.engine.jobs import ON_NODE, Job, Queue, Status, Task
+from muster.engine.jobs import ON_NODE, Job, Queue, Shape, Status, Task
 from muster.engine.nodes import Nodes
 from muster.engine.reading import GROUP, in_memory_group, read_job, read_queue, read_task
 from muster.engine.shapes import Shapes
@@ -25,12 +27,24 @@ from muster.model.scheduling import Queue as QueueObject
 Objects = Mapping[str, Mapping[str, Object]]
 
 
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Building many objects that all stay: looking for garbage among them is in vain, and costs more than they do."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 class State:
     def __init__(self, scheduler_names: Iterable[str] = ("muster", "volcano")) -> None:
         self.ours = frozenset(("", *scheduler_names))
         self.axis = Axis()
         self.nodes = Nodes(self.axis, ())
-        self.shapes = Shapes()
+        self.shapes = Shapes(self.axis)
         self.tasks: dict[str, Task] = {}
         self.jobs: dict[str, Job] = {}
         self.queues: dict[str, Queue] = {}
@@ -51,25 +65,43 @@ class State:
         for key, group in self.objects["PodGroup"].items():
             assert isinstance(group, PodGroup)
             self.jobs[key] = self._job(key, group)
+        with collector_paused():
+            self._load_pods(objects.get("Pod", {}))
+        self.revision += 1
+
+    def _load_pods(self, pods: Mapping[str, Object]) -> None:
         on_nodes = []
-        for key, pod in objects.get("Pod", {}).items():
+        tally: dict[tuple[Job, Shape, Status], int] = {}  # equal tasks of a job are counted together
+        for key, pod in pods.items():
             assert isinstance(pod, Pod)
-            task = self._add_task(key, pod)
-            if task is not None and task.node >= 0 and task.status in ON_NODE:
+            task = self._read_task(key, pod)
+            if task is None:
+                continue
+            job = self._job_of(task)
+            if job is not None:
+                job.adopt(task)
+                same = (job, task.shape, task.status)
+                tally[same] = tally.get(same, 0) + 1
+            if task.node >= 0 and task.status in ON_NODE:
                 on_nodes.append(task)
+        for (job, shape, status), n in tally.items():
+            job.tally(shape, status, n)
         self.nodes.grow()
         self.nodes.settle_all(on_nodes)
-        self.revision += 1
 
     def upsert(self, kind: str, key: str, object: Object) -> None:
         """An object came or changed."""
         self.revision += 1
         if isinstance(object, Pod):
             self._remove_task(key)
-            task = self._add_task(key, object)
+            task = self._read_task(key, object)
             self.nodes.grow()
-            if task is not None and task.node >= 0 and task.status in ON_NODE:
-                self.nodes.settle(task, 1)
+            if task is not None:
+                job = self._job_of(task)
+                if job is not None:
+                    job.add(task)
+                if task.node >= 0 and task.status in ON_NODE:
+                    self.nodes.settle(task, 1)
         elif isinstance(object, Node):
             if self._new_nodes is None and key in self.nodes.rank:
                 self.nodes.replace(object)
@@ -173,32 +205,35 @@ class State:
 
     # --- tasks
 
-    def _add_task(self, key: str, pod: Pod) -> Task | None:
+    def _read_task(self, key: str, pod: Pod) -> Task | None:
         self.set_aside.pop(key, None)
         try:
             shape = self.shapes.of(pod.spec)
         except (QuantityError, ValueError) as fault:
             self.set_aside[key] = Reason("bad-object", f"the pod cannot be read: {fault}", resolvable=False)
             return None
-        self.axis.learn(shape.amounts)
-        task = read_task(key, pod, shape, self.nodes.rank, self.objects["PriorityClass"])
-        self.tasks[key] = task
-        group_name = pod.metadata.annotations.get(GROUP, "")
-        ours = pod.spec.scheduler_name in self.ours
-        if group_name and (ours or task.node >= 0 or task.status != Status.PENDING):
-            job = self.jobs.get(f"{task.namespace}/{group_name}")
-            if job is None:
-                text = f"pod group {task.namespace}/{group_name} does not exist"
-                self.set_aside[key] = Reason("no-group", text, resolvable=False)
-            else:
-                job.add(task)
-        elif ours and not group_name:
-            name, group = in_memory_group(task)
-            job = self.jobs.get(name)
-            if job is None:
-                job = self.jobs[name] = self._job(name, group)
-            job.add(task)
+        task = self.tasks[key] = read_task(key, pod, shape, self.nodes.rank, self.objects["PriorityClass"])
         return task
+
+    def _job_of(self, task: Task) -> Job | None:
+        """The group a pod names; a group in memory for a pod of ours that names none; none for other schedulers'."""
+        group_name = task.pod.metadata.annotations.get(GROUP, "")
+        ours = task.pod.spec.scheduler_name in self.ours
+        if group_name:
+            if not ours and task.status == Status.PENDING:
+                return None
+            job = self.jobs.get(f"{task.namespace}/{group_name}")
+            if job is None and ours:
+                text = f"pod group {task.namespace}/{group_name} does not exist"
+                self.set_aside[task.key] = Reason("no-group", text, resolvable=False)
+            return job
+        if not ours:
+            return None
+        name, group = in_memory_group(task)
+        job = self.jobs.get(name)
+        if job is None:
+            job = self.jobs[name] = self._job(name, group)
+        return job
 
     def _remove_task(self, key: str) -> None:
         self.set_aside.pop(key, None)

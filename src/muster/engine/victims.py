@@ -27,11 +27,11 @@ class Victims:
         self.tiers: list[list[Ask]]
         self._plugins: Sequence[Sequence[Sparing]]
         if rule == "reclaim":
-            reclaimable = session.tiered(Reclaimable)
+            reclaimable = [[p for p in tier if not p.abstains(rule)] for tier in session.tiered(Reclaimable)]
             self._plugins = reclaimable
             self.tiers = [[p.reclaimable for p in tier] for tier in reclaimable]
         else:
-            preemptable = session.tiered(Preemptable)
+            preemptable = [[p for p in tier if not p.abstains(rule)] for tier in session.tiered(Preemptable)]
             self._plugins = preemptable
             self.tiers = [[p.preemptable for p in tier] for tier in preemptable]
         self.promising = self._promising()

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.scheduler import Scheduler
 from muster.engine.hooks import NodeNotes, Picture
-from muster.engine.jobs import Task
+from muster.engine.jobs import Status, Task
 from muster.engine.plan import Plan
 from muster.engine.session import Log, Session, silent
 from muster.engine.state import Objects, State
@@ -27,6 +27,7 @@ from muster.sim.result import Result
 MOST_CYCLES = 10_000
 LOOK_FROM = 8  # most runs are over by then; looking at the whole cluster costs time
 SEEN_ENOUGH = 3
+ENDED = (Status.SUCCEEDED, Status.FAILED)
 
 
 def simulate(
@@ -158,10 +159,15 @@ def pictures(session: Session) -> dict[str, list[Picture]]:
 
 
 def fingerprint(state: State) -> int:
-    """How the cluster looks, whatever the time and whatever names its owners gave to pods they made anew."""
+    """How the cluster looks, whatever the time and whatever names its owners gave to pods they made anew.
+
+    Pods that have ended are progress (a Job counts its completions), unless their owner just starts them again.
+    """
     pods: Counter[tuple[object, ...]] = Counter()
     for key, task in state.tasks.items():
         owner = controller(task.pod.metadata)
+        if task.status in ENDED and owner is not None and owner.kind != "Job":
+            continue
         name = f"{task.namespace}/{owner.kind}/{owner.name}" if owner is not None else key
         pods[name, task.shape.id, task.status, task.node] += 1
     groups = frozenset((job.key, job.phase) for job in state.jobs.values() if job.key in state.objects["PodGroup"])

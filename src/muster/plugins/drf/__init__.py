@@ -75,6 +75,9 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
     def queue_cmp(self, a: Queue, b: Queue) -> int:
         return 0 if self._tree is None else self._tree.compare(a, b)
 
+    def abstains(self, rule: str) -> bool:
+        return rule == "reclaim" and self._tree is None
+
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None:
         return None if self._tree is None else self._tree.reclaimable(claimer, candidates)
 

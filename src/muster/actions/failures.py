@@ -1,0 +1,56 @@
+"""What one pod of a role could not use, the next ones of that role in the job are not offered (Volcano's error cache).
+
+Pods of a role are usually equal; then this changes nothing. Where they differ a pod is kept from nodes that only
+another pod of its role failed on. `predicateErrorCacheEnable: false` of the action turns that off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from muster.engine.hooks import Bools, NodeSet
+from muster.engine.jobs import Task
+from muster.engine.nodes import Kind
+from muster.engine.session import Session
+from muster.engine.statement import Statement
+
+SWITCH = "predicateErrorCacheEnable"
+
+
+class RoleFailures:
+    """The failures of one step of a job, per role; only roles whose pods differ are followed."""
+
+    def __init__(self, session: Session, action: str, tasks: Sequence[Task]) -> None:
+        self._session = session
+        self._refused: dict[str, Bools] = {}
+        signatures: dict[str, int] = {}
+        if not session.arguments(action).bool(SWITCH, True):
+            return
+        for task in tasks:
+            role = task.role
+            if role and signatures.setdefault(role, session.signature(task)) != session.signature(task):
+                self._refused[role] = np.zeros(len(session.state.nodes), np.bool_)
+
+    def place(self, statement: Statement, run: Sequence[Task], within: NodeSet | None) -> int:
+        """Place equal tasks as Placement does, on the nodes that no task of their role has failed on."""
+        placement = self._session.placement
+        refused = self._refused.get(run[0].role)
+        if refused is None:
+            return placement.place(statement, run, within)
+        offered = _without(within, refused)
+        placed = placement.place(statement, run[:-1], offered) if len(run) > 1 else 0
+        if placed < len(run) - 1:
+            return placed
+        # The last task of the run is the one that has seen most nodes fail; what it fills itself is not a failure.
+        refused |= ~placement.fits(run[-1], Kind.PIPELINE)
+        return placed + placement.place(statement, run[-1:], offered)
+
+
+def _without(within: NodeSet | None, refused: Bools) -> NodeSet:
+    if within is None:
+        return NodeSet(np.flatnonzero(~refused))
+    left = ~refused[within.index]
+    score = None if within.score is None else within.score[left]
+    return NodeSet(within.index[left], within.label, score)
