@@ -26,12 +26,12 @@ class RoleFailures:
         self._session = session
         self._refused: dict[str, Bools] = {}
         signatures: dict[str, int] = {}
-        if not session.arguments(action).bool(SWITCH, True):
-            return
         for task in tasks:
             role = task.role
             if role and signatures.setdefault(role, session.signature(task)) != session.signature(task):
                 self._refused[role] = np.zeros(len(session.state.nodes), np.bool_)
+        if self._refused and not session.arguments(action).bool(SWITCH, True):
+            self._refused = {}
 
     def place(self, statement: Statement, run: Sequence[Task], within: NodeSet | None) -> int:
         """Place equal tasks as Placement does, on the nodes that no task of their role has failed on."""
