@@ -107,6 +107,8 @@ class Placement:
             handed = ahead.take(count, len(self.nodes.log))
             if handed:
                 return handed
+        else:
+            answers.ahead.hold([])  # what was computed ahead would not know of this placement
         how = answers.batch()
         key = answers.key(kind)
         index: Index | None = None
