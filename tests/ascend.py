@@ -94,9 +94,10 @@ def _amounts(chips: int | str, **more: str) -> dict[str, str]:
     return more | ({RESOURCE: str(chips)} if chips else {})
 
 
-def group(name: str, least: int = 1) -> PodGroup:
+def group(name: str, least: int = 1, priority_class: str = "") -> PodGroup:
     meta = {"name": name, "namespace": "d", "creationTimestamp": _AT}
-    return decode_as(PodGroup, {"metadata": meta, "spec": {"minMember": least}, "status": {"phase": "Inqueue"}})
+    spec = {"minMember": least, "priorityClassName": priority_class}
+    return decode_as(PodGroup, {"metadata": meta, "spec": spec, "status": {"phase": "Inqueue"}})
 
 
 def state_of(*objects: Object) -> State:
