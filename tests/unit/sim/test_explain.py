@@ -1,0 +1,87 @@
+"""One pod's chances on every node."""
+
+from __future__ import annotations
+
+import pytest
+
+from front_door import PREEMPTING, full_cluster, manifests, node, pod, pod_group, queue, scheduler
+from muster.sim.explain import Explanation, Unexplained, explain
+
+ONE_GROUP = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+  - name: nodegroup
+"""
+
+
+def about(name: str, *documents: dict[str, object], configuration: str = PREEMPTING, sets: bool = False) -> Explanation:
+    found = manifests(*documents)
+    return explain(scheduler(configuration), found.objects, found.latest, ("muster",), name, sets=sets)
+
+
+def test_every_node_has_its_word() -> None:
+    answer = about("default/p", node("n1", cpu=1), node("n2"), pod("p", cpu="2", nodeSelector={"disk": "ssd"}))
+    assert answer.nodes.keys() == {"n1", "n2"}
+    plugins = [plugin for plugin, _, _ in answer.nodes["n1"].reasons]
+    assert plugins == ["predicates", "resources"]
+    assert "needs 2, 1 free of 1" in answer.nodes["n1"].reasons[1][2]
+
+
+def test_infeasible_nodes_are_scored_and_every_scorer_has_its_key() -> None:
+    answer = about("p", node("n1", cpu=1), node("n2"), pod("p", cpu="2"))
+    told = answer.as_dict()["nodes"]
+    assert isinstance(told, dict)
+    assert told["n1"]["feasible"] is False
+    assert told["n1"]["scores"].keys() == {"nodeorder"}
+    assert told["n2"]["total"] == pytest.approx(sum(told["n2"]["terms"]["nodeorder"].values()))
+
+
+def test_the_decision_of_the_next_cycle_is_told() -> None:
+    assert about("p", node("n1"), pod("p")).decision.node == "n1"
+    waiting = about("boss", *full_cluster()).decision
+    assert (waiting.node, waiting.pipelined) == (None, "n1")
+    assert waiting.reason
+
+
+def test_asking_changes_nothing() -> None:
+    documents = [node("n1"), node("n2"), pod("p")]
+    assert about("p", *documents).as_dict() == about("p", *documents).as_dict()
+
+
+def test_node_sets_are_tried_one_by_one() -> None:
+    label = "volcano.sh/nodegroup-name"
+    sizes = {"large": 4, "small": 1}
+    nodes = [node(f"{group}{i}", cpu, {label: group}) for group, cpu in sizes.items() for i in (1, 2)]
+    group = pod_group("g", minMember=2, queue="q")
+    group["metadata"]["annotations"] = {"muster.io/one-node-group": "true"}
+    pods = [pod(f"p{i}", group="g", cpu="2") for i in (1, 2)]
+    answer = about("p1", *nodes, queue("q"), group, *pods, configuration=ONE_GROUP, sets=True)
+    assert answer.sets is not None
+    by_label = {tried.label: tried for tried in answer.sets}
+    assert by_label["node group large"].holds
+    assert (by_label["node group small"].placed, by_label["node group small"].holds) == (0, False)
+    assert "0/2 nodes are available: 2 Insufficient cpu" in by_label["node group small"].reason
+    assert "sets" in answer.as_dict()
+
+
+def test_without_a_plugin_that_divides_there_are_no_sets() -> None:
+    assert about("p", node("n1"), pod("p"), sets=True).sets is None
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("default/bos", "did you mean default/boss"),
+        ("default/low-1", "has its node already: n1"),
+        ("elsewhere/zzz", "there is no pod elsewhere/zzz"),
+        ("theirs", "--scheduler-name theirs"),
+        ("done", "succeeded"),
+    ],
+)
+def test_a_pod_without_a_next_cycle_is_refused(name: str, why: str) -> None:
+    done = {**pod("done"), "status": {"phase": "Succeeded"}}
+    with pytest.raises(Unexplained, match=why):
+        about(name, *full_cluster(), pod("theirs", schedulerName="theirs"), done)

@@ -1,0 +1,80 @@
+"""The page that shows a run as a picture."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+from front_door import PACKING, full_cluster, manifests, node, pod, scheduler
+from muster.sim.compare import Comparison
+from muster.sim.html import comparison_page, page
+from muster.sim.result import Result
+from muster.sim.simulate import simulate
+
+VOID = {"meta", "link", "br", "img", "input"}
+
+
+class Checker(HTMLParser):
+    """Collects tags and text; fails on a tag that is not closed in its order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def checked(text: str) -> Checker:
+    checker = Checker()
+    checker.feed(text)
+    checker.close()
+    assert checker.open == []
+    return checker
+
+
+def run(*documents: dict[str, object]) -> Result:
+    found = manifests(*documents)
+    return simulate(scheduler(), found.objects, 0.0, ("muster",))
+
+
+def test_the_page_is_whole_and_needs_nothing_from_outside() -> None:
+    text = page(run(*full_cluster()), "cluster.yaml")
+    found = checked(text)
+    assert found.addresses == []
+    assert "script" not in found.seen
+    assert "http" not in text and "@import" not in text and "url(" not in text
+
+
+def test_placements_evictions_and_reasons_are_shown() -> None:
+    text = page(run(*full_cluster()), "cluster.yaml")
+    for said in ("default/boss", "default/low-2", "Insufficient cpu", "queue default", "preempt"):
+        assert said in text
+
+
+def test_what_comes_from_the_input_is_escaped() -> None:
+    bad = "<script>alert(1)</script>"
+    text = page(run(node("n1", labels={"volcano.sh/nodegroup-name": bad}), pod("p", nodeSelector={bad: "x"})), bad)
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_two_runs_stand_on_one_page() -> None:
+    found = manifests(node("n1"), node("n2"), pod("a"), pod("b"))
+    packed = simulate(scheduler(PACKING), found.objects, 0.0, ("muster",))
+    spread = run(node("n1"), node("n2"), pod("a"), pod("b"))
+    text = comparison_page(Comparison(("pack <1>", "spread"), packed, spread))
+    checked(text)
+    assert "Placements that differ" in text
+    assert "pack &lt;1&gt;" in text
+
+
+def test_a_cluster_without_nodes_is_a_page_too() -> None:
+    checked(page(run(pod("p")), "empty"))
