@@ -10,6 +10,7 @@ import numpy as np
 from muster.engine.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Scope
 from muster.engine.jobs import Task
 from muster.engine.nodes import Kind, NodeView
+from muster.engine.static import columns
 
 if TYPE_CHECKING:
     from muster.engine.placement import Placement
@@ -100,8 +101,9 @@ class Answers:
                 continue
             self._fixed_batch = max(self._fixed_batch, how)
             raw = scorer.raw(task, view) if scorer.scope == Scope.STATIC else None
-            if raw is None or not scorer.normalised or (len(raw) and raw.min() != raw.max()):
-                into.append((scorer, raw))
+            if raw is not None and _says_nothing(raw, scorer.normalised):
+                continue
+            into.append((scorer, raw))
         self._keys: dict[Kind, Floats] = {}
         self._cursor: dict[Kind, int] = {}
         self._all_scores: Floats | None = None
@@ -160,7 +162,7 @@ class Answers:
     def evaluate(self, view: NodeView, kind: Kind) -> Floats:
         """Fit, filters and scores of these columns (terms that look at the whole cluster are not in it)."""
         view.kind = kind
-        fits = self.static[view.index]
+        fits = columns(self.static, view, own=True)
         account = view.idle if kind == Kind.ALLOCATE else view.future_idle
         for row, amount in self._needs:
             fits &= account[row] >= amount
@@ -177,7 +179,7 @@ class Answers:
         """The sum, in configuration order, of the scores that are not normalised."""
         total: Floats | None = None
         for scorer, raw in self._scores:
-            part = raw[view.index] if raw is not None else scorer.raw(self.task, view)
+            part = columns(raw, view) if raw is not None else scorer.raw(self.task, view)
             total = part if total is None else total + part
         return np.zeros(len(view)) if total is None else total
 
@@ -189,3 +191,8 @@ class Answers:
                     continue
                 raw = scorer.raw(self.task, self.nodes.everything())
             yield scorer, raw
+
+
+def _says_nothing(raw: Floats, normalised: bool) -> bool:
+    """Zeros, or (where constants are taken over the candidates anyway) the same everywhere: no order turns on it."""
+    return bool(len(raw)) and bool(raw.min() == raw.max() and (normalised or raw[0] == 0.0))

@@ -109,12 +109,13 @@ class Nodes:
         return NodeView(self, self._everything, self.rows, self.alloc)
 
     def some(self, index: NDArray[np.int64]) -> NodeView:
-        return NodeView(self, index, self.rows[:, index], self.alloc[:, index])
+        return NodeView(self, index, self.rows.take(index, axis=1), self.alloc.take(index, axis=1))
 
     def hypothetical(self, index: NDArray[np.int64], shape: Shape, kind: Kind, copies: NDArray[np.int64]) -> NodeView:
         """The nodes of `index` as they would be with so many more copies of the shape."""
-        rows = self.rows[:, index] + self.delta(shape, kind)[:, None] * copies[None, :]
-        return NodeView(self, index, rows, self.alloc[:, index])
+        rows = self.rows.take(index, axis=1)
+        rows += self.delta(shape, kind)[:, None] * copies[None, :]
+        return NodeView(self, index, rows, self.alloc.take(index, axis=1))
 
     # --- accounts
 

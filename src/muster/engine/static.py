@@ -76,9 +76,11 @@ def sealed(array: NDArray[Scalar]) -> NDArray[Scalar]:
     return array
 
 
-def columns(per_node: NDArray[Scalar], view: NodeView) -> NDArray[Scalar]:
-    """The entries of the view's columns; for a view of all nodes the array itself."""
-    return per_node if view.rows is view.nodes.rows else per_node[view.index]
+def columns(per_node: NDArray[Scalar], view: NodeView, *, own: bool = False) -> NDArray[Scalar]:
+    """The entries of the view's columns; for a view of all nodes the array itself, or with `own` a copy to work on."""
+    if view.rows is view.nodes.rows:
+        return per_node.copy() if own else per_node
+    return per_node[view.index]
 
 
 class Capacity:
