@@ -16,14 +16,16 @@ Enough = Callable[[], bool]
 def fits_future(session: Session, task: Task, node: int, extra: Sequence[Task] = ()) -> bool:
     """request ≤ future idle, plus what these tasks would free."""
     nodes = session.state.nodes
-    size = nodes.axis.size
-    free = nodes.rows[size : 2 * size, node]
-    request = task.shape.request(nodes.axis)
-    if extra:
-        free = free.copy()
+    size, rows = nodes.axis.size, nodes.axis.rows
+    for name, amount in task.shape.amounts.items():
+        free = int(nodes.rows[size + rows[name], node])
         for victim in extra:
-            free += victim.shape.request(nodes.axis)
-    return bool((request <= free).all())
+            if free >= amount:
+                break
+            free += victim.shape.amounts.get(name, 0)
+        if free < amount:
+            return False
+    return True
 
 
 def make_room(statement: Statement, claimer: Task, victims: Sequence[Task], rule: str, enough: Enough) -> bool:
@@ -70,7 +72,8 @@ def within_reach(session: Session, task: Task, victims: Victims) -> Bools:
     """The nodes worth a visit: not refused for good, somebody there might go, and all that is used there would do."""
     nodes = session.state.nodes
     size = nodes.axis.size
-    mask = session.placement.answers(task).curable & victims.promising
+    assert task.job is not None
+    mask = session.placement.answers(task).curable & victims.promising & ~victims.spent(task.job.queue_name)
     for row, amount in enumerate(task.shape.request(nodes.axis).tolist()):
         if amount > 0:
             mask &= nodes.rows[size + row] + nodes.rows[2 * size + row] >= amount

@@ -59,6 +59,7 @@ def between_jobs(session: Session, victims: Victims, jobs: Sequence[Job], attemp
                 memo.note(session, task)
         if not session.pipelined(job):
             statement.discard()
+            victims.taken_back()
             continue
         statement.commit()
         if assigned:
@@ -88,10 +89,12 @@ def may_preempt(session: Session, task: Task) -> bool:
 
 def _given(session: Session, victims: Victims, task: Task, node: int, eligible: Eligible) -> list[Task]:
     """Who may go for the task on this node, in victim order."""
-    candidates = [
-        t for t in evictable(session, node, (Status.BOUND, Status.RUNNING))
-        if eligible(t) and (t.best_effort or not task.best_effort)
-    ]  # fmt: skip
+    assert task.job is not None
+    queue = task.job.queue_name
+    here = [t for t in evictable(session, node, (Status.BOUND, Status.RUNNING)) if t.job and t.job.queue_name == queue]
+    if not here:
+        victims.spent(queue)[node] = True
+    candidates = [t for t in here if eligible(t) and (t.best_effort or not task.best_effort)]
     if not candidates or not session.placement.curable(task, node):
         return []
     return victims.chosen(task, candidates)

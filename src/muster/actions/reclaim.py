@@ -39,6 +39,7 @@ def reclaim_for(session: Session, victims: Victims, job: Job) -> None:
         statement.commit()
     else:
         statement.discard()
+        victims.taken_back()
 
 
 def _reclaim(session: Session, statement: Statement, victims: Victims, task: Task) -> bool:
@@ -50,7 +51,10 @@ def _reclaim(session: Session, statement: Statement, victims: Victims, task: Tas
             t for t in evictable(session, node, (Status.RUNNING,))
             if t.job and t.job.queue and t.job.queue is not queue and t.job.queue.reclaimable
         ]  # fmt: skip
-        if not others or not session.placement.curable(task, node):
+        if not others:
+            victims.spent(queue.name)[node] = True
+            continue
+        if not session.placement.curable(task, node):
             continue
         given = victims.chosen(task, others)
         if not given or not fits_future(session, task, node, given):

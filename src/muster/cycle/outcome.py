@@ -7,6 +7,7 @@ from muster.engine.nodes import Kind
 from muster.engine.plan import Condition, Eviction, Plan, PodReason
 from muster.engine.session import Session
 
+_UNBOUND = (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
 _SCHEDULED = (Status.RUNNING, Status.BOUND, Status.SUCCEEDED, Status.FAILED)
 
 
@@ -46,9 +47,10 @@ def _effects(session: Session, plan: Plan) -> None:
 
 
 def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
-    waiting = [
+    unbound = sum(job.count[status] for status in _UNBOUND)
+    waiting = [] if not unbound else [
         t for t in job.tasks.values()
-        if t.key not in plan.binds and t.status in (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
+        if t.status in _UNBOUND and t.key not in plan.binds
     ]  # fmt: skip
     ready = job.queue is not None and session.ready(job)
     gang = gang_line(session, job, waiting) if waiting and not ready else ""
@@ -72,8 +74,9 @@ def phase_at_close(job: Job, *, unschedulable: bool) -> str:
     count = job.count
     if count[Status.RUNNING] and unschedulable:
         return "Unknown"
-    leaving = sum(1 for t in job.tasks.values() if t.status == Status.RELEASING and t.node >= 0)
-    scheduled = sum(count[s] for s in _SCHEDULED) + (leaving if count[Status.RELEASING] else 0)
+    scheduled = sum(count[s] for s in _SCHEDULED)
+    if count[Status.RELEASING]:
+        scheduled += sum(1 for t in job.tasks.values() if t.status == Status.RELEASING and t.node >= 0)
     finished = count[Status.SUCCEEDED] + count[Status.FAILED]
     if scheduled >= job.min_available:
         # Volcano calls a group of minimum 0 completed before anything ran; that is not copied.

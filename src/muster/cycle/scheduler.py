@@ -8,7 +8,7 @@ from muster.cycle.registry import action, plugin_class
 from muster.engine.hooks import Plugin
 from muster.engine.plan import Plan
 from muster.engine.session import Log, Session, silent
-from muster.engine.state import State
+from muster.engine.state import State, collector_paused
 from muster.model.finding import Finding
 
 
@@ -33,14 +33,19 @@ class Scheduler:
     def session(self, state: State, now: float, log: Log = silent) -> Session:
         return Session(state, self.config, self.tiers, now, log)
 
+    def decide(self, session: Session) -> Plan:
+        """Run the actions in their order."""
+        with collector_paused():
+            for name, run in self.actions:
+                session.log(3, f"Enter {name}")
+                run(session)
+            return outcome(session)
+
     def cycle(self, state: State, now: float, log: Log = silent) -> Plan:
         """One scheduling cycle. The state is as before when it returns; the plan says what to do."""
         session = self.session(state, now, log)
         try:
-            for name, run in self.actions:
-                session.log(3, f"Enter {name}")
-                run(session)
-            plan = outcome(session)
+            plan = self.decide(session)
         finally:
             session.close()
         for key, phase in plan.phases.items():

@@ -122,6 +122,13 @@ class Answers:
                     how = max(how, scorer.batch(self.task))
         return how
 
+    def moving_filters(self) -> Iterator[NodeFilter]:
+        """The filters that bear on the task now and whose answers may change within a cycle."""
+        yield from self._node_filters
+        for term in self._cluster_filters:
+            if term.batch(self.task) != Batch.SKIP:
+                yield term
+
     def placed(self) -> None:
         self.ahead.placed(len(self.nodes.log))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from muster.engine.answers import Answers, FilterTerm, ScoreTerm
 from muster.engine.batch import picks
-from muster.engine.hooks import Batch, Bools, Floats, Index, NodeSet, Scope
+from muster.engine.hooks import Batch, Bools, Floats, Index, NodeSet
 from muster.engine.jobs import Task
 from muster.engine.nodes import Kind
 
@@ -195,21 +195,22 @@ class Placement:
 
     def curable(self, task: Task, node: int) -> bool:
         """Could evictions make the node fit? No filter refuses it for a reason that no eviction cures."""
-        if not self.answers(task).curable[node]:
+        answers = self.answers(task)
+        if not answers.curable[node]:
             return False
         view = self.nodes.some(np.array([node]))
-        for _, term in self.filters:
-            if term.scope != Scope.STATIC and term.batch(task) != Batch.SKIP:
-                verdict = term.filter(task, view)
-                refused = int(verdict.code[0])
-                if refused and not verdict.reasons[refused - 1].resolvable:
-                    return False
+        for term in answers.moving_filters():
+            verdict = term.filter(task, view)
+            refused = int(verdict.code[0])
+            if refused and not verdict.reasons[refused - 1].resolvable:
+                return False
         return True
 
     def passes(self, task: Task, node: int) -> bool:
         """Do all filters (the resource fit is not one of them) take the task on this node once evictions are done?"""
+        answers = self.answers(task)
+        if not answers.static[node]:
+            return False
         view = self.nodes.some(np.array([node]))
         view.kind = Kind.PIPELINE
-        return all(
-            term.batch(task) == Batch.SKIP or bool(term.filter(task, view).code[0] == 0) for _, term in self.filters
-        )
+        return all(term.filter(task, view).code[0] == 0 for term in answers.moving_filters())

@@ -288,4 +288,6 @@ def _by_name(a: Task, b: Task) -> int:
 
 def candidates(job: Job) -> list[Task]:
     """Pods of the job that wait for a node: pending, not gated."""
+    if not job.count[Status.PENDING]:
+        return []
     return [t for t in job.tasks.values() if t.status == Status.PENDING and not t.gated]

@@ -35,6 +35,17 @@ class Victims:
             self._plugins = preemptable
             self.tiers = [[p.preemptable for p in tier] for tier in preemptable]
         self.promising = self._promising()
+        self._spent: dict[str, Bools] = {}
+
+    def spent(self, queue: str) -> Bools:
+        """Nodes that have nobody left to give up to this queue's claims, until an eviction is taken back."""
+        found = self._spent.get(queue)
+        if found is None:
+            found = self._spent[queue] = np.zeros(len(self.session.state.nodes), np.bool_)
+        return found
+
+    def taken_back(self) -> None:
+        self._spent.clear()
 
     def _promising(self) -> Bools:
         """The nodes where some tier might name somebody: an upper bound that evictions of this action only lower.

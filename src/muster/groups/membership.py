@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from muster.model.groups import NodeGroupSpec
 
-__all__ = ["contains", "members", "resolve"]
+__all__ = ["Membership", "contains", "members", "resolve"]
 
 
 def contains(group: NodeGroupSpec, node: str, labels: Mapping[str, str]) -> bool:
@@ -34,3 +34,26 @@ def resolve(name: str, groups: Collection[str]) -> str | None:
     if name in groups:
         return name
     return name.lower() if name.lower() in groups else None
+
+
+class Membership:
+    """All NodeGroups at once: which of them contain a node."""
+
+    def __init__(self, groups: Mapping[str, NodeGroupSpec]) -> None:
+        self._named: dict[str, list[str]] = {}
+        self._labelled: dict[tuple[str, str], list[str]] = {}  # one of the labels that a group asks for → groups
+        self._groups = groups
+        for name, group in sorted(groups.items()):
+            for node in group.nodes:
+                self._named.setdefault(node, []).append(name)
+            if group.match_labels:
+                self._labelled.setdefault(min(group.match_labels.items()), []).append(name)
+
+    def of(self, node: str, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """The groups that contain the node, in the order of their names."""
+        found = dict.fromkeys(self._named.get(node, ()))
+        for pair in labels.items():
+            for name in self._labelled.get(pair, ()):
+                if contains(self._groups[name], node, labels):
+                    found[name] = None
+        return tuple(sorted(found))

@@ -159,6 +159,8 @@ def _weights(queue: Queue) -> dict[str, float]:
 
 
 def _groups(rule: Rule) -> str:
+    if rule.says_nothing:
+        return "those in no node group"
     if rule.required:
         return f"node group {either(rule.required, 'and')}"
     barred = rule.forbidden

@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass
 
 from muster.config.loader import load
-from muster.cycle.outcome import outcome
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
 from muster.engine.nodes import allocatable_of
@@ -50,9 +49,7 @@ def measure(work: Work) -> Timing:
     built = time.process_time()
     session = scheduler.session(state, 0.0)
     opened = time.process_time()
-    for _, run in scheduler.actions:
-        run(session)
-    plan = outcome(session)
+    plan = scheduler.decide(session)
     decided = time.process_time()
     check(work, objects, plan)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
