@@ -59,7 +59,14 @@ def _reclaim(session: Session, statement: Statement, victims: Victims, task: Tas
         given = victims.chosen(task, others)
         if not given or not fits_future(session, task, node, given):
             continue
-        if make_room(statement, task, given, NAME, lambda at=node: fits_future(session, task, at)):  # type: ignore[misc]
+        if make_room(statement, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
             statement.pipeline([task], [node])
             return True
     return False
+
+
+def _enough(session: Session, task: Task, node: int) -> bool:
+    """Volcano: only the room counts, filters are not asked again; but devices must be the right ones."""
+    if not fits_future(session, task, node):
+        return False
+    return not any(p.wants(task) for p in session.pickers) or session.placement.passes(task, node)

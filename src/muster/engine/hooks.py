@@ -144,6 +144,10 @@ class DevicePicker(Hook):
     """Chooses device ids when a pod is allocated to the node actually chosen."""
 
     @abstractmethod
+    def wants(self, task: Task) -> bool:
+        """Does the pod want devices of this kind? Then room alone does not do: which devices are free counts, too."""
+
+    @abstractmethod
     def devices(self, task: Task) -> list[int] | None:
         """The ids that the task holds, once it is allocated; None if it wants none."""
 

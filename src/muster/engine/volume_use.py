@@ -87,9 +87,9 @@ class VolumeUse:
                 del on[node]
                 if not on:
                     del self.disks[disk.identity]
-        for volume in self.attachable(task):
-            if not volume.plugin or self.migrated(volume.plugin)[node]:
-                self._attach((volume.driver, volume.handle), node, sign)
+        for held in self.attachable(task):
+            if not held.plugin or self.migrated(held.plugin)[node]:
+                self._attach((held.driver, held.handle), node, sign)
 
     def _attach(self, volume: tuple[str, str], node: int, sign: int) -> None:
         on = self.attached.setdefault(volume, {})

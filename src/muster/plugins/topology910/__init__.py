@@ -198,6 +198,9 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
 
     # --- what is written with the binding
 
+    def wants(self, task: Task) -> bool:
+        return self.chips(task) is not None
+
     def devices(self, task: Task) -> list[int] | None:
         picked = self._held.get(task.key)
         return ids_of(picked) if picked else None
