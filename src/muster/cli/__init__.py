@@ -17,7 +17,9 @@ from muster import __version__
 __all__ = ["VERBS", "main"]
 
 VERBS: dict[str, str] = {
+    "distribute": "muster.cli.distribute:distribute",
     "explain": "muster.cli.explain:explain",
+    "override": "muster.cli.override:override",
     "plugins": "muster.cli.plugins:plugins",
     "simulate": "muster.cli.simulate:simulate",
     "validate": "muster.cli.validate:validate",

@@ -127,6 +127,8 @@ class ImageOverrider(Partial, kw_only=True):
     component: str = ""
     operator: str = ""
     value: str = ""
+    # Init containers are touched only if they are asked for, here or by the predicate's path.
+    include_init_containers: bool = False
 
 
 class CommandArgsOverrider(Partial, kw_only=True):

@@ -1,0 +1,46 @@
+"""`muster distribute`: how a PropagationPolicy divides so many replicas."""
+
+from __future__ import annotations
+
+import click
+
+from muster.cli import options
+from muster.cli.policy import policy_file
+
+_MOST = 2**53
+
+
+@click.command()
+@policy_file
+@click.option("--replicas", required=True, type=click.IntRange(0, _MOST), metavar="N", help="How many are divided.")
+@click.option("--uid", default="", help="The application's uid: it decides which way ties of names go.")
+@options.output("table", "json")
+@options.verbosity
+def distribute(policy: str, replicas: int, uid: str, form: str, verbosity: int) -> None:
+    """Show how many of N replicas each node group gets, and how many find no place.
+
+    NodeGroups that stand in the same file are the ones there are; without any, every name may be one.
+    """
+    from muster.cli.answer import console, print_json
+    from muster.cli.policy import read_policy, tell_troubles
+    from muster.cli.reading import BadInput
+    from muster.groups.propagation import read_propagation
+    from muster.model.groups import NodeGroup, PropagationPolicy
+
+    found, manifests = read_policy(policy, PropagationPolicy)
+    meant = read_propagation(found.spec, list(manifests.of(NodeGroup)) or None)
+    tell_troubles("warning", found, manifests, meant.warnings)
+    if tell_troubles("error", found, manifests, meant.errors):
+        raise BadInput(f"muster: {policy} cannot be used")
+    quotas = meant.quotas(replicas, uid)
+    if form == "json":
+        print_json({"groups": {name: q.desired for name, q in quotas.groups.items()}, "unplaced": quotas.unplaced})
+        return
+    from muster.cli.tables.parts import row, table
+
+    shown = table(f"{replicas} replicas by {found.metadata.name} ({meant.strategy})", "NODE GROUP", "REPLICAS")
+    for name, quota in quotas.groups.items():
+        row(shown, name, quota.desired)
+    if quotas.unplaced:
+        row(shown, "(no place)", quotas.unplaced, style="yellow")
+    console().print(shown)

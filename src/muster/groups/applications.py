@@ -1,0 +1,142 @@
+"""From a pod to its application: the top-most owner that can be found, whose labels decide.
+
+The chain follows the owner that controls: Pod → ReplicaSet → Deployment, → StatefulSet, → DaemonSet, → Job → CronJob,
+→ ReplicationController. It ends below an owner of another kind and below one that is not there. Pods are counted per
+*unit*: the pods of a Deployment by their ReplicaSet, so that during a roll-out old pods do not keep new ones out; the
+pods of a CronJob by their Job; all others by their application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from muster.model.batch import (
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from muster.model.core import Pod, PodTemplateSpec
+from muster.model.meta import Object, ObjectMeta, OwnerReference, controller, key
+
+__all__ = ["APPLICATIONS", "Application", "Lookup", "OwnerLoop", "Unit", "application_of", "replicas_of", "template_of"]
+
+Lookup = Callable[[str, str], Object | None]  # kind, ns/name → the object, if it is there
+Unit = tuple[str, str]  # kind, ns/name of what the pods are counted by
+
+# Kinds that own pods, directly or through another one, and the API group that each is of.
+APPLICATIONS: dict[type[Object], str] = {
+    Deployment: "apps",
+    ReplicaSet: "apps",
+    StatefulSet: "apps",
+    DaemonSet: "apps",
+    Job: "batch",
+    CronJob: "batch",
+    ReplicationController: "",
+}
+_GROUPS = {kind.__name__: group for kind, group in APPLICATIONS.items()}
+_COUNTED_BELOW = (Deployment, CronJob)
+
+
+class OwnerLoop(Exception):
+    """Owners that own each other: nobody is at the top."""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What a pod belongs to, and the unit it is counted in."""
+
+    object: Object
+    unit: Unit
+
+    @property
+    def kind(self) -> str:
+        return type(self.object).__name__
+
+    @property
+    def key(self) -> str:
+        return key(self.object)
+
+    @property
+    def namespace(self) -> str:
+        return self.object.metadata.namespace or "default"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.object.metadata.labels
+
+    @property
+    def replicas(self) -> int | None:
+        """How many pods are divided; None: it has no number, only membership is asked."""
+        return replicas_of(self.object)
+
+    @property
+    def uid(self) -> str:
+        """The uid, if it is one: an object that was written without any has its name there."""
+        uid = self.object.metadata.uid
+        return "" if uid == self.key else uid
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
+
+def application_of(pod: Pod, lookup: Lookup) -> Application:
+    """The pod's application. OwnerLoop if its owners go round in circles."""
+    chain: list[Object] = [pod]
+    seen = {("Pod", key(pod))}
+    while (owner := _owner(chain[-1].metadata, lookup)) is not None:
+        at = (type(owner).__name__, key(owner))
+        if at in seen:
+            path = " → ".join(f"{type(o).__name__} {key(o)}" for o in (*chain, owner))
+            raise OwnerLoop(f"owners in a circle: {path}")
+        seen.add(at)
+        chain.append(owner)
+    top = chain[-1]
+    counted = chain[1] if isinstance(top, _COUNTED_BELOW) and len(chain) > 1 else top
+    return Application(top, (type(counted).__name__, key(counted)))
+
+
+def _owner(meta: ObjectMeta, lookup: Lookup) -> Object | None:
+    reference = controller(meta)
+    if reference is None or _GROUPS.get(reference.kind) != _group(reference):
+        return None
+    found = lookup(reference.kind, f"{meta.namespace or 'default'}/{reference.name}")
+    if found is None:
+        return None
+    # A reference without uid means the owner of that name; an owner written without one has its name for a uid.
+    uid = found.metadata.uid
+    return found if reference.uid in ("", uid) or uid in ("", key(found)) else None
+
+
+def _group(reference: OwnerReference) -> str:
+    return reference.api_version.rpartition("/")[0]
+
+
+def replicas_of(obj: Object) -> int | None:
+    """The number that is divided among node groups."""
+    match obj:
+        case Deployment() | ReplicaSet() | StatefulSet() | ReplicationController():
+            number = obj.spec.replicas
+        case Job():
+            number = obj.spec.parallelism
+        case CronJob():
+            number = obj.spec.job_template.spec.parallelism
+        case DaemonSet():
+            return None
+        case _:
+            number = 1
+    return 1 if number is None else max(number, 0)
+
+
+def template_of(obj: Object) -> PodTemplateSpec | None:
+    """What the application makes its pods from; None for a pod."""
+    match obj:
+        case Deployment() | ReplicaSet() | StatefulSet() | ReplicationController() | DaemonSet() | Job():
+            return obj.spec.template
+        case CronJob():
+            return obj.spec.job_template.spec.template
+    return None

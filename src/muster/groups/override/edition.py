@@ -1,0 +1,135 @@
+"""The edition of a node group: an application's pod template with the rules of an OverridePolicy applied.
+
+Rules in the order written; inside a rule images, commands, args, then patches, each on the result of the one before.
+If one fails the whole edition fails. The template given is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.groups.override import image, pointer
+from muster.groups.override.paths import in_pod
+from muster.groups.override.policy import Rule, faults, named, rules_for
+from muster.groups.override.privileges import gained
+from muster.model.groups import CommandArgsOverrider, ImageOverrider, OverridePolicySpec, PlaintextOverrider
+
+__all__ = ["Edition", "OverrideError", "edition"]
+
+Template = dict[str, Any]  # metadata and spec of a pod, as plain values
+
+
+class OverrideError(Exception):
+    """The edition cannot be made; the text names the rule's field and says what is wrong."""
+
+
+@dataclass(slots=True)
+class Edition:
+    """The pod template as the group runs it, and what is worth saying about it."""
+
+    template: Template
+    warnings: list[str] = field(default_factory=list)
+
+
+def edition(spec: OverridePolicySpec, group: str, template: Template, *, privileged: bool = False) -> Edition:
+    """The template for the group of that name. With `privileged` the policy may give what otherwise it may not."""
+    wrong = faults(spec)
+    if wrong:
+        raise OverrideError("; ".join(str(fault) for fault in wrong))
+    made = Edition(deepcopy(template))
+    for rule in rules_for(spec, group):
+        _apply(made, rule, group)
+    if made.template != template:
+        _check(template, made.template, privileged)
+    return made
+
+
+def _apply(made: Edition, rule: Rule, group: str) -> None:
+    pod = made.template
+    for path, overrider in rule.images:
+        for steps in _images(pod, path, overrider):
+            _change_image(made, path, steps, overrider, named(overrider.value, group))
+    for name, commands in (("command", rule.commands), ("args", rule.args)):
+        for path, command in commands:
+            _change_command(made, path, name, command, named(command.value, group))
+    for path, patch in rule.patches:
+        _patch(pod, path, patch, group)
+
+
+def _images(pod: Template, path: str, overrider: ImageOverrider) -> Iterator[list[str]]:
+    """Where the images stand that an overrider is for: the one of its predicate, or those of all containers."""
+    if overrider.predicate is not None:
+        yield in_pod(overrider.predicate.path, slash=False)
+        return
+    lists = ("containers", "initContainers") if overrider.include_init_containers else ("containers",)
+    for field_ in lists:
+        for i, _ in enumerate(_containers(pod, field_)):
+            yield ["spec", field_, str(i), "image"]
+
+
+def _change_image(made: Edition, path: str, steps: list[str], overrider: ImageOverrider, value: str) -> None:
+    try:
+        old = pointer.get(made.template, steps)
+    except pointer.PointerError as fault:
+        raise OverrideError(f"{path}: {fault}") from None
+    if not isinstance(old, str) or not old:
+        raise OverrideError(f"{path}: {pointer.text(steps)} is no image")
+    new = str(image.changed(image.parse(old), overrider.component, overrider.operator, value))
+    if new == old and overrider.component == "Tag" and overrider.operator != "remove" and value not in old:
+        made.warnings.append(f"{path}: {value!r} makes neither a tag nor a digest of {old}; it stays as it is")
+    pointer.replace(made.template, steps, new)
+
+
+def _change_command(made: Edition, path: str, name: str, overrider: CommandArgsOverrider, value: list[str]) -> None:
+    found = [c for c in _containers(made.template, "containers") if c.get("name") == overrider.container_name]
+    if not found:
+        made.warnings.append(f"{path}: there is no container {overrider.container_name}; nothing is changed")
+    for container in found if value else ():
+        old = container.get(name) or []
+        if not isinstance(old, list):
+            raise OverrideError(f"{path}: {name} of container {overrider.container_name} is not a list")
+        new = [*old, *value] if overrider.operator == "add" else [item for item in old if item not in value]
+        if new != old:
+            container[name] = new
+
+
+def _patch(pod: Template, path: str, patch: PlaintextOverrider, group: str) -> None:
+    steps = in_pod(patch.path)
+    try:
+        if patch.operator == "remove":
+            pointer.remove(pod, steps)
+        elif patch.operator == "add":
+            pointer.add(pod, steps, named(patch.value, group))
+        else:
+            pointer.replace(pod, steps, named(patch.value, group))
+    except pointer.PointerError as fault:
+        raise OverrideError(f"{path}: {patch.operator} {patch.path}: {fault}") from None
+
+
+def _containers(pod: Template, field_: str) -> list[Template]:
+    spec = pod.get("spec")
+    found = spec.get(field_) if isinstance(spec, dict) else None
+    return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+
+
+def _check(before: Template, after: Template, privileged: bool) -> None:
+    """The result must still be a pod, and must not be able to do more than the template's pod."""
+    if not _containers(after, "containers"):
+        raise OverrideError("the edition has no containers")
+    containers = [c for field_ in ("containers", "initContainers") for c in _containers(after, field_)]
+    names: list[str] = []
+    for container in containers:
+        name = container.get("name")
+        if not isinstance(name, str) or not name:
+            raise OverrideError("the edition has a container without a name")
+        if name in names:
+            raise OverrideError(f"the edition has two containers called {name}")
+        if not isinstance(container.get("image"), str) or not container["image"]:
+            raise OverrideError(f"the edition's container {name} has no image")
+        names.append(name)
+    given = [] if privileged else gained(before, after)
+    if given:
+        raise OverrideError(f"a policy may not give a pod {', '.join(given)} (--allow-privileged-overrides permits it)")

@@ -1,0 +1,75 @@
+"""JSON pointers (RFC 6901) and the changes that a JSON patch makes at them (RFC 6902): add, replace, remove."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["PointerError", "add", "get", "remove", "replace", "text", "tokens"]
+
+
+class PointerError(ValueError):
+    """The path leads nowhere, or is none; the text says at which step."""
+
+
+def tokens(pointer: str) -> list[str]:
+    """The steps of a pointer, `~1` and `~0` read as `/` and `~`."""
+    if not pointer.startswith("/"):
+        raise PointerError(f"{pointer!r} is no path: it begins with /")
+    steps = pointer[1:].split("/")
+    for step in steps:
+        for at, letter in enumerate(step):
+            if letter == "~" and step[at + 1 : at + 2] not in ("0", "1"):
+                raise PointerError(f"{pointer!r} is no path: write ~ as ~0")
+    return [step.replace("~1", "/").replace("~0", "~") for step in steps]
+
+
+def text(steps: Sequence[str]) -> str:
+    """The pointer of these steps."""
+    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def get(value: Any, steps: Sequence[str]) -> Any:
+    """What stands there."""
+    for i, step in enumerate(steps):
+        value = value[_at(value, step, steps[: i + 1])]
+    return value
+
+
+def add(value: Any, steps: Sequence[str], new: Any) -> None:
+    """Put a member in (in place of an old one), or an item before the one that stands there; `-` is the end."""
+    parent, last = get(value, steps[:-1]), steps[-1]
+    if isinstance(parent, list):
+        parent.insert(len(parent) if last == "-" else _index(parent, last, steps, len(parent)), new)
+    elif isinstance(parent, dict):
+        parent[last] = new
+    else:
+        raise PointerError(f"{text(steps[:-1])} is neither a mapping nor a list")
+
+
+def replace(value: Any, steps: Sequence[str], new: Any) -> None:
+    """Put something else in the place of what stands there."""
+    parent = get(value, steps[:-1])
+    parent[_at(parent, steps[-1], steps)] = new
+
+
+def remove(value: Any, steps: Sequence[str]) -> None:
+    """Take away what stands there."""
+    parent = get(value, steps[:-1])
+    del parent[_at(parent, steps[-1], steps)]
+
+
+def _at(parent: Any, step: str, steps: Sequence[str]) -> str | int:
+    if isinstance(parent, list):
+        return _index(parent, step, steps, len(parent) - 1)
+    if isinstance(parent, dict) and step in parent:
+        return step
+    raise PointerError(f"{text(steps)} is not there")
+
+
+def _index(parent: list[Any], step: str, steps: Sequence[str], last: int) -> int:
+    if not (step.isascii() and step.isdigit()) or (step[0] == "0" and step != "0"):
+        raise PointerError(f"{text(steps)} is not there: {step!r} is no index of a list")
+    if int(step) > last:
+        raise PointerError(f"{text(steps)} is not there: the list has {len(parent)} items")
+    return int(step)

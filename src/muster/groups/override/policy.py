@@ -1,0 +1,149 @@
+"""Which rules of an OverridePolicy are for a node group, what is wrong with them, and the group's name in values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET
+
+from muster.groups.override.image import COMPONENTS, OPERATORS
+from muster.groups.override.paths import in_pod
+from muster.groups.override.pointer import PointerError
+from muster.groups.propagation import Trouble
+from muster.model.groups import (
+    CommandArgsOverrider,
+    ImageOverrider,
+    OverridePolicySpec,
+    Overriders,
+    OverrideRule,
+    PlaintextOverrider,
+)
+
+__all__ = ["VARIABLE", "Rule", "faults", "named", "rules_for", "warnings"]
+
+VARIABLE = "{{nodegroup}}"
+COMMAND_OPERATORS = ("add", "remove")
+PATCH_OPERATORS = ("add", "replace", "update", "remove")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule's overriders with the place of each, whichever way they are written."""
+
+    images: list[tuple[str, ImageOverrider]]
+    commands: list[tuple[str, CommandArgsOverrider]]
+    args: list[tuple[str, CommandArgsOverrider]]
+    patches: list[tuple[str, PlaintextOverrider]]
+
+
+def rules_for(spec: OverridePolicySpec, group: str) -> list[Rule]:
+    """The rules for a node group, in the order written: those that name it, and those that name none."""
+    return [
+        _rule(rule, i)
+        for i, rule in enumerate(spec.override_rules)
+        if not rule.target_node_group or any(name in (group, *_meaning(name, group)) for name in rule.target_node_group)
+    ]
+
+
+def _meaning(name: str, group: str) -> tuple[str, ...]:
+    """Names of objects are lower case: `Beijing` means `beijing`."""
+    return (name,) if name.lower() == group else ()
+
+
+def _rule(rule: OverrideRule, index: int) -> Rule:
+    path = f"spec.overrideRules[{index}]"
+    # The overriders of the API first, then those written directly into the rule as in the design's example.
+    parts: list[tuple[str, Overriders]] = [(path, rule)]
+    if rule.overriders is not None:
+        parts.insert(0, (f"{path}.overriders", rule.overriders))
+    return Rule(
+        [(f"{at}.imageOverrider[{i}]", o) for at, part in parts for i, o in enumerate(part.image_overrider)],
+        [(f"{at}.commandOverrider[{i}]", o) for at, part in parts for i, o in enumerate(part.command_overrider)],
+        [(f"{at}.argsOverrider[{i}]", o) for at, part in parts for i, o in enumerate(part.args_overrider)],
+        [(f"{at}.plaintext[{i}]", o) for at, part in parts for i, o in enumerate(part.plaintext)],
+    )
+
+
+def named(value: Any, group: str) -> Any:
+    """The value with the group's name in the place of {{nodegroup}}, in every string of it; a copy."""
+    if isinstance(value, str):
+        return value.replace(VARIABLE, group)
+    if isinstance(value, list):
+        return [named(item, group) for item in value]
+    if isinstance(value, dict):
+        return {named(name, group): named(item, group) for name, item in value.items()}
+    return value
+
+
+def warnings(spec: OverridePolicySpec) -> Iterator[Trouble]:
+    """What is odd about a policy, though it can be used."""
+    for i, rule in enumerate(spec.override_rules):
+        path = f"spec.overrideRules[{i}]"
+        for name in rule.target_node_group:
+            if name != name.lower():
+                message = f"names node group {name!r}; using {name.lower()!r}"
+                yield Trouble(f"{path}.targetNodeGroup", message, "write it in lower case")
+        direct = rule.image_overrider or rule.command_overrider or rule.args_overrider or rule.plaintext
+        if rule.overriders is not None and direct:
+            message = "has overriders both under overriders and beside it; those beside it come after"
+            yield Trouble(path, message, "write them in one place")
+
+
+def faults(spec: OverridePolicySpec) -> list[Trouble]:
+    """What makes a policy unusable, whatever workload it is for."""
+    found: list[Trouble] = []
+    for i, written in enumerate(spec.override_rules):
+        rule = _rule(written, i)
+        for path, image in rule.images:
+            found += _image_faults(path, image)
+        for path, command in (*rule.commands, *rule.args):
+            found += _command_faults(path, command)
+        for path, patch in rule.patches:
+            found += _patch_faults(path, patch)
+    return found
+
+
+def _image_faults(path: str, image: ImageOverrider) -> Iterator[Trouble]:
+    if image.component not in COMPONENTS:
+        yield _choice(f"{path}.component", image.component, COMPONENTS)
+    if image.operator not in OPERATORS:
+        yield _choice(f"{path}.operator", image.operator, OPERATORS)
+    elif image.operator == "remove":
+        if image.component == "Repository":
+            message = "an image without a repository is none"
+            yield Trouble(f"{path}.operator", message, "replace the repository, or remove Registry or Tag")
+    elif not image.value:
+        yield Trouble(f"{path}.value", f"must not be empty for {image.operator}", "write the text")
+    if image.predicate is not None:
+        yield from _path_faults(f"{path}.predicate.path", image.predicate.path, slash=False)
+
+
+def _command_faults(path: str, command: CommandArgsOverrider) -> Iterator[Trouble]:
+    if command.operator not in COMMAND_OPERATORS:
+        yield _choice(f"{path}.operator", command.operator, COMMAND_OPERATORS)
+    if not command.container_name:
+        yield Trouble(f"{path}.containerName", "is missing", "name the container")
+
+
+def _patch_faults(path: str, patch: PlaintextOverrider) -> Iterator[Trouble]:
+    if patch.operator not in PATCH_OPERATORS:
+        yield _choice(f"{path}.operator", patch.operator, PATCH_OPERATORS)
+    elif patch.operator == "remove":
+        if patch.value is not UNSET and patch.value not in (None, ""):
+            yield Trouble(f"{path}.value", "must be empty for remove", "take it out")
+    elif patch.value is UNSET:
+        yield Trouble(f"{path}.value", f"is missing: {patch.operator} needs one", "write the value (null is one)")
+    yield from _path_faults(f"{path}.path", patch.path, slash=True)
+
+
+def _path_faults(field: str, path: str, *, slash: bool) -> Iterator[Trouble]:
+    try:
+        in_pod(path, slash=slash)
+    except PointerError as fault:
+        yield Trouble(field, str(fault), "write the path of a field of the pod")
+
+
+def _choice(path: str, given: str, known: tuple[str, ...]) -> Trouble:
+    return Trouble(path, f"{given!r} is none of {', '.join(known)}" if given else "is missing", f"write {known[0]}")

@@ -1,0 +1,148 @@
+"""A PropagationPolicy as it is understood: its node groups in order, and each group's part of so many replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from muster.groups.division import Bounds, by_ranges, by_weights
+from muster.groups.membership import resolve
+from muster.model.groups import PropagationPolicySpec
+
+__all__ = ["Propagation", "Quota", "Quotas", "Trouble", "read_propagation"]
+
+WEIGHTS, RANGES = "StaticWeight", "NumRange"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something wrong in a policy: the field, what it is and what to do."""
+
+    path: str
+    message: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" + (f" ({self.fix})" if self.fix else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A group's part: what it should have, the least it must and the most it may have (None: no limit)."""
+
+    desired: int
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """The parts of so many replicas, by group in the policy's order; None: the application has no number."""
+
+    groups: dict[str, Quota]
+    replicas: int | None
+    unplaced: int = 0
+
+
+@dataclass(slots=True)
+class Propagation:
+    """A policy held against the node groups there are. With errors it must not be used."""
+
+    strategy: str
+    weights: dict[str, int] = field(default_factory=dict)
+    ranges: dict[str, Bounds] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)  # groups that do not exist (yet): they keep their share
+    spellings: dict[str, str] = field(default_factory=dict)  # as the policy writes it → the group it means
+    errors: list[Trouble] = field(default_factory=list)
+    warnings: list[Trouble] = field(default_factory=list)
+
+    @property
+    def groups(self) -> list[str]:
+        """The names in the order in which a node that is in several of them is counted."""
+        return list(self.weights if self.strategy == WEIGHTS else self.ranges)
+
+    def quotas(self, replicas: int | None, uid: str = "") -> Quotas:
+        """Each group's part of the replicas of the application with that uid."""
+        if replicas is None:
+            return Quotas({name: Quota(0, 0, None) for name in self.groups}, None)
+        if self.strategy == WEIGHTS:
+            given = by_weights(self.weights, replicas, uid)
+            parts = {name: Quota(n, 0, n) for name, n in given.items()}
+        else:
+            given = by_ranges(self.ranges, replicas)
+            parts = {name: Quota(n, *self.ranges[name]) for name, n in given.items()}
+        return Quotas(parts, replicas, replicas - sum(given.values()))
+
+
+def read_propagation(spec: PropagationPolicySpec, existing: Collection[str] | None = None) -> Propagation:
+    """The policy's meaning; `existing` are the NodeGroups there are (None: not known, any name may be one)."""
+    strategy = spec.propagation_strategy
+    if not strategy:
+        strategy = RANGES if spec.num_range and not spec.static_weight_list else WEIGHTS
+    found = Propagation(strategy)
+    if strategy not in (WEIGHTS, RANGES):
+        fix = f"write {WEIGHTS} or {RANGES}"
+        found.errors.append(Trouble("spec.propagationStrategy", f"{strategy!r} is no strategy", fix))
+        return found
+    if spec.num_range and spec.static_weight_list:
+        unused = "numRange" if strategy == WEIGHTS else "staticWeightList"
+        found.warnings.append(Trouble(f"spec.{unused}", f"is not read: the strategy is {strategy}", "take it out"))
+    if strategy == WEIGHTS:
+        _read_weights(found, spec, existing)
+    else:
+        _read_ranges(found, spec, existing)
+    return found
+
+
+def _read_weights(found: Propagation, spec: PropagationPolicySpec, existing: Collection[str] | None) -> None:
+    if not spec.static_weight_list:
+        found.weights = dict.fromkeys(sorted(existing or ()), 1)
+        return
+    for i, entry in enumerate(spec.static_weight_list):
+        path = f"spec.staticWeightList[{i}]"
+        if entry.weight < 0:
+            found.errors.append(Trouble(f"{path}.weight", f"{entry.weight} is negative", "write 0 or more"))
+        for name in _names(found, entry.node_group_names, path, existing):
+            # Karmada: a group named in several entries has the largest of their weights.
+            found.weights[name] = max(entry.weight, found.weights.get(name, 0))
+    if not any(found.weights.values()) and not found.errors:
+        message = "all weights are 0: no node group would get a pod"
+        found.errors.append(Trouble("spec.staticWeightList", message, "give at least one group a weight above 0"))
+
+
+def _read_ranges(found: Propagation, spec: PropagationPolicySpec, existing: Collection[str] | None) -> None:
+    if not spec.num_range:
+        found.ranges = dict.fromkeys(sorted(existing or ()), (0, None))
+        return
+    for i, entry in enumerate(spec.num_range):
+        path = f"spec.numRange[{i}]"
+        for field_, number in (("min", entry.min), ("max", entry.max)):
+            if number is not None and number < 0:
+                found.errors.append(Trouble(f"{path}.{field_}", f"{number} is negative", "write 0 or more"))
+        for name in _names(found, entry.node_group_names, path, existing):
+            least, most = found.ranges.get(name, (0, None))
+            tops = [n for n in (most, entry.max) if n is not None]
+            found.ranges[name] = (max(least, entry.min), min(tops) if tops else None)
+    for name, (least, most) in found.ranges.items():
+        if most is not None and least > most:
+            message = f"node group {name}: min {least} is more than max {most}"
+            found.errors.append(Trouble("spec.numRange", message, "lower min or raise max"))
+
+
+def _names(found: Propagation, names: list[str], path: str, existing: Collection[str] | None) -> Iterator[str]:
+    if not names:
+        found.warnings.append(Trouble(f"{path}.nodeGroupNames", "names no node group", "name one, or take it out"))
+    for name in names:
+        meant = name.lower() if existing is None else resolve(name, existing)
+        if meant is None:
+            # Names of objects are lower case, so this is what the group will be called once it is there.
+            meant = name.lower()
+            if meant not in found.unknown:
+                found.unknown.append(meant)
+                message = f"there is no node group {meant}: its share waits"
+                found.warnings.append(Trouble(f"{path}.nodeGroupNames", message, "create it, or take the name out"))
+        if meant != name and name not in found.spellings:
+            message = f"names node group {name!r}; using {meant!r}"
+            found.warnings.append(Trouble(f"{path}.nodeGroupNames", message, "write it in lower case"))
+        found.spellings[name] = meant
+        yield meant
