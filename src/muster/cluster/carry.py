@@ -9,15 +9,13 @@ from msgspec.structs import replace
 from muster.cluster import pods
 from muster.cluster.memory import MemoryStore
 from muster.cluster.volumes import settle_claim
+from muster.cycle import telling
 from muster.engine.hooks import Effect
-from muster.engine.plan import Condition as GroupCondition
 from muster.engine.plan import Eviction, Plan
 from muster.engine.reading import GROUP
 from muster.model.core import Pod
-from muster.model.meta import Condition
 from muster.model.scheduling import PodGroup
 from muster.store import Severity, StoreError
-from muster.store.clock import timestamp
 
 
 @dataclass(slots=True)
@@ -61,10 +59,10 @@ class Planned:
             outcome.failed[key] = str(error)
             waiting = store.of(Pod).get(key)
             if waiting is not None:
-                store.event(waiting, Severity.WARNING, "FailedBinding", str(error))
+                store.event(waiting, Severity.WARNING, telling.FAILED_BINDING, str(error))
             return
         outcome.bound[key] = node
-        store.event(pod, Severity.NORMAL, "Scheduled", f"Successfully assigned {key} to {node}")
+        store.event(pod, Severity.NORMAL, telling.SCHEDULED, telling.assigned(key, node))
 
     def _evict(self, eviction: Eviction, outcome: Outcome) -> None:
         store, key = self._store, eviction.pod
@@ -72,16 +70,13 @@ class Planned:
         if pod is None or pods.leaving(pod):
             outcome.failed[key] = "is gone or on its way out already"
             return
-        # Whoever may read the victim need not know of other namespaces' pods.
-        near = eviction.by.partition("/")[0] == pod.metadata.namespace
-        by = eviction.by if near else "a pod of another namespace"
-        store.evict(key, by=by, rule=eviction.rule)
+        store.evict(key, by=telling.claimer_shown(eviction), rule=eviction.rule)
         outcome.evicted.append(key)
-        message = f"evicted by {eviction.rule} to make room for {by}"
-        store.event(pod, Severity.WARNING, "Evict", message)
+        message = telling.eviction_text(eviction)
+        store.event(pod, Severity.WARNING, telling.EVICTED, message)
         group = store.of(PodGroup).get(f"{pod.metadata.namespace}/{pod.metadata.annotations.get(GROUP, '')}")
         if group is not None:
-            store.event(group, Severity.NORMAL, "Evict", f"pod {key} {message}")
+            store.event(group, Severity.NORMAL, telling.EVICTED, f"pod {key} {message}")
 
     def _tell_pods(self, plan: Plan) -> None:
         """Why each pod that waits has no node; where it will go if room was made for it."""
@@ -92,11 +87,10 @@ class Planned:
             pod = table.get(key)
             if pod is None or pod.spec.node_name or pod.spec.scheduling_gates or pods.leaving(pod):
                 continue
-            node = plan.pipelined.get(key, "")
-            nominated = node if key in claimers or pod.status.nominated_node_name == node else ""
-            told = pods.unschedulable(pod, reason.text, nominated, now)
+            nominated = telling.nomination(plan, claimers, key, pod.status.nominated_node_name)
+            told = telling.unschedulable(pod, reason.text, nominated, now)
             if told is not pod:
-                store.event(store.write(told), Severity.WARNING, "FailedScheduling", reason.text)
+                store.event(store.write(told), Severity.WARNING, telling.FAILED, reason.text)
 
     def _tell_groups(self, plan: Plan) -> None:
         table = self._store.of(PodGroup)
@@ -104,40 +98,11 @@ class Planned:
             group = table.get(key)
             if group is None:
                 continue  # a group in memory: nobody else reads it
-            status = replace(group.status, phase=plan.phases.get(key, group.status.phase))
             said = plan.conditions.get(key)
-            news = said is not None and not _says(group, said)
-            if said is not None and news:
-                status = replace(status, conditions=self._conditions(group, said))
+            now = self._store.clock.now()
+            status, news = telling.group_status(group, plan.phases.get(key), said, str(self._count), now)
             if status != group.status:
                 group = self._store.write(replace(group, status=status))
             if said is not None and news:
                 severity = Severity.WARNING if said.type == "Unschedulable" else Severity.NORMAL
                 self._store.event(group, severity, said.type, said.message)
-
-    def _conditions(self, group: PodGroup, said: GroupCondition) -> list[Condition]:
-        """The group's conditions with the new one; its opposite, if there, no longer holds."""
-        now = timestamp(self._store.clock.now())
-        new = Condition(
-            type=said.type,
-            status="True",
-            reason=said.reason,
-            message=said.message,
-            last_transition_time=now,
-            transition_id=str(self._count),
-        )
-        others = []
-        for old in group.status.conditions:
-            if old.type == said.type:
-                continue
-            if old.status == "True" and old.type in ("Scheduled", "Unschedulable"):
-                old = replace(old, status="False", last_transition_time=now)
-            others.append(old)
-        return [*others, new]
-
-
-def _says(group: PodGroup, said: GroupCondition) -> bool:
-    return any(
-        (c.type, c.status, c.reason, c.message) == (said.type, "True", said.reason, said.message)
-        for c in group.status.conditions
-    )

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from muster.cycle.telling import EVICTED_BY, EVICTED_RULE
 from muster.model.core import Pod
 from muster.model.meta import Condition
 from muster.store.clock import timestamp
@@ -14,9 +15,6 @@ from muster.store.clock import timestamp
 FINISHED = ("Succeeded", "Failed")
 # Kubernetes: what a pod that does not say otherwise is given to end in.
 DEFAULT_GRACE = 30
-
-EVICTED_BY = "muster.io/evicted-by"
-EVICTED_RULE = "muster.io/evicted-rule"
 
 
 def finished(pod: Pod) -> bool:
@@ -87,26 +85,6 @@ def evicted(pod: Pod, by: str, rule: str, now: float) -> Pod:
         pod,
         metadata=replace(pod.metadata, annotations=notes),
         status=replace(pod.status, conditions=_merged(pod.status.conditions, (target,))),
-    )
-
-
-def unschedulable(pod: Pod, message: str, nominated: str, now: float) -> Pod:
-    """The pod with the reason why it has no node; the very same pod if it says so already."""
-    status = pod.status
-    old = next((c for c in status.conditions if c.type == "PodScheduled"), None)
-    same = old is not None and (old.status, old.reason, old.message) == ("False", "Unschedulable", message)
-    if same and status.nominated_node_name == nominated:
-        return pod
-    since = old.last_transition_time if old is not None and old.status == "False" else timestamp(now)
-    # muster: the reason is always Unschedulable while a pod has no node, because autoscalers look at it.
-    new = Condition(
-        type="PodScheduled", status="False", reason="Unschedulable", message=message, last_transition_time=since
-    )
-    return replace(
-        pod,
-        status=replace(
-            status, phase="Pending", conditions=_merged(status.conditions, (new,)), nominated_node_name=nominated
-        ),
     )
 
 
