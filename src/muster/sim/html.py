@@ -23,7 +23,7 @@ STATES = {NEW: "placed by this run", BEFORE: "there before", LEAVING: "being evi
 
 def page(result: Result, title: str) -> str:
     """The report of one run."""
-    return _document(title, [_run(result, title, "h1")])
+    return document(title, [_run(result, title, "h1")])
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -42,44 +42,56 @@ def comparison_page(comparison: Comparison) -> str:
         ]
     parts = [
         f"<h1>{escape(one)} and {escape(two)}</h1>",
-        _section("Figures", _table(("", one, two), figures)),
-        _section("Placements that differ", _table(("pod", one, two), rows)) if rows else "",
-        _section("Pending pods that differ", _table(("pod", one, two), waits)) if waits else "",
+        section("Figures", table(("", one, two), figures)),
+        section("Placements that differ", table(("pod", one, two), rows)) if rows else "",
+        section("Pending pods that differ", table(("pod", one, two), waits)) if waits else "",
         _run(comparison.first, one, "h2"),
         _run(comparison.second, two, "h2"),
     ]
-    return _document(f"{one} and {two}", parts)
+    return document(f"{one} and {two}", parts)
 
 
-def _document(title: str, parts: Iterable[str]) -> str:
+def document(title: str, parts: Iterable[str], verb: str = "simulate") -> str:
+    """A whole page of parts that are HTML already."""
     style = files("muster.sim").joinpath("report.css").read_text("utf-8")
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" '
-        f'content="light dark">\n<title>{escape(title)} · muster simulate</title>\n<style>\n{style}</style>\n</head>\n'
+        f'content="light dark">\n<title>{escape(title)} · muster {verb}</title>\n<style>\n{style}</style>\n</head>\n'
     )
     return f"{head}<body>\n" + "\n".join(part for part in parts if part) + "\n</body>\n</html>\n"
 
 
 def _run(result: Result, title: str, heading: str) -> str:
     nodes = boxes(result)
-    queues = sorted({*result.state.queues, *(pod.queue for box in nodes for pod in box.pods if pod.queue)})
-    hues = {name: round(210 + i * TELL_APART) % 360 for i, name in enumerate(queues)}
+    hues = _hues(result, nodes)
     summary = result.summary
     parts = [
         f"<{heading}>{escape(title)}</{heading}>",
         _figures(result),
         *(f'<p class="warning">{escape(warning)}</p>' for warning in summary.warnings),
-        _section("Nodes", _legend(hues) + _nodes(nodes, hues)),
-        _section("Queues", _queues(result, hues)),
-        _section("Pending", _pending(result)) if result.pending else "",
-        _section("Evicted", _evictions(result)) if result.evictions else "",
-        _section("Placements", _placements(result)) if result.binds else "",
+        section("Nodes", _legend(hues) + _nodes(nodes, hues)),
+        section("Queues", _queues(result, hues)),
+        section("Pending", _pending(result)) if result.pending else "",
+        section("Evicted", _evictions(result)) if result.evictions else "",
+        section("Placements", _placements(result)) if result.binds else "",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _section(title: str, body: str) -> str:
+def drawn(result: Result) -> str:
+    """The nodes as they stand now, with their pods in the colours of their queues."""
+    nodes = boxes(result)
+    hues = _hues(result, nodes)
+    return _legend(hues) + _nodes(nodes, hues)
+
+
+def _hues(result: Result, nodes: Sequence[NodeBox]) -> dict[str, int]:
+    queues = sorted({*result.state.queues, *(pod.queue for box in nodes for pod in box.pods if pod.queue)})
+    return {name: round(210 + i * TELL_APART) % 360 for i, name in enumerate(queues)}
+
+
+def section(title: str, body: str) -> str:
     return f"<section>\n<h2>{escape(title)}</h2>\n{body}\n</section>"
 
 
@@ -203,17 +215,17 @@ def _pending(result: Result) -> str:
 
 
 def _evictions(result: Result) -> str:
-    return _table(("pod", "node", "for", "by"), [(e.pod, e.node, e.by, e.rule) for e in result.evictions])
+    return table(("pod", "node", "for", "by"), [(e.pod, e.node, e.by, e.rule) for e in result.evictions])
 
 
 def _placements(result: Result) -> str:
     devices = {pod: ", ".join(map(str, ids)) for pod, ids in result.devices.items()}
     head = ("pod", "node", "devices") if devices else ("pod", "node")
     rows = [(pod, node, devices.get(pod, ""))[: len(head)] for pod, node in sorted(result.binds.items())]
-    return f"<details{' open' * (len(rows) <= 30)}><summary>{len(rows):,} pods</summary>{_table(head, rows)}</details>"
+    return f"<details{' open' * (len(rows) <= 30)}><summary>{len(rows):,} pods</summary>{table(head, rows)}</details>"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows)
     return f'<div class="wide"><table><tr>{top}</tr>{body}</table></div>'

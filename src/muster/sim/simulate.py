@@ -39,12 +39,14 @@ def simulate(
     log: Log = silent,
 ) -> Result:
     """Cycles until nothing changes, or so many."""
-    run = _Run(scheduler, *opened(objects, now, scheduler_names), log)
+    run = Run(scheduler, *opened(objects, now, scheduler_names), log)
     run.until_quiet(cycles)
     return run.told()
 
 
-class _Run:
+class Run:
+    """One run of a scheduler on a cluster, from the state as it stands."""
+
     def __init__(self, scheduler: Scheduler, cluster: EmbeddedCluster, state: State, log: Log) -> None:
         self.scheduler = scheduler
         self.cluster = cluster
