@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check bench clean
+.PHONY: help venv demo test check e2e bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,13 +16,16 @@ venv: $(VENV)/.made ## a virtual environment with muster in it
 demo: venv ## the five designs' own examples, told step by step
 	$(BIN)/muster demo
 
-test: $(VENV)/.dev ## all tests
-	$(BIN)/pytest -q -n $(JOBS)
+test: $(VENV)/.dev ## all tests but those against a real control plane
+	$(BIN)/pytest -q -n $(JOBS) --ignore=tests/live
 
 check: $(VENV)/.dev ## ruff, mypy --strict, the direction of imports
 	$(BIN)/ruff check src tests
 	$(BIN)/mypy --strict src
 	$(BIN)/lint-imports
+
+e2e: $(VENV)/.dev ## tests against a real control plane, which is built once from source (needs Go)
+	$(BIN)/pytest -q tests/live
 
 bench: venv ## how fast it is, on this machine
 	$(BIN)/muster bench

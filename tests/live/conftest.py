@@ -1,0 +1,86 @@
+"""One control plane for the whole run; a namespace of its own for every test, and nodes that go when it ends."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+import urllib3
+
+from live.api import Api, Plain, Refused, until
+from live.binary import Missing
+from live.controlplane import ControlPlane
+
+MakeNodes = Callable[..., list[Plain]]
+Labels = dict[str, str]
+_numbers = itertools.count(1)
+
+# The readiness probes of the parts go to their self-signed loopback ports.
+warnings.filterwarnings("ignore", category=urllib3.exceptions.InsecureRequestWarning)
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK."""
+    try:
+        plane = ControlPlane()
+        with plane:
+            yield plane
+    except Missing as missing:
+        pytest.fail(str(missing), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def api(control_plane: ControlPlane) -> Api:
+    """The API server, as one who may do anything."""
+    return control_plane.api
+
+
+@pytest.fixture
+def namespace(api: Api) -> Iterator[str]:
+    """A namespace that pods can be made in."""
+    name = f"live-{next(_numbers)}"
+    api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    until("its ServiceAccount", lambda: not api.gone(f"/api/v1/namespaces/{name}/serviceaccounts/default"))
+    yield name
+    # Pods first and at once: a namespace goes only after the pods' grace.
+    api.delete(f"/api/v1/namespaces/{name}/pods", {"gracePeriodSeconds": 0})
+    api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def make_nodes(api: Api) -> Iterator[MakeNodes]:
+    """make_nodes(3, labels={…}, resources={…}): Ready nodes n1, n2 … that are deleted when the test ends."""
+    made: list[str] = []
+
+    def make(
+        count: int, *, prefix: str = "n", labels: Labels | None = None, resources: Labels | None = None
+    ) -> list[Plain]:
+        amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", **(resources or {})}
+        names = [f"{prefix}{len(made) + i + 1}" for i in range(count)]
+        for name in names:
+            api.create({
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+                "status": {"allocatable": amounts, "capacity": amounts},
+            })  # fmt: skip
+            made.append(name)
+        return [until(f"node {name} Ready", lambda name=name: _ready(api, name), 30) for name in names]
+
+    yield make
+    for name in made:
+        try:
+            api.delete(f"/api/v1/nodes/{name}")
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+
+
+def _ready(api: Api, name: str) -> Plain | None:
+    """The node, once a pod may come to it."""
+    node = api.get(f"/api/v1/nodes/{name}")
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
+    return node if ready and not node["spec"].get("taints") else None
