@@ -1,4 +1,7 @@
-"""The configuration when none is given: Volcano's own default, and topology910, which does nothing without chips."""
+"""The configuration when none is given: Volcano's own default, and two plugins that do nothing unasked.
+
+topology910 does nothing without chips, propagation nothing without PropagationPolicies.
+"""
 
 from __future__ import annotations
 
@@ -20,4 +23,5 @@ tiers:
   - name: proportion
   - name: nodeorder
   - name: topology910
+  - name: propagation
 """

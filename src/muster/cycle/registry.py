@@ -31,6 +31,7 @@ PLUGINS: dict[str, str] = {
     "sla": "muster.plugins.sla:Sla",
     "pdb": "muster.plugins.pdb:Pdb",
     "nodegroup": "muster.plugins.nodegroup:NodeGroup",
+    "propagation": "muster.plugins.propagation:Propagation",
     "topology910": "muster.plugins.topology910:Topology910",
     "resource-strategy-fit": "muster.plugins.resource_strategy_fit:ResourceStrategyFit",
 }

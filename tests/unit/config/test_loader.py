@@ -17,6 +17,7 @@ KNOWN = Known(
         ),
         "topology": frozenset({"weight"}),
         "topology910": NOTHING,
+        "propagation": NOTHING,
         "binpack": frozenset({"binpack.weight", "binpack.resources", "binpack.resources.*"}),
         "resource-strategy-fit": frozenset({"resources", "sra.enable", "sra.weight", "sra.retention.*"}),
         "their-own": frozenset({"*"}),
@@ -49,7 +50,7 @@ def test_the_default_is_understood_without_a_remark() -> None:
     assert config.actions == ("enqueue", "allocate", "backfill")
     assert [[option.name for option in tier.plugins] for tier in config.tiers] == [
         ["priority", "gang", "conformance"],
-        ["overcommit", "drf", "predicates", "proportion", "nodeorder", "topology910"],
+        ["overcommit", "drf", "predicates", "proportion", "nodeorder", "topology910", "propagation"],
     ]
 
 

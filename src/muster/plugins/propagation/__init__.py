@@ -1,0 +1,114 @@
+"""propagation: pods of one application divided among node groups, as a PropagationPolicy says (design 5).
+
+A pod's application asks for a policy with a label; once a controller has bound it, pods go to nodes of the policy's
+groups, to a group that has not its number yet (`enablePredicate`), and rather to one that lacks more
+(`enableNodeOrder`). The rules are those of `muster.groups`, which the scheduler extender follows, too. `units` counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muster.engine.hooks import (
+    Batch,
+    Bools,
+    Floats,
+    Ledger,
+    NodeFilter,
+    NodeScorer,
+    Plugin,
+    Reason,
+    Scope,
+    Verdict,
+)
+from muster.engine.jobs import Task
+from muster.engine.nodes import NodeView
+from muster.groups.policies import Refused
+from muster.groups.standing import TOP_SCORE, lack, refusal
+from muster.plugins.propagation.units import Units
+
+if TYPE_CHECKING:
+    from muster.config.types import Arguments, PluginOption
+    from muster.engine.session import Session
+    from muster.engine.statement import Move
+
+__all__ = ["Propagation"]
+
+# kube-scheduler multiplies what an extender says with this, so that 0 to 10 stands beside its own 0 to 100.
+_EXTENDER_FACTOR = 10
+
+
+class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
+    name = "propagation"
+    scope = Scope.CLUSTER
+    normalised = True
+    arguments = {"weight": "multiplies the score, which is 0 to 100 before (5, as suggested for the extender)"}
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        self.weight = arguments.float("weight", 5.0, minimum=0.0)
+
+    def open(self, session: Session) -> None:
+        self.units = Units(session.state)
+
+    def signature(self, task: Task) -> Hashable | None:
+        ruled = self.units.of(task)
+        return None if ruled is None else ruled.unit
+
+    def batch(self, task: Task) -> Batch:
+        ruled = self.units.of(task)
+        if ruled is None:
+            return Batch.SKIP
+        numbered = not isinstance(ruled.ruling, Refused) and ruled.ruling.quotas.replicas is not None
+        return Batch.SINGLE if numbered else Batch.COLUMNS
+
+    # --- the filter
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        ruled = self.units.of(task)
+        if ruled is None:
+            return Verdict(np.zeros(len(nodes), np.uint16))
+        if isinstance(ruled.ruling, Refused):
+            everywhere: Bools = np.ones(len(nodes), np.bool_)
+            return Verdict.of(everywhere, Reason(ruled.ruling.code, ruled.ruling.text, resolvable=False))
+        reasons = [
+            Reason("no-group", f"node is in no node group of PropagationPolicy {ruled.ruling.policy}", resolvable=False)
+        ]
+        codes = [1]  # the last place of `group_of` is −1: in no group
+        for group in ruled.groups:
+            why = refusal(ruled.ruling.quotas, group, ruled.counts)
+            if why is not None:
+                reasons.append(Reason("group-full", why, resolvable=False))
+            codes.append(0 if why is None else len(reasons))
+        return Verdict(np.array(codes, np.uint16)[ruled.group_of[nodes.index] + 1], reasons)
+
+    # --- the score
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        ruled = self.units.of(task)
+        if ruled is None or isinstance(ruled.ruling, Refused):
+            return np.zeros(len(nodes))
+        lacks = [0, *(lack(ruled.ruling.quotas, group, ruled.counts) for group in ruled.groups)]
+        return np.array(lacks, np.float64)[ruled.group_of[nodes.index] + 1]
+
+    def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
+        """0 to 10 by how much of the greatest lack among the candidates a node's group has, as the extender says it."""
+        most = float(raw[candidates].max())
+        if most <= 0:
+            return np.zeros(len(raw))
+        steps = np.floor(TOP_SCORE * np.minimum(raw, most) / most)
+        return steps * (_EXTENDER_FACTOR * self.weight)
+
+    def span(self) -> float | None:
+        return TOP_SCORE * _EXTENDER_FACTOR * self.weight
+
+    # --- the counts
+
+    def allocated(self, move: Move) -> None:
+        self.units.count(move, 1)
+
+    def released(self, move: Move) -> None:
+        self.units.count(move, -1)
