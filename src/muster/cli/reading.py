@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from muster.cluster.manifests import Manifests
     from muster.config import Config
     from muster.cycle.scheduler import Scheduler
+    from muster.engine.session import Message
     from muster.model.finding import Finding
 
 MOST_LINES = 30
@@ -35,10 +36,10 @@ def verbosity() -> int:
     return level
 
 
-def log(level: int, message: str) -> None:
+def log(level: int, message: Message) -> None:
     """The log of a session: lines up to the verbosity go to stderr."""
     if level <= verbosity():
-        click.echo(message, err=True)
+        click.echo(message if isinstance(message, str) else message(), err=True)
 
 
 def tell(findings: Iterable[Finding]) -> None:

@@ -32,6 +32,7 @@ PLUGINS: dict[str, str] = {
     "pdb": "muster.plugins.pdb:Pdb",
     "nodegroup": "muster.plugins.nodegroup:NodeGroup",
     "propagation": "muster.plugins.propagation:Propagation",
+    "topology": "muster.plugins.topology:Topology",
     "topology910": "muster.plugins.topology910:Topology910",
     "resource-strategy-fit": "muster.plugins.resource_strategy_fit:ResourceStrategyFit",
 }

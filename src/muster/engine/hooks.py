@@ -31,10 +31,11 @@ from muster.engine.values import (
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
-    from muster.engine.jobs import Job, Queue, Task
+    from muster.engine.jobs import Job, Queue, Shape, Task
     from muster.engine.nodes import NodeView
     from muster.engine.session import Session
     from muster.engine.statement import Move
+    from muster.engine.subgroups import Group
     from muster.model.finding import Finding
 
 __all__ = [
@@ -136,8 +137,18 @@ class NodeSets(Hook):
     """Divides nodes into the sets a job is tried on, one after the other."""
 
     @abstractmethod
-    def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, list[NodeSet]]:
+    def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, Sequence[NodeSet]]:
         """(is this plugin's rule relevant to the job?, sets in the order to try). Raises NodeSetError on failure."""
+
+    def group_sets(
+        self, job: Job, group: Group, tasks: Sequence[Task], nodes: NodeSet
+    ) -> tuple[bool, Sequence[NodeSet]]:
+        """The same for a sub-group of the job, inside the set that was chosen for what it is part of."""
+        return False, [nodes]
+
+    def left_out(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> list[tuple[NodeSet, str]]:
+        """Sets that `node_sets` did not offer and why, for `explain`; has no part in deciding."""
+        return []
 
 
 class DevicePicker(Hook):
@@ -153,6 +164,12 @@ class DevicePicker(Hook):
 
 
 class BindEffects(Hook):
+    """Writes something together with a binding."""
+
+    def concerns(self, shape: Shape) -> bool:
+        """May pods of this shape have effects at all?"""
+        return True
+
     @abstractmethod
     def effects(self, task: Task, node: int) -> list[Effect]: ...
 

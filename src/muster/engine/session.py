@@ -43,10 +43,11 @@ from muster.engine.statement import Move, Statement, revert
 
 H = TypeVar("H", bound=Hook)
 S = TypeVar("S")
-Log = Callable[[int, str], None]
+Message = str | Callable[[], str]  # a long one is only made when somebody reads it
+Log = Callable[[int, Message], None]
 
 
-def silent(level: int, message: str) -> None:
+def silent(level: int, message: Message) -> None:
     """The log of a session nobody listens to."""
 
 

@@ -2,46 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from muster.engine.hooks import NodeSet, NodeSetError, Plugin, Reason
+from muster.engine.hooks import NodeSet, NodeSetError, NodeSets, Plugin, Reason
 from muster.engine.jobs import Job, Task
+from muster.engine.subgroups import Group
 
 if TYPE_CHECKING:
     from muster.engine.session import Session
 
+FAILED = "node-sets"  # the code of the reason when a plugin could not divide the nodes
 
-def fold(session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None = None) -> list[NodeSet] | None:
-    """The sets to try the job on, in order; None when no plugin divides the nodes for it.
 
-    An empty list means that no set is left (or that a plugin failed: the job's refusal says so).
+def fold(
+    session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None = None, group: Group | None = None
+) -> Sequence[NodeSet] | None:
+    """The sets to try the job on (or one of its sub-groups), in order; None when no plugin divides the nodes for it.
+
+    An empty answer means that no set is left (or that a plugin failed: the job's refusal says so). A plugin may make
+    its sets one by one as they are asked for; they are taken from it in the same way.
     """
     if not session.dividers:
         return None
-    sets = [within or NodeSet(np.arange(len(session.state.nodes)))]
-    divided = within is not None
+    start = within or NodeSet(np.arange(len(session.state.nodes)))
+    sets: Sequence[NodeSet] = [start]
+    divided = False
     for plugin in session.dividers:
-        name = plugin.name if isinstance(plugin, Plugin) else type(plugin).__name__
+        name = name_of(plugin)
         session.log(4, f"Performing {name} logic")
-        result: list[NodeSet] = []
+        results: list[Sequence[NodeSet]] = []
         for node_set in sets:
             try:
-                relevant, parts = plugin.node_sets(job, tasks, node_set)
-            except NodeSetError as fault:
-                session.log(0, f"{name} failed to divide the nodes for {job.key}: {fault}")
-                job.attempt.refusal = Reason("node-sets", str(fault), resolvable=False)
+                relevant, parts = _ask(plugin, job, group, tasks, node_set)
+            except Exception as fault:  # whatever goes wrong in a plugin, it is this job's misfortune, not the cycle's
+                say = str(fault) if isinstance(fault, NodeSetError) else f"{type(fault).__name__}: {fault}"
+                session.log(0, f"{name} failed to divide the nodes for {job.key}: {say}")
+                job.attempt.refusal = Reason(FAILED, say, resolvable=False)
                 return []
-            if relevant:
-                divided = True
-                result += parts
-            else:
-                result.append(node_set)
-        sets = result
+            divided = divided or relevant
+            results.append(parts if relevant else [node_set])
+        sets = results[0] if len(results) == 1 else _Chain(results)
         session.log(4, f"Result of {name} logic is {len(sets)} subsets")
-        names = session.state.nodes.names
-        shown = ", ".join("[" + ", ".join(names[i] for i in s.index) + "]" for s in sets)
-        session.log(7, f"Result of {name} logic is {shown}")
+        session.log(7, partial(_names, session, name, sets))
     return sets if divided else None
+
+
+def _names(session: Session, plugin: str, sets: Sequence[NodeSet]) -> str:
+    names = session.state.nodes.names
+    shown = ", ".join("[" + ", ".join(names[i] for i in s.index) + "]" for s in sets)
+    return f"Result of {plugin} logic is {shown}"
+
+
+def name_of(plugin: NodeSets) -> str:
+    return plugin.name if isinstance(plugin, Plugin) else type(plugin).__name__
+
+
+def _ask(
+    plugin: NodeSets, job: Job, group: Group | None, tasks: Sequence[Task], nodes: NodeSet
+) -> tuple[bool, Sequence[NodeSet]]:
+    if group is None:
+        return plugin.node_sets(job, tasks, nodes)
+    return plugin.group_sets(job, group, tasks, nodes)
+
+
+class _Chain(Sequence[NodeSet]):
+    """Several answers as one, made when they are looked at."""
+
+    def __init__(self, parts: list[Sequence[NodeSet]]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._parts)
+
+    def __iter__(self) -> Iterator[NodeSet]:
+        return chain.from_iterable(self._parts)
+
+    @overload
+    def __getitem__(self, at: int) -> NodeSet: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[NodeSet]: ...
+
+    def __getitem__(self, at: int | slice) -> NodeSet | list[NodeSet]:
+        return list(self)[at]

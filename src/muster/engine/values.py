@@ -74,6 +74,8 @@ class NodeSet:
     index: Index
     label: str = ""
     score: Floats | None = None  # aligned with `index`
+    near: Index | None = None  # levels × all nodes: numbers of narrower domains; pods next to each other share them
+    freed: Index | None = None  # resources × all nodes: in a simulation, what evictions could free at most
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,124 @@
+"""topology: a gang in one rack, block or switch domain (design 3's first user of node sets).
+
+A PodGroup names a Topology and the level its pods must or should share, or asks for HyperNodes by `networkTopology`.
+The plugin divides the nodes into the domains that could hold the pods, in the order to try them; sub-groups are divided
+again inside what was chosen for the whole. `constraints` reads what groups say, `demand` counts what fits, `order` puts
+domains and nodes in order, `ranks` keeps neighbours together, `findings` has what an administrator should know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from muster.engine.hooks import NodeSet, NodeSetError, NodeSets, Plugin, TaskOrder
+from muster.engine.jobs import ALLOCATED_LIKE, Job, Status, Task
+from muster.engine.room import Room
+from muster.engine.subgroups import Group
+from muster.model.finding import Finding
+from muster.model.scheduling import NetworkTopology, TopologyConstraint
+from muster.model.topology import HyperNode
+from muster.model.topology import Topology as TopologyObject
+from muster.plugins.topology.constraints import Trees, Wish, constraint_of, constraint_of_group, wish_of
+from muster.plugins.topology.demand import Counts, Demand
+from muster.plugins.topology.findings import findings
+from muster.plugins.topology.order import Ordered, refused
+from muster.plugins.topology.ranks import index_of
+
+if TYPE_CHECKING:
+    from muster.config.types import Arguments, PluginOption
+    from muster.engine.session import Session
+
+__all__ = ["Topology"]
+
+_ACTIVE = (*ALLOCATED_LIKE, Status.PIPELINED)
+
+
+class Topology(Plugin, NodeSets, TaskOrder):
+    name = "topology"
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        self._seen: tuple[object, ...] = ()
+
+    def open(self, session: Session) -> None:
+        state = session.state
+        topologies = {k: o for k, o in sorted(state.objects["Topology"].items()) if isinstance(o, TopologyObject)}
+        hypernodes = {k: o for k, o in sorted(state.objects["HyperNode"].items()) if isinstance(o, HyperNode)}
+        seen = (state.nodes, state.nodes.version, tuple(topologies.items()), tuple(hypernodes.items()))
+        if seen != self._seen:
+            self._seen = seen
+            self.trees = Trees(state.nodes, topologies, hypernodes)
+        self.session = session
+        self.room = Room(session)
+        self._wishes: dict[tuple[str, str], Wish | NodeSetError | None] = {}
+
+    # --- what groups wish for
+
+    def _wish(self, job: Job, group: Group | None = None) -> Wish | None:
+        """None: nothing. A fault in it is raised each time it is asked for, and worked out once."""
+        key = (job.key, "" if group is None else group.name)
+        if key not in self._wishes:
+            constraint = constraint_of(job) if group is None else constraint_of_group(job, group)
+            self._wishes[key] = self._read(constraint, "the group" if group is None else f"sub-group {group.name}")
+        wish = self._wishes[key]
+        if isinstance(wish, NodeSetError):
+            raise wish
+        return wish
+
+    def _read(self, constraint: TopologyConstraint | NetworkTopology | None, who: str) -> Wish | NodeSetError | None:
+        try:
+            return None if constraint is None else wish_of(constraint, self.trees, who)
+        except NodeSetError as fault:
+            return fault
+
+    # --- node sets
+
+    def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, Sequence[NodeSet]]:
+        wish = self._wish(job)
+        if wish is None or not tasks:
+            return False, [nodes]
+        placed = [t for t in job.tasks.values() if t.node >= 0] if job.ready or job.waiting else ()
+        return True, self._divide(wish, placed, tasks, max(self.session.missing(job), 1), nodes)
+
+    def group_sets(
+        self, job: Job, group: Group, tasks: Sequence[Task], nodes: NodeSet
+    ) -> tuple[bool, Sequence[NodeSet]]:
+        wish = self._wish(job, group)
+        if wish is None or not tasks:
+            return False, [nodes]
+        return True, self._divide(wish, group.everyone(), tasks, max(group.short(), 1), nodes)
+
+    def _divide(
+        self, wish: Wish, members: Iterable[Task], tasks: Sequence[Task], need: int, nodes: NodeSet
+    ) -> Sequence[NodeSet]:
+        pinned = [task.node for task in members if task.status in _ACTIVE and task.node >= 0]
+        counts = Counts(self.room, wish.tree.cut(nodes.index), Demand(self.session, tasks, need), nodes.freed)
+        return Ordered(wish, counts, nodes, pinned or None)
+
+    def left_out(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> list[tuple[NodeSet, str]]:
+        wish = self._wish(job)
+        if wish is None or not tasks:
+            return []
+        demand = Demand(self.session, tasks, max(self.session.missing(job), 1))
+        return refused(wish, Counts(self.room, wish.tree.cut(nodes.index), demand, None), nodes)
+
+    # --- neighbours
+
+    def task_key(self, task: Task) -> float:
+        """In groups that say where they lie, the order of pods is that of their ranks."""
+        job = task.job
+        if job is None or (constraint_of(job) is None and not job.group.spec.sub_groups):
+            return 0.0
+        index = index_of(task)
+        return float(index) if index is not None else float("inf")
+
+    # --- what an administrator should know
+
+    @classmethod
+    def examine(cls, session: Session) -> list[Finding]:
+        found: list[Finding] = []
+        for plugin in session.plugins:
+            if isinstance(plugin, cls):
+                found += findings(plugin.trees, session.jobs.values())
+        return found

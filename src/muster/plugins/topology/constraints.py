@@ -1,0 +1,152 @@
+"""What a group says about where it lies: annotations, KAI's `topologyConstraint`, Volcano's `networkTopology`.
+
+All of them come down to a tree of domains, a level that must be shared and a level that should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from muster.config.names import nearest
+from muster.engine.domain_sources import Source, from_hypernodes, from_topology
+from muster.engine.domains import DomainTree
+from muster.engine.hooks import NodeSetError
+from muster.engine.jobs import Job
+from muster.engine.nodes import Nodes
+from muster.engine.subgroups import Group
+from muster.model.scheduling import NetworkTopology, TopologyConstraint
+from muster.model.topology import HyperNode, Topology
+
+TOPOLOGY = "kai.scheduler/topology"
+REQUIRED = "kai.scheduler/topology-required-placement"
+PREFERRED = "kai.scheduler/topology-preferred-placement"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A tree and the levels (by number, 0 is the root) that must and should be shared."""
+
+    tree: DomainTree
+    required: int | None
+    preferred: int | None
+
+    @property
+    def levels(self) -> list[int]:
+        """The levels whose domains are tried, the narrowest first."""
+        widest = self.required if self.required is not None else 0
+        return list(range(self.preferred if self.preferred is not None else widest, widest - 1, -1))
+
+
+class Trees:
+    """The domain trees of one cluster; each is made when it is first asked for."""
+
+    def __init__(self, nodes: Nodes, topologies: Mapping[str, Topology], hypernodes: Mapping[str, HyperNode]) -> None:
+        self.nodes = nodes
+        self.topologies = topologies
+        self.hypernodes = hypernodes
+        self._made: dict[str, Source] = {}
+        self._network: Source | None = None
+
+    def topology(self, name: str) -> Source:
+        if name not in self._made:
+            if name not in self.topologies:
+                near = nearest(name, self.topologies)
+                hint = f"; did you mean {near}?" if near else ""
+                raise NodeSetError(f"Requested topology {name} does not exist{hint}")
+            self._made[name] = from_topology(self.topologies[name], self.nodes)
+        return self._made[name]
+
+    def network(self) -> Source:
+        if self._network is None:
+            self._network = from_hypernodes(self.hypernodes, self.nodes)
+        return self._network
+
+    def tier_named(self, name: str) -> int | None:
+        tiers = {h.spec.tier_name: h.spec.tier for _, h in sorted(self.hypernodes.items()) if h.spec.tier_name}
+        return tiers.get(name)
+
+
+def constraint_of(job: Job) -> TopologyConstraint | NetworkTopology | None:
+    """What the group as a whole says; an annotation comes before the spec. None: nothing.
+
+    KAI: levels without the name of a topology say nothing (`validate` warns of them).
+    """
+    notes, spec = job.group.metadata.annotations, job.group.spec
+    if notes.get(TOPOLOGY):
+        return TopologyConstraint(
+            topology=notes[TOPOLOGY],
+            required_topology_level=notes.get(REQUIRED, ""),
+            preferred_topology_level=notes.get(PREFERRED, ""),
+        )
+    if spec.topology_constraint is not None and spec.topology_constraint.topology:
+        return spec.topology_constraint
+    return spec.network_topology
+
+
+def constraint_of_group(job: Job, group: Group) -> TopologyConstraint | NetworkTopology | None:
+    """What a sub-group says; where it names levels only, they are levels of the whole group's topology."""
+    own = group.topology
+    if own is None or not (own.topology or own.required_topology_level or own.preferred_topology_level):
+        return group.network
+    if own.topology:
+        return own
+    whole = constraint_of(job)
+    if not isinstance(whole, TopologyConstraint):
+        return group.network
+    return TopologyConstraint(
+        topology=whole.topology,
+        required_topology_level=own.required_topology_level,
+        preferred_topology_level=own.preferred_topology_level,
+    )
+
+
+def wish_of(constraint: TopologyConstraint | NetworkTopology, trees: Trees, who: str) -> Wish:
+    """The constraint in terms of a tree. `who` is "the group" or "sub-group name" in what is said of a fault."""
+    if isinstance(constraint, NetworkTopology):
+        return _network(constraint, trees, who)
+    tree = trees.topology(constraint.topology).tree
+    required = _level(tree, constraint.required_topology_level, "requires", who)
+    preferred = _level(tree, constraint.preferred_topology_level, "prefers", who)
+    if required is None and preferred is None:
+        raise NodeSetError(f"{who} names the topology {tree.name}, but no level of it")
+    if required is not None and preferred is not None and preferred < required:
+        raise NodeSetError(
+            f"{who} prefers the level {tree.levels[preferred]}, which is wider than the level "
+            f"{tree.levels[required]} that it requires"
+        )
+    return Wish(tree, required, preferred)
+
+
+def _level(tree: DomainTree, key: str, verb: str, who: str) -> int | None:
+    if not key:
+        return None
+    level = tree.level(key)
+    if level is None:
+        has = ", ".join(tree.levels[1:]) or "no levels"
+        raise NodeSetError(f"{who} {verb} the level {key}, but the topology {tree.name} has {has}")
+    return level
+
+
+def _network(constraint: NetworkTopology, trees: Trees, who: str) -> Wish:
+    """Volcano: tiers up to the highest allowed are tried, low ones first; soft allows all, and then any nodes."""
+    source = trees.network()
+    tree = source.tree
+    faults = "; ".join(f"{f.object} {f.message}" for f in source.faults if f.code == "hypernode-cycle")
+    because = f" ({faults})" if faults else ""
+    narrowest = len(tree.levels) - 1
+    if constraint.mode == "soft":
+        if not narrowest:
+            raise NodeSetError(f"{who} has a networkTopology, but there are no usable HyperNodes{because}")
+        return Wish(tree, None, narrowest)
+    allowed = constraint.highest_tier_allowed
+    if allowed is None and constraint.highest_tier_name:
+        allowed = trees.tier_named(constraint.highest_tier_name)
+        if allowed is None:
+            raise NodeSetError(f"{who} allows the tier {constraint.highest_tier_name}, which no HyperNode has")
+    if allowed is None:
+        allowed = 1  # Volcano: the default of its CRD
+    within = [level for level in range(1, narrowest + 1) if int(tree.levels[level]) <= allowed]
+    if not within:
+        raise NodeSetError(f"{who} allows tiers up to {allowed}, but there is no usable HyperNode of those{because}")
+    return Wish(tree, within[0], narrowest)

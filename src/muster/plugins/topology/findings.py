@@ -1,0 +1,64 @@
+"""What an administrator should know of topologies and of groups that ask for them, before a pod waits for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from muster.engine.domain_sources import Fault
+from muster.engine.hooks import NodeSetError
+from muster.engine.jobs import Job
+from muster.engine.subgroups import grouped
+from muster.model.finding import Finding, Severity
+from muster.model.scheduling import NetworkTopology
+from muster.plugins.topology.constraints import (
+    PREFERRED,
+    REQUIRED,
+    TOPOLOGY,
+    Trees,
+    constraint_of,
+    constraint_of_group,
+    wish_of,
+)
+
+_ERRORS = ("topology-without-levels", "topology-level", "hypernode-cycle", "hypernode-pattern")
+
+
+def findings(trees: Trees, jobs: Iterable[Job]) -> list[Finding]:
+    """Faults of the objects that domains are made of, and of what groups ask of them."""
+    faults = [fault for name in trees.topologies for fault in trees.topology(name).faults]
+    if trees.hypernodes:
+        faults += trees.network().faults
+    found = [_of(fault) for fault in faults]
+    for job in jobs:
+        found += _job(trees, job)
+    return found
+
+
+def _of(fault: Fault) -> Finding:
+    severity: Severity = "error" if fault.code in _ERRORS else "warning"
+    return Finding(severity, "", None, fault.object, fault.code, fault.message, fault.fix)
+
+
+def _job(trees: Trees, job: Job) -> Iterator[Finding]:
+    notes = job.group.metadata.annotations
+    about = f"PodGroup {job.key}"
+    levels = [key for key in (REQUIRED, PREFERRED) if notes.get(key)]
+    if levels and not notes.get(TOPOLOGY):
+        message = f"annotation {levels[0]} has no effect: the annotation {TOPOLOGY} is missing"
+        fix = f"name a Topology with {TOPOLOGY}"
+        yield Finding("error", "", None, about, "topology-not-named", message, fix)
+    asked = [("the group", constraint_of(job))]
+    root = grouped(job)
+    if root is not None:
+        asked += [(f"sub-group {g.name}", constraint_of_group(job, g)) for g in root.groups() if g is not root]
+    for who, constraint in asked:
+        if constraint is None:
+            continue
+        if isinstance(constraint, NetworkTopology) and constraint.mode not in ("hard", "soft"):
+            message = f"networkTopology.mode is {constraint.mode!r}: it is taken as hard"
+            yield Finding("warning", "", None, about, "topology-mode", message, "use hard or soft")
+        try:
+            wish_of(constraint, trees, who)
+        except NodeSetError as fault:
+            fix = "correct the annotations or the spec, or create what is missing"
+            yield Finding("error", "", None, about, "topology", f"{fault}: its pods wait for ever", fix)

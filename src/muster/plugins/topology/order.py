@@ -1,0 +1,174 @@
+"""The domains that could hold the pods, in the order to try, and the nodes' scores inside each.
+
+Narrow levels come before wide ones. Inside a level: where members already are, then domains that could start the pods
+at once, then those that would hold the surplus, too, then the fuller one first (KAI: a fuller parent's children come
+before those of an emptier one). Inside a domain that is wider than the preferred level the preferred domains are filled
+one after the other, the emptiest first, and the last of them is the fullest that takes what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+
+from muster.engine.hooks import Bools, Floats, Index, NodeSet
+from muster.plugins.topology.constraints import Wish
+from muster.plugins.topology.demand import Counts
+
+POINTS = 10_000.0  # KAI: what one place in the order of preferred domains is worth
+
+
+class Ordered(Sequence[NodeSet]):
+    """Node sets that are made when they are looked at: usually the first one holds the job."""
+
+    def __init__(self, wish: Wish, counts: Counts, nodes: NodeSet, pinned: Sequence[int] | None) -> None:
+        """`pinned`: nodes of members, None if there are none. With a required level they decide, else they go first."""
+        self.wish = wish
+        self.counts = counts
+        self.cut = counts.cut
+        self.nodes = nodes
+        self._ranks = self._ranked()
+        self._found: list[tuple[int, int]] = [
+            (level, segment) for level in wish.levels for segment in self._level(level, pinned)
+        ]
+        # Nodes outside the tree may be used where nothing is required: a wish must not keep a job waiting.
+        self._rest = wish.required is None and len(nodes.index) > len(self.cut.members)
+
+    def __len__(self) -> int:
+        return len(self._found) + self._rest
+
+    @overload
+    def __getitem__(self, at: int) -> NodeSet: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[NodeSet]: ...
+
+    def __getitem__(self, at: int | slice) -> NodeSet | list[NodeSet]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        if at < 0 or at >= len(self):
+            raise IndexError(at)
+        if at == len(self._found):
+            return self._everything()
+        return self.domain(*self._found[at])
+
+    def domain(self, level: int, segment: int) -> NodeSet:
+        """The node set of one domain."""
+        index = self.cut.nodes(level, segment)
+        tree = self.cut.tree
+        label = f"{self.nodes.label} {tree.name} {self.cut.path(level, segment)}".strip()
+        score = self._scores(level, segment, index)
+        return NodeSet(index, label, score, self._near(level), self.nodes.freed)
+
+    def _everything(self) -> NodeSet:
+        """All nodes that came in, the tree's before the others."""
+        score = np.zeros(len(self.nodes.index))
+        if len(self.cut.members):
+            inside = self._scores(0, 0, self.cut.nodes(0, 0))
+            at = np.searchsorted(self.nodes.index, self.cut.nodes(0, 0))
+            score[at] = POINTS if inside is None else inside
+        return NodeSet(self.nodes.index, self.nodes.label, score, self._near(0), self.nodes.freed)
+
+    def _near(self, level: int) -> Index | None:
+        ids = self.cut.tree.ids
+        return ids[level + 1 :] if level + 1 < len(ids) else None
+
+    # --- the order of domains
+
+    def _ranked(self) -> list[Index]:
+        """Per level the place of each segment: the fuller the earlier, inside its parent's place."""
+        deepest = self.wish.levels[0]
+        ranks = [np.zeros(len(self.cut.tiers[0].starts), np.int64)]
+        for level in range(1, deepest + 1):
+            tier = self.cut.tiers[level]
+            order = np.lexsort((-self.counts.ratio(level), ranks[-1][tier.parent]))
+            rank = np.empty(len(order), np.int64)
+            rank[order] = np.arange(len(order))
+            ranks.append(rank)
+        return ranks
+
+    def _level(self, level: int, pinned: Sequence[int] | None) -> list[int]:
+        counts, demand = self.counts, self.counts.demand
+        fits = counts.holds(level, demand.least)
+        home: Bools = np.zeros(len(fits), np.bool_)
+        if pinned is not None:
+            home = self._homes(level, pinned)
+            if self.wish.required is not None:
+                fits &= home
+        if not fits.any():
+            return []
+        keys: list[Index | Bools] = [self._ranks[level]]
+        if demand.least is not demand.all:
+            keys.append(~counts.holds(level, demand.all))
+        keys += [~counts.now(level, demand.least), ~home]
+        order = np.lexsort(keys)
+        found: list[int] = order[fits[order]].tolist()
+        return found
+
+    def _homes(self, level: int, pinned: Sequence[int]) -> Bools:
+        """The segments in the domains that hold members: of the required level, else of this one."""
+        ids = self.cut.tree.ids
+        tier = self.cut.tiers[level]
+        home = np.zeros(len(tier.starts), np.bool_)
+        if not len(self.cut.order):
+            return home
+        first = self.cut.order[tier.starts]  # a node of each segment stands for its whole path
+        for node in dict.fromkeys(pinned):
+            widest = self.wish.required if self.wish.required is not None else level
+            at = next((k for k in range(widest, len(ids)) if ids[k, node] >= 0), None)
+            if at is not None and ids[0, node] >= 0:
+                home |= ids[at, first] == ids[at, node]
+        return home
+
+    # --- scores inside a domain
+
+    def _scores(self, level: int, segment: int, index: Index) -> Floats | None:
+        preferred = self.wish.preferred
+        if preferred is None or preferred <= level:
+            return self._given(index)
+        cut, tier = self.cut, self.cut.tiers[level]
+        fine = cut.tiers[preferred]
+        start, end = int(tier.starts[segment]), int(tier.ends[segment])
+        low, high = (int(at) for at in np.searchsorted(fine.starts, (start, end)))
+        points = self._filling(preferred, low, high)
+        per_node = np.repeat(points, fine.ends[low:high] - fine.starts[low:high])
+        return per_node[np.argsort(cut.order[start:end], kind="stable")]
+
+    def _given(self, index: Index) -> Floats | None:
+        """KAI: without scores of its own a sub-group keeps those of what it is part of."""
+        if self.nodes.score is None:
+            return None
+        return self.nodes.score[np.searchsorted(self.nodes.index, index)]
+
+    def _filling(self, level: int, low: int, high: int) -> Floats:
+        """Points for the segments low … high: those to be filled first have most."""
+        rank = self._ranks[level][low:high]
+        points = np.empty(len(rank))
+        points[np.argsort(rank)] = POINTS * np.arange(1, len(rank) + 1)
+        able = self.counts.pods(level)
+        if able is None:
+            return points
+        able, parent = able[low:high], self.cut.tiers[level].parent[low:high]
+        left = self.counts.demand.count
+        for at in np.argsort(-rank).tolist():
+            if able[at] >= left:
+                # The fullest beside it that takes all that is left; the larger ones stay whole for others.
+                enough = np.flatnonzero((able >= left) & (rank <= rank[at]) & (parent == parent[at]))
+                points[enough[np.argmin(rank[enough])]] = points[at] + POINTS / 2
+                break
+            left -= int(able[at])
+        return points
+
+
+def refused(wish: Wish, counts: Counts, nodes: NodeSet) -> list[tuple[NodeSet, str]]:
+    """The domains of the levels tried that cannot hold the pods, and why."""
+    ordered = Ordered(wish, counts, nodes, None)
+    found = []
+    for level in wish.levels:
+        tier, fits = counts.cut.tiers[level], counts.holds(level, counts.demand.least)
+        for segment in np.flatnonzero(tier.real & ~fits).tolist():
+            found.append((ordered.domain(level, segment), counts.why_not(level, segment)))
+    return found
+
