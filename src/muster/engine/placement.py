@@ -17,6 +17,7 @@ from muster.engine.answers import Answers, FilterTerm, ScoreTerm
 from muster.engine.batch import picks
 from muster.engine.hooks import Batch, Bools, Floats, Index, NodeSet
 from muster.engine.jobs import Task
+from muster.engine.nearness import neighbours
 from muster.engine.nodes import Kind
 
 if TYPE_CHECKING:
@@ -60,22 +61,31 @@ class Placement:
         """Allocate (or, where room is only coming free, pipeline) equal tasks in order; how many found a node."""
         if tasks[0].nominated:
             return self._place_nominated(statement, tasks, within)
+        done = self._take(statement, tasks, within, Kind.ALLOCATE)
+        if done < len(tasks) and self._future_differs():
+            done += self._take(statement, tasks[done:], within, Kind.PIPELINE)
+        return done
+
+    def promise(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None = None) -> int:
+        """Pipeline equal tasks, also onto what is free at once: nothing of them may be bound before the rest can."""
+        return self._take(statement, tasks, within, Kind.PIPELINE)
+
+    def _take(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None, kind: Kind) -> int:
         done = 0
-        for kind in (Kind.ALLOCATE, Kind.PIPELINE):
-            if done == len(tasks) or (kind == Kind.PIPELINE and not self._future_differs()):
+        while done < len(tasks):
+            # answers() anew for each piece: a piece may have pushed them out of the cache
+            chosen = self.choose(self.answers(tasks[done]), len(tasks) - done, within, kind)
+            if not chosen:
                 break
-            while done < len(tasks):
-                # answers() anew for each piece: a piece may have pushed them out of the cache
-                chosen = self.choose(self.answers(tasks[done]), len(tasks) - done, within, kind)
-                if not chosen:
-                    break
-                piece = list(tasks[done : done + len(chosen)])
-                if kind == Kind.ALLOCATE:
-                    statement.allocate(piece, chosen)
-                else:
-                    statement.pipeline(piece, chosen)
-                self.answers(tasks[done]).placed()
-                done += len(chosen)
+            if within is not None and within.near is not None and len(chosen) > 1:
+                chosen = neighbours(chosen, within.near)
+            piece = list(tasks[done : done + len(chosen)])
+            if kind == Kind.ALLOCATE:
+                statement.allocate(piece, chosen)
+            else:
+                statement.pipeline(piece, chosen)
+            self.answers(tasks[done]).placed()
+            done += len(chosen)
         return done
 
     def _place_nominated(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None) -> int:
