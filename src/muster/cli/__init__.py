@@ -17,6 +17,7 @@ from muster import __version__
 __all__ = ["VERBS", "main"]
 
 VERBS: dict[str, str] = {
+    "demo": "muster.cli.demo:demo",
     "distribute": "muster.cli.distribute:distribute",
     "explain": "muster.cli.explain:explain",
     "override": "muster.cli.override:override",

@@ -1,0 +1,28 @@
+"""`muster demo`: the designs' own examples, played on the embedded cluster by the real scheduler and controllers.
+
+A chapter is a file that tells one design: it puts manifests (in `manifests/`, one folder a chapter) into a cluster,
+lets the cluster come to rest, and holds what came out against what the design says. Nothing that is told is written
+beforehand but the questions and the design's answers; one that does not come out makes the demo fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from muster.sim.demo.nodegroup import told as nodegroup
+from muster.sim.demo.resource_strategy_fit import told as resource_strategy_fit
+from muster.sim.demo.story import Chapter
+from muster.sim.demo.topology910 import told as topology910
+
+__all__ = ["CHAPTERS", "chapters"]
+
+CHAPTERS: tuple[Callable[[], Chapter], ...] = (
+    nodegroup,
+    resource_strategy_fit,
+    topology910,
+)
+
+
+def chapters() -> Iterator[Chapter]:
+    """The chapters in order, each played when it is its turn."""
+    return (told() for told in CHAPTERS)

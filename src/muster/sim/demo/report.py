@@ -1,0 +1,63 @@
+"""The demo as one self-contained HTML page: what the terminal tells, with the nodes drawn after each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from muster.sim.demo.story import Chapter, Check, Step
+from muster.sim.html import document, table
+
+TITLE = "The five designs, played"
+
+
+def page(chapters: Iterable[Chapter]) -> str:
+    told = list(chapters)
+    links = "".join(f'<li><a href="#{escape(c.name)}">{escape(c.title)}</a>: {_standing(c)}</li>' for c in told)
+    parts = [
+        f"<h1>{TITLE}</h1>",
+        '<p class="lead">Every answer on this page was given by the scheduler and the controllers, on an embedded '
+        "cluster, from the manifests named with it.</p>",
+        f"<ul>{links}</ul>",
+        *(_chapter(chapter) for chapter in told),
+    ]
+    return document(TITLE, parts, verb="demo")
+
+
+def _standing(chapter: Chapter) -> str:
+    checks = [check for step in chapter.steps for check in step.checks]
+    return f"{sum(check.holds for check in checks)} of {len(checks)} checks hold"
+
+
+def _chapter(chapter: Chapter) -> str:
+    steps = "\n".join(_step(i, step) for i, step in enumerate(chapter.steps, start=1))
+    head = f'<h2 id="{escape(chapter.name)}">{escape(chapter.title)}</h2>\n<p class="lead">{escape(chapter.about)}</p>'
+    return f"<section>\n{head}\n{steps}\n</section>"
+
+
+def _step(number: int, step: Step) -> str:
+    grids = "".join(f"<p>{escape(g.title)}</p>{table(g.head, g.rows)}" for g in step.grids)
+    waits = table(("waits", "why"), sorted(step.waiting.items())) if step.waiting else ""
+    said = "".join(f'<p class="warning">{escape(line)}</p>' for line in step.said)
+    evicted = ""
+    if step.result is not None and step.result.evictions:
+        rows = [(e.pod, e.node, e.by or e.rule) for e in step.result.evictions]
+        evicted = table(("evicted", "from", "for"), rows)
+    files = ", ".join(step.files)
+    body = [
+        f"<h3>{number}. {escape(step.asks)}</h3>",
+        f'<p class="soft">{escape(step.config)} with {escape(files)}</p>',
+        grids,
+        step.picture,
+        evicted,
+        waits,
+        said,
+        "".join(_check(check) for check in step.checks),
+    ]
+    return "\n".join(part for part in body if part)
+
+
+def _check(check: Check) -> str:
+    word = "as designed" if check.holds else "NOT AS DESIGNED"
+    rows = [(check.design, f"{check.found}", word if check.holds else f"{word}: wanted {check.wanted}")]
+    return table(("the design says", "the cluster shows", ""), rows)

@@ -1,0 +1,117 @@
+"""Where a chapter plays: an embedded cluster that manifests are put into, and the scheduler that acts on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from types import MappingProxyType
+
+from muster.cluster.manifests import Manifests, read
+from muster.cycle.configure import configure
+from muster.cycle.scheduler import Scheduler
+from muster.engine.session import Log, silent
+from muster.engine.state import State
+from muster.model.core import Node
+from muster.model.meta import key
+from muster.sim.demo.story import Chapter, Grid, Step
+from muster.sim.explain import Explanation, explain
+from muster.sim.html import drawn
+from muster.sim.opening import opened
+from muster.sim.simulate import Run
+
+NAMES = ("muster",)  # schedulerName of the demo's pods
+START = 1_767_225_600.0  # the clock of every stage starts at the same moment: the same demo every time
+MANIFESTS = files("muster.sim.demo") / "manifests"
+
+
+def text_of(path: str) -> str:
+    """One of the demo's files."""
+    return MANIFESTS.joinpath(*path.split("/")).read_text("utf-8")
+
+
+def manifests_of(*paths: str) -> Manifests:
+    found = read([(path, text_of(path).encode()) for path in paths])
+    assert not found.errors, found.errors
+    return found
+
+
+def scheduler_of(path: str) -> Scheduler:
+    config, findings = configure(text_of(path), path)
+    assert not any(finding.severity == "error" for finding in findings), findings
+    return Scheduler(config)
+
+
+class Stage:
+    """A cluster of one chapter. Every method that asks something adds a step to the chapter."""
+
+    def __init__(self, chapter: Chapter, config: str, *nodes: str) -> None:
+        self.chapter = chapter
+        self.config = f"{chapter.name}/{config}"
+        self.scheduler = scheduler_of(self.config)
+        self.files = [f"{chapter.name}/{file}" for file in nodes]
+        self.cluster, self.state = opened(manifests_of(*self.files).objects, START, NAMES)
+
+    def ask(self, asks: str, *manifests: str, why: str = "", plugin: str = "", log: Log = silent) -> Step:
+        """Put manifests into the cluster and let it come to rest. `why`: a pod to explain before it is placed."""
+        for file in manifests:
+            path = f"{self.chapter.name}/{file}"
+            for obj in manifests_of(path):
+                self.cluster.store.create(obj)
+            self.files.append(path)
+        self.cluster.step()
+        told = self.explained(why) if why else None
+        step = self._settle(asks, log)
+        if told is not None:
+            scores_grid(step, told, plugin)
+        return step
+
+    def take_away(self, asks: str, manifest: str) -> Step:
+        """Take a manifest's objects out of the cluster and let it come to rest."""
+        path = f"{self.chapter.name}/{manifest}"
+        for obj in manifests_of(path):
+            self.cluster.store.delete(type(obj), key(obj))
+        self.files.remove(path)
+        return self._settle(asks, silent)
+
+    def explained(self, pod: str, sets: bool = False) -> Explanation:
+        """What `muster explain` says of a pod that waits, in the cluster as it stands."""
+        objects, now = self.cluster.store.everything(), self.cluster.clock.now()
+        return explain(self.scheduler, objects, now, NAMES, pod, sets=sets)
+
+    def _settle(self, asks: str, log: Log) -> Step:
+        self.cluster.step()
+        self.cluster.follow(self.state)
+        run = Run(self.scheduler, self.cluster, self.state, log)
+        run.until_quiet(None)
+        result = run.told()
+        step = Step(asks, list(self.files), self.config, result, drawn(result))
+        self.chapter.steps.append(step)
+        return step
+
+
+def nodes_grid(step: Step, nodes: Iterable[Node], labels: Mapping[str, str] = MappingProxyType({})) -> None:
+    """What the cluster is: its nodes with what they offer, and labels under the names given here."""
+    rows = []
+    for node in nodes:
+        offered = ", ".join(f"{name} {n}" for name, n in sorted(node.status.allocatable.items()) if name != "pods")
+        rows.append((node.metadata.name, *(node.metadata.labels.get(key, "–") for key in labels), offered))
+    step.grids.insert(0, Grid("The cluster", ("node", *labels.values(), "offers"), rows))
+
+
+def on_nodes(state: State, prefix: str) -> dict[str, int]:
+    """Node → how many of the pods whose name begins so run on it by now."""
+    counts: dict[str, int] = {}
+    names = state.nodes.names
+    for pod, task in sorted(state.tasks.items()):
+        if pod.startswith(prefix) and task.node >= 0:
+            counts[names[task.node]] = counts.get(names[task.node], 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def scores_grid(step: Step, told: Explanation, plugin: str) -> None:
+    """Each node's standing for a pod: its scores by one plugin, or why it is refused."""
+    rows = []
+    for name, trace in sorted(told.nodes.items(), key=lambda entry: (not entry[1].feasible, -entry[1].total, entry[0])):
+        why = "; ".join(text for _, _, text in trace.reasons)
+        rows.append((name, "fits" if trace.feasible else "no", f"{trace.scores.get(plugin, 0):,.6g}", why or "–"))
+    step.show(f"Why: {told.pod} before it was placed", ("node", "", plugin, "why not"), rows)

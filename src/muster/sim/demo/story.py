@@ -1,0 +1,105 @@
+"""What a demo tells: chapters of steps, each with what is asked, what was decided and why, and what the design says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from muster.sim.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A sentence of the design, what it means for this example, and what the cluster shows."""
+
+    design: str
+    wanted: object
+    found: object
+
+    @property
+    def holds(self) -> bool:
+        return self.wanted == self.found
+
+    def as_dict(self) -> dict[str, object]:
+        return {"design": self.design, "wanted": self.wanted, "found": self.found, "holds": self.holds}
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows for people, taken from an answer of the simulator."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+    def as_dict(self) -> dict[str, object]:
+        return {"title": self.title, "rows": [dict(zip(self.head, row, strict=True)) for row in self.rows]}
+
+
+@dataclass(slots=True)
+class Step:
+    """One question to the cluster and its answer."""
+
+    asks: str
+    files: list[str]  # the manifests that are in the cluster by now, as given to `simulate -f`
+    config: str
+    result: Result | None = None
+    picture: str = ""  # the nodes after this step, as HTML: the cluster goes on, so it is drawn at once
+    said: list[str] = field(default_factory=list)  # lines that the scheduler itself wrote: reasons, logs, findings
+    grids: list[Grid] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+    def check(self, design: str, wanted: object, found: object) -> None:
+        self.checks.append(Check(design, wanted, found))
+
+    def show(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.grids.append(Grid(title, tuple(head), [tuple(row) for row in rows]))
+
+    def pending(self, pod: str) -> str:
+        """Why the pod has no node; empty if it does not wait."""
+        return self.waiting.get(pod, "")
+
+    @property
+    def waiting(self) -> dict[str, str]:
+        return {} if self.result is None else self.result.pending
+
+    @property
+    def devices(self) -> dict[str, list[int]]:
+        return {} if self.result is None else self.result.devices
+
+    @property
+    def holds(self) -> bool:
+        return all(check.holds for check in self.checks)
+
+    def as_dict(self) -> dict[str, object]:
+        told: dict[str, object] = {"asks": self.asks, "config": self.config, "files": self.files}
+        if self.result is not None:
+            decided = self.result.as_dict()
+            told["decided"] = {key: decided[key] for key in ("binds", "evicts", "pending", "devices", "cycles")}
+        told["said"] = self.said
+        told["shown"] = [grid.as_dict() for grid in self.grids]
+        told["checks"] = [check.as_dict() for check in self.checks]
+        return told
+
+
+@dataclass(slots=True)
+class Chapter:
+    """One design."""
+
+    name: str  # the folder of its manifests
+    title: str
+    about: str
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.steps) and all(step.checks and step.holds for step in self.steps)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "about": self.about,
+            "steps": [step.as_dict() for step in self.steps],
+            "holds": self.holds,
+        }
