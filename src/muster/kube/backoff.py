@@ -1,0 +1,25 @@
+"""How long to wait before the next try: longer each time, never the same for two clients."""
+
+from __future__ import annotations
+
+import random
+
+
+class Backoff:
+    """Waits that double from `first` to `most` seconds, each somewhere in the upper half of its span."""
+
+    def __init__(self, first: float = 0.1, most: float = 30.0, dice: random.Random | None = None) -> None:
+        self._first = first
+        self._most = most
+        self._dice = dice or random.Random()
+        self._span = first
+
+    def next(self, at_least: float | None = None) -> float:
+        """Seconds to wait now; `at_least` is the server's own wish (Retry-After), spread a little over its clients."""
+        span, self._span = self._span, min(self._span * 2, self._most)
+        wait = span * self._dice.uniform(0.5, 1.0)
+        return wait if at_least is None else max(wait, at_least * self._dice.uniform(1.0, 1.2))
+
+    def reset(self) -> None:
+        """It worked: the next wait is a short one again."""
+        self._span = self._first

@@ -1,0 +1,306 @@
+"""Calls to the API server: limits on time, size and number, back-off and retry, errors as types.
+
+What is retried: any call that surely had no effect (429, a connection that never came up), and calls said to be
+repeatable also after 5xx and cut connections. Before each sending of a mutating call the gate is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import aiohttp
+import msgspec
+
+from muster import __version__
+from muster.kube import errors
+from muster.kube.backoff import Backoff
+from muster.kube.config import Access, NoAccess
+
+Gate = Callable[[], bool]
+"""May we write now? Asked right before a mutating call leaves."""
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+_READING = frozenset({"GET", "HEAD"})
+_REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+
+
+class Limits(NamedTuple):
+    """What a client allows itself and the server."""
+
+    at_once: int = 64
+    """Calls in flight; watches are not counted."""
+    seconds: float = 30.0
+    """For a whole call, its answer included."""
+    connect_seconds: float = 3.0
+    """Shorter than what lies between a leader's renew deadline and the end of its lease: a call that the gate let
+    through cannot leave after another leader's."""
+    answer_bytes: int = 256 * 2**20
+    request_bytes: int = 3 * 2**20
+    """The API server's own limit."""
+    tries: int = 5
+    longest_wait: float = 30.0
+    """A Retry-After beyond this is an answer, not a wait."""
+
+
+class _Call(NamedTuple):
+    method: str
+    path: str
+    params: Mapping[str, str] | None
+    data: bytes | None
+    content_type: str
+    authorization: str | None
+
+
+class Client:
+    """Talks to one API server. Use as `async with Client(access) as client`."""
+
+    def __init__(self, access: Access, *, limits: Limits | None = None, gate: Gate | None = None) -> None:
+        self.access = access
+        self.limits = limits or Limits()
+        self.gate = gate
+        self._slots = asyncio.Semaphore(self.limits.at_once)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = JSON,
+        repeatable: bool | None = None,
+        gated: bool = True,
+        seconds: float | None = None,
+        tries: int | None = None,
+    ) -> bytes:
+        """The body of a 2xx answer; an error otherwise.
+
+        `body` is bytes, or a value to be written as JSON. `repeatable`: doing it twice does no harm (GET, PUT and
+        DELETE unless said otherwise). `gated=False` is for the lease that the gate itself hangs on.
+        """
+        data = body if isinstance(body, bytes) else None if body is None else msgspec.json.encode(body)
+        what = f"{method} {path}"
+        if data is not None and len(data) > self.limits.request_bytes:
+            raise errors.TooLarge(what, f"the request has {len(data)} bytes, {self.limits.request_bytes} are allowed")
+        if repeatable is None:
+            repeatable = method in _REPEATABLE
+        left = self.limits.tries if tries is None else tries
+        backoff = Backoff(0.1, self.limits.longest_wait)
+        reloaded = False
+        while True:
+            left -= 1
+            try:
+                # Before the gate is asked: a plugin that fetches a token may take its time.
+                authorization = await self._authorization(what)
+                async with self._slots:
+                    self._ask_gate(method, what, gated)
+                    call = _Call(method, path, params, data, content_type, authorization)
+                    return await self._once(call, what, seconds)
+            except errors.Unauthorized:
+                # The kubeconfig or its token may have changed under us.
+                if reloaded or not await self._reload():
+                    raise
+                reloaded = True
+            except errors.ApiError as error:
+                wait = self._wait(error, repeatable, backoff) if left > 0 else None
+                if wait is None:
+                    raise
+                await asyncio.sleep(wait)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, params: Mapping[str, str] | None = None, silence: float | None = None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body of a GET as it comes, in pieces of any size; an error if nothing comes for `silence` seconds."""
+        what = f"GET {path}"
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.limits.connect_seconds, sock_read=silence)
+        call = _Call("GET", path, params, None, JSON, await self._authorization(what))
+        with _translated(what):
+            async with await self._send(call, timeout) as answer:
+                if answer.status >= 300:
+                    raise await self._refusal(what, answer)
+                yield _pieces(what, answer)
+
+    # --- one call
+
+    async def _once(self, call: _Call, what: str, seconds: float | None) -> bytes:
+        total = self.limits.seconds if seconds is None else seconds
+        timeout = aiohttp.ClientTimeout(total=total, sock_connect=min(self.limits.connect_seconds, total))
+        with _translated(what):
+            async with await self._send(call, timeout) as answer:
+                if answer.status >= 300:
+                    raise await self._refusal(what, answer)
+                return await _whole(what, answer, self.limits.answer_bytes)
+
+    async def _authorization(self, what: str) -> str | None:
+        try:
+            return await self.access.header()
+        except NoAccess as problem:
+            unsent = errors.Unreachable(what, str(problem))
+            unsent.sent = False
+            raise unsent from problem
+
+    async def _send(self, call: _Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        # Answers come uncompressed: packing costs the server more than it saves near it, and nothing can swell up.
+        headers = {"Accept": JSON, "Accept-Encoding": "identity"}
+        if call.authorization:
+            headers["Authorization"] = call.authorization
+        if call.data is not None:
+            headers["Content-Type"] = call.content_type
+        tls = self.access.tls
+        return await self._opened().request(
+            call.method,
+            f"{self.access.host}{call.path}",
+            params=call.params,
+            data=call.data,
+            headers=headers,
+            timeout=timeout,
+            ssl=tls if tls is not None else True,
+            server_hostname=self.access.server_name,
+            proxy=self.access.proxy,
+            allow_redirects=False,
+        )
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # The number of calls is held by our own slots, so that a watch never waits for one.
+            connector = aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=75, ttl_dns_cache=60, socket_factory=_kept_alive
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": f"muster/{__version__}"},
+                raise_for_status=False,
+            )
+        return self._session
+
+    async def _refusal(self, what: str, answer: aiohttp.ClientResponse) -> errors.ApiError:
+        body = await _whole(what, answer, 2**20)
+        return errors.from_answer(what, answer.status, body, _seconds(answer.headers.get("Retry-After")))
+
+    # --- what to do about an error
+
+    def _ask_gate(self, method: str, what: str, gated: bool) -> None:
+        if gated and method not in _READING and self.gate is not None and not self.gate():
+            raise errors.GateClosed(what, "not sent: this process may not write now")
+
+    async def _reload(self) -> bool:
+        try:
+            if not await self.access.reload():
+                return False
+        except NoAccess:
+            return False
+        # Client certificates belong to connections: begin with new ones.
+        session, self._session = self._session, None
+        if session is not None:
+            asyncio.get_running_loop().call_later(self.limits.seconds, _close_later, session)
+        return True
+
+    def _wait(self, error: errors.ApiError, repeatable: bool, backoff: Backoff) -> float | None:
+        """Seconds until the next try, or None where trying again is wrong."""
+        if isinstance(error, errors.BudgetRefused | errors.GateClosed):
+            return None
+        if isinstance(error, errors.TooManyRequests):
+            again = True
+        elif isinstance(error, errors.ServerFault | errors.Unreachable | errors.BadAnswer):
+            again = repeatable or not error.maybe_done
+        else:
+            again = False
+        if not again or (error.retry_after or 0) > self.limits.longest_wait:
+            return None
+        return backoff.next(error.retry_after)
+
+
+def _close_later(session: aiohttp.ClientSession) -> None:
+    closing = asyncio.ensure_future(session.close())
+    _closing.add(closing)
+    closing.add_done_callback(_closing.discard)
+
+
+_closing: set[asyncio.Future[None]] = set()  # a task nobody holds may be collected before it has run
+
+
+class _translated:
+    """aiohttp's and the socket's errors as ours."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.begin = time.monotonic()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+            unsent = errors.Unreachable(self.what, str(error) or "no connection")
+            unsent.sent = False
+            raise unsent from error
+        if isinstance(error, TimeoutError):
+            passed = time.monotonic() - self.begin
+            raise errors.TimedOut(self.what, f"no answer after {passed:.1f} s") from error
+        if isinstance(error, aiohttp.ClientError | OSError | ssl.SSLError):
+            raise errors.Unreachable(self.what, str(error) or type(error).__name__) from error
+
+
+async def _whole(what: str, answer: aiohttp.ClientResponse, most: int) -> bytes:
+    if answer.content_length is not None and answer.content_length > most:
+        answer.close()
+        raise errors.TooLarge(what, f"the answer has {answer.content_length} bytes, {most} are allowed")
+    parts: list[bytes] = []
+    size = 0
+    async for part in answer.content.iter_any():
+        size += len(part)
+        if size > most:
+            answer.close()
+            raise errors.TooLarge(what, f"the answer has more than {most} bytes")
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _pieces(what: str, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    with _translated(what):
+        async for part in answer.content.iter_any():
+            yield part
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    # The API server writes seconds; a date, which HTTP allows too, is no reason to fail.
+    return float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+
+
+def _kept_alive(address: tuple[Any, ...]) -> socket.socket:
+    """A socket that notices within a minute or so that its other end is gone without a word."""
+    family, kind, protocol = address[0], address[1], address[2]
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made

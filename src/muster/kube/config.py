@@ -1,0 +1,157 @@
+"""How to get into the cluster: kubeconfig, in-cluster account, exec plugins, OIDC. All of it by the official client.
+
+From its Configuration come the host, the TLS context and, for each request, the authorization header. Reading a token
+file or calling an exec plugin may take a while, so that is done in a thread, and its answer is kept for some seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
+
+# The official client itself looks at a token file once a minute and at a plugin's token when it has expired.
+KEEP_HEADER = 10.0
+# A server that says 401 to everything must not make us run an exec plugin for each request.
+RELOAD_AT_MOST_EVERY = 5.0
+
+
+class NoAccess(Exception):
+    """There is no usable way into a cluster; the text says what to do."""
+
+
+class Access:
+    """Host, TLS and authorization as the official client understands them; `reload` reads everything again."""
+
+    def __init__(self, configuration: Configuration, source: tuple[str | None, str | None] | None = None) -> None:
+        self._source = source
+        self._refreshing = asyncio.Lock()
+        self._loaded_at = time.monotonic()
+        self._header: str | None = None
+        self._header_until = 0.0
+        self._use(configuration)
+
+    @property
+    def host(self) -> str:
+        """`https://…` without a slash at its end."""
+        return self._host
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        return self._tls
+
+    @property
+    def server_name(self) -> str | None:
+        """The name to ask for and check in TLS, where it is not that of the host."""
+        return self._server_name
+
+    @property
+    def proxy(self) -> str | None:
+        return self._proxy
+
+    async def header(self) -> str | None:
+        """The authorization header, refreshed as the official client does it."""
+        if time.monotonic() < self._header_until:
+            return self._header
+        async with self._refreshing:
+            if time.monotonic() >= self._header_until:
+                self._header = await asyncio.to_thread(_authorization, self._configuration)
+                self._header_until = time.monotonic() + KEEP_HEADER
+        return self._header
+
+    async def reload(self) -> bool:
+        """Read the kubeconfig (and run its plugin) anew, for the server refused us; False if that was done just now."""
+        async with self._refreshing:
+            if self._source is None or time.monotonic() < self._loaded_at + RELOAD_AT_MOST_EVERY:
+                return False
+            self._loaded_at = time.monotonic()
+            self._use(await asyncio.to_thread(_configuration, *self._source))
+            return True
+
+    def _use(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._host = str(configuration.host).rstrip("/")
+        self._tls = _tls(configuration) if self._host.startswith("https://") else None
+        self._server_name = configuration.tls_server_name or None
+        self._proxy = _proxy(configuration)
+        self._header_until = 0.0
+
+
+def load(kubeconfig: str | None = None, context: str | None = None) -> Access:
+    """The file given, else $KUBECONFIG or ~/.kube/config, else the account of the pod we run in."""
+    return Access(_configuration(kubeconfig, context), (kubeconfig, context))
+
+
+def _configuration(kubeconfig: str | None, context: str | None) -> Configuration:
+    try:
+        from kubernetes import config
+        from kubernetes.client import Configuration
+    except ImportError:
+        raise NoAccess("the live parts need the extra `live`: pip install 'muster[live]'") from None
+
+    found = Configuration()
+    try:
+        if kubeconfig is not None or context is not None or _has_kubeconfig(config.KUBE_CONFIG_DEFAULT_LOCATION):
+            config.load_kube_config(kubeconfig, context, found)  # type: ignore[no-untyped-call]
+        else:
+            config.load_incluster_config(found)  # type: ignore[no-untyped-call]
+    except config.ConfigException as problem:
+        raise NoAccess(f"{_named(kubeconfig)}: {problem}") from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
+        # What the official client raises for a file that is no kubeconfig.
+        raise NoAccess(f"{_named(kubeconfig)} cannot be used: {problem}") from None
+    except Exception as problem:
+        if type(problem).__module__.split(".")[0] == "yaml":
+            raise NoAccess(f"{_named(kubeconfig)} is not YAML: {' '.join(str(problem).split())}") from None
+        raise
+    return found
+
+
+def _has_kubeconfig(locations: str) -> bool:
+    return any(path and os.path.exists(os.path.expanduser(path)) for path in locations.split(os.pathsep))
+
+
+def _named(kubeconfig: str | None) -> str:
+    return kubeconfig or "the cluster's access (no kubeconfig given; give one with --kubeconfig or $KUBECONFIG)"
+
+
+def _authorization(configuration: Configuration) -> str | None:
+    try:
+        setting = configuration.auth_settings().get("BearerToken")
+    except Exception as problem:
+        # A token file that went away, a plugin that fails, an identity provider that does not answer.
+        raise NoAccess(f"no authorization could be had: {problem}") from problem
+    return str(setting["value"]) if setting and setting["value"] else None
+
+
+def _tls(configuration: Configuration) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(
+            cafile=configuration.ssl_ca_cert or None, cadata=getattr(configuration, "ca_cert_data", None) or None
+        )
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file or None)
+    except OSError as problem:
+        raise NoAccess(f"the certificates of the kubeconfig cannot be used: {problem}") from None
+    if configuration.assert_hostname is False or not configuration.verify_ssl:
+        context.check_hostname = False
+    if not configuration.verify_ssl:
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _proxy(configuration: Configuration) -> str | None:
+    if not configuration.proxy:
+        return None
+    from kubernetes.client.rest import should_bypass_proxies
+
+    host = str(configuration.host)
+    if not urlsplit(host).hostname or should_bypass_proxies(host, configuration.no_proxy or ""):
+        return None
+    return str(configuration.proxy)

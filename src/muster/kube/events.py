@@ -1,0 +1,190 @@
+"""Events about objects: equal ones are counted together, chatty objects are held back, and nobody waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from muster.kube import errors
+from muster.kube.client import MERGE_PATCH, Client
+from muster.model.meta import Object
+from muster.store import Severity, timestamp
+
+# Kubernetes' own recorder: an object may have 25 events at once and then one every five minutes.
+BURST, REFILL = 25.0, 1 / 300
+# An equal event within this time is the same one, counted once more.
+SAME_FOR = 600.0
+REMEMBERED = 8192
+LONGEST_MESSAGE = 1024
+
+
+class Note(NamedTuple):
+    """What makes two events equal."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    severity: Severity
+    reason: str
+    message: str
+
+
+class _Told(msgspec.Struct):
+    name: str
+    count: int
+    at: float
+
+
+class Recorder:
+    """Takes events at any time and sends them in the background. Run `run()` as a task; `close` sends what is left."""
+
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        instance: str,
+        *,
+        at_once: int = 8,
+        waiting: int = 20_000,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.sent = 0
+        self.dropped = 0
+        self._client = client
+        self._component = component
+        self._instance = instance
+        self._at_once = at_once
+        self._waiting = waiting
+        self._clock = clock
+        self._queue: OrderedDict[Note, int] = OrderedDict()  # how often it happened since it was last sent
+        self._told: OrderedDict[Note, _Told] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
+        self._some = asyncio.Event()
+        self._serial = 0
+
+    def record(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
+        """Something to say about an object. Never waits, never fails."""
+        meta = obj.metadata
+        if len(message) > LONGEST_MESSAGE:
+            message = message[: LONGEST_MESSAGE - 1] + "…"
+        note = Note(obj.api_version, obj.kind, meta.namespace, meta.name, meta.uid, severity, reason, message)
+        if note in self._queue:
+            self._queue[note] += 1
+            return
+        if not self._allowed(note):
+            self.dropped += 1
+            return
+        if len(self._queue) >= self._waiting:
+            self._queue.popitem(last=False)
+            self.dropped += 1
+        self._queue[note] = 1
+        self._some.set()
+
+    async def run(self) -> None:
+        """Send what comes, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._at_once):
+                group.create_task(self._sender())
+
+    async def close(self, seconds: float = 5.0) -> None:
+        """Send what is left, for as long as that."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._queue:
+                    await self._send(*self._queue.popitem(last=False))
+        except TimeoutError:
+            pass
+        self.dropped += len(self._queue)
+        self._queue.clear()
+
+    async def _sender(self) -> None:
+        while True:
+            await self._some.wait()
+            if not self._queue:
+                self._some.clear()
+                continue
+            await self._send(*self._queue.popitem(last=False))
+
+    async def _send(self, note: Note, times: int) -> None:
+        now = self._clock()
+        told = self._told.get(note)
+        try:
+            if told is not None and now < told.at + SAME_FOR and await self._again(note, told, times, now):
+                return
+            name = self._name(note, now)
+            await self._client.request("POST", _path(note), body=self._event(note, name, times, now), tries=3)
+            self._remember(note, _Told(name, times, now))
+            self.sent += 1
+        except errors.ApiError:
+            # A namespace that goes takes no events, a leader that is none may not write: nothing depends on them.
+            self.dropped += 1
+
+    async def _again(self, note: Note, told: _Told, times: int, now: float) -> bool:
+        """Count an event once more that the cluster has already; False if it does not have it any longer."""
+        merge = {"count": told.count + times, "lastTimestamp": timestamp(float(int(now)))}
+        path = f"{_path(note)}/{told.name}"
+        try:
+            await self._client.request("PATCH", path, body=merge, content_type=MERGE_PATCH, repeatable=True, tries=3)
+        except errors.NotFound:
+            return False
+        self._remember(note, _Told(told.name, told.count + times, now))
+        self.sent += 1
+        return True
+
+    def _event(self, note: Note, name: str, times: int, now: float) -> dict[str, Any]:
+        at = timestamp(float(int(now)))
+        about = {
+            "apiVersion": note.api_version,
+            "kind": note.kind,
+            "namespace": note.namespace,
+            "name": note.name,
+            "uid": note.uid,
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": note.namespace or "default"},
+            "involvedObject": {field: value for field, value in about.items() if value},
+            "type": note.severity.value,
+            "reason": note.reason,
+            "message": note.message,
+            "count": times,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+        }
+
+    def _name(self, note: Note, now: float) -> str:
+        self._serial += 1
+        # Kubernetes' recorder: the object's name, a dot, a number that no other event of it has.
+        return f"{note.name[:200]}.{int(now * 1_000_000):x}{self._serial & 0xFFFFF:05x}"
+
+    def _remember(self, note: Note, told: _Told) -> None:
+        self._told[note] = told
+        self._told.move_to_end(note)
+        while len(self._told) > REMEMBERED:
+            self._told.popitem(last=False)
+
+    def _allowed(self, note: Note) -> bool:
+        key = (note.kind, note.uid or f"{note.namespace}/{note.name}")
+        now = self._clock()
+        left, since = self._buckets.pop(key, (BURST, now))
+        left = min(BURST, left + max(now - since, 0.0) * REFILL)
+        allowed = left >= 1.0
+        self._buckets[key] = (left - 1.0 if allowed else left, now)
+        while len(self._buckets) > REMEMBERED:
+            self._buckets.popitem(last=False)
+        return allowed
+
+
+def _path(note: Note) -> str:
+    return f"/api/v1/namespaces/{note.namespace or 'default'}/events"

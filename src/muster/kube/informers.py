@@ -1,0 +1,158 @@
+"""A set of informers as one cache and one stream: what was read is in the tables before it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import TypeVar, cast
+
+from msgspec import Struct
+
+from muster.kube.client import Client
+from muster.kube.informer import Delta, Informer, Pace, Standing
+from muster.kube.lists import Report, Selection
+from muster.kube.resources import SOURCES
+from muster.model.meta import Object
+from muster.store import Change
+
+T = TypeVar("T", bound=Object)
+
+
+class Wanted(Struct, frozen=True):
+    """A kind to follow, whole or in part: one namespace, some labels, some fields."""
+
+    kind: type[Object]
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+
+class Stream:
+    """Deltas that one reader has not taken yet."""
+
+    def __init__(self, kinds: frozenset[str], streams: dict[Stream, None]) -> None:
+        self.kinds = kinds
+        self._streams = streams
+        self._new: deque[Delta] = deque()
+        self._some = asyncio.Event()
+
+    def push(self, delta: Delta) -> None:
+        if not self.kinds or delta.kind in self.kinds:
+            self._new.append(delta)
+            self._some.set()
+
+    def take(self) -> list[Delta]:
+        """What has happened since the last time, in order. The tables already have it."""
+        self._some.clear()
+        taken = list(self._new)
+        self._new.clear()
+        return taken
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Until there is something to take; False if `seconds` passed without."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._some.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def __len__(self) -> int:
+        return len(self._new)
+
+    def close(self) -> None:
+        """No more deltas are wanted."""
+        self._streams.pop(self, None)
+        self._new.clear()
+
+
+class Informers:
+    """Follows several kinds: `async with Informers(client, [Pod, Node], report) as cluster: await cluster.synced()`."""
+
+    def __init__(
+        self,
+        client: Client,
+        kinds: Iterable[type[Object] | Wanted],
+        report: Report,
+        *,
+        pace: Pace | None = None,
+    ) -> None:
+        self.objects: dict[str, dict[str, Object]] = {}
+        """Kind → key → object: the cluster as it was last heard of. Read only, on the event loop's thread."""
+        self.informers: list[Informer] = []
+        self._streams: dict[Stream, None] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        for one in kinds:
+            wanted = one if isinstance(one, Wanted) else Wanted(one)
+            table = self.objects.setdefault(wanted.kind.__name__, {})
+            for versions in SOURCES[wanted.kind]:
+                selections = tuple(
+                    Selection(resource, wanted.namespace, wanted.labels, wanted.fields) for resource in versions
+                )
+                informer = Informer(client, selections, self._tell, report, table=table, pace=pace)
+                self.informers.append(informer)
+
+    async def __aenter__(self) -> Informers:
+        self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def start(self) -> None:
+        """Begin to follow; returns at once."""
+        self._tasks = [
+            asyncio.create_task(informer.run(), name=f"follow {informer.resource.name}") for informer in self.informers
+        ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    async def synced(self, seconds: float | None = None) -> bool:
+        """Until every kind was listed once (or found absent); False if `seconds` passed before."""
+        try:
+            async with asyncio.timeout(seconds):
+                for informer in self.informers:
+                    await informer.synced.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    @property
+    def is_synced(self) -> bool:
+        return all(informer.synced.is_set() for informer in self.informers)
+
+    def standing(self) -> dict[str, Standing]:
+        """How each resource stands, for readiness and metrics."""
+        return {informer.resource.name: informer.standing for informer in self.informers}
+
+    def of(self, kind: type[T]) -> Mapping[str, T]:
+        """The live table of one kind."""
+        return cast("Mapping[str, T]", self.objects[kind.__name__])
+
+    def follows(self, kind: type[Object]) -> bool:
+        return kind.__name__ in self.objects
+
+    def stream(self, kinds: Iterable[type[Object]] = (), *, replay: bool = True) -> Stream:
+        """A reader of its own, of these kinds or all. With `replay` it begins with what is there, as ADDED."""
+        made = Stream(frozenset(kind.__name__ for kind in kinds), self._streams)
+        if replay:
+            for kind, table in self.objects.items():
+                for key in sorted(table):
+                    made.push(Delta(Change.ADDED, kind, key, None, table[key]))
+        self._streams[made] = None
+        return made
+
+    def observe(self, obj: Object) -> None:
+        """What a write of ours got back, seen before the watch tells of it."""
+        for informer in self.informers:
+            if informer.kind is type(obj) and informer.resource.api_version == obj.api_version:
+                informer.observe(obj)
+
+    def _tell(self, delta: Delta) -> None:
+        for stream in self._streams:
+            stream.push(delta)

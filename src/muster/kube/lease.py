@@ -1,0 +1,224 @@
+"""Leader election by a Lease, reckoned on a monotonic clock.
+
+A leader may write only until its renew deadline, counted from the moment it *sent* its last renewal that succeeded;
+another may take the lease only after a whole lease duration without a change, counted from when it saw that; and it
+writes nothing for a lease duration after that. So two never write at once, whatever the clocks of their machines say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import msgspec
+
+from muster.kube import errors
+from muster.kube.client import Client
+from muster.model.meta import Object, Partial
+
+
+class LeaseSpec(Partial, kw_only=True):
+    """Who holds it, for how long, since when; how often it has changed hands."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Object, kw_only=True):
+    """coordination.k8s.io/v1 Lease."""
+
+    api_version: str = "coordination.k8s.io/v1"
+    kind: str = "Lease"
+    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+
+
+class Election:
+    """Takes part in the election until cancelled; `may_write` is the gate of the client that does the leader's work."""
+
+    def __init__(
+        self,
+        client: Client,
+        key: str,
+        identity: str,
+        *,
+        duration: float = 15.0,
+        renew_deadline: float = 10.0,
+        retry: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not duration > renew_deadline > retry > 0:
+            raise ValueError("a lease lasts longer than its renew deadline, and that longer than a retry")
+        self.key = key
+        self.identity = identity
+        self.term = 0
+        """How often the lease has changed hands: larger for every new leader."""
+        self.elected = asyncio.Event()
+        """Set while we lead (which does not yet mean that we may write)."""
+        self.lost = asyncio.Event()
+        """Set once we led and do so no more."""
+        self._client = client
+        self._duration = duration
+        self._renew_deadline = renew_deadline
+        self._retry = retry
+        self._clock = clock
+        namespace, _, self._name = key.partition("/")
+        self._namespace = namespace
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._held: Lease | None = None  # the lease as we last wrote it
+        self._seen: tuple[str, str] = ("", "")  # holder and version of somebody else's lease…
+        self._seen_at = 0.0  # … and when we first saw that
+        self._renewed_at = float("-inf")  # when our last successful renewal was sent
+        self._writes_from = float("inf")
+
+    # --- what the others ask
+
+    def leading(self) -> bool:
+        """We hold the lease, and our renew deadline has not passed."""
+        return self._held is not None and self._clock() < self._renewed_at + self._renew_deadline
+
+    def may_write(self) -> bool:
+        """We lead, and whoever led before has surely stopped."""
+        return self.leading() and self._clock() >= self._writes_from
+
+    async def writable(self) -> None:
+        """Until we lead and may write."""
+        while not self.may_write():
+            await self.elected.wait()
+            await asyncio.sleep(min(max(self._writes_from - self._clock(), 0.01), self._retry))
+
+    # --- the loop
+
+    async def run(self) -> None:
+        """Acquire, renew, and when the lease is lost stand for election again."""
+        while True:
+            sent = self._clock()
+            try:
+                await self._renew() if self._held is not None else await self._acquire()
+            except (errors.Conflict, errors.AlreadyExists, errors.NotFound):
+                # Somebody else wrote or deleted it: whatever we believed is over.
+                self._lose()
+            except errors.ApiError:
+                pass  # the deadline decides
+            if self._held is not None and not self.leading():
+                self._lose()
+            spent = self._clock() - sent
+            await asyncio.sleep(max(self._retry * random.uniform(1.0, 1.2) - spent, 0.05))
+
+    async def release(self) -> None:
+        """Give the lease back: the next leader need not wait. Call only when nothing of ours is in flight."""
+        held, may = self._held, self.leading()
+        self._lose()
+        if held is None or not may:
+            return
+        held.spec.holder_identity = ""
+        held.spec.lease_duration_seconds = 1
+        with suppress(errors.ApiError):  # then it runs out by itself
+            await self._put(held)
+
+    async def _acquire(self) -> None:
+        sent = self._clock()
+        try:
+            lease = await self._get()
+        except errors.NotFound:
+            created = Lease(spec=self._spec(transitions=0))
+            created.metadata.name, created.metadata.namespace = self._name, self._namespace
+            body = await self._client.request(
+                "POST", self._path, body=_plain(created), gated=False, seconds=self._patience(), tries=1
+            )
+            self._won(_lease(body), sent, self._duration)
+            return
+        spec = lease.spec
+        holder, version = spec.holder_identity or "", lease.metadata.resource_version
+        if (holder, version) != self._seen:
+            self._seen, self._seen_at = (holder, version), self._clock()
+        lasts = max(float(spec.lease_duration_seconds or 0), self._duration)
+        if holder and self._clock() < self._seen_at + lasts:
+            return
+        transitions = (spec.lease_transitions or 0) + 1
+        sent = self._clock()
+        lease.spec = self._spec(transitions)
+        # A lease that was given back has nobody behind it who could still write.
+        self._won(await self._put(lease), sent, self._duration if holder else 0.0)
+
+    async def _renew(self) -> None:
+        assert self._held is not None
+        sent = self._clock()
+        lease = msgspec.structs.replace(
+            self._held, spec=msgspec.structs.replace(self._held.spec, renew_time=_micro_time())
+        )
+        try:
+            self._held = await self._put(lease)
+        except errors.Conflict:
+            # An answer of ours may have been lost, or a label was put on: only another holder ends our lead.
+            found = await self._get()
+            if found.spec.holder_identity != self.identity or found.spec.lease_transitions != self.term:
+                raise
+            self._held = found
+            return
+        self._renewed_at = sent
+
+    def _won(self, lease: Lease, sent: float, wait: float) -> None:
+        self._held = lease
+        self._renewed_at = sent
+        self._writes_from = self._clock() + wait
+        self.term = lease.spec.lease_transitions or 0
+        self.lost.clear()
+        self.elected.set()
+
+    def _lose(self) -> None:
+        if self._held is not None:
+            self.lost.set()
+        self._held = None
+        self._seen = ("", "")
+        self._writes_from = float("inf")
+        self.elected.clear()
+
+    # --- the calls; never gated, for the gate hangs on them
+
+    def _patience(self) -> float:
+        """A renewal that takes longer than this is better tried again."""
+        return max(self._renew_deadline / 2, 0.1)
+
+    async def _get(self) -> Lease:
+        path = f"{self._path}/{self._name}"
+        return _lease(await self._client.request("GET", path, seconds=self._patience(), tries=1))
+
+    async def _put(self, lease: Lease) -> Lease:
+        path = f"{self._path}/{self._name}"
+        body = await self._client.request(
+            "PUT", path, body=_plain(lease), gated=False, seconds=self._patience(), tries=1
+        )
+        return _lease(body)
+
+    def _spec(self, transitions: int) -> LeaseSpec:
+        now = _micro_time()
+        return LeaseSpec(
+            holder_identity=self.identity,
+            lease_duration_seconds=max(round(self._duration), 1),
+            acquire_time=now,
+            renew_time=now,
+            lease_transitions=transitions,
+        )
+
+
+def _plain(lease: Lease) -> dict[str, object]:
+    return {"apiVersion": lease.api_version, "kind": lease.kind, **msgspec.to_builtins(lease)}
+
+
+def _lease(body: bytes) -> Lease:
+    try:
+        return msgspec.json.decode(body, type=Lease)
+    except msgspec.DecodeError as error:
+        raise errors.BadAnswer("Lease", f"the answer is no Lease: {error}") from None
+
+
+def _micro_time() -> str:
+    """Only for people to read; nothing is reckoned from it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

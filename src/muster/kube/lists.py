@@ -1,0 +1,167 @@
+"""Lists in pages, decoded straight into the model's partial types."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from muster.kube import errors
+from muster.kube.client import Client
+from muster.kube.resources import Resource
+from muster.model.kinds import decode_json
+from muster.model.meta import Object
+from muster.model.shape import Problem
+
+PAGE = 1000
+# A list that is too old before its last page came is begun again; the last time it is taken in one piece.
+RESTARTS = 3
+
+Report = Callable[[str], None]
+"""Where things worth saying go that stop nobody."""
+
+
+class Selection(Struct, frozen=True):
+    """Which objects of a resource: all, or those of a namespace, with labels, with fields."""
+
+    resource: Resource
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.resource.path(namespace=self.namespace)
+
+    def params(self) -> dict[str, str]:
+        wanted = {"labelSelector": self.labels, "fieldSelector": self.fields}
+        return {name: value for name, value in wanted.items() if value}
+
+
+class _ListMeta(Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _RawPage(Struct, gc=False):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class Page(Struct):
+    """Some objects of a list, and the resourceVersion that the whole list is of."""
+
+    objects: list[Object]
+    resource_version: str
+    more: str
+
+
+async def pages(client: Client, selection: Selection, report: Report, *, size: int = PAGE) -> AsyncIterator[Page]:
+    """The list in pages, all of one resourceVersion. Gone in the middle if it got too old on the way."""
+    params = selection.params()
+    if size:
+        params["limit"] = str(size)
+    while True:
+        body = await client.request("GET", selection.path, params=params)
+        page = decode_page(selection.resource, body, report)
+        yield page
+        if not page.more:
+            return
+        params["continue"] = page.more
+
+
+async def list_all(
+    client: Client, selection: Selection, report: Report, *, size: int = PAGE
+) -> tuple[list[Object], str]:
+    """All objects and their resourceVersion, whatever it takes."""
+    for attempt in range(RESTARTS + 1):
+        objects: list[Object] = []
+        version = ""
+        try:
+            with collector_paused():
+                async for page in pages(client, selection, report, size=size if attempt < RESTARTS else 0):
+                    objects.extend(page.objects)
+                    version = page.resource_version
+            return objects, version
+        except errors.Gone:
+            if attempt == RESTARTS:
+                raise
+    raise AssertionError("a list ends in an answer or in an error")
+
+
+def decode_page(resource: Resource, body: bytes, report: Report) -> Page:
+    """A page of a list. An object that cannot be read is left out and reported; the others are taken."""
+    try:
+        typed = _page_decoder(resource.kind).decode(body)
+        objects, meta = typed.items or [], typed.metadata
+    except msgspec.ValidationError:
+        raw = _decoded(resource, body)
+        objects, meta = [], raw.metadata
+        for item in raw.items or []:
+            found = decode_object(resource, bytes(item), report)
+            if found is not None:
+                objects.append(found)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise errors.BadAnswer(f"GET {resource.path()}", f"not JSON: {error}", code=502) from None
+    for obj in objects:
+        _place(resource, obj)
+    return Page(objects, meta.resource_version, meta.continue_)
+
+
+def decode_object(resource: Resource, text: bytes, report: Report) -> Object | None:
+    """One object, or None (and a report) if it has something in it that cannot be read."""
+    try:
+        obj = decode_json(resource.kind, text)
+    except Problem as problem:
+        report(f"{resource.name}: {_name_in(text)} is left out: {problem}")
+        return None
+    _place(resource, obj)
+    return obj
+
+
+def _place(resource: Resource, obj: Object) -> None:
+    """Where it is served; items of a list do not say it, and few kinds are served in several places."""
+    if obj.api_version != resource.api_version:
+        obj.api_version = resource.api_version
+
+
+@lru_cache(maxsize=64)
+def _page_decoder(kind: type[Object]) -> msgspec.json.Decoder[Any]:
+    items = list[kind] | None  # type: ignore[valid-type]
+    page = msgspec.defstruct(f"{kind.__name__}Page", [("metadata", _ListMeta), ("items", items, None)], gc=False)
+    return msgspec.json.Decoder(page)
+
+
+_raw_decoder = msgspec.json.Decoder(_RawPage)
+
+
+def _decoded(resource: Resource, body: bytes) -> _RawPage:
+    try:
+        return _raw_decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise errors.BadAnswer(f"GET {resource.path()}", f"no list: {error}", code=502) from None
+
+
+def _name_in(text: bytes) -> str:
+    try:
+        meta = msgspec.json.decode(text)["metadata"]
+        return "/".join(str(meta[part]) for part in ("namespace", "name") if part in meta)
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return "an object without a name"
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Objects of the model have no cycles: while many are made, the collector only costs time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,103 @@
+"""Kinds → the paths of the REST API. Every kind that is read or written has its row here; Secret has none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+from muster.model import batch, core, groups, scheduling, storage, topology
+from muster.model.meta import Object
+
+
+class Resource(NamedTuple):
+    """Where the objects of a kind are served."""
+
+    kind: type[Object]
+    group: str
+    version: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def name(self) -> str:
+        """As RBAC and messages say it: `podgroups.scheduling.volcano.sh`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, key: str = "", *, namespace: str = "", sub: str = "") -> str:
+        """The collection (of a namespace, or all), or with `key` one object or its subresource."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        name = key
+        if self.kind.namespaced and key:
+            namespace, slash, name = key.partition("/")
+            if not slash:
+                raise ValueError(f"{key!r} is no key of a {self.kind.__name__}: it has no namespace")
+        parts = [root]
+        if namespace:
+            parts.append(f"namespaces/{quote(namespace, safe='')}")
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        if sub:
+            parts.append(sub)
+        return "/".join(parts)
+
+
+_STORAGE = "storage.k8s.io"
+_VOLCANO = "scheduling.volcano.sh"
+_GROUPS = "groupmanagement.kubeedge.io"
+
+_ROWS: tuple[tuple[type[Object], str, tuple[str, ...], str], ...] = (
+    (core.Node, "", ("v1",), "nodes"),
+    (core.Pod, "", ("v1",), "pods"),
+    (core.Namespace, "", ("v1",), "namespaces"),
+    (core.ConfigMap, "", ("v1",), "configmaps"),
+    (core.PriorityClass, "scheduling.k8s.io", ("v1",), "priorityclasses"),
+    (core.PodDisruptionBudget, "policy", ("v1",), "poddisruptionbudgets"),
+    (storage.PersistentVolume, "", ("v1",), "persistentvolumes"),
+    (storage.PersistentVolumeClaim, "", ("v1",), "persistentvolumeclaims"),
+    (storage.StorageClass, _STORAGE, ("v1",), "storageclasses"),
+    (storage.CSINode, _STORAGE, ("v1",), "csinodes"),
+    (storage.CSIDriver, _STORAGE, ("v1",), "csidrivers"),
+    (storage.CSIStorageCapacity, _STORAGE, ("v1",), "csistoragecapacities"),
+    (batch.Deployment, "apps", ("v1",), "deployments"),
+    (batch.ReplicaSet, "apps", ("v1",), "replicasets"),
+    (batch.StatefulSet, "apps", ("v1",), "statefulsets"),
+    (batch.DaemonSet, "apps", ("v1",), "daemonsets"),
+    (batch.ReplicationController, "", ("v1",), "replicationcontrollers"),
+    (batch.Job, "batch", ("v1",), "jobs"),
+    (batch.CronJob, "batch", ("v1",), "cronjobs"),
+    (scheduling.Queue, _VOLCANO, ("v1beta1",), "queues"),
+    (scheduling.PodGroup, _VOLCANO, ("v1beta1",), "podgroups"),
+    # Kueue moved its Topology to v1beta1; KAI has a copy under its own group.
+    (topology.Topology, "kueue.x-k8s.io", ("v1alpha1", "v1beta1"), "topologies"),
+    (topology.Topology, "kai.scheduler", ("v1alpha1",), "topologies"),
+    (topology.HyperNode, "topology.volcano.sh", ("v1alpha1",), "hypernodes"),
+    (groups.NodeGroup, _GROUPS, ("v1alpha1",), "nodegroups"),
+    (groups.PropagationPolicy, _GROUPS, ("v1alpha1",), "propagationpolicies"),
+    (groups.OverridePolicy, _GROUPS, ("v1alpha1",), "overridepolicies"),
+)
+
+SOURCES: dict[type[Object], tuple[tuple[Resource, ...], ...]] = {}
+"""Kind → its API groups → the versions to try in each; nearly always one group with one version."""
+
+for _kind, _group, _versions, _plural in _ROWS:
+    _alternatives = tuple(Resource(_kind, _group, version, _plural) for version in _versions)
+    SOURCES[_kind] = (*SOURCES.get(_kind, ()), _alternatives)
+
+_BY_API_VERSION = {
+    (resource.kind, resource.api_version): resource
+    for sources in SOURCES.values()
+    for alternatives in sources
+    for resource in alternatives
+}
+
+
+def resource_of(kind: type[Object], api_version: str = "") -> Resource:
+    """Where a kind is served; `api_version` tells apart the few that have several places."""
+    found = _BY_API_VERSION.get((kind, api_version)) if api_version else SOURCES[kind][0][0]
+    if found is None:
+        raise ValueError(f"{kind.__name__} is not served as {api_version}")
+    return found

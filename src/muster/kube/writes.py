@@ -1,0 +1,168 @@
+"""What muster writes: bindings, evictions, patches of status and annotations, whole objects of its own kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from muster.kube import errors
+from muster.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+from muster.kube.resources import Resource, resource_of
+from muster.model.core import Pod
+from muster.model.kinds import decode_json, plain
+from muster.model.meta import Condition, Object
+from muster.model.meta import key as key_of
+
+T = TypeVar("T", bound=Object)
+
+_POD = resource_of(Pod)
+
+
+class Writes:
+    """The calls that change the cluster, each behind the client's gate."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    # --- pods
+
+    async def bind(self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str) -> None:
+        """Give the pod its node, and the annotations with it. Conflict if it has another node, is another pod or goes.
+
+        Safe to be sent twice: if an answer was lost, a Conflict is looked into, and our own earlier success is one.
+        """
+        namespace, _, name = key.partition("/")
+        meta: dict[str, Any] = {"name": name, "namespace": namespace}
+        if uid:
+            meta["uid"] = uid
+        if annotations:
+            meta["annotations"] = dict(annotations)
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": meta,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        path = _POD.path(key, sub="binding")
+        try:
+            await self.client.request("POST", path, body=binding, repeatable=True)
+        except errors.Conflict:
+            if not await self._is_bound(key, node, uid):
+                raise
+
+    async def _is_bound(self, key: str, node: str, uid: str) -> bool:
+        try:
+            pod = await self.get(Pod, key)
+        except errors.ApiError:
+            return False
+        return pod.spec.node_name == node and (not uid or pod.metadata.uid == uid)
+
+    async def evict(self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None) -> None:
+        """Ask the pod to leave. BudgetRefused if a PodDisruptionBudget says no, Conflict if it is another pod by now.
+
+        With `dry_run` the server only says whether it would.
+        """
+        namespace, _, name = key.partition("/")
+        options: dict[str, Any] = {}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if dry_run:
+            options["dryRun"] = ["All"]
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        params = {"dryRun": "All"} if dry_run else None
+        # The uid makes it safe to ask twice: a pod that has gone is NotFound, its successor a Conflict.
+        await self.client.request(
+            "POST", _POD.path(key, sub="eviction"), params=params, body=eviction, repeatable=bool(uid) or dry_run
+        )
+
+    async def pod_condition(self, key: str, condition: Condition, *, uid: str, nominated: str | None = None) -> Pod:
+        """Set one condition of a pod and, if given, its nominated node ("" takes it away); the others stay theirs."""
+        status: dict[str, Any] = {"conditions": [msgspec.to_builtins(condition)]}
+        if nominated is not None:
+            status["nominatedNodeName"] = nominated or None
+        merge = {"metadata": {"uid": uid}, "status": status}
+        # Conditions are merged by their type only by a strategic patch; the kubelet writes to the same list.
+        return await self._patch(Pod, _POD, key, merge, "status", STRATEGIC_MERGE_PATCH)
+
+    # --- any kind
+
+    async def get(self, kind: type[T], key: str, api_version: str = "") -> T:
+        """The object as it is now; NotFound."""
+        resource = resource_of(kind, api_version)
+        path = resource.path(key)
+        return _decoded(kind, resource, await self.client.request("GET", path), f"GET {path}")
+
+    async def patch_status(
+        self, kind: type[T], key: str, status: Mapping[str, Any], *, uid: str = "", version: str = ""
+    ) -> T:
+        """Merge into status only (null removes, lists are replaced). Conflict if uid or resourceVersion differ."""
+        merge = {**_only_if(uid, version), "status": status}
+        return await self._patch(kind, resource_of(kind), key, merge, "status", MERGE_PATCH)
+
+    async def annotate(
+        self, kind: type[T], key: str, annotations: Mapping[str, str | None], *, uid: str = "", version: str = ""
+    ) -> T:
+        """Set annotations (None removes one). Conflict if uid or resourceVersion differ."""
+        merge = _only_if(uid, version)
+        merge.setdefault("metadata", {})["annotations"] = dict(annotations)
+        return await self._patch(kind, resource_of(kind), key, merge, "", MERGE_PATCH)
+
+    async def patch(
+        self, kind: type[T], key: str, merge: Mapping[str, Any], *, sub: str = "", api_version: str = ""
+    ) -> T:
+        """A merge patch (RFC 7386) as it is given."""
+        return await self._patch(kind, resource_of(kind, api_version), key, merge, sub, MERGE_PATCH)
+
+    async def create(self, obj: T) -> T:
+        """AlreadyExists if there is one. Not sent twice where the first may have worked."""
+        resource = resource_of(type(obj), obj.api_version)
+        path = resource.path(namespace=(obj.metadata.namespace or "default") if obj.namespaced else "")
+        body = await self.client.request("POST", path, body=plain(obj))
+        return _decoded(type(obj), resource, body, f"POST {path}")
+
+    async def update(self, obj: T, *, sub: str = "") -> T:
+        """Put the object in the place of the stored one; only sensible for kinds that the model has whole."""
+        resource = resource_of(type(obj), obj.api_version)
+        path = resource.path(key_of(obj), sub=sub)
+        body = await self.client.request("PUT", path, body=plain(obj))
+        return _decoded(type(obj), resource, body, f"PUT {path}")
+
+    async def delete(self, kind: type[Object], key: str, *, grace: int | None = None, uid: str = "") -> None:
+        """Delete the object; Conflict if it is another one by now."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        await self.client.request("DELETE", resource_of(kind).path(key), body=options)
+
+    async def _patch(
+        self, kind: type[T], resource: Resource, key: str, merge: Mapping[str, Any], sub: str, content_type: str
+    ) -> T:
+        path = resource.path(key, sub=sub)
+        body = await self.client.request("PATCH", path, body=merge, content_type=content_type, repeatable=True)
+        return _decoded(kind, resource, body, f"PATCH {path}")
+
+
+def _only_if(uid: str, version: str) -> dict[str, Any]:
+    wanted = {name: value for name, value in (("uid", uid), ("resourceVersion", version)) if value}
+    return {"metadata": wanted} if wanted else {}
+
+
+def _decoded(kind: type[T], resource: Resource, body: bytes, what: str) -> T:
+    try:
+        obj = decode_json(kind, body)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise errors.BadAnswer(what, f"the answer is no {kind.__name__}: {error}", code=502) from None
+    if obj.api_version != resource.api_version:
+        obj.api_version = resource.api_version
+    return obj
