@@ -20,6 +20,7 @@ VERBS: dict[str, str] = {
     "demo": "muster.cli.demo:demo",
     "distribute": "muster.cli.distribute:distribute",
     "explain": "muster.cli.explain:explain",
+    "extender": "muster.cli.extender:extender",
     "override": "muster.cli.override:override",
     "plugins": "muster.cli.plugins:plugins",
     "simulate": "muster.cli.simulate:simulate",

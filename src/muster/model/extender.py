@@ -1,0 +1,154 @@
+"""What kube-scheduler and an extender send each other (k8s.io/kube-scheduler/extender/v1).
+
+The Go types have no JSON tags, so the keys are Go's field names; Go reads keys whatever their case, and older
+schedulers sent them in lower case. What a request holds of pods and nodes is read only as far as it is needed: whole
+nodes are sent back as they came.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from muster.model import shape
+from muster.model.core import Pod
+from muster.model.meta import ObjectMeta, Partial
+
+__all__ = ["ExtenderArgs", "FilterResult", "MetaPod", "MetaVictims", "PreemptionArgs", "PreemptionResult", "Score",
+           "WireError", "read_args", "read_preemption"]  # fmt: skip
+
+T = TypeVar("T")
+
+
+class WireError(ValueError):
+    """The body is not what the protocol says."""
+
+
+class _Asked(Partial, kw_only=True):
+    """A pod or node as far as it matters here; apiVersion and kind are not sent."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+
+
+class ExtenderArgs(Struct):
+    """A pod and the nodes it could go to: by name (nodeCacheCapable), or whole."""
+
+    pod: Pod
+    names: list[str]
+    nodes: list[Raw] | None = None  # aligned with names
+    labels: list[dict[str, str]] | None = None
+
+
+class FilterResult(Struct, rename="pascal"):
+    """The nodes that pass, in the form asked for, and why the others do not."""
+
+    nodes: dict[str, Any] | None = None
+    node_names: list[str] | None = None
+    failed_nodes: dict[str, Raw] = {}
+    failed_and_unresolvable_nodes: dict[str, Raw] = {}
+    error: str = ""
+
+
+class Score(Struct, rename="pascal", gc=False):
+    """What a node is worth, 0 to 10."""
+
+    host: str
+    score: int
+
+
+class MetaPod(Struct, gc=False):
+    """A victim by its uid."""
+
+    uid: str = field(name="UID")
+
+
+class MetaVictims(Struct):
+    """The pods to be evicted from a node."""
+
+    pods: list[MetaPod] = field(name="Pods", default_factory=list)
+    violations: int = field(name="NumPDBViolations", default=0)
+
+
+class PreemptionArgs(Struct):
+    """A pod, and by node the victims that would make room for it."""
+
+    pod: Pod
+    victims: dict[str, MetaVictims]
+
+
+class PreemptionResult(Struct):
+    """The nodes that remain."""
+
+    victims: dict[str, MetaVictims] = field(name="NodeNameToMetaVictims")
+
+
+def read_args(body: bytes) -> ExtenderArgs:
+    """The request of filter and prioritize."""
+    parts = _parts(body)
+    pod = _pod(parts)
+    names = _given(parts, "nodenames", list[str])
+    if names is not None:
+        return ExtenderArgs(pod, names)
+    listed = _given(parts, "nodes", dict[str, Raw])
+    if listed is None:
+        raise WireError("neither Nodes nor NodeNames is given")
+    items = _given(_lower(listed), "items", list[Raw]) or []
+    metas = [_typed(_Asked, item, "Nodes.items").metadata for item in items]
+    return ExtenderArgs(pod, [meta.name for meta in metas], items, [meta.labels for meta in metas])
+
+
+def read_preemption(body: bytes) -> PreemptionArgs:
+    """The request of preempt, in either of its forms."""
+    parts = _parts(body)
+    pod = _pod(parts)
+    found: dict[str, MetaVictims] = {}
+    for whole, name in ((True, "nodenametovictims"), (False, "nodenametometavictims")):
+        for node, raw in (_given(parts, name, dict[str, Raw]) or {}).items():
+            victims = _lower(_typed(dict[str, Raw], raw, name))
+            pods = _given(victims, "pods", list[Raw]) or []
+            uids = [_typed(_Asked, p, name).metadata.uid if whole else _uid(p) for p in pods]
+            count = _given(victims, "numpdbviolations", int) or 0
+            found.setdefault(node, MetaVictims([MetaPod(uid) for uid in uids], count))
+    return PreemptionArgs(pod, found)
+
+
+def _uid(raw: Raw) -> str:
+    return _given(_lower(_typed(dict[str, Raw], raw, "NodeNameToMetaVictims")), "uid", str) or ""
+
+
+def _pod(parts: dict[str, Raw]) -> Pod:
+    asked = _given(parts, "pod", _Asked)
+    if asked is None:
+        raise WireError("no Pod is given")
+    return Pod(metadata=asked.metadata)
+
+
+def _parts(body: bytes) -> dict[str, Raw]:
+    try:
+        return _lower(msgspec.json.decode(body, type=dict[str, Raw]))
+    except (msgspec.DecodeError, RecursionError) as fault:
+        raise WireError(f"the body is not what kube-scheduler sends: {fault}") from None
+
+
+def _lower(parts: dict[str, Raw]) -> dict[str, Raw]:
+    return {name.lower(): part for name, part in parts.items()}
+
+
+def _given(parts: dict[str, Raw], name: str, kind: type[T]) -> T | None:
+    raw = parts.get(name)
+    return None if raw is None or bytes(raw) == b"null" else _typed(kind, raw, name)
+
+
+def _typed(kind: type[T], raw: Raw, name: str) -> T:
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as fault:
+        try:
+            # To Go a null is an absent field.
+            return msgspec.convert(shape.without_nulls(kind, msgspec.json.decode(raw)), kind)
+        except msgspec.ValidationError:
+            raise WireError(f"{name}: {fault}") from None
+    except (msgspec.DecodeError, RecursionError) as fault:
+        raise WireError(f"{name}: {fault}") from None

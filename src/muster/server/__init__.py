@@ -1,0 +1,1 @@
+"""What answers over HTTP: the scheduler extender of node group management."""

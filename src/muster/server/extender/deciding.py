@@ -1,0 +1,214 @@
+"""The extender's three answers: which nodes may have the pod, what each is worth, which victims are worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Condition
+from time import monotonic
+
+import msgspec
+from msgspec import Raw
+
+from muster.groups.applications import Application, OwnerLoop
+from muster.groups.policies import Bound, Refused
+from muster.groups.standing import Answer, Maybe, lack, may_take, refusal, score
+from muster.model.core import Pod
+from muster.model.extender import (
+    ExtenderArgs,
+    FilterResult,
+    MetaVictims,
+    PreemptionArgs,
+    PreemptionResult,
+    Score,
+)
+from muster.model.meta import key
+from muster.server.extender.reservations import Reservations
+from muster.server.extender.view import View
+from muster.store import Store
+
+LONGEST_WAIT = 0.5  # seconds; kube-scheduler gives up after 5
+_LOOK_AGAIN = 0.01
+
+
+@dataclass(slots=True)
+class _Question:
+    """A pod of an application that follows a policy."""
+
+    pod: str  # ns/name
+    id: str  # its uid
+    application: Application
+    bound: Bound
+    groups: tuple[str, ...]
+    counts: dict[str, int]
+    maybe: Maybe
+
+
+class GroupScheduling:
+    """Answers kube-scheduler from a store. Questions may come from several threads."""
+
+    def __init__(self, store: Store, *, legacy: bool = False, now: Callable[[], float] = monotonic) -> None:
+        """`legacy`: refused nodes are also named where schedulers before 1.22 look for them."""
+        self.reservations = Reservations(now)
+        self.waits = 0
+        self._now = now
+        self._legacy = legacy
+        self._changed = Condition()
+        self._view = View(store, self.reservations.end)
+
+    # --- filter
+
+    def filter(self, args: ExtenderArgs) -> FilterResult:
+        """The nodes that may have the pod, and a reason for every other one."""
+        with self._changed:
+            try:
+                asked = self._ask(args.pod)
+                if asked is None:
+                    return self._result(args, dict.fromkeys(args.names))
+                if isinstance(asked, Refused):
+                    return self._result(args, dict.fromkeys(args.names, _text(asked.text)))
+                return self._divided(args, asked)
+            except OwnerLoop as loop:
+                return FilterResult(error=str(loop))
+
+    def _divided(self, args: ExtenderArgs, asked: _Question) -> FilterResult:
+        group_of = self._groups(args, asked)
+        wanted = sorted({group for group in group_of if group is not None}, key=asked.groups.index)
+        asked, open_ = self._settled(args.pod, asked, wanted)
+        reasons = self._reasons(asked, open_)
+        passed = [group for group in wanted if reasons[group] is None]
+        if passed:
+            self.reservations.put(asked.id, asked.application.unit, passed)
+        else:
+            self.reservations.end(asked.id)
+        self._changed.notify_all()
+        reasons[None] = _text(f"node is in no node group of PropagationPolicy {asked.bound.policy}")
+        return self._result(args, {n: reasons[g] for n, g in zip(args.names, group_of, strict=True)})
+
+    def _settled(self, pod: Pod, asked: _Question, wanted: list[str]) -> tuple[_Question, list[str]]:
+        """The question once some group's answer is certain, or all are no; and the groups left open by then."""
+        until = self._now() + LONGEST_WAIT
+        waited = False
+        while True:
+            answers = {group: self._may_take(asked, group) for group in wanted}
+            open_ = [group for group, answer in answers.items() if answer == Answer.OPEN]
+            if not open_ or Answer.YES in answers.values() or self._now() >= until:
+                self.waits += waited
+                return asked, open_
+            waited = True
+            self._changed.wait(_LOOK_AGAIN)
+            again = self._ask(pod)
+            if not isinstance(again, _Question) or again.groups != asked.groups:
+                return asked, wanted  # the policy changed under the question: refuse, the pod comes again
+            asked = again
+
+    def _may_take(self, asked: _Question, group: str) -> Answer:
+        return may_take(asked.bound.quotas, group, asked.counts, asked.maybe)
+
+    def _reasons(self, asked: _Question, open_: list[str]) -> dict[str | None, Raw | None]:
+        """Per group of the policy why it does not take the pod, ready to be sent; None: it does."""
+        found: dict[str | None, Raw | None] = {}
+        for group in asked.groups:
+            why = refusal(asked.bound.quotas, group, asked.counts)
+            if why is None and group in open_:
+                why = f"node group {group} may be full: other pods of {asked.application} are being bound"
+            found[group] = None if why is None else _text(why)
+        return found
+
+    def _result(self, args: ExtenderArgs, reasons: dict[str, Raw | None]) -> FilterResult:
+        refused = {name: why for name, why in reasons.items() if why is not None}
+        result = FilterResult(failed_and_unresolvable_nodes=refused)
+        if self._legacy:
+            result.failed_nodes = refused
+        if args.nodes is None:
+            result.node_names = args.names if not refused else [name for name in args.names if name not in refused]
+        else:
+            kept = [raw for name, raw in zip(args.names, args.nodes, strict=True) if name not in refused]
+            result.nodes = {"metadata": {}, "items": kept}
+        return result
+
+    # --- prioritize
+
+    def prioritize(self, args: ExtenderArgs) -> list[Score]:
+        """All nodes of a group alike: the more its group lacks, the more a node is worth."""
+        with self._changed:
+            try:
+                asked = self._ask(args.pod)
+            except OwnerLoop:
+                asked = None
+            if not isinstance(asked, _Question):
+                return [Score(name, 0) for name in args.names]
+            group_of = self._groups(args, asked)
+            lacks = {group: lack(asked.bound.quotas, group, asked.counts) for group in asked.groups}
+            most = max((lacks[group] for group in group_of if group is not None), default=0)
+            worth: dict[str | None, int] = {group: score(n, most) for group, n in lacks.items()}
+            worth[None] = 0
+            return [Score(name, worth[group]) for name, group in zip(args.names, group_of, strict=True)]
+
+    # --- preempt
+
+    def preempt(self, args: PreemptionArgs) -> PreemptionResult:
+        """The nodes whose group would take the pod once the victims are gone; victims are never added."""
+        with self._changed:
+            # kube-scheduler takes a node without victims for an error.
+            offered = {node: victims for node, victims in args.victims.items() if victims.pods}
+            try:
+                asked = self._ask(args.pod)
+            except OwnerLoop:
+                return PreemptionResult({})
+            if asked is None:
+                return PreemptionResult(offered)
+            if isinstance(asked, Refused):
+                return PreemptionResult({})
+            return PreemptionResult({n: v for n, v in offered.items() if self._worth_it(asked, n, v)})
+
+    def _worth_it(self, asked: _Question, node: str, victims: MetaVictims) -> bool:
+        group = self._group(asked.groups, node)
+        if group is None:
+            return False
+        counts = dict(asked.counts)
+        for victim in victims.pods:
+            place = self._view.place(victim.uid)
+            if place is not None and place[0] == asked.application.unit:
+                left = self._group(asked.groups, place[1])
+                if left is not None:
+                    counts[left] = counts.get(left, 0) - 1
+        return may_take(asked.bound.quotas, group, counts, asked.maybe) == Answer.YES
+
+    # --- what all of them need
+
+    def _ask(self, pod: Pod) -> _Question | Refused | None:
+        self._view.refresh()
+        application = self._view.application(pod)
+        ruling = self._view.ruling(application)
+        if not isinstance(ruling, Bound):
+            return ruling
+        name = key(pod)
+        id_ = pod.metadata.uid or name
+        groups = tuple(ruling.propagation.groups)
+        counts = self._view.counts(application.unit, groups, but=name)
+        certain, maybe = self.reservations.of(application.unit, but=id_)
+        for group, n in certain.items():
+            counts[group] = counts.get(group, 0) + n
+        return _Question(name, id_, application, ruling, groups, counts, maybe)
+
+    def _groups(self, args: ExtenderArgs, asked: _Question) -> list[str | None]:
+        """Per node asked about, the group that holds it."""
+        known = self._view.group_of(asked.groups)
+        found = [known.get(name) for name in args.names]
+        for i, name in enumerate(args.names):
+            if found[i] is None and not self._view.knows(name):
+                labels = args.labels[i] if args.labels is not None else {}
+                found[i] = self._view.group_of_stranger(asked.groups, name, labels)
+        return found
+
+    def _group(self, groups: tuple[str, ...], node: str) -> str | None:
+        known = self._view.group_of(groups).get(node)
+        if known is None and not self._view.knows(node):
+            return self._view.group_of_stranger(groups, node, {})
+        return known
+
+
+def _text(text: str) -> Raw:
+    """A reason as it is sent: thousands of nodes share it, and it is encoded once."""
+    return Raw(msgspec.json.encode(text))

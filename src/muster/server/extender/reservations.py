@@ -1,0 +1,67 @@
+"""Pods between filter and binding: answered, and not seen on a node yet.
+
+kube-scheduler asks for the next pod before the last one's binding is visible, so what was answered is remembered. A
+pod that was let into one group only counts there, one that was let into several is a maybe in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from muster.groups.applications import Unit
+from muster.groups.standing import Maybe
+
+LASTS = 30.0  # seconds: a pod that is not bound by then was refused by somebody else
+
+
+@dataclass(frozen=True, slots=True)
+class _Reservation:
+    unit: Unit
+    groups: tuple[str, ...]
+    until: float
+
+
+class Reservations:
+    """By pod; each ends when the pod is bound or gone, asks again, or too much time has passed."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._of: dict[str, _Reservation] = {}
+        self._by_unit: dict[Unit, dict[str, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def put(self, pod: str, unit: Unit, groups: Iterable[str]) -> None:
+        """The pod was let into these groups; it is the pod's only reservation."""
+        self.end(pod)
+        self._of[pod] = _Reservation(unit, tuple(groups), self._now() + LASTS)
+        self._by_unit.setdefault(unit, {})[pod] = None
+
+    def end(self, pod: str) -> None:
+        """The pod is bound, gone, or asks again."""
+        known = self._of.pop(pod, None)
+        if known is not None:
+            of_unit = self._by_unit[known.unit]
+            del of_unit[pod]
+            if not of_unit:
+                del self._by_unit[known.unit]
+
+    def of(self, unit: Unit, but: str) -> tuple[dict[str, int], Maybe]:
+        """What the unit's other pods hold: for certain by group, and perhaps."""
+        now = self._now()
+        certain: dict[str, int] = {}
+        maybe = Maybe()
+        for pod in list(self._by_unit.get(unit, ())):
+            reservation = self._of[pod]
+            if reservation.until <= now:
+                self.end(pod)
+            elif pod == but:
+                continue
+            elif len(reservation.groups) == 1:
+                group = reservation.groups[0]
+                certain[group] = certain.get(group, 0) + 1
+            else:
+                maybe.add(reservation.groups)
+        return certain, maybe
