@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null)
 .PHONY: help venv demo test check e2e bench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(VENV)/.made ## a virtual environment with muster in it
 

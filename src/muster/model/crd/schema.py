@@ -1,0 +1,133 @@
+"""From a type of the model to the structural schema of its CustomResourceDefinition.
+
+What a type says (names, shapes, defaults, its docstring) is taken from it; what only the API server should insist on
+(limits, required fields, rules) comes from the `Demands` beside it, so that reading a manifest stays lenient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import msgspec.inspect as inspect
+
+from muster.model.meta import Object
+
+Schema = dict[str, Any]
+
+# A quantity that is not negative, as the API server's own CRDs spell it.
+QUANTITY: Schema = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "pattern": r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$",
+    "x-kubernetes-int-or-string": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule in CEL, what to say when it is broken, and the field (below where it stands) that is then named."""
+
+    cel: str
+    message: str
+    field: str = ""
+
+    def plain(self) -> Schema:
+        return {"rule": self.cel, "message": self.message, **({"fieldPath": self.field} if self.field else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What the API server insists on for one type: required fields, more schema by field, rules, more schema of all."""
+
+    required: Sequence[str] = ()
+    fields: Mapping[str, Schema] = field(default_factory=dict)
+    rules: Sequence[Rule] = ()
+    whole: Schema = field(default_factory=dict)
+
+
+AllDemands = Mapping[type, Demands]
+
+
+def schema_of(cls: type[Object], demands: AllDemands) -> Schema:
+    """The schema of a whole object."""
+    kind = inspect.type_info(cls)
+    assert isinstance(kind, inspect.StructType)
+    return _struct(kind, demands)
+
+
+def _struct(kind: inspect.StructType, demands: AllDemands) -> Schema:
+    wanted = demands.get(kind.cls, Demands())
+    properties = {one.encode_name: _property(one, kind.cls, demands) for one in kind.fields}
+    for name in (*wanted.required, *wanted.fields):
+        if name not in properties:
+            raise KeyError(f"{kind.cls.__name__} has no field {name}")
+    for name, more in wanted.fields.items():
+        properties[name] = _merged(properties[name], more)
+    for name in wanted.required:
+        properties[name].pop("default", None)
+    schema: Schema = {"type": "object", "description": _said(kind.cls), "properties": properties}
+    if wanted.required:
+        schema["required"] = list(wanted.required)
+    if wanted.rules:
+        schema["x-kubernetes-validations"] = [rule.plain() for rule in wanted.rules]
+    return _merged(schema, wanted.whole)
+
+
+def _property(one: inspect.Field, owner: type, demands: AllDemands) -> Schema:
+    if issubclass(owner, Object) and one.encode_name == "metadata":
+        return {"type": "object"}
+    schema = _value(one.type, demands)
+    if issubclass(owner, Object) and one.encode_name in ("apiVersion", "kind"):
+        return schema
+    if one.default is not msgspec.NODEFAULT and one.default:
+        schema["default"] = one.default
+    elif issubclass(owner, Object) and one.encode_name == "spec":
+        # Defaults inside are filled only where there is something to fill them into.
+        schema["default"] = {}
+    return schema
+
+
+def _value(kind: inspect.Type, demands: AllDemands) -> Schema:
+    if isinstance(kind, inspect.UnionType):
+        return _union(kind, demands)
+    if isinstance(kind, inspect.AnyType):
+        return {"x-kubernetes-preserve-unknown-fields": True}
+    if isinstance(kind, inspect.StructType):
+        return _struct(kind, demands)
+    if isinstance(kind, inspect.ListType):
+        return {"type": "array", "items": _value(kind.item_type, demands)}
+    if isinstance(kind, inspect.DictType):
+        return {"type": "object", "additionalProperties": _value(kind.value_type, demands)}
+    if isinstance(kind, inspect.IntType):
+        return {"type": "integer", "format": "int32"}
+    if isinstance(kind, inspect.BoolType):
+        return {"type": "boolean"}
+    if isinstance(kind, inspect.StrType):
+        return {"type": "string"}
+    raise TypeError(f"there is no schema for {kind}")
+
+
+def _union(kind: inspect.UnionType, demands: AllDemands) -> Schema:
+    """Only two unions are known: a quantity, and something that may be absent."""
+    members = [member for member in kind.types if not isinstance(member, inspect.NoneType)]
+    if any(isinstance(member, inspect.FloatType) for member in members):
+        return dict(QUANTITY)
+    if len(members) != 1:
+        raise TypeError(f"there is no schema for {kind}")
+    return _value(members[0], demands)
+
+
+def _said(cls: type) -> str:
+    """The first paragraph of the type's docstring."""
+    return " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
+
+
+def _merged(schema: Schema, more: Schema) -> Schema:
+    """`more` laid over `schema`, mapping by mapping."""
+    result = dict(schema)
+    for name, value in more.items():
+        there = result.get(name)
+        result[name] = _merged(there, value) if isinstance(there, dict) and isinstance(value, dict) else value
+    return result

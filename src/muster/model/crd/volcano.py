@@ -1,0 +1,131 @@
+"""Volcano's kinds, for a cluster that has no Volcano: Queue, PodGroup, HyperNode.
+
+Whatever Volcano's own definitions accept is accepted here too.
+"""
+
+from __future__ import annotations
+
+from muster.model import scheduling, topology
+from muster.model.crd.definition import Column, Definition
+from muster.model.crd.schema import Demands, Rule, Schema
+from muster.model.crd.words import COUNT, LABEL_KEY, REFERENCE, SHARED
+
+_POSITIVE: Schema = {"minimum": 1}
+
+_QUEUE: dict[type, Demands] = {
+    **SHARED,
+    scheduling.Queue: Demands(
+        rules=[
+            Rule(
+                "!has(self.spec.parent) || self.spec.parent != self.metadata.name",
+                "a queue cannot be its own parent",
+                ".spec.parent",
+            )
+        ]
+    ),
+    scheduling.QueueSpec: Demands(
+        fields={
+            "weight": {"minimum": 1, "maximum": 65535, "description": "Its share beside its siblings'."},
+            "capability": {"description": "The most it may use; a resource that is absent has no limit."},
+            "deserved": {"description": "What it gets back from others, by reclaim, when it needs it."},
+            "reclaimable": {"description": "Whether others may take back what it uses beyond its share; absent: yes."},
+            "parent": {**REFERENCE, "description": "The queue above it; absent: root."},
+            "priority": {**COUNT, "description": "Queues of higher priority come first."},
+            "dequeueStrategy": {
+                "enum": ["fifo", "traverse"],
+                "description": "Whether a job that does not fit holds up those behind it (fifo) or not (traverse).",
+            },
+        },
+    ),
+}
+
+_NETWORK = Demands(
+    fields={"mode": {"enum": ["hard", "soft"]}, "highestTierAllowed": COUNT},
+    rules=[
+        Rule(
+            "!has(self.highestTierAllowed) || !has(self.highestTierName) || self.highestTierName == ''",
+            "highestTierAllowed and highestTierName cannot both be given",
+            ".highestTierName",
+        )
+    ],
+)
+_POD_GROUP: dict[type, Demands] = {
+    **SHARED,
+    scheduling.PodGroupSpec: Demands(
+        fields={
+            "minMember": {**COUNT, "description": "How many of its pods must be able to start together."},
+            "minTaskMember": {"additionalProperties": COUNT, "description": "The same, by the pods' role."},
+            "queue": {"minLength": 1, "maxLength": 253},
+            "minResources": {"description": "What must be there before its pods are looked at."},
+            "subGroupPolicy": {"maxItems": 256},
+            "subGroups": {"maxItems": 256},
+        },
+    ),
+    scheduling.NetworkTopology: _NETWORK,
+    scheduling.SubGroupPolicy: Demands(
+        required=("name",),
+        fields={"name": {"minLength": 1}, "subGroupSize": _POSITIVE, "minSubGroups": COUNT},
+    ),
+    scheduling.SubGroup: Demands(
+        required=("name",),
+        fields={"name": {"minLength": 1, "maxLength": 253}, "minMember": _POSITIVE, "parent": {"maxLength": 253}},
+        rules=[
+            Rule("!has(self.parent) || self.parent != self.name", "a sub-group cannot be its own parent", ".parent")
+        ],
+    ),
+    scheduling.TopologyConstraint: Demands(
+        fields={
+            "requiredTopologyLevel": {"maxLength": LABEL_KEY["maxLength"]},
+            "preferredTopologyLevel": {"maxLength": LABEL_KEY["maxLength"]},
+        }
+    ),
+}
+
+_HYPER_NODE: dict[type, Demands] = {
+    **SHARED,
+    topology.HyperNode: Demands(required=("spec",)),
+    topology.HyperNodeSpec: Demands(
+        required=("tier",),
+        fields={"tier": {**COUNT, "description": "1 is the nearest."}, "members": {"maxItems": 1024}},
+    ),
+    topology.HyperNodeMember: Demands(required=("type", "selector"), fields={"type": {"enum": ["Node", "HyperNode"]}}),
+    topology.MemberSelector: Demands(
+        rules=[
+            Rule(
+                "(has(self.exactMatch) ? 1 : 0) + (has(self.regexMatch) ? 1 : 0) + (has(self.labelMatch) ? 1 : 0) == 1",
+                "give one of exactMatch, regexMatch and labelMatch",
+            )
+        ]
+    ),
+    topology.ExactMatch: Demands(required=("name",), fields={"name": {"minLength": 1}}),
+    topology.RegexMatch: Demands(required=("pattern",), fields={"pattern": {"minLength": 1}}),
+}
+
+DEFINITIONS: tuple[Definition, ...] = (
+    Definition(
+        scheduling.Queue, "scheduling.volcano.sh/v1beta1", "queues", ("q", "queue-v1beta1"),
+        (
+            Column("Parent", ".spec.parent"),
+            Column("Weight", ".spec.weight", "integer"),
+            Column("State", ".status.state"),
+            Column("Running", ".status.running", "integer"),
+            Column("Pending", ".status.pending", "integer"),
+        ),
+        _QUEUE,
+    ),
+    Definition(
+        scheduling.PodGroup, "scheduling.volcano.sh/v1beta1", "podgroups", ("pg", "podgroup-v1beta1"),
+        (
+            Column("Status", ".status.phase"),
+            Column("MinMember", ".spec.minMember", "integer"),
+            Column("Running", ".status.running", "integer"),
+            Column("Queue", ".spec.queue", priority=1),
+        ),
+        _POD_GROUP,
+    ),
+    Definition(
+        topology.HyperNode, "topology.volcano.sh/v1alpha1", "hypernodes", ("hn",),
+        (Column("Tier", ".spec.tier", "integer"), Column("Nodes", ".status.nodeCount", "integer")),
+        _HYPER_NODE,
+    ),
+)  # fmt: skip
