@@ -9,15 +9,17 @@ what it reserved; one that is neither gives everything back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 
 from muster.actions.failures import RoleFailures
+from muster.actions.groups import Parts
+from muster.actions.trials import Outcome, attempt, on_sets
 from muster.actions.turns import Turns
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import READY_LIKE, Job, Queue, Status, Task
 from muster.engine.session import Session, candidates
-from muster.engine.sets import fold
+from muster.engine.sets import FAILED, fold
 from muster.engine.statement import Statement
+from muster.engine.subgroups import grouped
 from muster.engine.trace import unfit
 
 NAME = "allocate"
@@ -59,44 +61,40 @@ def allocate_job(session: Session, queue: Queue, job: Job, tasks: list[Task]) ->
 
     True if the job is ready: what is left of its tasks may go on.
     """
-    sets = fold(session, job, tasks)
-    if sets is None:
-        return _attempt(session, queue, job, tasks, None, job.attempt.failed_roles) is Outcome.READY
-    job.attempt.divided = True
-    for node_set in sets:
-        trial = list(tasks)
-        outcome = _attempt(session, queue, job, trial, node_set, set())
-        if outcome is not Outcome.FAILED:
-            tasks[:] = trial
-            return outcome is Outcome.READY
+    sets: Sequence[NodeSet | None] | None = fold(session, job, tasks)
+    root = grouped(job) if session.dividers else None
+    if sets is None and root is None:
+        return _whole(session, queue, job, tasks) is Outcome.READY
+
+    def place(statement: Statement, trial: list[Task], within: NodeSet | None) -> None:
+        if root is None:
+            _place(session, statement, queue, job, trial, within, set())
+        else:
+            Parts(session, statement, queue, job, root).place(trial, within)
+
+    job.attempt.divided = sets is not None
+    outcome = on_sets(session, job, tasks, [None] if sets is None else sets, place)
+    if outcome is not Outcome.FAILED:
+        return outcome is Outcome.READY
     # No set holds it. A surplus pod of a ready job is given up alone, a gang as a whole.
     lost = equal_run(session, tasks, 0) if session.ready(job) else list(tasks)
-    for task in lost:
+    failed = job.attempt.refusal is not None and job.attempt.refusal.code == FAILED
+    for task in () if failed else lost:
         job.attempt.unfit.setdefault(task.key, unfit(session, task))
     del tasks[: len(lost)]
     return session.ready(job)
 
 
-class Outcome(Enum):
-    READY = "ready"  # committed
-    KEPT = "kept"  # waits for room that is being released; what it reserved stays reserved this cycle
-    FAILED = "failed"  # everything given back
+def _whole(session: Session, queue: Queue, job: Job, tasks: list[Task]) -> Outcome:
+    """An attempt on all nodes: what cannot be placed is used up, too."""
 
+    def place(statement: Statement, trial: list[Task], within: NodeSet | None) -> None:
+        _place(session, statement, queue, job, trial, within, job.attempt.failed_roles)
 
-def _attempt(
-    session: Session, queue: Queue, job: Job, tasks: list[Task], within: NodeSet | None, failed_roles: set[str]
-) -> Outcome:
-    statement = session.statement()
-    _place(session, statement, queue, job, tasks, within, failed_roles)
-    if session.ready(job) and (within is None or statement.moves):
-        statement.commit()
-        return Outcome.READY
-    if session.pipelined(job) and (within is None or statement.moves):
-        statement.keep()
-        return Outcome.KEPT
-    job.attempt.would_fit = {t.key: n for m in statement.moves for t, n in zip(m.tasks, m.nodes, strict=True)}
-    statement.discard()
-    return Outcome.FAILED
+    trial = attempt(session, job, tasks, None, place)
+    trial.settle()
+    tasks[:] = trial.left
+    return trial.outcome
 
 
 def _place(
@@ -109,11 +107,11 @@ def _place(
     failed_roles: set[str],
 ) -> None:
     """Place tasks in order, as long runs as the gang still needs, until the job is ready or may not go on."""
-    at = 0
-    failures = RoleFailures(session, NAME, tasks if session.missing(job) else ())
+    at, missing = 0, session.missing(job)
+    failures = RoleFailures(session, NAME, tasks if missing else ())
     while at < len(tasks):
         task = tasks[at]
-        run = run_of(session, tasks, at, max(1, session.missing(job)))
+        run = run_of(session, tasks, at, max(1, missing))
         if task.role and task.role in failed_roles:
             at += len(run)
             continue
@@ -128,6 +126,7 @@ def _place(
         run = run[:admitted]
         placed = failures.place(statement, run, within)
         at += placed
+        missing = session.missing(job)
         if placed < len(run):
             losers = equal_run(session, tasks, at)
             if within is None:
@@ -138,7 +137,7 @@ def _place(
                 at += 1
                 break
             at += len(losers)
-        elif session.ready(job):
+        elif not missing:
             break
     del tasks[:at]
 

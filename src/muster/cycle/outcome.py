@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from muster.engine.hooks import BindEffects
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.nodes import Kind
 from muster.engine.plan import Condition, Eviction, Plan, PodReason
@@ -33,11 +34,13 @@ def outcome(session: Session) -> Plan:
 
 
 def _effects(session: Session, plan: Plan) -> None:
-    if not session.effecters and not session.pickers:
-        return
+    concerned: dict[int, list[BindEffects]] = {}  # shape → who has something to write with its pods
     for key in plan.binds:
         task = session.state.tasks[key]
-        effects = [e for p in session.effecters for e in p.effects(task, task.node)]
+        writers = concerned.get(task.shape.id)
+        if writers is None:
+            writers = concerned[task.shape.id] = [p for p in session.effecters if p.concerns(task.shape)]
+        effects = [e for p in writers for e in p.effects(task, task.node)]
         if effects:
             plan.effects[key] = effects
         for picker in session.pickers:

@@ -98,7 +98,7 @@ class Nodes:
         self.rows[axis.size : 2 * axis.size] = self.alloc
         self.labels = LabelColumns([n.metadata.labels or {} for n in self.objects])
         self._everything = np.arange(len(self.objects))
-        self._deltas: dict[tuple[int, int, int], Vector] = {}
+        self._deltas: dict[int, Vector] = {}  # forgotten when the axis grows
 
     def __len__(self) -> int:
         return len(self.names)
@@ -121,7 +121,7 @@ class Nodes:
 
     def delta(self, shape: Shape, kind: Kind) -> Vector:
         """What one task of this shape changes in a node's column."""
-        key = (shape.id, kind, self.axis.size)
+        key = 4 * shape.id + kind
         delta = self._deltas.get(key)
         if delta is None:
             r = shape.request(self.axis)

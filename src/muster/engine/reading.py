@@ -27,12 +27,7 @@ def read_task(
 ) -> Task:
     meta, spec = pod.metadata, pod.spec
     node = rank.get(spec.node_name, -1) if spec.node_name else -1
-    priority = spec.priority
-    if priority is None and spec.priority_class_name:
-        named = classes.get(spec.priority_class_name)
-        priority = named.value if isinstance(named, PriorityClass) else None
-    # Volcano: a pod without a priority has 1, not 0.
-    task = Task(pod, key, meta.uid or key, shape, status_of(pod), node, 1 if priority is None else priority)
+    task = Task(pod, key, meta.uid or key, shape, status_of(pod), node, priority_of(pod, classes))
     task.created = seconds(meta.creation_timestamp)
     task.nominated = pod.status.nominated_node_name
     notes, labels = meta.annotations, meta.labels
@@ -41,9 +36,6 @@ def read_task(
         flag = notes.get(PREEMPTABLE) or labels.get(PREEMPTABLE)
         if flag is not None:
             task.preemptable = flag in _TRUE  # Volcano: what cannot be parsed is false
-        own = notes.get(TASK_PRIORITY, "")
-        if own.lstrip("-").isdigit():
-            task.priority = int(own)
     if spec.scheduling_gates:
         task.gated = any(
             gate.name != ALLOCATION_GATE or notes.get(ALLOCATION_GATE) != "true" for gate in spec.scheduling_gates
@@ -52,6 +44,18 @@ def read_task(
     if len(parts) == 3 and parts[2].isascii() and parts[2].isdigit():
         task.serial = int(parts[2])
     return task
+
+
+def priority_of(pod: Pod, classes: Mapping[str, Object]) -> int:
+    """The pod's own annotation, its spec, its class. Volcano: a pod without a priority has 1, not 0."""
+    own = pod.metadata.annotations.get(TASK_PRIORITY, "") if pod.metadata.annotations else ""
+    if own.lstrip("-").isdigit():
+        return int(own)
+    priority = pod.spec.priority
+    if priority is None and pod.spec.priority_class_name:
+        named = classes.get(pod.spec.priority_class_name)
+        priority = named.value if isinstance(named, PriorityClass) else None
+    return 1 if priority is None else priority
 
 
 def status_of(pod: Pod) -> Status:

@@ -16,7 +16,7 @@ from muster.engine.axis import Axis
 from muster.engine.hooks import Reason
 from muster.engine.jobs import ON_NODE, Job, Queue, Shape, Status, Task
 from muster.engine.nodes import Nodes
-from muster.engine.reading import GROUP, in_memory_group, read_job, read_queue, read_task
+from muster.engine.reading import GROUP, in_memory_group, priority_of, read_job, read_queue, read_task
 from muster.engine.shapes import Shapes
 from muster.model.core import Node, Pod, PriorityClass
 from muster.model.meta import Object
@@ -145,6 +145,9 @@ class State:
         if kind == "PodGroup":
             self._regroup(key)
         elif kind in ("Queue", "PriorityClass", "Namespace"):
+            if kind == "PriorityClass":
+                for task in self.tasks.values():
+                    task.priority = priority_of(task.pod, self.objects[kind])
             self._read_queues()
             for job in list(self.jobs.values()):
                 self._read_job(job)
@@ -159,6 +162,7 @@ class State:
         for queue in found.values():
             for amounts in (queue.capability, queue.guarantee, queue.deserved):
                 self.axis.learn(amounts)
+        self.nodes.grow()
 
     def classes(self) -> dict[str, PriorityClass]:
         return {key: c for key, c in self.objects["PriorityClass"].items() if isinstance(c, PriorityClass)}
@@ -171,7 +175,8 @@ class State:
     def _read_job(self, job: Job) -> None:
         """Read the job's group again; its tasks stay."""
         fresh = read_job(job.key, job.group, self.objects)
-        job.queue_name, job.priority, job.min_available = fresh.queue_name, fresh.priority, fresh.min_available
+        job.created, job.queue_name = fresh.created, fresh.queue_name
+        job.priority, job.min_available = fresh.priority, fresh.min_available
         job.roles, job.min_resources, job.phase = fresh.roles, fresh.min_resources, fresh.phase
         self._enter_queue(job)
 

@@ -13,7 +13,7 @@ import numpy as np
 from muster.config.types import Arguments, PluginOption
 from muster.engine.affinity import PodIndex
 from muster.engine.hooks import Batch, BindEffects, Effect, NodeFilter, Plugin, Reason, Verdict
-from muster.engine.jobs import Task
+from muster.engine.jobs import Shape, Task
 from muster.engine.nodes import NodeView
 from muster.engine.ports import HostPorts
 from muster.engine.session import Session
@@ -103,6 +103,9 @@ class Predicates(Plugin, NodeFilter, BindEffects):
                 code[first] = verdict.code[first] + len(reasons)
                 reasons += verdict.reasons
         return Verdict(code, reasons)
+
+    def concerns(self, shape: Shape) -> bool:
+        return bool(shape.spec.volumes)
 
     def effects(self, task: Task, node: int) -> list[Effect]:
         return effects(self._volumes, task) if self._on["VolumeBinding"] else []

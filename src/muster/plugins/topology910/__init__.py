@@ -32,7 +32,7 @@ from muster.engine.hooks import (
     Reason,
     Verdict,
 )
-from muster.engine.jobs import Job, Task
+from muster.engine.jobs import Job, Shape, Task
 from muster.engine.nodes import Kind, NodeView
 from muster.plugins.topology910.boards import PREFIX, RESOURCE, TIME
 from muster.plugins.topology910.cluster import Boards
@@ -204,6 +204,9 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
     def devices(self, task: Task) -> list[int] | None:
         picked = self._held.get(task.key)
         return ids_of(picked) if picked else None
+
+    def concerns(self, shape: Shape) -> bool:
+        return RESOURCE in shape.amounts
 
     def effects(self, task: Task, node: int) -> list[Effect]:
         picked = self._held.get(task.key)

@@ -1,0 +1,146 @@
+"""Sub-groups of a job in nested domains: each part inside the set that was chosen for what it is part of.
+
+A depth-first search: a part is tried on its own sets inside its parent's; where one part finds none, the parent's set
+fails and its next one is tried. Parts are taken by what they lack, the largest first; a part that succeeded is not
+tried elsewhere on its own, only together with its parent's set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from muster.engine.hooks import NodeSet
+from muster.engine.jobs import Job, Queue, Status, Task
+from muster.engine.session import Session
+from muster.engine.sets import fold
+from muster.engine.statement import Statement
+from muster.engine.subgroups import Group
+
+
+class Parts:
+    """One attempt of a job with sub-groups on one set of its own."""
+
+    def __init__(self, session: Session, statement: Statement, queue: Queue, job: Job, root: Group) -> None:
+        self.session = session
+        self.statement = statement
+        self.queue = queue
+        self.job = job
+        self.root = root
+        self.promised = False  # in a simulation everything waits for what is evicted
+
+    def place(self, tasks: list[Task], within: NodeSet | None) -> None:
+        """Place what the job needs of these tasks; takes what was tried off them."""
+        offered = {task.key: task for task in tasks}
+        if self.session.missing(self.job):
+            if not self._minimum(self.root, offered, within):
+                return
+            while self._lacking() and self._more(offered, within):
+                pass
+        else:
+            self._more(offered, within)
+        tasks[:] = [task for task in tasks if task.key in offered]
+
+    def _lacking(self) -> bool:
+        session, job = self.session, self.job
+        return not session.pipelined(job) if self.promised else session.missing(job) > 0
+
+    # --- minimums
+
+    def _minimum(self, group: Group, offered: dict[str, Task], within: NodeSet | None) -> bool:
+        """All that the group must have: of its parts, then of its own pods."""
+        parts = sorted(group.parts, key=lambda part: (-self._size(part), part.name))
+        least = len(parts) if group.least is None else group.least
+        held = sum(1 for part in parts if part.short() == 0)
+        for part in parts:
+            if held >= least:
+                break
+            if part.short() and self._part(part, offered, within):
+                held += 1
+        if held < least:
+            return False
+        return self._own(group, offered, group.missing(), within)
+
+    def _part(self, part: Group, offered: dict[str, Task], within: NodeSet | None) -> bool:
+        waiting = [task for task in part.everyone() if task.key in offered]
+        if len(waiting) < part.short():
+            return False
+        for node_set in self._sets(part, waiting, within):
+            start, before = self.statement.checkpoint(), dict(offered)
+            if self._minimum(part, offered, node_set):
+                return True
+            self.statement.rollback(start)
+            offered.clear()
+            offered.update(before)
+        return False
+
+    def _size(self, group: Group) -> float:
+        """What the group still needs, as a share of the cluster."""
+        axis = self.session.state.axis
+        total = np.maximum(self.session.state.nodes.alloc.sum(axis=1), 1)
+        amounts = np.zeros(axis.size)
+        waiting = [task for task in group.everyone() if task.status == Status.PENDING]
+        for task in waiting:
+            amounts += task.shape.request(axis)
+        return float((amounts / total).max()) * group.short() / max(len(waiting), 1)
+
+    # --- beyond the minimums
+
+    def _more(self, offered: dict[str, Task], within: NodeSet | None) -> bool:
+        """One step more: a part that lacks pods as a whole, else a pod. False: nothing left could be placed."""
+        for task in self.session.in_order(offered.values()):
+            if task.key not in offered:
+                continue
+            group = next(g for g in self.root.groups() if any(t is task for t in g.own))
+            count = max(group.missing(), 1)
+            if self._down(group.chain(), group, offered, count, within):
+                return True
+            for other in group.own:
+                offered.pop(other.key, None)
+        return False
+
+    def _down(
+        self, chain: list[Group], leaf: Group, offered: dict[str, Task], count: int, within: NodeSet | None
+    ) -> bool:
+        if not chain:
+            return self._own(leaf, offered, count, within)
+        waiting = [task for task in leaf.own if task.key in offered]
+        for node_set in self._sets(chain[0], waiting, within):
+            if self._down(chain[1:], leaf, offered, count, node_set):
+                return True
+        return False
+
+    # --- sets and pods
+
+    def _sets(self, group: Group, tasks: Sequence[Task], within: NodeSet | None) -> Sequence[NodeSet | None]:
+        ordered = self.session.in_order(tasks)
+        sets = fold(self.session, self.job, ordered, within, group)
+        if sets is None:
+            return [within]
+        self.job.attempt.divided = True
+        return sets
+
+    def _own(self, group: Group, offered: dict[str, Task], count: int, within: NodeSet | None) -> bool:
+        """So many of the group's own pods, in runs of equal ones; all or none."""
+        session, statement = self.session, self.statement
+        if not count:
+            return True
+        waiting = session.in_order(task for task in group.own if task.key in offered and not task.best_effort)[:count]
+        if len(waiting) < count:
+            return False
+        start, at = statement.checkpoint(), 0
+        while at < len(waiting):
+            run = [t for t in waiting[at:] if session.signature(t) == session.signature(waiting[at])]
+            run = run[: session.admits(self.queue, waiting[at], len(run))]
+            placer = session.placement.promise if self.promised else session.placement.place
+            placed = placer(statement, run, within) if run else 0
+            if not placed or placed < len(run):
+                statement.rollback(start)
+                return False
+            done = {task.key for task in run}
+            waiting = [*waiting[:at], *run, *(t for t in waiting[at:] if t.key not in done)]
+            at += placed
+        for task in waiting:
+            del offered[task.key]
+        return True

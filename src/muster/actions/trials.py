@@ -1,0 +1,137 @@
+"""A job on node sets: one after the other until a set holds it; an attempt that fails leaves no trace.
+
+A set that could start the job now is better than one where it must wait for room that is being released: the latter is
+remembered and taken if there is no other. Where pods differ in size and all of them are needed, a set that failed in
+task order is tried with the largest first, and then by a search (`engine.packing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from muster.engine.hooks import NodeSet
+from muster.engine.jobs import Job, Task
+from muster.engine.nodes import Kind
+from muster.engine.packing import by_size, pack
+from muster.engine.session import Session
+from muster.engine.statement import Statement
+
+Place = Callable[[Statement, list[Task], NodeSet | None], None]  # takes what it used up off the tasks
+_MOST_PACKED = 64  # pods; a search among more would only use up its budget
+
+
+class Outcome(Enum):
+    READY = "ready"  # may be committed
+    KEPT = "kept"  # waits for room that is being released; what it reserved stays reserved this cycle
+    FAILED = "failed"  # everything is given back
+
+
+@dataclass(slots=True)
+class Trial:
+    """An attempt and what it has done so far; somebody has to settle or discard its statement."""
+
+    outcome: Outcome
+    statement: Statement
+    left: list[Task]  # not used up
+
+    def settle(self) -> None:
+        if self.outcome is Outcome.READY:
+            self.statement.commit()
+        elif self.outcome is Outcome.KEPT:
+            self.statement.keep()
+        else:
+            self.statement.discard()
+
+    @property
+    def waits(self) -> bool:
+        return any(move.kind == Kind.PIPELINE for move in self.statement.moves)
+
+
+def attempt(session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: Place) -> Trial:
+    """One attempt in one order of the tasks."""
+    statement, left = session.statement(), list(tasks)
+    place(statement, left, within)
+    moved = within is None or bool(statement.moves)
+    if moved and session.ready(job):
+        outcome = Outcome.READY
+    elif moved and session.pipelined(job):
+        outcome = Outcome.KEPT
+    else:
+        outcome = Outcome.FAILED
+        job.attempt.would_fit = {t.key: n for m in statement.moves for t, n in zip(m.tasks, m.nodes, strict=True)}
+        statement.discard()
+    return Trial(outcome, statement, left)
+
+
+def on_set(session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: Place) -> Trial:
+    """All attempts on one set: in task order, and where that may matter in other ways."""
+    trial = attempt(session, job, tasks, within, place)
+    if trial.outcome is Outcome.FAILED and within is not None and session.missing(job) >= len(tasks):
+        for order, how in _arrangements(session, tasks, within, place):
+            trial = attempt(session, job, order, within, how)
+            if trial.outcome is not Outcome.FAILED:
+                break
+    return trial
+
+
+def on_sets(session: Session, job: Job, tasks: list[Task], sets: Sequence[NodeSet | None], place: Place) -> Outcome:
+    """The first set that holds the job; takes what was used up off the tasks."""
+    later: NodeSet | None = None
+    found = False
+    for node_set in sets:
+        trial = on_set(session, job, tasks, node_set, place)
+        if trial.outcome is Outcome.FAILED:
+            continue
+        if not trial.waits:
+            trial.settle()
+            tasks[:] = trial.left
+            return trial.outcome
+        trial.statement.discard()
+        if not found:
+            later, found = node_set, True
+    if not found:
+        return Outcome.FAILED
+    trial = on_set(session, job, tasks, later, place)
+    trial.settle()
+    tasks[:] = trial.left
+    return trial.outcome
+
+
+def _arrangements(
+    session: Session, tasks: Sequence[Task], within: NodeSet, place: Place
+) -> Iterator[tuple[list[Task], Place]]:
+    """Other ways to fill the set: the largest pods first, then each on the node that a search found for it."""
+    kinds = [session.signature(task) for task in tasks]
+    if len(set(kinds)) == 1:
+        return
+    nodes = session.state.nodes
+    size = nodes.axis.size
+    requests = [task.shape.request(nodes.axis) for task in tasks]
+    free = np.maximum(nodes.rows[size : 2 * size, within.index], 0)
+    order = by_size(requests, kinds, free.sum(axis=1))
+    if order != list(range(len(tasks))):
+        yield [tasks[i] for i in order], place
+    if len(tasks) > _MOST_PACKED:
+        return
+    usable = [session.placement.answers(task).static[within.index] for task in tasks]
+    columns = pack(requests, kinds, free, usable)
+    if columns is not None:
+        target = {task.key: within.index[[column]] for task, column in zip(tasks, columns, strict=True)}
+        yield list(tasks), lambda statement, left, _: _as_found(session, statement, left, target, place)
+
+
+def _as_found(
+    session: Session, statement: Statement, left: list[Task], target: dict[str, np.ndarray], place: Place
+) -> None:
+    """Each pod on its own node. Rules that a search does not know may still refuse."""
+    while left:
+        one = left[:1]
+        before = len(statement.moves)
+        place(statement, one, NodeSet(target[left[0].key]))
+        if len(statement.moves) == before:
+            return
+        del left[0]
