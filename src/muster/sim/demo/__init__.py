@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from muster.sim.demo.nodegroup import told as nodegroup
+from muster.sim.demo.nodesets import told as nodesets
 from muster.sim.demo.resource_strategy_fit import told as resource_strategy_fit
 from muster.sim.demo.story import Chapter
 from muster.sim.demo.topology910 import told as topology910
@@ -19,6 +20,7 @@ __all__ = ["CHAPTERS", "chapters"]
 CHAPTERS: tuple[Callable[[], Chapter], ...] = (
     nodegroup,
     resource_strategy_fit,
+    nodesets,
     topology910,
 )
 
