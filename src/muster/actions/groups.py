@@ -28,6 +28,7 @@ class Parts:
         self.queue = queue
         self.job = job
         self.root = root
+        self.leaf = {task.key: group for group in root.groups() for task in group.own}
         self.promised = False  # in a simulation everything waits for what is evicted
 
     def place(self, tasks: list[Task], within: NodeSet | None) -> None:
@@ -92,7 +93,7 @@ class Parts:
         for task in self.session.in_order(offered.values()):
             if task.key not in offered:
                 continue
-            group = next(g for g in self.root.groups() if any(t is task for t in g.own))
+            group = self.leaf[task.key]
             count = max(group.missing(), 1)
             if self._down(group.chain(), group, offered, count, within):
                 return True
