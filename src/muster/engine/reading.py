@@ -130,6 +130,19 @@ def in_memory_group(task: Task) -> tuple[str, PodGroup]:
     return f"{task.namespace}/{name}", group
 
 
+def group_of_all(job: Job) -> PodGroup:
+    """The group in memory of pods with one controller: as its oldest pod has it, whichever came first.
+
+    An admission that the scheduler remembers stays while no pod runs.
+    """
+    oldest = min(job.tasks.values(), key=lambda task: (task.created, task.key))
+    _, group = in_memory_group(oldest)
+    waiting = job.count[Status.PENDING] + job.count[Status.RELEASING] == len(job.tasks)
+    remembered = job.phase if job.phase == "Inqueue" else "Pending"
+    group.status.phase = remembered if waiting else "Running"
+    return group
+
+
 def _minimum(task: Task) -> dict[str, int | float | str]:
     """One pod's request, as quantities again."""
     units: dict[str, int | float | str] = {}

@@ -16,7 +16,7 @@ from muster.engine.axis import Axis
 from muster.engine.hooks import Reason
 from muster.engine.jobs import ON_NODE, Job, Queue, Shape, Status, Task
 from muster.engine.nodes import Nodes
-from muster.engine.reading import GROUP, in_memory_group, priority_of, read_job, read_queue, read_task
+from muster.engine.reading import GROUP, group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
 from muster.engine.shapes import Shapes
 from muster.model.core import Node, Pod, PriorityClass
 from muster.model.meta import Object
@@ -52,6 +52,7 @@ class State:
         self.set_aside: dict[str, Reason] = {}  # pod key → why it cannot even be considered
         self.revision = 0  # grows with every change
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are made anew
+        self._regrouped: dict[str, None] = {}  # groups in memory whose pods came or went: read anew
 
     # --- reading
 
@@ -123,7 +124,11 @@ class State:
             self._follow(kind, key)
 
     def refresh(self) -> None:
-        """Called before a cycle: make the columns anew if nodes came or went."""
+        """Called before a cycle: make the columns anew if nodes came or went, groups in memory if pods did."""
+        for key in self._regrouped:
+            if key in self.jobs and key not in self.objects["PodGroup"]:
+                self._read_job(self.jobs[key])
+        self._regrouped.clear()
         if self._new_nodes is None:
             return
         nodes, self._new_nodes = self._new_nodes, None
@@ -174,6 +179,8 @@ class State:
 
     def _read_job(self, job: Job) -> None:
         """Read the job's group again; its tasks stay."""
+        if job.tasks and job.key not in self.objects["PodGroup"]:
+            job.group = group_of_all(job)
         fresh = read_job(job.key, job.group, self.objects)
         job.created, job.queue_name = fresh.created, fresh.queue_name
         job.priority, job.min_available = fresh.priority, fresh.min_available
@@ -238,6 +245,8 @@ class State:
         job = self.jobs.get(name)
         if job is None:
             job = self.jobs[name] = self._job(name, group)
+        else:
+            self._regrouped[name] = None
         return job
 
     def _remove_task(self, key: str) -> None:
@@ -250,5 +259,8 @@ class State:
         job = task.job
         if job is not None:
             job.drop(task)
-            if not job.tasks and job.key not in self.objects["PodGroup"]:
-                self._drop_job(job)
+            if job.key not in self.objects["PodGroup"]:
+                if job.tasks:
+                    self._regrouped[job.key] = None
+                else:
+                    self._drop_job(job)

@@ -110,3 +110,9 @@ def test_the_running_scheduler_hears_of_risks_but_not_of_points() -> None:
     session = session_of(state, option("nodegroup"), option("resource-strategy-fit"))
     assert len(session.warnings) == 1
     assert "gpu-est" in session.warnings[0]
+
+
+def test_by_the_chart_a_queue_without_groups_has_the_nodes_without_group_and_hears_how_much_they_hold() -> None:
+    state = state_of(node("n1", cpu="2"), queue("q", capability={"cpu": "4"}))
+    found = session_of(state, option("nodegroup", {"strict": False})).warnings
+    assert any("the nodes it may use (those in no node group) hold 2" in text for text in found)

@@ -1,0 +1,164 @@
+"""A state that followed changes one by one is the state that reads the outcome afresh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from any_cluster import GROUP, NOW, Cluster, clusters, configurations, state_of
+from muster.config.types import Config
+from muster.cycle.scheduler import Scheduler
+from muster.engine.state import State
+from muster.model.core import Node, Pod
+from muster.model.meta import Object, key
+from queued_jobs import made
+
+
+def picture(state: State) -> dict[str, Any]:
+    """Everything a cycle reads, free of the order in which it came."""
+    state.refresh()
+    nodes, axis = state.nodes, state.axis
+    size = axis.size
+    rows = {
+        (account, name): nodes.rows[block * size + axis.rows[name]].tolist()
+        for block, account in enumerate(("idle", "future idle", "used", "load"))
+        for name in axis.names
+    }
+    return {
+        "names": nodes.names,
+        "rows": {at: row for at, row in rows.items() if any(row)},
+        "nonzero": nodes.rows[4 * size :].tolist(),
+        "alloc": {name: row for name in axis.names if any(row := nodes.alloc[axis.rows[name]].tolist())},
+        "labels": [nodes.labels.of(i) for i in range(len(nodes))],
+        "on": [sorted(tasks) for tasks in nodes.on],
+        "promised": nodes.promised,
+        "tasks": {
+            k: (t.uid, t.status, t.node, t.priority, t.role, t.preemptable, t.best_effort, t.gated, t.nominated,
+                t.created, t.serial, t.shape.amounts, t.job.key if t.job else None)
+            for k, t in state.tasks.items()
+        },
+        "jobs": {
+            k: (j.created, j.queue_name, j.queue.name if j.queue else None, j.priority, j.min_available, j.roles,
+                j.min_resources, j.phase, sorted(j.tasks), j.count, j.best_effort_pending, some(j.allocated),
+                some(j.total))
+            for k, j in state.jobs.items()
+        },
+        "queues": {
+            k: (q.created, q.weight, q.priority, q.open, q.parent, q.reclaimable, q.capability, q.guarantee,
+                q.deserved, q.annotations, sorted(q.jobs))
+            for k, q in state.queues.items()
+        },
+        "set aside": {k: (r.code, r.say()) for k, r in state.set_aside.items()},
+    }  # fmt: skip
+
+
+def some(amounts: dict[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[Object], list[tuple[str, Object]]]:
+    """Where it began, and what came, changed or went since; the last change of an object is what stands."""
+    objects = list(draw(clusters()).objects)
+    start = [o for o in objects if draw(st.booleans())]
+    events: list[tuple[str, Object]] = []
+    for one in draw(st.permutations(objects)):
+        how = draw(st.integers(0, 5))
+        if one not in start or how == 1:
+            events.append(("put", one))
+        if how == 2:
+            events.append(("put", changed(draw, one)))
+        if how in (3, 4):
+            events.append(("gone", one))
+        if how == 4:
+            events.append(("put", one))
+    return start, events
+
+
+def changed(draw: st.DrawFn, old: Object) -> Object:
+    if isinstance(old, Pod):
+        phase = draw(st.sampled_from(["Running", "Succeeded", "Pending"]))
+        node = draw(st.sampled_from(["", "n0", "n1", "gone"]))
+        return replace(old, spec=replace(old.spec, node_name=node), status=replace(old.status, phase=phase))
+    if isinstance(old, Node):
+        offered = {"cpu": 9, "memory": "9Gi", "pods": 9, "new.io/thing": 3}
+        return replace(old, status=replace(old.status, allocatable=offered))
+    name = {"name": old.metadata.name, "namespace": old.metadata.namespace}
+    if old.kind == "Queue":
+        return made("scheduling.volcano.sh/v1beta1", "Queue", name, spec={"capability": {"rare.io/thing": 1}})
+    if old.kind == "PodGroup":
+        spec = {"minMember": 1, "queue": "q0", "priorityClassName": "high"}
+        return made("scheduling.volcano.sh/v1beta1", "PodGroup", name, spec=spec, status={"phase": "Inqueue"})
+    if old.kind == "PriorityClass":
+        return made("scheduling.k8s.io/v1", "PriorityClass", name, value=7, globalDefault=True)
+    return old
+
+
+def followed(start: list[Object], events: list[tuple[str, Object]]) -> tuple[State, list[Object]]:
+    """The state after the events, and the objects that are there then."""
+    state = state_of(start)
+    there = {(type(o).__name__, key(o)): o for o in start}
+    for what, one in events:
+        kind, name = type(one).__name__, key(one)
+        if what == "put":
+            state.upsert(kind, name, one)
+            there[kind, name] = one
+        else:
+            state.remove(kind, name)
+            there.pop((kind, name), None)
+    return state, list(there.values())
+
+
+@given(histories())
+@settings(max_examples=300)
+def test_following_changes_is_reading_afresh(history: tuple[list[Object], list[tuple[str, Object]]]) -> None:
+    state, there = followed(*history)
+    assert picture(state) == picture(state_of(there))
+
+
+@given(histories(), configurations())
+@settings(max_examples=120)
+def test_a_cycle_over_either_decides_the_same(
+    history: tuple[list[Object], list[tuple[str, Object]]], config: Config
+) -> None:
+    state, there = followed(*history)
+    assert Scheduler(config).cycle(state, NOW) == Scheduler(config).cycle(state_of(there), NOW)
+
+
+@given(clusters(), configurations(), st.lists(st.integers(0, 30), max_size=4))
+@settings(max_examples=120)
+def test_plugins_that_lived_through_changes_decide_as_new_ones(
+    cluster: Cluster, config: Config, gone: list[int]
+) -> None:
+    """Warm and cold: one scheduler sees the cluster change between its cycles, another only the end.
+
+    Groups in memory are left out: that they were admitted is remembered on purpose.
+    """
+    left = [o for o in cluster.objects if not isinstance(o, Pod) or GROUP in o.metadata.annotations]
+    state, warm = state_of(left), Scheduler(config)
+    warm.cycle(state, NOW)
+    for which in gone:
+        one = left.pop(which % len(left))
+        state.remove(type(one).__name__, key(one))
+        if not left:
+            break
+    warm_plan = warm.cycle(state, NOW)
+    assert warm_plan == Scheduler(config).cycle(state_of(left), NOW)
+
+
+@given(clusters(), configurations())
+@settings(max_examples=150)
+def test_a_cycle_leaves_the_state_as_it_was(cluster: Cluster, config: Config) -> None:
+    state = cluster.state()
+    Scheduler(config).session(state, NOW).close()  # the axis may have learned new names
+    before, columns = picture(state), state.nodes.rows.tobytes()
+    session = Scheduler(config).session(state, NOW)
+    for _, run in Scheduler(config).actions:
+        run(session)
+    session.close()
+    assert picture(state) == before
+    assert state.nodes.rows.tobytes() == columns
+    assert all(task.signature == -1 for task in state.tasks.values())

@@ -1,0 +1,40 @@
+"""With and without caches, look-ahead, runs and early outs the engine decides the same, whatever is configured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+
+from any_cluster import EVICTING, NOW, Cluster, clusters, configurations
+from muster.config.types import Config
+from muster.cycle.scheduler import Scheduler
+from muster.engine.plan import Plan
+from without_shortcuts import without_shortcuts
+
+
+def both(cluster: Cluster, config: Config) -> tuple[Plan, Plan]:
+    fast = Scheduler(config).cycle(cluster.state(), NOW)
+    with without_shortcuts():
+        slow = Scheduler(config).cycle(cluster.state(), NOW)
+    return fast, slow
+
+
+def decided(plan: Plan) -> Plan:
+    """All but the words: of equal pods that wait only the first is asked about when each is taken alone."""
+    return replace(plan, reasons={}, warnings=[])
+
+
+@given(clusters(), configurations())
+@settings(max_examples=350)
+def test_shortcuts_change_nothing(cluster: Cluster, config: Config) -> None:
+    fast, slow = both(cluster, config)
+    assert decided(fast) == decided(slow)
+    assert fast.reasons.keys() == slow.reasons.keys()
+
+
+@given(clusters(crowded=True), configurations(first=("priority", "gang", "conformance"), actions=EVICTING))
+@settings(max_examples=250)
+def test_shortcuts_change_no_eviction(cluster: Cluster, config: Config) -> None:
+    fast, slow = both(cluster, config)
+    assert decided(fast) == decided(slow)

@@ -1,0 +1,57 @@
+"""The engine with every shortcut taken away: no answer is kept, every pod is placed alone, nothing is ruled out early.
+
+What it decides then is what the rules say; with its shortcuts it must decide the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from muster.actions import allocate, eviction
+from muster.engine.answers import Ahead
+from muster.engine.hooks import NodeSet
+from muster.engine.jobs import Task
+from muster.engine.placement import Placement
+from muster.engine.session import Session
+from muster.engine.statement import Statement
+from muster.engine.victims import Victims
+
+
+@contextmanager
+def without_shortcuts() -> Iterator[None]:
+    made, place, job_key = Placement.__init__, Placement.place, Session.job_key
+
+    def uncached(self: Placement, session: Session) -> None:
+        made(self, session)
+        self.caching = False
+
+    def alone(self: Placement, statement: Statement, tasks: Sequence[Task], within: NodeSet | None = None) -> int:
+        for done, task in enumerate(tasks):
+            if not place(self, statement, [task], within):
+                return done
+        return len(tasks)
+
+    def fresh(self: Session, job: Any, *, plugins_only: bool = False) -> tuple[object, ...]:
+        self._job_keys.clear()
+        return job_key(self, job, plugins_only=plugins_only)
+
+    def everywhere(self: Victims) -> Any:
+        return np.ones(len(self.session.state.nodes), np.bool_)
+
+    with (
+        patch.object(Placement, "__init__", uncached),
+        patch.object(Placement, "place", alone),
+        patch.object(Placement, "_future_differs", lambda self: True),
+        patch.object(Ahead, "take", lambda self, count, log: []),
+        patch.object(Ahead, "hold", lambda self, picks: None),
+        patch.object(allocate, "run_of", lambda session, tasks, at, most: [tasks[at]]),
+        patch.object(Session, "job_key", fresh),
+        patch.object(Victims, "_promising", everywhere),
+        patch.object(eviction.Memo, "known", lambda self, session, task: False),
+    ):
+        yield
