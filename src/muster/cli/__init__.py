@@ -17,10 +17,12 @@ from muster import __version__
 __all__ = ["VERBS", "main"]
 
 VERBS: dict[str, str] = {
+    "crds": "muster.cli.crds:crds",
     "demo": "muster.cli.demo:demo",
     "distribute": "muster.cli.distribute:distribute",
     "explain": "muster.cli.explain:explain",
     "extender": "muster.cli.extender:extender",
+    "manifests": "muster.cli.manifests:manifests",
     "override": "muster.cli.override:override",
     "plugins": "muster.cli.plugins:plugins",
     "simulate": "muster.cli.simulate:simulate",

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,16 @@ UNBOUNDED = 10_000  # columns of a "terminal" that is a pipe: nothing is wrapped
 def print_json(answer: object) -> None:
     """The same bytes for the same answer."""
     click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+
+
+def print_objects(objects: list[dict[str, Any]], form: str) -> None:
+    """Kubernetes objects for `kubectl apply -f -`, as YAML or JSON."""
+    if form == "json":
+        print_json({"apiVersion": "v1", "kind": "List", "items": objects})
+        return
+    from muster.model.yamlwrite import dump_all
+
+    click.echo(dump_all(objects), nl=False)
 
 
 def console() -> Console:

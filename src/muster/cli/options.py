@@ -43,6 +43,13 @@ def config(command: F) -> F:
     )(command)  # fmt: skip
 
 
+def kubeconfig(command: F) -> F:
+    return click.option(
+        "--kubeconfig", type=click.Path(), metavar="FILE",
+        help="How to reach the cluster. Without it: $KUBECONFIG, ~/.kube/config, or the account of the pod it runs in.",
+    )(command)  # fmt: skip
+
+
 def files(*, required: bool) -> Callable[[Command], Command]:
     """`-f FILE_OR_DIR…`: several after one -f, or -f several times."""
 

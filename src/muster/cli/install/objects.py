@@ -1,0 +1,135 @@
+"""The Kubernetes objects of an installation, as plain values in the order to apply them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part
+from muster.cli.install.rights import Right, own_namespace
+
+Plain = dict[str, Any]
+
+_RBAC = "rbac.authorization.k8s.io"
+_NOBODY = 65532
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What differs from cluster to cluster."""
+
+    namespace: str
+    image: str
+    configuration: str
+
+
+def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
+    """The namespace, and every part in it with its rights."""
+    objects: list[Plain] = [_object("v1", "Namespace", {"name": settings.namespace})]
+    for part in parts:
+        objects += part_objects(part, settings)
+    return objects
+
+
+def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
+    """One part: account, rights, configuration, Deployment, Service, and what keeps one of two running."""
+    here = {"name": part.name, "namespace": settings.namespace, "labels": _labels(part)}
+    yield _object("v1", "ServiceAccount", here)
+    everywhere = {"name": part.name, "labels": _labels(part)}
+    yield from _granted("ClusterRole", everywhere, part.rights, part.name, settings.namespace)
+    yield from _granted("Role", here, own_namespace(part.name, part.configurations), part.name, settings.namespace)
+    if part.configured:
+        here_configured = {**here, "name": CONFIGURATION}
+        yield _object("v1", "ConfigMap", here_configured, data={f"{CONFIGURATION}.conf": settings.configuration})
+        # Empty on purpose: applied over a queue that exists already, it changes nothing.
+        yield _object("scheduling.volcano.sh/v1beta1", "Queue", {"name": "default"}, spec={})
+    yield _deployment(part, here, settings)
+    if part.serves:
+        ports = [{"name": "http", "port": 80, "targetPort": "http"}]
+        yield _object("v1", "Service", here, spec={"selector": _selector(part), "ports": ports})
+    if part.replicas > 1:
+        spec = {"maxUnavailable": 1, "selector": {"matchLabels": _selector(part)}}
+        yield _object("policy/v1", "PodDisruptionBudget", here, spec=spec)
+
+
+def _object(version: str, kind: str, meta: Plain, **more: Any) -> Plain:
+    return {"apiVersion": version, "kind": kind, "metadata": dict(meta), **more}
+
+
+def _labels(part: Part) -> dict[str, str]:
+    return {**_selector(part), "app.kubernetes.io/part-of": "muster"}
+
+
+def _selector(part: Part) -> dict[str, str]:
+    return {"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": part.verb}
+
+
+def _granted(kind: str, meta: Plain, rights: Sequence[Right], account: str, namespace: str) -> Iterator[Plain]:
+    """A role with the rights, and the account bound to it."""
+    yield _object(f"{_RBAC}/v1", kind, meta, rules=[right.plain() for right in rights])
+    yield _object(
+        f"{_RBAC}/v1", f"{kind}Binding", meta,
+        roleRef={"apiGroup": _RBAC, "kind": kind, "name": account},
+        subjects=[{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    )  # fmt: skip
+
+
+def _deployment(part: Part, meta: Plain, settings: Settings) -> Plain:
+    return _object(
+        "apps/v1", "Deployment", meta,
+        spec={
+            "replicas": part.replicas,
+            "selector": {"matchLabels": _selector(part)},
+            "template": {"metadata": {"labels": _labels(part)}, "spec": _pod(part, settings)},
+        },
+    )  # fmt: skip
+
+
+def _pod(part: Part, settings: Settings) -> Plain:
+    volumes: list[Plain] = [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
+    if part.configured:
+        volumes.append({"name": "configuration", "configMap": {"name": CONFIGURATION}})
+    return {
+        "serviceAccountName": part.name,
+        "priorityClassName": "system-cluster-critical",
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _NOBODY,
+            "runAsGroup": _NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(part, settings)],
+        "volumes": volumes,
+    }
+
+
+def _container(part: Part, settings: Settings) -> Plain:
+    mounts: list[Plain] = [{"name": "tmp", "mountPath": "/tmp"}]
+    if part.configured:
+        # The folder, not the file: only then does the kubelet carry changes of the ConfigMap into it.
+        mounts.append({"name": "configuration", "mountPath": FOLDER, "readOnly": True})
+    return {
+        "name": part.verb,
+        "image": settings.image,
+        "args": [part.verb, *part.arguments, "--host", "0.0.0.0", "--port", str(PORT)],
+        "ports": [{"name": "http", "containerPort": PORT}],
+        "livenessProbe": _probe("/healthz", period=10, failures=6),
+        "readinessProbe": _probe("/readyz", period=5, failures=2),
+        "resources": {"requests": dict(part.requests), "limits": dict(part.limits)},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": mounts,
+    }
+
+
+def _probe(path: str, *, period: int, failures: int) -> Plain:
+    return {
+        "httpGet": {"path": path, "port": "http"},
+        "periodSeconds": period,
+        "timeoutSeconds": 5,
+        "failureThreshold": failures,
+    }

@@ -1,0 +1,56 @@
+"""The parts that run in a cluster, and how each is started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from muster.cli.install import rights
+from muster.cli.install.rights import Right
+
+CONFIGURATION = "muster-scheduler"
+"""The ConfigMap with the scheduler's configuration, and (with .conf) the key in it."""
+APPLICATIONS = "groupmanagement-config"
+"""The ConfigMap that may name further kinds of applications."""
+PORT = 8080
+FOLDER = "/etc/muster"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One Deployment: its verb, its rights, its size."""
+
+    verb: str
+    rights: tuple[Right, ...]
+    arguments: tuple[str, ...]
+    configurations: tuple[str, ...]
+    replicas: int
+    requests: tuple[tuple[str, str], ...]
+    limits: tuple[tuple[str, str], ...]
+    # Others call it, by its Service.
+    serves: bool = False
+    # It mounts the scheduler's configuration.
+    configured: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"muster-{self.verb}"
+
+
+PARTS: dict[str, Part] = {
+    part.verb: part
+    for part in (
+        Part(
+            "scheduler", rights.SCHEDULER, ("-c", f"{FOLDER}/{CONFIGURATION}.conf"), (CONFIGURATION,),
+            replicas=2, requests=(("cpu", "500m"), ("memory", "512Mi")), limits=(("memory", "2Gi"),), configured=True,
+        ),
+        Part(
+            "controllers", rights.CONTROLLERS, (), (APPLICATIONS,),
+            replicas=2, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),),
+        ),
+        # One: reservations are kept in memory.
+        Part(
+            "extender", rights.EXTENDER, (), (APPLICATIONS,),
+            replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
+        ),
+    )
+}  # fmt: skip

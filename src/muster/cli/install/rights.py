@@ -1,0 +1,96 @@
+"""What each part may do in the cluster: what it was seen to need, and nothing else. No part reads Secrets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+READ = ("get", "list", "watch")
+
+_CORE = ""
+_APPS = "apps"
+_BATCH = "batch"
+_STORAGE = "storage.k8s.io"
+_VOLCANO = "scheduling.volcano.sh"
+_GROUPS = "groupmanagement.kubeedge.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Verbs on resources of one API group; with names only on those objects."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        rule: dict[str, Any] = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+        return {**rule, "resourceNames": list(self.names)} if self.names else rule
+
+
+# Applications, up to the object whose labels name a policy.
+_OWNERS = (
+    Right(_CORE, ("replicationcontrollers",), READ),
+    Right(_APPS, ("deployments", "replicasets", "statefulsets", "daemonsets"), READ),
+    Right(_BATCH, ("jobs", "cronjobs"), READ),
+)
+_POLICIES = (Right(_GROUPS, ("nodegroups", "propagationpolicies", "overridepolicies"), READ),)
+_EVENTS = (Right(_CORE, ("events",), ("create", "patch")), Right("events.k8s.io", ("events",), ("create", "patch")))
+
+SCHEDULER: tuple[Right, ...] = (
+    Right(_CORE, ("nodes", "pods", "namespaces", "persistentvolumes", "persistentvolumeclaims"), READ),
+    Right("scheduling.k8s.io", ("priorityclasses",), READ),
+    Right("policy", ("poddisruptionbudgets",), READ),
+    Right(_STORAGE, ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities"), READ),
+    Right(_VOLCANO, ("queues", "podgroups"), READ),
+    Right("topology.volcano.sh", ("hypernodes",), READ),
+    Right("kueue.x-k8s.io", ("topologies",), READ),
+    Right("kai.scheduler", ("topologies",), READ),
+    *_OWNERS,
+    *_POLICIES,
+    Right(_CORE, ("pods/binding", "pods/eviction"), ("create",)),
+    # Conditions, the nominated node, and the note on a pod that was evicted.
+    Right(_CORE, ("pods/status",), ("patch",)),
+    # The selected node of a claim; the claim of a volume.
+    Right(_CORE, ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
+    # The journal of a gang's binds is an annotation of its PodGroup.
+    Right(_VOLCANO, ("podgroups", "podgroups/status", "queues/status"), ("patch",)),
+    *_EVENTS,
+)
+
+CONTROLLERS: tuple[Right, ...] = (
+    Right(_CORE, ("nodes", "pods", "namespaces", "persistentvolumes", "persistentvolumeclaims"), READ),
+    Right("policy", ("poddisruptionbudgets",), READ),
+    Right("scheduling.k8s.io", ("priorityclasses",), READ),
+    Right(_VOLCANO, ("queues", "podgroups"), READ),
+    *_OWNERS,
+    *_POLICIES,
+    # Membership labels.
+    Right(_CORE, ("nodes",), ("patch",)),
+    # Images in place, the nudge of a pending pod, its place in the order of scale-down.
+    Right(_CORE, ("pods", "pods/status"), ("patch",)),
+    Right(_CORE, ("pods/eviction",), ("create",)),
+    # The label that binds an application to its policy.
+    Right(_CORE, ("replicationcontrollers",), ("patch",)),
+    Right(_APPS, ("deployments", "replicasets", "statefulsets", "daemonsets"), ("patch",)),
+    Right(_BATCH, ("jobs", "cronjobs"), ("patch",)),
+    # The finalizer of a NodeGroup, and what has been observed.
+    Right(_GROUPS, ("nodegroups",), ("patch",)),
+    Right(_GROUPS, ("nodegroups/status", "propagationpolicies/status", "overridepolicies/status"), ("update", "patch")),
+    Right(_VOLCANO, ("podgroups",), ("create", "patch")),
+    Right(_VOLCANO, ("podgroups/status", "queues/status"), ("update", "patch")),
+    *_EVENTS,
+)
+
+EXTENDER: tuple[Right, ...] = (Right(_CORE, ("nodes", "pods", "namespaces"), READ), *_OWNERS, *_POLICIES)
+
+
+def own_namespace(name: str, configurations: tuple[str, ...]) -> tuple[Right, ...]:
+    """What a part may do where it runs: hold its Lease, read its configuration."""
+    return (
+        # A name cannot be asked for when the object is made.
+        Right("coordination.k8s.io", ("leases",), ("create",)),
+        Right("coordination.k8s.io", ("leases",), ("get", "update", "patch"), (name,)),
+        Right(_CORE, ("configmaps",), READ, configurations),
+    )

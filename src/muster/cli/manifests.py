@@ -1,0 +1,46 @@
+"""`muster manifests`: everything but the CustomResourceDefinitions that a cluster needs to run muster."""
+
+from __future__ import annotations
+
+import click
+
+from muster import __version__
+from muster.cli import options
+from muster.cli.install.parts import PARTS
+
+
+@click.command()
+@click.option(
+    "--part", "parts", multiple=True, type=click.Choice(list(PARTS)),
+    help="Only this part. May be given several times; without it: all.",
+)  # fmt: skip
+@click.option("--namespace", default="muster-system", show_default=True, metavar="NAME", help="Where the parts run.")
+@click.option("--image", default=f"muster:{__version__}", show_default=True, metavar="IMAGE", help="What they run.")
+@options.config
+@options.output("yaml", "json")
+@options.verbosity
+def manifests(
+    parts: tuple[str, ...], namespace: str, image: str, config: str | None, form: str, verbosity: int
+) -> None:
+    """Print ServiceAccounts with the least rights, the configuration, Deployments and the queue `default`.
+
+    \b
+    muster crds --with-peers --missing | kubectl apply -f -
+    muster manifests --image IMAGE | kubectl apply -f -
+    """
+    from muster.cli.answer import print_objects
+    from muster.cli.install import Settings, installation
+
+    settings = Settings(namespace=namespace, image=image, configuration=_configuration(config))
+    print_objects(installation(settings, [PARTS[name] for name in parts or PARTS]), form)
+
+
+def _configuration(path: str | None) -> str:
+    """The text for the ConfigMap; what cannot be used is refused here, not in the cluster."""
+    from muster.cli.reading import config_text, read_config
+    from muster.config.default import DEFAULT
+    from muster.config.source import find_configuration
+    from muster.model.yamlwrite import dump
+
+    read_config(path)
+    return DEFAULT if path is None else dump(find_configuration(config_text(path), path).value)
