@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from muster import __version__
 from muster.kube import errors
@@ -37,8 +38,9 @@ _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 class Limits(NamedTuple):
     """What a client allows itself and the server."""
 
-    at_once: int = 64
-    """Calls in flight; watches are not counted."""
+    writes_at_once: int = 64
+    reads_at_once: int = 32
+    """Apart, so that a list never waits behind ten thousand bindings; watches are not counted."""
     seconds: float = 30.0
     """For a whole call, its answer included."""
     connect_seconds: float = 3.0
@@ -68,7 +70,8 @@ class Client:
         self.access = access
         self.limits = limits or Limits()
         self.gate = gate
-        self._slots = asyncio.Semaphore(self.limits.at_once)
+        self._writing = asyncio.Semaphore(self.limits.writes_at_once)
+        self._reading = asyncio.Semaphore(self.limits.reads_at_once)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -93,14 +96,15 @@ class Client:
         body: object = None,
         content_type: str = JSON,
         repeatable: bool | None = None,
-        gated: bool = True,
+        urgent: bool = False,
         seconds: float | None = None,
         tries: int | None = None,
     ) -> bytes:
         """The body of a 2xx answer; an error otherwise.
 
         `body` is bytes, or a value to be written as JSON. `repeatable`: doing it twice does no harm (GET, PUT and
-        DELETE unless said otherwise). `gated=False` is for the lease that the gate itself hangs on.
+        DELETE unless said otherwise). `urgent` is for the lease that the gate itself hangs on: it asks no gate and
+        waits behind nobody.
         """
         data = body if isinstance(body, bytes) else None if body is None else msgspec.json.encode(body)
         what = f"{method} {path}"
@@ -116,9 +120,11 @@ class Client:
             try:
                 # Before the gate is asked: a plugin that fetches a token may take its time.
                 authorization = await self._authorization(what)
-                async with self._slots:
-                    self._ask_gate(method, what, gated)
-                    call = _Call(method, path, params, data, content_type, authorization)
+                call = _Call(method, path, params, data, content_type, authorization)
+                if urgent:
+                    return await self._once(call, what, seconds)
+                async with self._reading if method in _READING else self._writing:
+                    self._ask_gate(method, what)
                     return await self._once(call, what, seconds)
             except errors.Unauthorized:
                 # The kubeconfig or its token may have changed under us.
@@ -137,19 +143,22 @@ class Client:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The body of a GET as it comes, in pieces of any size; an error if nothing comes for `silence` seconds."""
         what = f"GET {path}"
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.limits.connect_seconds, sock_read=silence)
+        timeout = aiohttp.ClientTimeout(total=None, connect=self.limits.connect_seconds, sock_read=silence)
         call = _Call("GET", path, params, None, JSON, await self._authorization(what))
         with _translated(what):
             async with await self._send(call, timeout) as answer:
                 if answer.status >= 300:
-                    raise await self._refusal(what, answer)
+                    refusal = await self._refusal(what, answer)
+                    if isinstance(refusal, errors.Unauthorized):
+                        await self._reload()
+                    raise refusal
                 yield _pieces(what, answer)
 
     # --- one call
 
     async def _once(self, call: _Call, what: str, seconds: float | None) -> bytes:
         total = self.limits.seconds if seconds is None else seconds
-        timeout = aiohttp.ClientTimeout(total=total, sock_connect=min(self.limits.connect_seconds, total))
+        timeout = aiohttp.ClientTimeout(total=total, connect=min(self.limits.connect_seconds, total))
         with _translated(what):
             async with await self._send(call, timeout) as answer:
                 if answer.status >= 300:
@@ -174,7 +183,7 @@ class Client:
         tls = self.access.tls
         return await self._opened().request(
             call.method,
-            f"{self.access.host}{call.path}",
+            URL(f"{self.access.host}{call.path}", encoded=True),
             params=call.params,
             data=call.data,
             headers=headers,
@@ -205,8 +214,8 @@ class Client:
 
     # --- what to do about an error
 
-    def _ask_gate(self, method: str, what: str, gated: bool) -> None:
-        if gated and method not in _READING and self.gate is not None and not self.gate():
+    def _ask_gate(self, method: str, what: str) -> None:
+        if method not in _READING and self.gate is not None and not self.gate():
             raise errors.GateClosed(what, "not sent: this process may not write now")
 
     async def _reload(self) -> bool:

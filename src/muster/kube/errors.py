@@ -159,6 +159,8 @@ def from_status(what: str, status: ApiStatus, retry_after: float | None = None) 
     if retry_after is None and details.retry_after_seconds > 0:
         retry_after = float(details.retry_after_seconds)
     message = status.message or status.reason or f"status {status.code}"
+    if kind is BudgetRefused:
+        message = " ".join([message, *(cause.message for cause in details.causes)])
     return kind(what, message, code=status.code, reason=status.reason, retry_after=retry_after)
 
 

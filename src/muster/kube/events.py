@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -70,7 +71,7 @@ class Recorder:
         self._serial = 0
 
     def record(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
-        """Something to say about an object. Never waits, never fails."""
+        """Something to say about an object, on the event loop's thread. Never waits, never fails."""
         meta = obj.metadata
         if len(message) > LONGEST_MESSAGE:
             message = message[: LONGEST_MESSAGE - 1] + "…"
@@ -119,7 +120,9 @@ class Recorder:
             if told is not None and now < told.at + SAME_FOR and await self._again(note, told, times, now):
                 return
             name = self._name(note, now)
-            await self._client.request("POST", _path(note), body=self._event(note, name, times, now), tries=3)
+            event = self._event(note, name, times, now)
+            with suppress(errors.AlreadyExists):  # the first answer was lost
+                await self._client.request("POST", _path(note), body=event, repeatable=True, tries=3)
             self._remember(note, _Told(name, times, now))
             self.sent += 1
         except errors.ApiError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from enum import Enum
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ from muster.kube.watch import SILENCE, Step, watch
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
 from muster.store import Change
+
+# A list and watch that held for so many seconds is no storm, however it ended.
+LIVED = 1.0
 
 
 class Pace(NamedTuple):
@@ -84,6 +88,8 @@ class Informer:
         self._pace = pace or Pace()
         self._mine: set[str] = set()  # keys in the table that come from this source
         self._said: set[str] = set()
+        self._latest = 0
+        self._backoff = Backoff(0.1, 10.0)
 
     @property
     def resource(self) -> Resource:
@@ -92,22 +98,18 @@ class Informer:
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
-        backoff = Backoff(0.2, 30.0)
+        clock = asyncio.get_running_loop().time
         stumbled_at = ""
         while True:
+            began = clock()
+            at_least: float | None = None
             try:
                 if not self.resource_version and not await self._list():
                     await asyncio.sleep(self._pace.absent_again)
                     continue
-                backoff.reset()
-                began = asyncio.get_running_loop().time()
                 await self._follow()
-                if asyncio.get_running_loop().time() < began + 1.0:
-                    await asyncio.sleep(backoff.next())  # a watch that ends at once must not become a storm
-            except errors.Gone:
-                self.resource_version = ""
-            except errors.NotFound:
-                # Its definition was taken away while we watched.
+            except (errors.Gone, errors.NotFound):
+                # Too long ago, or its definition was taken away while we watched.
                 self.resource_version = ""
             except (errors.BadAnswer, errors.TooLarge) as error:
                 # Once may be an accident on the wire; the same place again is a line that will never be readable.
@@ -115,14 +117,16 @@ class Informer:
                     self.resource_version = ""
                 stumbled_at = self.resource_version
                 self._failing(error)
-                await asyncio.sleep(backoff.next(error.retry_after))
             except errors.ApiError as error:
+                at_least = error.retry_after
                 self._failing(error)
-                await asyncio.sleep(backoff.next(error.retry_after))
+            if clock() > began + LIVED:
+                self._backoff.reset()
+            await asyncio.sleep(self._backoff.next(at_least))
 
     def observe(self, obj: Object) -> None:
         """An object as a write of ours got it back: taken at once, unless the watch is past it already."""
-        if not self.resource_version or _number(obj) <= int(self.resource_version):
+        if not self.resource_version or _number(obj) <= _version(self.resource_version):
             return
         known = self.table.get(key_of(obj))
         if known is None or _number(known) < _number(obj):
@@ -149,29 +153,40 @@ class Informer:
         return False
 
     def _compare(self, objects: list[Object], version: str) -> None:
+        taken_at = _version(version)
+        # A cluster restored from a backup counts from further back again: then the list alone is right.
+        restored = taken_at < self._latest
+        self._latest = taken_at
+
+        def ours(known: Object) -> bool:
+            """Written by ourselves after the list was taken: the watch will speak of it."""
+            return not restored and _number(known) > taken_at
+
         listed = {key_of(obj) for obj in objects}
         for key in sorted(self._mine - listed):
-            # What we wrote ourselves after the list was taken is not missing; the watch will speak of it.
-            if not version or _number(self.table[key]) <= int(version):
+            if not version or not ours(self.table[key]):
                 self._drop(key)
         for obj in objects:
             known = self.table.get(key_of(obj))
-            if known is None or known.metadata.uid != obj.metadata.uid or _number(known) < _number(obj):
+            same = known is not None and known.metadata.uid == obj.metadata.uid
+            if known is None or not same or (_number(known) != _number(obj) and not ours(known)):
                 self._put(obj)
         self.resource_version = version
 
     # --- watch
 
     async def _follow(self) -> None:
-        async for steps in watch(
-            self._client, self._selection, self.resource_version, self._report, silence=self._pace.silence
-        ):
-            self._stand(Standing.SYNCED)
-            for step in steps:
-                self._apply(step)
-                if step.resource_version:
-                    self.resource_version = step.resource_version
-            await asyncio.sleep(0)
+        since, silence = self.resource_version, self._pace.silence
+        async with aclosing(watch(self._client, self._selection, since, self._report, silence=silence)) as batches:
+            async for steps in batches:
+                self._stand(Standing.SYNCED)
+                self._backoff.reset()
+                for step in steps:
+                    self._apply(step)
+                    if step.resource_version:
+                        self.resource_version = step.resource_version
+                        self._latest = _version(step.resource_version)
+                await asyncio.sleep(0)
 
     def _apply(self, step: Step) -> None:
         if step.change is None:
@@ -230,6 +245,9 @@ class Informer:
 
 
 def _number(obj: Object) -> int:
+    return _version(obj.metadata.resource_version)
+
+
+def _version(text: str) -> int:
     """resourceVersions of one resource are comparable numbers (Kubernetes 1.35 made that a promise)."""
-    version = obj.metadata.resource_version
-    return int(version) if version.isdecimal() else 0
+    return int(text) if text.isdecimal() else 0

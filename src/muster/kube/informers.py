@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from msgspec import Struct
 
 from muster.kube.client import Client
-from muster.kube.informer import Delta, Informer, Pace, Standing
+from muster.kube.informer import Delta, Informer, Pace, Standing, Tell
 from muster.kube.lists import Report, Selection
 from muster.kube.resources import SOURCES
 from muster.model.meta import Object
@@ -31,9 +31,9 @@ class Wanted(Struct, frozen=True):
 class Stream:
     """Deltas that one reader has not taken yet."""
 
-    def __init__(self, kinds: frozenset[str], streams: dict[Stream, None]) -> None:
+    def __init__(self, informers: Informers, kinds: frozenset[str]) -> None:
         self.kinds = kinds
-        self._streams = streams
+        self._informers = informers
         self._new: deque[Delta] = deque()
         self._some = asyncio.Event()
 
@@ -63,7 +63,7 @@ class Stream:
 
     def close(self) -> None:
         """No more deltas are wanted."""
-        self._streams.pop(self, None)
+        self._informers.unsubscribe(self.push)
         self._new.clear()
 
 
@@ -81,7 +81,7 @@ class Informers:
         self.objects: dict[str, dict[str, Object]] = {}
         """Kind → key → object: the cluster as it was last heard of. Read only, on the event loop's thread."""
         self.informers: list[Informer] = []
-        self._streams: dict[Stream, None] = {}
+        self._readers: dict[Tell, None] = {}
         self._tasks: list[asyncio.Task[None]] = []
         for one in kinds:
             wanted = one if isinstance(one, Wanted) else Wanted(one)
@@ -139,13 +139,20 @@ class Informers:
 
     def stream(self, kinds: Iterable[type[Object]] = (), *, replay: bool = True) -> Stream:
         """A reader of its own, of these kinds or all. With `replay` it begins with what is there, as ADDED."""
-        made = Stream(frozenset(kind.__name__ for kind in kinds), self._streams)
+        made = Stream(self, frozenset(kind.__name__ for kind in kinds))
+        self.subscribe(made.push, replay=replay)
+        return made
+
+    def subscribe(self, reader: Tell, *, replay: bool = True) -> None:
+        """Call `reader` with every delta, right when the tables have it."""
         if replay:
             for kind, table in self.objects.items():
                 for key in sorted(table):
-                    made.push(Delta(Change.ADDED, kind, key, None, table[key]))
-        self._streams[made] = None
-        return made
+                    reader(Delta(Change.ADDED, kind, key, None, table[key]))
+        self._readers[reader] = None
+
+    def unsubscribe(self, reader: Tell) -> None:
+        self._readers.pop(reader, None)
 
     def observe(self, obj: Object) -> None:
         """What a write of ours got back, seen before the watch tells of it."""
@@ -154,5 +161,5 @@ class Informers:
                 informer.observe(obj)
 
     def _tell(self, delta: Delta) -> None:
-        for stream in self._streams:
-            stream.push(delta)
+        for reader in tuple(self._readers):
+            reader(delta)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -46,17 +48,18 @@ class Election:
         self,
         client: Client,
         key: str,
-        identity: str,
+        identity: str = "",
         *,
         duration: float = 15.0,
         renew_deadline: float = 10.0,
         retry: float = 2.0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         if not duration > renew_deadline > retry > 0:
             raise ValueError("a lease lasts longer than its renew deadline, and that longer than a retry")
         self.key = key
-        self.identity = identity
+        # Of this process alone: one that was started again under an old name is another one.
+        self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self.term = 0
         """How often the lease has changed hands: larger for every new leader."""
         self.elected = asyncio.Event()
@@ -67,7 +70,7 @@ class Election:
         self._duration = duration
         self._renew_deadline = renew_deadline
         self._retry = retry
-        self._clock = clock
+        self._clock = clock or _steady
         namespace, _, self._name = key.partition("/")
         self._namespace = namespace
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -112,7 +115,7 @@ class Election:
             await asyncio.sleep(max(self._retry * random.uniform(1.0, 1.2) - spent, 0.05))
 
     async def release(self) -> None:
-        """Give the lease back: the next leader need not wait. Call only when nothing of ours is in flight."""
+        """Give the lease back: the next leader need not wait. Only after `run` has ended and nothing is in flight."""
         held, may = self._held, self.leading()
         self._lose()
         if held is None or not may:
@@ -130,7 +133,7 @@ class Election:
             created = Lease(spec=self._spec(transitions=0))
             created.metadata.name, created.metadata.namespace = self._name, self._namespace
             body = await self._client.request(
-                "POST", self._path, body=_plain(created), gated=False, seconds=self._patience(), tries=1
+                "POST", self._path, body=_plain(created), urgent=True, seconds=self._patience(), tries=1
             )
             self._won(_lease(body), sent, self._duration)
             return
@@ -139,13 +142,14 @@ class Election:
         if (holder, version) != self._seen:
             self._seen, self._seen_at = (holder, version), self._clock()
         lasts = max(float(spec.lease_duration_seconds or 0), self._duration)
-        if holder and self._clock() < self._seen_at + lasts:
+        ours = holder == self.identity
+        if holder and not ours and self._clock() < self._seen_at + lasts:
             return
-        transitions = (spec.lease_transitions or 0) + 1
         sent = self._clock()
-        lease.spec = self._spec(transitions)
+        # Still under our name after we missed a deadline: nobody else has led since, so nothing new begins.
+        lease.spec = self._spec((spec.lease_transitions or 0) + (0 if ours else 1))
         # A lease that was given back has nobody behind it who could still write.
-        self._won(await self._put(lease), sent, self._duration if holder else 0.0)
+        self._won(await self._put(lease), sent, None if ours else self._duration if holder else 0.0)
 
     async def _renew(self) -> None:
         assert self._held is not None
@@ -164,10 +168,12 @@ class Election:
             return
         self._renewed_at = sent
 
-    def _won(self, lease: Lease, sent: float, wait: float) -> None:
+    def _won(self, lease: Lease, sent: float, wait: float | None) -> None:
+        """`wait`: seconds until the first write, None where an earlier wait of ours still counts."""
         self._held = lease
         self._renewed_at = sent
-        self._writes_from = self._clock() + wait
+        if wait is not None:
+            self._writes_from = self._clock() + wait
         self.term = lease.spec.lease_transitions or 0
         self.lost.clear()
         self.elected.set()
@@ -177,10 +183,9 @@ class Election:
             self.lost.set()
         self._held = None
         self._seen = ("", "")
-        self._writes_from = float("inf")
         self.elected.clear()
 
-    # --- the calls; never gated, for the gate hangs on them
+    # --- the calls; urgent, for the gate hangs on them
 
     def _patience(self) -> float:
         """A renewal that takes longer than this is better tried again."""
@@ -188,12 +193,12 @@ class Election:
 
     async def _get(self) -> Lease:
         path = f"{self._path}/{self._name}"
-        return _lease(await self._client.request("GET", path, seconds=self._patience(), tries=1))
+        return _lease(await self._client.request("GET", path, urgent=True, seconds=self._patience(), tries=1))
 
     async def _put(self, lease: Lease) -> Lease:
         path = f"{self._path}/{self._name}"
         body = await self._client.request(
-            "PUT", path, body=_plain(lease), gated=False, seconds=self._patience(), tries=1
+            "PUT", path, body=_plain(lease), urgent=True, seconds=self._patience(), tries=1
         )
         return _lease(body)
 
@@ -206,6 +211,11 @@ class Election:
             renew_time=now,
             lease_transitions=transitions,
         )
+
+
+def _steady() -> float:
+    """A clock that never jumps and, where there is such a one, goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def _plain(lease: Lease) -> dict[str, object]:

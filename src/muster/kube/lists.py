@@ -68,7 +68,8 @@ async def pages(client: Client, selection: Selection, report: Report, *, size: i
         params["limit"] = str(size)
     while True:
         body = await client.request("GET", selection.path, params=params)
-        page = decode_page(selection.resource, body, report)
+        with collector_paused():
+            page = decode_page(selection.resource, body, report)
         yield page
         if not page.more:
             return
@@ -83,10 +84,9 @@ async def list_all(
         objects: list[Object] = []
         version = ""
         try:
-            with collector_paused():
-                async for page in pages(client, selection, report, size=size if attempt < RESTARTS else 0):
-                    objects.extend(page.objects)
-                    version = page.resource_version
+            async for page in pages(client, selection, report, size=size if attempt < RESTARTS else 0):
+                objects.extend(page.objects)
+                version = page.resource_version
             return objects, version
         except errors.Gone:
             if attempt == RESTARTS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 from msgspec import Struct
@@ -58,7 +58,7 @@ _status = msgspec.json.Decoder(errors.ApiStatus)
 
 async def watch(
     client: Client, selection: Selection, since: str, report: Report, *, silence: float = SILENCE
-) -> AsyncIterator[list[Step]]:
+) -> AsyncGenerator[list[Step], None]:
     """What happened after `since`, in batches as they come off the wire, until the server ends the watch.
 
     Gone if `since` is too long ago: then list again and compare. Any other error, and the end, mean: again from the
@@ -74,13 +74,18 @@ async def watch(
     async with client.stream(selection.path, params=params, silence=silence) as parts:
         async for lines in _lines(parts, f"WATCH {selection.path}"):
             steps: list[Step] = []
-            try:
-                for line in lines:
+            trouble: errors.ApiError | None = None
+            for line in lines:
+                try:
                     steps.append(_step(selection, line, report))
-            finally:
-                # Also when a line is bad: what came before it has happened.
-                if steps:
-                    yield steps
+                except errors.ApiError as error:
+                    trouble = error
+                    break
+            # What came before a bad line has happened all the same.
+            if steps:
+                yield steps
+            if trouble is not None:
+                raise trouble
 
 
 async def _lines(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[list[bytes]]:

@@ -1,0 +1,31 @@
+"""What must be sent so that one plain value becomes another: a merge patch (RFC 7386)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any], *, whole: bool, path: str = "") -> dict[str, Any]:
+    """The merge patch from `old` to `new`; null takes a field away.
+
+    A merge patch replaces lists. Where the model of a kind is not `whole`, a list of mappings would lose what the
+    model does not have, so a difference inside one is refused: ValueError names it.
+    """
+    merge: dict[str, Any] = {}
+    for name in sorted({*old, *new}):
+        place = f"{path}.{name}" if path else name
+        before, after = old.get(name), new.get(name)
+        if before == after:
+            continue
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            merge[name] = difference(before, after, whole=whole, path=place)
+        elif not whole and _has_mappings(before) and not place.startswith("metadata."):
+            raise ValueError(f"{place} is a list of which not all is known; patch it by its own kind of patch")
+        else:
+            merge[name] = after
+    return merge
+
+
+def _has_mappings(value: object) -> bool:
+    return isinstance(value, list) and any(isinstance(item, Mapping) for item in value)
