@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from muster.engine.hooks import NodeSet, NodeSetError, NodeSets, Plugin, TaskOrder
 from muster.engine.jobs import ALLOCATED_LIKE, Job, Status, Task
 from muster.engine.room import Room
-from muster.engine.subgroups import Group
+from muster.engine.subgroups import Group, grouped
 from muster.model.finding import Finding
 from muster.model.scheduling import NetworkTopology, TopologyConstraint
 from muster.model.topology import HyperNode
@@ -52,6 +52,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
         self.session = session
         self.room = Room(session)
         self._wishes: dict[tuple[str, str], Wish | NodeSetError | None] = {}
+        self._lies: dict[str, bool] = {}  # job → does it say where it lies, as a whole or in parts?
 
     # --- what groups wish for
 
@@ -108,7 +109,12 @@ class Topology(Plugin, NodeSets, TaskOrder):
     def task_key(self, task: Task) -> float:
         """In groups that say where they lie, the order of pods is that of their ranks."""
         job = task.job
-        if job is None or (constraint_of(job) is None and not job.group.spec.sub_groups):
+        if job is None:
+            return 0.0
+        lies = self._lies.get(job.key)
+        if lies is None:
+            lies = self._lies[job.key] = constraint_of(job) is not None or grouped(job) is not None
+        if not lies:
             return 0.0
         index = index_of(task)
         return float(index) if index is not None else float("inf")

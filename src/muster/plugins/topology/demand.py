@@ -39,7 +39,8 @@ class Demand:
         self.axis = session.state.axis
         grouped: dict[int, list[Task]] = {}
         for task in tasks:
-            grouped.setdefault(session.signature(task), []).append(task)
+            signature = task.signature if task.signature >= 0 else session.signature(task)
+            grouped.setdefault(signature, []).append(task)
         self.kinds = [(some[0], len(some)) for some in grouped.values()]
         self.all = self._need(self.count)
         self.least = self.all if self.need == self.count else self._need(self.need)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from muster.engine.jobs import Task
 
+NAMED_BY = "kai.scheduler/pod-index-label"  # KAI: an annotation that names the label which holds the index
 # Where workloads write a pod's index, as an annotation or a label.
 KEYS = (
+    NAMED_BY,
     "batch.kubernetes.io/job-completion-index",
     "apps.kubernetes.io/pod-index",
     "volcano.sh/task-index",
@@ -13,22 +15,19 @@ KEYS = (
     "leaderworkerset.sigs.k8s.io/worker-index",
     "ray.io/worker-index",
 )
-NAMED_BY = "kai.scheduler/pod-index-label"  # KAI: an annotation that names the label which holds the index
+_ANY = frozenset(KEYS)
 
 
 def index_of(task: Task) -> int | None:
     """From the pod's annotations or labels, else the number its name ends in; None: it has none."""
     metadata = task.pod.metadata
     notes, labels = metadata.annotations, metadata.labels
-    if NAMED_BY in notes:
-        named = _number(labels.get(notes[NAMED_BY], ""))
-        if named is not None:
-            return named
-    for key in KEYS:
-        text = notes.get(key) or labels.get(key)
-        if text is not None and (found := _number(text)) is not None:
-            return found
-    return _number(task.name.rpartition("-")[2])
+    if not (_ANY.isdisjoint(notes) and _ANY.isdisjoint(labels)):
+        texts = [labels.get(notes[NAMED_BY], "")] if NAMED_BY in notes else []
+        for text in texts + [notes.get(key) or labels.get(key, "") for key in KEYS[1:]]:
+            if (found := _number(text)) is not None:
+                return found
+    return task.serial if task.serial is not None else _number(task.name.rpartition("-")[2])
 
 
 def _number(text: str) -> int | None:

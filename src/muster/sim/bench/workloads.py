@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 
 import msgspec
 
 from muster.model.core import Node, Pod, PriorityClass
 from muster.model.meta import Object, key
 from muster.model.scheduling import PodGroup, Queue
+from muster.model.topology import Topology, TopologyLevel, TopologySpec
 
 Objects = dict[str, dict[str, Object]]
 
@@ -199,6 +201,44 @@ def chips(node_count: int, small: int, whole: int) -> Objects:
     return together(boards, objects())
 
 
+GPU = "nvidia.com/gpu"
+
+
+def racks(shape: tuple[int, ...], count: int, size: int, gpus: int, required: str, preferred: str = "") -> Objects:
+    """Nodes of 8 GPUs in a tree (zones, blocks, racks, nodes of a rack), and gangs that must lie in one domain."""
+    keys = ("zone", "block", "rack")[-len(shape) + 1 :]
+
+    def labels(i: int) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for level, width in zip(reversed(keys), reversed(shape), strict=False):
+            i //= width
+            found[f"topology/{level}"] = f"{level}-{i}"
+        return found
+
+    machines = nodes(prod(shape), labels=labels)
+    for made in machines.values():
+        assert isinstance(made, Node)
+        made.status.allocatable[GPU] = "8"
+    notes = {"kai.scheduler/topology": "tree", "kai.scheduler/topology-required-placement": f"topology/{required}"}
+    if preferred:
+        notes["kai.scheduler/topology-preferred-placement"] = f"topology/{preferred}"
+
+    def objects() -> Iterator[Object]:
+        tree = Topology(spec=TopologySpec(levels=[TopologyLevel(node_label=f"topology/{key}") for key in keys]))
+        tree.metadata.name = "tree"
+        yield tree
+        yield queue("default")
+        for g in range(count):
+            name = f"job-{g:04}"
+            made = group(name, size, at=g)
+            made.metadata.annotations.update(notes)
+            yield made
+            for i in range(size):
+                yield pod(f"{name}-worker-{i}", name, extra=f',"{GPU}":"{gpus}"', at=g % 3600)
+
+    return together(machines, objects())
+
+
 _FULL = "1,000 nodes full with 64,000 running pods of queue a"
 
 WORKS: tuple[Work, ...] = (
@@ -207,6 +247,15 @@ WORKS: tuple[Work, ...] = (
     Work(
         "W3", "10,000 nodes × 500 gangs of 100", partial(gangs, 10_000, 500, 100),
         bound=50_000, floor_s=1.0, floor_mib=400,
+    ),
+    Work(
+        "W4", "1,000 nodes of 8 GPUs in 50 racks of 20; 100 gangs of 8 × 8 GPUs, each in one rack",
+        partial(racks, (50, 20), 100, 8, 8, "rack"), ALLOCATE + "  - name: topology\n", bound=800, floor_s=0.1,
+    ),
+    Work(
+        "W4b", "10,000 nodes of 8 GPUs in 5 × 10 × 10 racks of 20; 1,000 gangs of 64, required block, preferred rack",
+        partial(racks, (5, 10, 10, 20), 1000, 64, 1, "block", "rack"), ALLOCATE + "  - name: topology\n",
+        bound=64_000, floor_s=1.6,
     ),
     Work(
         "W5r", f"{_FULL}; queue b wants 20 gangs of 50 by reclaim", partial(full, 1000, 20, 50, across=True),
