@@ -5,12 +5,13 @@ topology910 does nothing without chips, propagation nothing without PropagationP
 
 from __future__ import annotations
 
-__all__ = ["DEFAULT", "DEFAULT_NAME"]
+__all__ = ["DEFAULT", "DEFAULT_ACTIONS", "DEFAULT_NAME"]
 
 DEFAULT_NAME = "(built-in default)"
+DEFAULT_ACTIONS = ("enqueue", "allocate", "backfill")
 
-DEFAULT = """\
-actions: "enqueue, allocate, backfill"
+DEFAULT = f"""\
+actions: "{", ".join(DEFAULT_ACTIONS)}"
 tiers:
 - plugins:
   - name: priority

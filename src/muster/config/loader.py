@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from muster.config.arguments import Arguments, as_bool
+from muster.config.default import DEFAULT_ACTIONS
 from muster.config.foreign import FOREIGN_ACTIONS, FOREIGN_PLUGINS, SERVED_BY
 from muster.config.names import suggest, unknown_arguments
 from muster.config.source import Source, find_configuration
@@ -52,7 +53,8 @@ class _Loading:
         for key in top:
             if key not in _TOP:
                 self.say("error", (key,), "", "unknown-key", f"unknown key {key!r}", suggest(key, _TOP))
-        actions = tuple(self.actions(top.get("actions")))
+        # The sample of the topology910 design for Volcano's chart has tiers only.
+        actions = tuple(self.actions(top.get("actions"))) if "actions" in top or "tiers" not in top else self.no_actions()
         tiers = tuple(self.tiers(top.get("tiers")))
         understood = all(finding.severity != "error" for finding in self.findings)
         if understood and not any(tier.plugins for tier in tiers):
@@ -72,6 +74,11 @@ class _Loading:
             else:
                 fix = f"write `- name: {entry}`" if isinstance(entry, str) else "give a mapping"
                 self.say("error", (*path, index), "", "config-shape", f"{entry!r} in {what} is not a mapping", fix)
+
+    def no_actions(self) -> tuple[str, ...]:
+        said = ", ".join(DEFAULT_ACTIONS)
+        self.say("warning", (), "", "no-actions", f"there are no actions: using {said}", f'write `actions: "{said}"`')
+        return DEFAULT_ACTIONS
 
     def actions(self, value: object) -> Iterator[str]:
         names = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []

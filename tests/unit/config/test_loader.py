@@ -62,9 +62,16 @@ def test_actions_are_separated_by_commas_or_a_list(actions: str) -> None:
     assert (config.actions, findings) == (("enqueue", "allocate"), [])
 
 
-@pytest.mark.parametrize("actions", ["", "actions:\n", "actions: ''\n", "actions: []\n", "actions: 5\n"])
+@pytest.mark.parametrize("actions", ["actions:\n", "actions: ''\n", "actions: []\n", "actions: 5\n"])
 def test_no_actions_is_an_error(actions: str) -> None:
-    assert only(actions + TIERS).code == "no-actions"
+    finding = only(actions + TIERS)
+    assert (finding.severity, finding.code) == ("error", "no-actions")
+
+
+def test_tiers_alone_go_with_the_default_actions() -> None:
+    config, (finding,) = read(TIERS)
+    assert config.actions == ("enqueue", "allocate", "backfill")
+    assert (finding.severity, finding.code) == ("warning", "no-actions")
 
 
 def test_absent_switches_are_on_but_for_two() -> None:

@@ -32,7 +32,8 @@ def _next_set(chapter: Chapter) -> None:
         if "topology logic" in line and line not in lines:
             lines.append(line)
 
-    step = stage.ask("A gang of two must share a rack but no node. Each rack has GPUs enough; two have them in one node.", log=log)
+    asks = "A gang of two must share a rack but no node. Each rack has GPUs enough; two have them in one node."
+    step = stage.ask(asks, log=log)
     nodes_grid(step, stage.cluster.store.list(Node).items, RACKS)
     _sets(step, tried)
     step.said = lines
