@@ -37,6 +37,7 @@ class Policies:
         self._policies = policies
         self._groups = groups
         self._read: dict[str, tuple[PropagationPolicy, Propagation]] = {}
+        self._quotas: dict[tuple[str, ...], tuple[Propagation, int | None, Quotas]] = {}  # by application
 
     def read(self, key: str) -> Propagation | None:
         """What the policy `ns/name` says; None if there is none."""
@@ -62,4 +63,13 @@ class Policies:
             return Refused("no-policy", f"PropagationPolicy {name} not found")
         if meant.errors:
             return Refused("bad-policy", f"PropagationPolicy {name} cannot be used: {meant.errors[0]}")
-        return Bound(name, meant, meant.quotas(application.replicas, application.uid))
+        return Bound(name, meant, self._divided(name, meant, application))
+
+    def _divided(self, name: str, meant: Propagation, application: Application) -> Quotas:
+        """The quotas, which are the same as long as the policy and the number are."""
+        at = (name, application.kind, application.key, application.uid)
+        replicas, uid = application.replicas, application.uid
+        known = self._quotas.get(at)
+        if known is None or known[0] is not meant or known[1] != replicas:
+            known = self._quotas[at] = (meant, replicas, meant.quotas(replicas, uid))
+        return known[2]

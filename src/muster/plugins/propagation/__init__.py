@@ -27,7 +27,7 @@ from muster.engine.hooks import (
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
 from muster.groups.policies import Refused
-from muster.groups.standing import TOP_SCORE, lack, refusal
+from muster.groups.standing import TOP_SCORE, Standing
 from muster.plugins.propagation.units import Units
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
             Reason("no-group", f"node is in no node group of PropagationPolicy {ruled.ruling.policy}", resolvable=False)
         ]
         codes = [1]  # the last place of `group_of` is −1: in no group
+        standing = Standing(ruled.ruling.quotas, ruled.counts)
         for group in ruled.groups:
-            why = refusal(ruled.ruling.quotas, group, ruled.counts)
+            why = standing.refusal(group)
             if why is not None:
                 reasons.append(Reason("group-full", why, resolvable=False))
             codes.append(0 if why is None else len(reasons))
@@ -91,7 +92,8 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
         ruled = self.units.of(task)
         if ruled is None or isinstance(ruled.ruling, Refused):
             return np.zeros(len(nodes))
-        lacks = [0, *(lack(ruled.ruling.quotas, group, ruled.counts) for group in ruled.groups)]
+        standing = Standing(ruled.ruling.quotas, ruled.counts)
+        lacks = [0, *(standing.lack(group) for group in ruled.groups)]
         return np.array(lacks, np.float64)[ruled.group_of[nodes.index] + 1]
 
     def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from muster.groups.applications import Application, OwnerLoop
 from muster.groups.policies import Bound, Refused
-from muster.groups.standing import Answer, Maybe, lack, may_take, refusal, score
+from muster.groups.standing import Answer, Standing, score
 from muster.model.core import Pod
 from muster.model.extender import (
     ExtenderArgs,
@@ -40,8 +40,7 @@ class _Question:
     application: Application
     bound: Bound
     groups: tuple[str, ...]
-    counts: dict[str, int]
-    maybe: Maybe
+    standing: Standing
 
 
 class GroupScheduling:
@@ -90,7 +89,7 @@ class GroupScheduling:
         until = self._now() + LONGEST_WAIT
         waited = False
         while True:
-            answers = {group: self._may_take(asked, group) for group in wanted}
+            answers = {group: asked.standing.may_take(group) for group in wanted}
             open_ = [group for group, answer in answers.items() if answer == Answer.OPEN]
             if not open_ or Answer.YES in answers.values() or self._now() >= until:
                 self.waits += waited
@@ -102,14 +101,11 @@ class GroupScheduling:
                 return asked, wanted  # the policy changed under the question: refuse, the pod comes again
             asked = again
 
-    def _may_take(self, asked: _Question, group: str) -> Answer:
-        return may_take(asked.bound.quotas, group, asked.counts, asked.maybe)
-
     def _reasons(self, asked: _Question, open_: list[str]) -> dict[str | None, Raw | None]:
         """Per group of the policy why it does not take the pod, ready to be sent; None: it does."""
         found: dict[str | None, Raw | None] = {}
         for group in asked.groups:
-            why = refusal(asked.bound.quotas, group, asked.counts)
+            why = asked.standing.refusal(group)
             if why is None and group in open_:
                 why = f"node group {group} may be full: other pods of {asked.application} are being bound"
             found[group] = None if why is None else _text(why)
@@ -139,7 +135,7 @@ class GroupScheduling:
             if not isinstance(asked, _Question):
                 return [Score(name, 0) for name in args.names]
             group_of = self._groups(args, asked)
-            lacks = {group: lack(asked.bound.quotas, group, asked.counts) for group in asked.groups}
+            lacks = {group: asked.standing.lack(group) for group in asked.groups}
             most = max((lacks[group] for group in group_of if group is not None), default=0)
             worth: dict[str | None, int] = {group: score(n, most) for group, n in lacks.items()}
             worth[None] = 0
@@ -166,14 +162,14 @@ class GroupScheduling:
         group = self._group(asked.groups, node)
         if group is None:
             return False
-        counts = dict(asked.counts)
+        counts = dict(asked.standing.counts)
         for victim in victims.pods:
             place = self._view.place(victim.uid)
             if place is not None and place[0] == asked.application.unit:
                 left = self._group(asked.groups, place[1])
                 if left is not None:
                     counts[left] = counts.get(left, 0) - 1
-        return may_take(asked.bound.quotas, group, counts, asked.maybe) == Answer.YES
+        return Standing(asked.bound.quotas, counts, asked.standing.maybe).may_take(group) == Answer.YES
 
     # --- what all of them need
 
@@ -190,7 +186,7 @@ class GroupScheduling:
         certain, maybe = self.reservations.of(application.unit, but=id_)
         for group, n in certain.items():
             counts[group] = counts.get(group, 0) + n
-        return _Question(name, id_, application, ruling, groups, counts, maybe)
+        return _Question(name, id_, application, ruling, groups, Standing(ruling.quotas, counts, maybe))
 
     def _groups(self, args: ExtenderArgs, asked: _Question) -> list[str | None]:
         """Per node asked about, the group that holds it."""
