@@ -1,0 +1,100 @@
+"""Writes deploy/crds and the Helm chart from the same code that `muster crds` and `muster manifests` print from.
+
+Run it after a change of a type, a right or a part: python deploy/write.py [FOLDER]. A test holds the files to it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from muster import __version__
+from muster.cli.install import PARTS, Part, Settings
+from muster.cli.install.objects import part_objects
+from muster.config.default import DEFAULT
+from muster.model.crd import OURS, PEERS
+from muster.model.yamlwrite import dump
+
+HERE = Path(__file__).parent
+CHART = "helm/muster"
+
+_REPLICAS = 424242
+_SAID = "# An empty tag is the chart's appVersion. defaultQueue: false where there is a queue `default` already.\n"
+_IMAGE = '{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}'
+
+
+def files() -> dict[str, str]:
+    """Path below deploy/ → text."""
+    written = {f"crds/{one.name}.yaml": dump(one.plain()) for one in (*OURS, *PEERS)}
+    written[f"{CHART}/Chart.yaml"] = dump({
+        "apiVersion": "v2",
+        "name": "muster",
+        "description": "Gathers pods onto the right group of nodes.",
+        "type": "application",
+        "version": __version__,
+        "appVersion": __version__,
+        "kubeVersion": ">=1.32.0-0",
+    })  # fmt: skip
+    written[f"{CHART}/values.yaml"] = _values()
+    for part in PARTS.values():
+        written[f"{CHART}/templates/{part.verb}.yaml"] = _template(part)
+    return written
+
+
+def _values() -> str:
+    values: dict[str, object] = {"image": {"repository": "muster", "tag": ""}}
+    for part in PARTS.values():
+        more: dict[str, object] = {"defaultQueue": True, "configuration": DEFAULT} if part.configured else {}
+        resources = {"requests": dict(part.requests), "limits": dict(part.limits)}
+        values[part.verb] = {"enabled": True, "replicas": part.replicas, "resources": resources, **more}
+    return _SAID + dump(values)
+
+
+def _template(part: Part) -> str:
+    """The part's objects, with what the values decide in place of the default."""
+    settings = Settings(namespace="@namespace@", image="@image@", configuration="@configuration@")
+    marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=())
+    own = f".Values.{part.verb}"
+    texts = []
+    for one in part_objects(marked, settings):
+        text = dump(one).strip()
+        if one["kind"] == "PodDisruptionBudget":
+            text = f"{{{{- if gt (int {own}.replicas) 1 }}}}\n---\n{text}\n{{{{- end }}}}"
+        elif one["kind"] == "Queue":
+            text = f"{{{{- if {own}.defaultQueue }}}}\n---\n{text}\n{{{{- end }}}}"
+        else:
+            text = f"---\n{text}"
+        texts.append(text)
+    body = "\n".join(texts)
+    return f"{{{{- if {own}.enabled }}}}\n{_filled(body, own)}\n{{{{- end }}}}\n"
+
+
+def _filled(text: str, own: str) -> str:
+    resources = dump({"resources": {"requests": {"cpu": "@resources@"}, "limits": {}}}).splitlines()
+    marks = {
+        "'@namespace@'": "{{ .Release.Namespace }}",
+        "'@image@'": _IMAGE,
+        "'@configuration@'": f"{{{{ {own}.configuration | toJson }}}}",
+        str(_REPLICAS): f"{{{{ {own}.replicas }}}}",
+        "\n".join(" " * 8 * bool(line) + line for line in resources): (
+            f"        resources: {{{{- toYaml {own}.resources | nindent 10 }}}}"
+        ),
+    }
+    for mark, value in marks.items():
+        text = text.replace(mark, value)
+    if "@" in text:
+        raise ValueError("a mark was not filled in")
+    return text
+
+
+def main() -> None:
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
+    for name, text in files().items():
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
