@@ -39,7 +39,7 @@ class Column:
         since = self._log[self._cursor :]
         if since:
             self._cursor = len(self._log)
-            changed = np.unique(np.array(since, np.int64))
+            changed = np.array(sorted(set(since)), np.int64)  # a few: faster than np.unique
             fresh = self._compute(changed)
             for _, sums, segment in self._narrowest.values():
                 at = segment[changed]
