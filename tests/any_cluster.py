@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ascend import RESOURCE as CHIPS
 from ascend import names as chip_names
 from muster.config.types import Arguments, Config, PluginOption, Tier
+from muster.cycle.registry import PLUGINS
 from muster.engine.state import State
 from muster.model.meta import Object, OwnerReference, key
 from muster.model.requests import amounts
@@ -219,6 +220,8 @@ def _job(draw: st.DrawFn, j: int, queues: int, room: _Room, plain: bool, age: st
     meta: dict[str, Any] = {"name": name, "namespace": "d", "creationTimestamp": draw(st.sampled_from(TIMES))}
     if not plain and draw(st.integers(0, 5)) == 5:
         meta["annotations"] = {"muster.io/one-node-group": "true"}
+    if not plain and draw(st.integers(0, 5)) == 5:
+        spec["networkTopology"] = {"mode": draw(st.sampled_from(["hard", "soft"])), "highestTierAllowed": 1}
     phase = "Running" if running else draw(st.sampled_from(["Inqueue"] if new else ["Inqueue", "Inqueue", "Pending"]))
     return [made("scheduling.volcano.sh/v1beta1", "PodGroup", meta, spec=spec, status={"phase": phase}), *pods]
 
@@ -281,6 +284,12 @@ def _storage() -> list[Object]:
     ]
 
 
+def _hyper_node(draw: st.DrawFn, name: str, nodes: int) -> Object:
+    inside = draw(st.sets(st.integers(0, nodes - 1)))
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": f"n{i}"}}} for i in sorted(inside)]
+    return made("topology.volcano.sh/v1alpha1", "HyperNode", {"name": name}, spec={"tier": 1, "members": members})
+
+
 @st.composite
 def clusters(draw: st.DrawFn, *, plain: bool = False, crowded: bool = False, most_jobs: int = 5) -> Cluster:
     """`crowded`: most of the room is taken by old jobs."""
@@ -296,7 +305,7 @@ def clusters(draw: st.DrawFn, *, plain: bool = False, crowded: bool = False, mos
     ]
     more: list[Object] = []
     if not plain:
-        more = _storage()
+        more = [*_storage(), *(_hyper_node(draw, name, len(nodes)) for name in ("h0", "h1"))]
         more.append(made("scheduling.volcano.sh/v1beta1", "Queue", {"name": "default"}, spec={"weight": 1}))
         if draw(st.booleans()):
             more.append(made("scheduling.volcano.sh/v1beta1", "Queue", {"name": "root"}, spec={}))
@@ -344,10 +353,7 @@ _ARGUMENTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "overcommit": st.sampled_from([{}, {"overcommit-factor": 1.0}]),
 }
 _HIERARCHIES = ("drf", "capacity", "nodegroup")
-EVERY_PLUGIN = (
-    "priority", "gang", "conformance", "sla", "drf", "predicates", "proportion", "capacity", "nodeorder", "binpack",
-    "overcommit", "pdb", "nodegroup", "topology910", "resource-strategy-fit",
-)  # fmt: skip
+EVERY_PLUGIN = tuple(PLUGINS)
 EVICTING = (("preempt",), ("reclaim",), ("reclaim", "allocate", "preempt", "backfill"))
 ACTIONS = (
     ("allocate",),

@@ -1,0 +1,50 @@
+"""The same cluster gives the same answer, in whatever order its documents come."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from any_cluster import EVICTING, NOW, Cluster, clusters, configurations, state_of
+from muster.config.types import Config
+from muster.cycle.scheduler import Scheduler
+from muster.model.meta import Object, key
+from muster.sim.simulate import simulate
+
+
+@st.composite
+def shuffled(draw: st.DrawFn, *, crowded: bool = False) -> tuple[Cluster, list[Object]]:
+    cluster = draw(clusters(crowded=crowded))
+    return cluster, draw(st.permutations(cluster.objects))
+
+
+def told(objects: list[Object], config: Config) -> str:
+    held: dict[str, dict[str, Object]] = {}
+    for one in objects:
+        held.setdefault(type(one).__name__, {})[key(one)] = one
+    return json.dumps(simulate(Scheduler(config), held, NOW, ("muster",), cycles=3).as_dict())
+
+
+@given(shuffled(), configurations())
+@settings(max_examples=150)
+def test_the_plan_does_not_depend_on_the_order(both: tuple[Cluster, list[Object]], config: Config) -> None:
+    cluster, other = both
+    assert Scheduler(config).cycle(cluster.state(), NOW) == Scheduler(config).cycle(state_of(other), NOW)
+
+
+@given(shuffled(crowded=True), configurations(first=("priority", "gang", "conformance"), actions=EVICTING))
+@settings(max_examples=150)
+def test_evictions_do_not_depend_on_the_order(both: tuple[Cluster, list[Object]], config: Config) -> None:
+    cluster, other = both
+    assert Scheduler(config).cycle(cluster.state(), NOW) == Scheduler(config).cycle(state_of(other), NOW)
+
+
+@given(shuffled(), configurations())
+@settings(max_examples=60)
+def test_three_cycles_on_the_embedded_cluster_tell_the_same_bytes(
+    both: tuple[Cluster, list[Object]], config: Config
+) -> None:
+    cluster, other = both
+    assert told(list(cluster.objects), config) == told(other, config)
