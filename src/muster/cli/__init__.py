@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from traceback import format_exc
 
 import click
@@ -17,6 +18,7 @@ from muster import __version__
 __all__ = ["VERBS", "main"]
 
 VERBS: dict[str, str] = {
+    "bench": "muster.cli.bench:bench",
     "crds": "muster.cli.crds:crds",
     "demo": "muster.cli.demo:demo",
     "distribute": "muster.cli.distribute:distribute",
@@ -66,12 +68,21 @@ class Verbs(click.Group):
         except Exception as fault:
             if ctx.meta.get(VERBOSITY, 0) >= EVERYTHING:
                 click.echo(format_exc(), err=True, nl=False)
-            said = " ".join(str(fault).split()) or "no message"
-            click.echo(
-                f"muster: unexpected {type(fault).__name__}: {said} (a fault of muster itself; -v 9 shows where)",
-                err=True,
-            )
+            click.echo(f"muster: {_said(fault)}", err=True)
             sys.exit(2)
+
+
+def _said(fault: Exception) -> str:
+    """One line about an exception that nobody expected."""
+    said = " ".join(str(fault).split()) or "no message"
+    if isinstance(fault, OSError) and fault.filename is None:
+        return f"the answer cannot be written: {fault.strerror or said}"
+    from muster.cycle.blame import blamed
+
+    plugin = blamed(fault)
+    if plugin is not None:
+        return f"plugin {plugin} fails: {type(fault).__name__}: {said} (tell those who wrote it; -v 9 shows where)"
+    return f"unexpected {type(fault).__name__}: {said} (a fault of muster itself; -v 9 shows where)"
 
 
 COMPLETION = """\b
@@ -84,3 +95,5 @@ for fish: _MUSTER_COMPLETE=fish_source muster > ~/.config/fish/completions/muste
 @click.version_option(__version__, prog_name="muster")
 def main() -> None:
     """Gather pods onto the right group of nodes."""
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 gets a ? for what it cannot show

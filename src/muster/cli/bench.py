@@ -7,14 +7,16 @@ from pathlib import Path
 
 import click
 
+from muster.cli import options
+
 
 @click.command()
 @click.argument("works", nargs=-1, metavar="[WORK]...")
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 50), help="Runs of each; the best counts.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@options.output("table", "json")
 @click.option("--save", type=click.Path(file_okay=False, path_type=Path), help="Write record.json and plot.svg there.")
-@click.option("-v", "--verbosity", default=0, help="More on stderr.")
-def bench(works: tuple[str, ...], runs: int, output: str, save: Path | None, verbosity: int) -> None:
+@options.verbosity
+def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbosity: int) -> None:
     """Time workloads from objects in memory to a finished plan.
 
     Without WORK all are run. The exit code is 1 when a floor is missed.
@@ -29,7 +31,7 @@ def bench(works: tuple[str, ...], runs: int, output: str, save: Path | None, ver
     try:
         for row in rows(chosen, runs):
             found.append(row)
-            if output == "table":
+            if form == "table":
                 state = "; ".join(missed(row)) or "ok"
                 click.echo(
                     f"{row['work']:5} {row['seconds']:>8} s  decide {row['decide_s']:>8} s  "
@@ -37,7 +39,7 @@ def bench(works: tuple[str, ...], runs: int, output: str, save: Path | None, ver
                 )
     except RuntimeError as fault:
         raise click.ClickException(str(fault)) from None
-    if output == "json":
+    if form == "json":
         click.echo(json.dumps(found, indent=1))
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
