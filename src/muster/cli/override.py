@@ -43,7 +43,7 @@ def override(
         click.echo(f"warning: node group {nodegroup!r} is read as {group!r}", err=True)
     place, template = _workload(files)
     try:
-        made = edition(found.spec, group, template, privileged=privileged)
+        made = edition(found.spec, [group], template, privileged=privileged)
     except OverrideError as fault:
         raise BadInput(f"{policy}: error: {found.metadata.name} on {place}: {fault}") from None
     for warning in made.warnings:

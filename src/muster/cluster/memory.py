@@ -159,6 +159,12 @@ class MemoryStore:
             raise Conflict("Pod", key, "is being deleted")
         return self.write(pods.bound(pod, node, annotations, self._clock.now()))
 
+    def set_images(self, key: str, images: Mapping[str, str], *, uid: str = "") -> Pod:
+        pod = self.get(Pod, key)
+        _same_uid(pod, key, uid)
+        new = pods.with_images(pod, images)
+        return pod if new == pod else self.write(new)
+
     def evict(self, key: str, *, by: str, rule: str, grace: int | None = None, uid: str = "") -> None:
         pod = self.get(Pod, key)
         _same_uid(pod, key, uid)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from muster.cycle.telling import EVICTED_BY, EVICTED_RULE
-from muster.model.core import Pod
+from muster.model.core import Container, Pod
 from muster.model.meta import Condition
 from muster.store.clock import timestamp
 
@@ -63,6 +63,18 @@ def succeeded(pod: Pod, now: float) -> Pod:
     """The pod after its containers have ended well."""
     conditions = _merged(pod.status.conditions, _ended(now))
     return replace(pod, status=replace(pod.status, phase="Succeeded", conditions=conditions))
+
+
+def with_images(pod: Pod, images: Mapping[str, str]) -> Pod:
+    """The pod with other images for the containers of those names."""
+
+    def changed(containers: list[Container]) -> list[Container]:
+        return [replace(c, image=images[c.name]) if c.name in images else c for c in containers]
+
+    spec = pod.spec
+    return replace(
+        pod, spec=replace(spec, containers=changed(spec.containers), init_containers=changed(spec.init_containers))
+    )
 
 
 def terminating(pod: Pod, now: float, grace: int) -> Pod:

@@ -23,7 +23,8 @@ from muster.model.batch import (
 from muster.model.core import Pod, PodTemplateSpec
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller, key
 
-__all__ = ["APPLICATIONS", "Application", "Lookup", "OwnerLoop", "Unit", "application_of", "replicas_of", "template_of"]
+__all__ = ["APPLICATIONS", "Application", "Lookup", "OwnerLoop", "Unit", "application_of",
+           "chain_of", "replicas_of", "template_of"]  # fmt: skip
 
 Lookup = Callable[[str, str], Object | None]  # kind, ns/name → the object, if it is there
 Unit = tuple[str, str]  # kind, ns/name of what the pods are counted by
@@ -86,18 +87,23 @@ class Application:
 
 def application_of(pod: Pod, lookup: Lookup) -> Application:
     """The pod's application. OwnerLoop if its owners go round in circles."""
-    chain: list[Object] = [pod]
-    seen = {("Pod", key(pod))}
-    while (owner := _owner(chain[-1].metadata, lookup)) is not None:
-        at = (type(owner).__name__, key(owner))
-        if at in seen:
-            path = " → ".join(f"{type(o).__name__} {key(o)}" for o in (*chain, owner))
-            raise OwnerLoop(f"owners in a circle: {path}")
-        seen.add(at)
-        chain.append(owner)
+    chain = chain_of(pod, lookup)
     top = chain[-1]
     counted = chain[1] if isinstance(top, _COUNTED_BELOW) and len(chain) > 1 else top
     return Application(top, (type(counted).__name__, key(counted)))
+
+
+def chain_of(obj: Object, lookup: Lookup) -> list[Object]:
+    """The object, its owner, the owner's owner and so on, as far as they are there. OwnerLoop if there is no end."""
+    chain = [obj]
+    seen = {(type(obj).__name__, key(obj))}
+    while (owner := _owner(chain[-1].metadata, lookup)) is not None:
+        at = (type(owner).__name__, key(owner))
+        chain.append(owner)
+        if at in seen:
+            raise OwnerLoop(f"owners in a circle: {' → '.join(f'{type(o).__name__} {key(o)}' for o in chain)}")
+        seen.add(at)
+    return chain
 
 
 def _owner(meta: ObjectMeta, lookup: Lookup) -> Object | None:

@@ -58,6 +58,10 @@ class Store(Protocol):
         """Gives the pod its node and the annotations with it. Conflict if it has a node or is being deleted."""
         ...
 
+    def set_images(self, key: str, images: Mapping[str, str], *, uid: str = "") -> Pod:
+        """Gives containers and init containers of a pod, by their names, other images; each of them starts anew."""
+        ...
+
     def evict(self, key: str, *, by: str, rule: str, grace: int | None = None, uid: str = "") -> None:
         """Asks the pod to leave, and writes on it for whom (`by`) and by which rule."""
         ...

@@ -6,7 +6,7 @@ If one fails the whole edition fails. The template given is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,14 +34,16 @@ class Edition:
     warnings: list[str] = field(default_factory=list)
 
 
-def edition(spec: OverridePolicySpec, group: str, template: Template, *, privileged: bool = False) -> Edition:
-    """The template for the group of that name. With `privileged` the policy may give what otherwise it may not."""
+def edition(
+    spec: OverridePolicySpec, groups: Sequence[str], template: Template, *, privileged: bool = False
+) -> Edition:
+    """The template for pods in that node group (or in several). `privileged`: the policy may give any privilege."""
     wrong = faults(spec)
     if wrong:
         raise OverrideError("; ".join(str(fault) for fault in wrong))
     made = Edition(deepcopy(template))
-    for rule in rules_for(spec, group):
-        _apply(made, rule, group)
+    for rule in rules_for(spec, groups):
+        _apply(made, rule, rule.group)
     if made.template != template:
         _check(template, made.template, privileged)
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,35 +30,35 @@ PATCH_OPERATORS = ("add", "replace", "update", "remove")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule's overriders with the place of each, whichever way they are written."""
+    """A rule's overriders with the place of each, whichever way they are written, and the group it is applied for."""
 
+    group: str
     images: list[tuple[str, ImageOverrider]]
     commands: list[tuple[str, CommandArgsOverrider]]
     args: list[tuple[str, CommandArgsOverrider]]
     patches: list[tuple[str, PlaintextOverrider]]
 
 
-def rules_for(spec: OverridePolicySpec, group: str) -> list[Rule]:
-    """The rules for a node group, in the order written: those that name it, and those that name none."""
-    return [
-        _rule(rule, i)
-        for i, rule in enumerate(spec.override_rules)
-        if not rule.target_node_group or any(name in (group, *_meaning(name, group)) for name in rule.target_node_group)
-    ]
+def rules_for(spec: OverridePolicySpec, groups: Sequence[str]) -> list[Rule]:
+    """The rules for node groups (mostly one), in the order written: those that name one of them, or none at all."""
+    found = []
+    for i, rule in enumerate(spec.override_rules):
+        # Names of objects are lower case: `Beijing` means `beijing`.
+        targets = {meant for name in rule.target_node_group for meant in (name, name.lower())}
+        meant = [group for group in groups if not targets or group in targets]
+        if meant:
+            found.append(_rule(rule, i, meant[0]))
+    return found
 
 
-def _meaning(name: str, group: str) -> tuple[str, ...]:
-    """Names of objects are lower case: `Beijing` means `beijing`."""
-    return (name,) if name.lower() == group else ()
-
-
-def _rule(rule: OverrideRule, index: int) -> Rule:
+def _rule(rule: OverrideRule, index: int, group: str = "") -> Rule:
     path = f"spec.overrideRules[{index}]"
     # The overriders of the API first, then those written directly into the rule as in the design's example.
     parts: list[tuple[str, Overriders]] = [(path, rule)]
     if rule.overriders is not None:
         parts.insert(0, (f"{path}.overriders", rule.overriders))
     return Rule(
+        group,
         [(f"{at}.imageOverrider[{i}]", o) for at, part in parts for i, o in enumerate(part.image_overrider)],
         [(f"{at}.commandOverrider[{i}]", o) for at, part in parts for i, o in enumerate(part.command_overrider)],
         [(f"{at}.argsOverrider[{i}]", o) for at, part in parts for i, o in enumerate(part.args_overrider)],

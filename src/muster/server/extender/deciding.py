@@ -190,19 +190,19 @@ class GroupScheduling:
 
     def _groups(self, args: ExtenderArgs, asked: _Question) -> list[str | None]:
         """Per node asked about, the group that holds it."""
-        known = self._view.group_of(asked.groups)
+        grouping = self._view.grouping
+        known = grouping.group_of(asked.groups)
         found = [known.get(name) for name in args.names]
         for i, name in enumerate(args.names):
-            if found[i] is None and not self._view.knows(name):
+            if found[i] is None and name not in grouping.held:
                 labels = args.labels[i] if args.labels is not None else {}
-                found[i] = self._view.group_of_stranger(asked.groups, name, labels)
+                found[i] = grouping.group_of_stranger(asked.groups, name, labels)
         return found
 
     def _group(self, groups: tuple[str, ...], node: str) -> str | None:
-        known = self._view.group_of(groups).get(node)
-        if known is None and not self._view.knows(node):
-            return self._view.group_of_stranger(groups, node, {})
-        return known
+        grouping = self._view.grouping
+        known = grouping.group_of(groups).get(node)
+        return known if known or node in grouping.held else grouping.group_of_stranger(groups, node, {})
 
 
 def _text(text: str) -> Raw:

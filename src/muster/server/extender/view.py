@@ -1,15 +1,12 @@
-"""The cluster as the extender sees it: who owns a pod, which group holds a node, how many pods a unit has where.
-
-Membership comes from NodeGroup.spec and never from a status, so it is right without controllers, too.
-"""
+"""The cluster as the extender sees it: who owns a pod, which group holds a node, how many pods a unit has where."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from muster.groups.applications import APPLICATIONS, Application, Unit, application_of
-from muster.groups.membership import Membership
-from muster.groups.policies import Bound, Policies, Refused
+from muster.groups.grouping import Grouping
+from muster.groups.policies import Bound, Refused
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object, controller, key
@@ -28,7 +25,6 @@ class View:
         self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in _KINDS}
         self._on: dict[Unit, dict[str, str]] = {}  # unit's direct owner → pod → node, of pods that count
         self._places: dict[str, tuple[Unit, str]] = {}  # uid of a pod that counts → owner, node
-        self._group_of: dict[tuple[str, ...], dict[str, str]] = {}
         since = ""
         for kind in _KINDS:
             listing = store.list(kind)
@@ -57,31 +53,11 @@ class View:
         return application_of(pod, lambda kind, name: self._tables[kind].get(name))
 
     def ruling(self, application: Application) -> Bound | Refused | None:
-        return self._policies.ruling(application)
-
-    def group_of(self, groups: tuple[str, ...]) -> Mapping[str, str]:
-        """Node → the first of the groups that holds it; nodes in none are left out."""
-        found = self._group_of.get(groups)
-        if found is None:
-            rank = {group: i for i, group in enumerate(groups)}
-            found = self._group_of[groups] = {}
-            for name, held in self._held.items():
-                ours = [group for group in held if group in rank]
-                if ours:
-                    found[name] = min(ours, key=rank.__getitem__)
-        return found
-
-    def group_of_stranger(self, groups: tuple[str, ...], node: str, labels: Mapping[str, str]) -> str | None:
-        """The same for a node that this view does not know (yet)."""
-        held = self._membership.of(node, labels)
-        return next((group for group in groups if group in held), None)
-
-    def knows(self, node: str) -> bool:
-        return node in self._held
+        return self.grouping.policies.ruling(application)
 
     def counts(self, unit: Unit, groups: tuple[str, ...], but: str = "") -> dict[str, int]:
         """How many pods of the unit (but for the one of that key) each group has."""
-        group_of = self.group_of(groups)
+        group_of = self.grouping.group_of(groups)
         counts: dict[str, int] = {}
         for pod, node in self._on.get(unit, {}).items():
             group = group_of.get(node)
@@ -96,14 +72,12 @@ class View:
     # --- following
 
     def _read_groups(self) -> None:
-        specs = {name: g.spec for name, g in self._tables["NodeGroup"].items() if isinstance(g, NodeGroup)}
-        policies = {
-            name: p for name, p in self._tables["PropagationPolicy"].items() if isinstance(p, PropagationPolicy)
-        }
-        self._membership = Membership(specs)
-        self._policies = Policies(policies, specs)
-        self._held = {n: self._membership.of(n, node.metadata.labels) for n, node in self._tables["Node"].items()}
-        self._group_of.clear()
+        tables = self._tables
+        self.grouping = Grouping(
+            {name: node for name, node in tables["Node"].items() if isinstance(node, Node)},
+            {name: group for name, group in tables["NodeGroup"].items() if isinstance(group, NodeGroup)},
+            {name: p for name, p in tables["PropagationPolicy"].items() if isinstance(p, PropagationPolicy)},
+        )
 
     def _put(self, kind: str, name: str, obj: Object) -> None:
         if isinstance(obj, Pod):

@@ -1,0 +1,81 @@
+"""A controller's own copy of the kinds it cares about, kept current by a watch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar, cast
+
+from muster.model.meta import Object, controller
+from muster.model.meta import key as key_of
+from muster.store import Change, Store
+
+T = TypeVar("T", bound=Object)
+Ref = tuple[str, str]  # kind, key
+
+
+class News(NamedTuple):
+    """What an object was and is; None: it was not there, or is gone."""
+
+    kind: str
+    key: str
+    old: Object | None
+    new: Object | None
+
+
+class Tables:
+    """Objects by kind and key, and by the owner that controls them."""
+
+    def __init__(self, store: Store, kinds: Sequence[type[Object]]) -> None:
+        self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in kinds}
+        self._owned: dict[Ref, dict[Ref, None]] = {}
+        self._first: list[News] = []
+        since = ""
+        for kind in kinds:
+            listing = store.list(kind)
+            since = since or listing.resource_version
+            for obj in listing.items:
+                self._first.append(self._put(kind.__name__, key_of(obj), obj))
+        self._watch = store.watch(since, kinds)
+
+    def take(self) -> list[News]:
+        """What happened since the last time; the first time, that everything is there."""
+        news, self._first = self._first, []
+        for event in self._watch.take():
+            gone = event.change == Change.DELETED
+            change = self._put(event.kind, event.key, None if gone else event.object)
+            if change.old is not change.new:
+                news.append(change)
+        return news
+
+    def of(self, kind: type[T]) -> Mapping[str, T]:
+        return cast("Mapping[str, T]", self._tables[kind.__name__])
+
+    def lookup(self, kind: str, key: str) -> Object | None:
+        return self._tables.get(kind, {}).get(key)
+
+    def owned(self, owner: Ref, kind: type[T]) -> list[T]:
+        """What the owner controls, in the order of names."""
+        table, name = self.of(kind), kind.__name__
+        return [table[key] for of, key in sorted(self._owned.get(owner, ())) if of == name]
+
+    def _put(self, kind: str, key: str, new: Object | None) -> News:
+        table = self._tables[kind]
+        old = table.pop(key, None)
+        if new is not None:
+            table[key] = new
+        before, after = _owner(old), _owner(new)
+        if before != after or old is None:
+            if before is not None:
+                self._owned.get(before, {}).pop((kind, key), None)
+            if after is not None:
+                self._owned.setdefault(after, {})[kind, key] = None
+        elif new is None and before is not None:
+            self._owned.get(before, {}).pop((kind, key), None)
+        return News(kind, key, old, new)
+
+
+def _owner(obj: Object | None) -> Ref | None:
+    if obj is None or not obj.metadata.owner_references:
+        return None
+    owner = controller(obj.metadata)
+    return None if owner is None else (owner.kind, f"{obj.metadata.namespace or 'default'}/{owner.name}")

@@ -1,0 +1,48 @@
+"""Nodes, node groups and policies of a cluster held together: which group of a policy holds which node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muster.groups.membership import Membership
+from muster.groups.policies import Policies
+from muster.model.core import Node
+from muster.model.groups import NodeGroup, PropagationPolicy
+
+__all__ = ["Grouping"]
+
+
+class Grouping:
+    """As the objects are now; make another one when they change.
+
+    Membership comes from NodeGroup.spec and never from a status, so it is right without controllers, too.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        groups: Mapping[str, NodeGroup],
+        policies: Mapping[str, PropagationPolicy],
+    ) -> None:
+        specs = {name: group.spec for name, group in groups.items()}
+        self.policies = Policies(policies, specs)
+        self._membership = Membership(specs)
+        self.held = {name: self._membership.of(name, node.metadata.labels) for name, node in nodes.items()}
+        self._group_of: dict[tuple[str, ...], dict[str, str]] = {}
+
+    def group_of(self, groups: tuple[str, ...]) -> Mapping[str, str]:
+        """Node → the first of the groups, in this order, that holds it; nodes in none are left out."""
+        found = self._group_of.get(groups)
+        if found is None:
+            rank = {group: i for i, group in enumerate(groups)}
+            found = self._group_of[groups] = {}
+            for name, held in self.held.items():
+                ours = [group for group in held if group in rank]
+                if ours:
+                    found[name] = min(ours, key=rank.__getitem__)
+        return found
+
+    def group_of_stranger(self, groups: tuple[str, ...], node: str, labels: Mapping[str, str]) -> str | None:
+        """The same for a node that is not among these (yet)."""
+        held = self._membership.of(node, labels)
+        return next((group for group in groups if group in held), None)
