@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import warnings
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
-import urllib3
 
 from live.api import Api, Plain, Refused, until
 from live.binary import Missing
 from live.controlplane import ControlPlane
+from muster.model.crd import OURS, PEERS
 
 MakeNodes = Callable[..., list[Plain]]
 Labels = dict[str, str]
 _numbers = itertools.count(1)
-
-# The readiness probes of the parts go to their self-signed loopback ports.
-warnings.filterwarnings("ignore", category=urllib3.exceptions.InsecureRequestWarning)
 
 
 @pytest.fixture(scope="session")
@@ -84,3 +81,14 @@ def _ready(api: Api, name: str) -> Plain | None:
     node = api.get(f"/api/v1/nodes/{name}")
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
     return node if ready and not node["spec"].get("taints") else None
+
+
+@pytest.fixture(scope="session")
+def crds(api: Api) -> None:
+    """All custom resources, ours and the peers', ready to be used."""
+    for definition in (*OURS, *PEERS):
+        made = api.apply(definition.plain())
+        path = f"/apis/{definition.api_version}/{definition.plural}"
+        until(f"{made['metadata']['name']} to be served", lambda path=path: not api.gone(path))
+    # The API server holds back creates for two seconds after a definition is established.
+    time.sleep(2)
