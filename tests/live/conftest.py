@@ -89,6 +89,17 @@ def crds(api: Api) -> None:
     for definition in (*OURS, *PEERS):
         made = api.apply(definition.plain())
         path = f"/apis/{definition.api_version}/{definition.plural}"
-        until(f"{made['metadata']['name']} to be served", lambda path=path: not api.gone(path))
+        until(f"{made['metadata']['name']} to be served", lambda path=path: served(api, path))
     # The API server holds back creates for two seconds after a definition is established.
     time.sleep(2)
+
+
+def served(api: Api, path: str) -> bool:
+    """Whether a new kind can be listed: 404 before the API server knows it, 429 while its storage is made."""
+    try:
+        api.get(path)
+    except Refused as refused:
+        if refused.status in (404, 429):
+            return False
+        raise
+    return True

@@ -10,6 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from live.api import Api, Plain, Refused, collection, place, until
+from live.conftest import served
 from live.controlplane import ControlPlane
 from muster.cli import main
 from muster.model.crd import OURS, PEERS
@@ -113,5 +114,5 @@ def test_missing_prints_only_what_the_cluster_lacks(control_plane: ControlPlane,
     lacking = yaml.safe_load(CliRunner().invoke(main, asked).stdout)
     assert [item["metadata"]["name"] for item in lacking["items"]] == [name]
     api.create({**lacking["items"][0]})
-    until("the kind to be back", lambda: not api.gone("/apis/kai.scheduler/v1alpha1/topologies"))
+    until("the kind to be back", lambda: served(api, "/apis/kai.scheduler/v1alpha1/topologies"))
     assert api.get(path)["spec"] == kept["spec"]

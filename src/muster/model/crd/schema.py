@@ -93,7 +93,8 @@ def _value(kind: inspect.Type, demands: AllDemands) -> Schema:
     if isinstance(kind, inspect.UnionType):
         return _union(kind, demands)
     if isinstance(kind, inspect.AnyType):
-        return {"x-kubernetes-preserve-unknown-fields": True}
+        # Without nullable the API server drops a null, which is a value as good as any here.
+        return {"nullable": True, "x-kubernetes-preserve-unknown-fields": True}
     if isinstance(kind, inspect.StructType):
         return _struct(kind, demands)
     if isinstance(kind, inspect.ListType):
