@@ -27,6 +27,7 @@ VERBS: dict[str, str] = {
     "manifests": "muster.cli.manifests:manifests",
     "override": "muster.cli.override:override",
     "plugins": "muster.cli.plugins:plugins",
+    "scheduler": "muster.cli.scheduler:scheduler",
     "simulate": "muster.cli.simulate:simulate",
     "validate": "muster.cli.validate:validate",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from muster.config.types import Config
 from muster.cycle.outcome import outcome
 from muster.cycle.registry import action, plugin_class
@@ -41,11 +43,18 @@ class Scheduler:
                 run(session)
             return outcome(session)
 
-    def cycle(self, state: State, now: float, log: Log = silent) -> Plan:
-        """One scheduling cycle. The state is as before when it returns; the plan says what to do."""
+    def cycle(
+        self, state: State, now: float, log: Log = silent, look: Callable[[Session], None] | None = None
+    ) -> Plan:
+        """One scheduling cycle. The state is as before when it returns; the plan says what to do.
+
+        `look` may read the session, after everything is decided and before it is taken back.
+        """
         session = self.session(state, now, log)
         try:
             plan = self.decide(session)
+            if look is not None:
+                look(session)
         finally:
             session.close()
         for key, phase in plan.phases.items():

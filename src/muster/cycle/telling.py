@@ -30,11 +30,15 @@ def assigned(pod: str, node: str) -> str:
 
 def claimer_shown(eviction: Eviction) -> str:
     """For whom a pod had to go. Whoever may read the victim need not know of other namespaces' pods."""
+    if not eviction.by:
+        return "nobody: its gang could not be completed"
     near = eviction.by.partition("/")[0] == eviction.pod.partition("/")[0]
     return eviction.by if near else "a pod of another namespace"
 
 
 def eviction_text(eviction: Eviction) -> str:
+    if not eviction.by:
+        return "evicted because its gang could not be completed"
     return f"evicted by {eviction.rule} to make room for {claimer_shown(eviction)}"
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.engine.axis import Axis
 from muster.engine.jobs import Shape
-from muster.model.core import PodSpec
+from muster.model.core import PodSpec, Volume
 from muster.model.requests import nonzero, requests
 
 _encode = msgspec.json.Encoder().encode
@@ -31,6 +32,9 @@ class Shapes:
 
     def of(self, spec: PodSpec) -> Shape:
         """The shape of a spec; QuantityError if a request cannot be read."""
+        if any(volume == Volume(name=volume.name) for volume in spec.volumes):
+            # Every pod has a token volume with a name of its own; volumes without a say do not make pods different.
+            spec = replace(spec, volumes=[v for v in spec.volumes if v != Volume(name=v.name)])
         key = _encode(spec)
         # The node is the one thing that equal pods differ in. It is the first field: cut it off.
         key = key.removeprefix(b'{"nodeName":"%b"' % spec.node_name.encode() if spec.node_name else b"{").lstrip(b",")

@@ -1,0 +1,87 @@
+"""`muster scheduler`: the scheduler on a live cluster."""
+
+from __future__ import annotations
+
+import click
+
+from muster.cli import options
+
+
+@click.command()
+@options.kubeconfig
+@click.option("--scheduler-name", "scheduler_names", multiple=True, default=("muster",), show_default=True,
+              metavar="NAME", help="Schedule pods with this schedulerName. May be given several times.")  # fmt: skip
+@options.config
+@click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
+              help="Take part in an election, so that of several replicas one decides.")  # fmt: skip
+@click.option("--lease-name", default="muster-system/muster-scheduler", show_default=True, metavar="NS/NAME",
+              help="The Lease that is held by the one that decides.")  # fmt: skip
+@click.option("--lease-duration", type=click.FloatRange(min=1), default=15.0, show_default=True, metavar="SECONDS",
+              help="How long a leader that is not heard of keeps the lease.")  # fmt: skip
+@click.option("--lease-renew-deadline", type=click.FloatRange(min=0.5), default=10.0, show_default=True,
+              metavar="SECONDS", help="A leader that could not renew for so long sends nothing more.")  # fmt: skip
+@click.option("--lease-retry-period", type=click.FloatRange(min=0.1), default=2.0, show_default=True,
+              metavar="SECONDS", help="How often the lease is renewed, or asked for.")  # fmt: skip
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
+              help="Where /healthz, /readyz and /metrics listen.")  # fmt: skip
+@click.option("--metrics-port", type=click.IntRange(0, 65535), default=8080, show_default=True, metavar="PORT",
+              help="Their port; 0 takes any that is free and logs it.")  # fmt: skip
+@click.option("--period", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
+              help="While pods wait, look again at least so often; changes start a cycle at once.")  # fmt: skip
+@click.option("--binds-in-flight", type=click.IntRange(min=1), default=64, show_default=True, metavar="N",
+              help="Calls that write to the API server at the same time.")  # fmt: skip
+@click.option("--volume-patience", type=click.FloatRange(min=1), default=600.0, show_default=True, metavar="SECONDS",
+              help="How long a pod's claims may take to be bound before it is placed anew.")  # fmt: skip
+@options.verbosity
+def scheduler(
+    kubeconfig: str | None,
+    scheduler_names: tuple[str, ...],
+    config: str | None,
+    leader_elect: bool,
+    lease_name: str,
+    lease_duration: float,
+    lease_renew_deadline: float,
+    lease_retry_period: float,
+    metrics_host: str,
+    metrics_port: int,
+    period: float,
+    binds_in_flight: int,
+    volume_patience: float,
+    verbosity: int,
+) -> None:
+    """Schedule the pods of a cluster until told to stop (SIGTERM ends gracefully).
+
+    Logs are JSON lines on stderr. The configuration file is followed: a changed one is checked first, and the last
+    good one stays in use.
+    """
+    from muster.cli.live import run_until_stopped
+    from muster.cli.reading import BadInput
+    from muster.live.logs import Log
+    from muster.live.reload import Unusable
+    from muster.live.service import Service, Settings
+
+    if not lease_duration > lease_renew_deadline > lease_retry_period:
+        raise click.UsageError("--lease-duration must be longer than --lease-renew-deadline, and that longer than "
+                               "--lease-retry-period")  # fmt: skip
+    if leader_elect and lease_name.count("/") != 1:
+        raise click.UsageError("--lease-name is NAMESPACE/NAME")
+    settings = Settings(
+        kubeconfig=kubeconfig,
+        config=config,
+        scheduler_names=scheduler_names,
+        leader_elect=leader_elect,
+        lease=lease_name,
+        lease_duration=lease_duration,
+        renew_deadline=lease_renew_deadline,
+        retry_period=lease_retry_period,
+        metrics_host=metrics_host,
+        metrics_port=metrics_port,
+        period=period,
+        at_once=binds_in_flight,
+        claim_patience=volume_patience,
+    )
+    try:
+        service = Service(settings, Log(verbosity))
+    except Unusable as why:
+        raise BadInput(str(why)) from None
+    run_until_stopped(service.run)

@@ -1,0 +1,152 @@
+"""Carries orders out: many bindings in flight, a gang's journal around them.
+
+Every binding ends in a word to the cache: accepted (the watch will show it), or surely not there (its room is free
+again). Where no answer came, the pod is looked at until one does; till then it stays assumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from enum import Enum
+from typing import Any
+
+from muster.cycle import telling
+from muster.kube import errors
+from muster.kube.backoff import Backoff
+from muster.live.calls import Calls, Tell
+from muster.live.journal import JOURNAL
+from muster.live.messages import Committed, Held, Message, Seen, Settled
+from muster.live.metrics import Metrics
+from muster.live.orders import Bind, Commit, Orders
+from muster.live.removal import Remover
+from muster.live.volumes import ClaimBinder, NotProvided
+from muster.model.core import Pod
+from muster.model.scheduling import PodGroup
+from muster.store import Severity
+
+# When the watch should have shown a binding; then the pod is looked at.
+CONFIRM = 30.0
+
+Put = Callable[[Message], None]
+
+
+class Bound(Enum):
+    YES = "yes"
+    NO = "no"  # surely not, and the pod may be tried again at once: it is the pod that changed
+    REFUSED = "refused"  # surely not, and the same would be refused again
+
+
+class Binder:
+    def __init__(
+        self, calls: Calls, put: Put, tell: Tell, metrics: Metrics, *, claim_patience: float = 600.0
+    ) -> None:
+        self._calls = calls
+        self._put = put
+        self._tell = tell
+        self._metrics = metrics
+        self._claims = ClaimBinder(calls, claim_patience)
+        self._remover = Remover(calls, put, tell, metrics)
+        self._running: set[asyncio.Task[object]] = set()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._running)
+
+    def start(self, orders: Orders) -> None:
+        """Begin; returns at once."""
+        for commit in orders.commits:
+            self._spawn(self._commit(commit))
+        for removal in orders.removals:
+            self._spawn(self._remover.remove(removal))
+
+    def close_journal(self, group: str) -> None:
+        self._spawn(self._close(group))
+
+    def look_at(self, pods: dict[str, str]) -> None:
+        """Ask the API server about pods that the watch should have told of by now."""
+        for key in pods:
+            self._spawn(self._look(key))
+
+    async def finished(self, seconds: float) -> bool:
+        """Wait until nothing is in flight; False if that took too long."""
+        if self._running:
+            await asyncio.wait(list(self._running), timeout=seconds)
+        return not self._running
+
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    # --- commits
+
+    async def _commit(self, commit: Commit) -> None:
+        if not commit.group:
+            await self._bind(commit.binds[0])
+            return
+        try:
+            await self._calls.annotate(PodGroup, commit.group, {JOURNAL: commit.journal})
+        except errors.ApiError as error:
+            for bind in commit.binds:
+                self._failed(bind, f"the group's journal could not be written: {error}", Bound.REFUSED)
+        else:
+            results = await asyncio.gather(*(self._bind(bind) for bind in commit.binds))
+            if all(result is Bound.YES for result in results):
+                await self._close(commit.group)
+        self._put(Committed(commit.group))
+
+    async def _close(self, group: str) -> None:
+        try:
+            await self._calls.annotate(PodGroup, group, {JOURNAL: None})
+        except errors.ApiError:
+            return  # a journal that stays is looked at again before a later cycle
+        self._metrics.journals_closed.inc()
+
+    # --- one binding
+
+    async def _bind(self, bind: Bind) -> Bound:
+        begin = time.monotonic()
+        try:
+            if bind.claims:
+                await self._claims.provide(bind)
+            await self._calls.bind(bind.key, bind.node, bind.notes, uid=bind.uid)
+        except NotProvided as why:
+            return self._failed(bind, str(why), Bound.REFUSED)
+        except (errors.Conflict, errors.NotFound) as error:
+            await self._look(bind.key)
+            return self._failed(bind, str(error), Bound.NO)
+        except errors.ApiError as error:
+            if not error.maybe_done:
+                return self._failed(bind, str(error), Bound.REFUSED)
+            pod = await self._look(bind.key)
+            if pod is None or pod.metadata.uid != bind.uid or pod.spec.node_name != bind.node:
+                return self._failed(bind, str(error), Bound.REFUSED)
+        self._put(Settled(bind.key, bind.uid, bind.node, True, time.monotonic() + CONFIRM))
+        self._metrics.bound(time.monotonic() - begin, bind.pod)
+        self._tell(bind.pod, Severity.NORMAL, telling.SCHEDULED, telling.assigned(bind.key, bind.node))
+        return Bound.YES
+
+    def _failed(self, bind: Bind, why: str, result: Bound) -> Bound:
+        if result is Bound.REFUSED:
+            self._put(Held(bind.key, bind.uid, f"could not be bound to {bind.node}: {why}"))
+        self._put(Settled(bind.key, bind.uid, bind.node, False))
+        self._metrics.bind_failures.inc()
+        self._tell(bind.pod, Severity.WARNING, telling.FAILED_BINDING, why)
+        return result
+
+    async def _look(self, key: str) -> Pod | None:
+        """The pod as the API server has it, told to the cache; asked until it answers."""
+        backoff = Backoff(0.2, 10.0)
+        while True:
+            try:
+                pod = await self._calls.get(Pod, key)
+            except errors.NotFound:
+                self._put(Seen("Pod", key, None))
+                return None
+            except errors.ApiError as error:
+                await asyncio.sleep(backoff.next(error.retry_after))
+                continue
+            self._put(Seen("Pod", key, pod))
+            return pod

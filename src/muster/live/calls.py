@@ -1,0 +1,42 @@
+"""The calls that the live scheduler makes, as a protocol: muster.kube has them, and tests can let each of them fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+from muster.model.core import Pod
+from muster.model.meta import Condition, Object
+from muster.store import Severity
+
+T = TypeVar("T", bound=Object)
+
+
+class Calls(Protocol):
+    """Errors are those of muster.kube.errors."""
+
+    async def bind(self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str) -> None: ...
+
+    async def evict(self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None) -> None: ...
+
+    async def pod_condition(self, key: str, condition: Condition, *, uid: str, nominated: str | None = None) -> Pod: ...
+
+    async def get(self, kind: type[T], key: str, api_version: str = "") -> T: ...
+
+    async def patch_status(
+        self, kind: type[T], key: str, status: Mapping[str, Any], *, uid: str = "", version: str = ""
+    ) -> T: ...
+
+    async def annotate(
+        self, kind: type[T], key: str, annotations: Mapping[str, str | None], *, uid: str = "", version: str = ""
+    ) -> T: ...
+
+    async def patch(
+        self, kind: type[T], key: str, merge: Mapping[str, Any], *, sub: str = "", api_version: str = ""
+    ) -> T: ...
+
+
+class Tell(Protocol):
+    """Records an Event about an object; returns at once."""
+
+    def __call__(self, obj: Object, severity: Severity, reason: str, message: str) -> None: ...

@@ -1,0 +1,133 @@
+"""When cycles run: at once when something changed that may give a pending pod a node, else not before they are due.
+
+Cycles run in a thread of their own, so that the event loop renews the lease, follows the watches, answers probes and
+sends bindings while they do. Python's threads take turns: the switch interval is set so that the event loop waits for
+its turn about as long as a call on the network takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from muster.kube.informers import Stream
+from muster.live.bearing import Bearing
+from muster.live.binder import Binder
+from muster.live.decider import SOON, Decider
+from muster.live.messages import Message, Seen
+from muster.live.metrics import Metrics
+from muster.live.writer import Writer
+from muster.model.meta import Object
+
+T = TypeVar("T")
+
+# Changes that come together are decided on together.
+SHORTEST_GAP, LONGEST_GAP = 0.02, 1.0
+SWITCH_INTERVAL = 0.001
+STUCK = 300.0
+
+
+class Loop:
+    """One term of a leader: from the first look at the cluster until cancelled."""
+
+    def __init__(self, decider: Decider, metrics: Metrics) -> None:
+        self._decider = decider
+        self._metrics = metrics
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
+        self._some = asyncio.Event()
+        self._due: float | None = None
+        self._gap = SHORTEST_GAP
+        self._began: float | None = None  # when the running cycle began
+        self.loaded = False
+        self.cycles = 0
+
+    def put(self, message: Message) -> None:
+        """Something happened."""
+        self._decider.cache.put(message)
+        self._some.set()
+
+    def soon(self) -> None:
+        """A cycle is wanted whatever happened."""
+        self._due = time.monotonic()
+        self._some.set()
+
+    def stuck(self) -> str:
+        """Nothing, or that the running cycle does not end."""
+        began = self._began
+        if began is not None and time.monotonic() > began + STUCK:
+            return f"a cycle has been running for {time.monotonic() - began:.0f} s"
+        return ""
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do it in the cycle thread, where the state may be touched."""
+        self._began = time.monotonic()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            self._began = None
+
+    async def load(self, objects: Mapping[str, Mapping[str, Object]]) -> None:
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        copies = {kind: dict(table) for kind, table in objects.items()}
+        await self.in_thread(lambda: self._decider.load(copies))
+        self.loaded = True
+        self.soon()
+
+    async def run(self, stream: Stream, binder: Binder, writer: Writer) -> None:
+        """Follow the stream and decide, until cancelled."""
+        follow = asyncio.create_task(self._follow(stream))
+        lag = asyncio.create_task(self._watch_lag())
+        try:
+            while True:
+                await self._wait()
+                self._some.clear()
+                weight = await self.in_thread(self._decider.take_in)
+                if weight is Bearing.SOON:
+                    self._due = min(self._due or float("inf"), time.monotonic() + SOON)
+                if weight is Bearing.NOW or (self._due is not None and time.monotonic() >= self._due):
+                    await self._cycle(binder, writer)
+                await asyncio.sleep(self._gap)
+        finally:
+            follow.cancel()
+            lag.cancel()
+            # A cycle that has begun ends by itself; what it decides is not carried out any more.
+            self._thread.shutdown(wait=False)
+
+    async def _wait(self) -> None:
+        left = None if self._due is None else max(self._due - time.monotonic(), 0.0)
+        try:
+            async with asyncio.timeout(left):
+                await self._some.wait()
+        except TimeoutError:
+            return
+
+    async def _cycle(self, binder: Binder, writer: Writer) -> None:
+        self._due = None
+        decision = await self.in_thread(self._decider.cycle)
+        self.cycles += 1
+        binder.start(decision.orders)
+        writer.write(decision.notes)
+        for group in decision.close:
+            binder.close_journal(group)
+        binder.look_at(decision.overdue)
+        if decision.due is not None:
+            self._due = min(self._due or float("inf"), decision.due)
+        self._gap = min(max(decision.took / 2, SHORTEST_GAP), LONGEST_GAP)
+
+    async def _follow(self, stream: Stream) -> None:
+        while True:
+            await stream.wait()
+            for delta in stream.take():
+                self.put(Seen(delta.kind, delta.key, delta.new))
+
+    async def _watch_lag(self) -> None:
+        """How late the event loop is: what lease renewals and probes would feel."""
+        loop = asyncio.get_running_loop()
+        while True:
+            wanted = loop.time() + 0.05
+            await asyncio.sleep(0.05)
+            self._metrics.loop_lag.observe(max(loop.time() - wanted, 0.0))

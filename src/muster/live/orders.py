@@ -1,0 +1,127 @@
+"""A plan as orders to the API server: who is bound with whom, who is evicted for whom, with the uids that were meant.
+
+Made in the cycle thread from the plan and the state it was decided on; the binder needs nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster.engine.jobs import Job
+from muster.engine.plan import Eviction, Plan
+from muster.engine.state import State
+from muster.live.journal import UID_PART, Entry, Journal, TooLarge, encode, journal_of
+from muster.model.core import Pod
+from muster.model.scheduling import PodGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """One binding, with what is written before and with it."""
+
+    pod: Pod
+    key: str
+    uid: str
+    node: str
+    notes: Mapping[str, str] = field(default_factory=dict)
+    claims: tuple[tuple[str, Mapping[str, str]], ...] = ()  # claim → volumeName or selectedNode
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Bindings that belong together; a gang's have a journal, written to its group before the first of them."""
+
+    binds: tuple[Bind, ...]
+    group: str = ""
+    journal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """All evictions for one job: if one of them is refused, none is carried out."""
+
+    claimer: str  # the job
+    by: tuple[Pod, ...]  # its pods that get the room
+    victims: tuple[tuple[Eviction, Pod], ...]
+    group_of: Mapping[str, PodGroup] = field(default_factory=dict)  # victim → its group, where it has an object
+
+
+@dataclass(slots=True)
+class Orders:
+    commits: list[Commit] = field(default_factory=list)
+    removals: list[Removal] = field(default_factory=list)
+    faults: dict[str, str] = field(default_factory=dict)  # pod → why it cannot be ordered at all
+
+
+def orders(plan: Plan, state: State, holder: str, now: float) -> Orders:
+    """The plan's orders; to be asked before the plan is assumed."""
+    made = Orders()
+    gangs: dict[str, list[Bind]] = {}
+    for key, node in plan.binds.items():
+        task = state.tasks[key]
+        bind = _bind(plan, task.pod, key, task.uid, node)
+        job = task.job
+        if job is not None and _needs_journal(state, job):
+            gangs.setdefault(job.key, []).append(bind)
+        else:
+            made.commits.append(Commit((bind,)))
+    for key, binds in gangs.items():
+        group = state.objects["PodGroup"][key]
+        assert isinstance(group, PodGroup)
+        try:
+            made.commits.append(Commit(tuple(binds), key, _journal(group, binds, holder, now)))
+        except TooLarge as fault:
+            made.faults.update((bind.key, str(fault)) for bind in binds)
+    made.removals = _removals(plan, state)
+    return made
+
+
+def _bind(plan: Plan, pod: Pod, key: str, uid: str, node: str) -> Bind:
+    notes: dict[str, str] = {}
+    claims = []
+    for effect in plan.effects.get(key, ()):
+        if effect.kind == "annotations":
+            notes.update(effect.values)
+        elif effect.kind == "claim":
+            claims.append((effect.key, effect.values))
+    return Bind(pod, key, uid, node, notes, tuple(claims))
+
+
+def _needs_journal(state: State, job: Job) -> bool:
+    """A gang that is not whole yet. What comes above the minimum may arrive or not, pod by pod."""
+    return job.min_available > 1 and job.ready < job.min_available and job.key in state.objects["PodGroup"]
+
+
+def _journal(group: PodGroup, binds: list[Bind], holder: str, now: float) -> str:
+    """The commit's journal; one that is still open is carried on, so that its pods are not forgotten."""
+    before = journal_of(group)
+    pods = dict(before.pods) if before is not None else {}
+    for bind in binds:
+        pods[bind.key.partition("/")[2]] = Entry(bind.node, bind.uid[:UID_PART], dict(bind.notes))
+    return encode(Journal(holder=holder, at=now, pods=pods))
+
+
+def by_claimer(plan: Plan, state: State) -> dict[str, list[Eviction]]:
+    """Job → the evictions for it. A gang that is undone is its own claimer."""
+    found: dict[str, list[Eviction]] = {}
+    for eviction in plan.evictions:
+        task = state.tasks.get(eviction.by or eviction.pod)
+        job = task.job.key if task is not None and task.job is not None else eviction.by
+        found.setdefault(job, []).append(eviction)
+    return found
+
+
+def _removals(plan: Plan, state: State) -> list[Removal]:
+    made = []
+    for job, evictions in by_claimer(plan, state).items():
+        victims = tuple((e, state.tasks[e.pod].pod) for e in evictions)
+        claimers = dict.fromkeys(e.by for e in evictions if e.by in state.tasks)
+        groups = {}
+        for eviction in evictions:
+            victim = state.tasks[eviction.pod].job
+            group = state.objects["PodGroup"].get(victim.key) if victim is not None else None
+            if isinstance(group, PodGroup):
+                groups[eviction.pod] = group
+        made.append(Removal(job, tuple(state.tasks[by].pod for by in claimers), victims, groups))
+    return made

@@ -1,0 +1,203 @@
+"""The running scheduler: access, election, informers, probes, and one term of leading after another.
+
+A process that is elected waits until whoever led before it has surely stopped, then reads the whole cluster anew, and
+only then decides. When it loses the lease everything of its term is dropped; the calls' gate is closed by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from muster.kube import config as access
+from muster.kube.client import Client, Limits
+from muster.kube.events import Recorder
+from muster.kube.informers import Informers
+from muster.kube.lease import Election
+from muster.kube.writes import Writes
+from muster.live.binder import Binder
+from muster.live.cache import Cache
+from muster.live.decider import Decider
+from muster.live.logs import Log
+from muster.live.loop import Loop
+from muster.live.metrics import Metrics
+from muster.live.probes import Probes
+from muster.live.reload import Loaded, Reloader, read
+from muster.live.writer import Writer
+from muster.model import batch, core, groups, scheduling, storage, topology
+from muster.model.meta import Object
+
+# What decisions are made from. ConfigMaps and workloads are not among it.
+KINDS: tuple[type[Object], ...] = (
+    core.Node, core.Pod, core.Namespace, core.PriorityClass, core.PodDisruptionBudget,
+    storage.PersistentVolume, storage.PersistentVolumeClaim, storage.StorageClass, storage.CSINode, storage.CSIDriver,
+    storage.CSIStorageCapacity, scheduling.Queue, scheduling.PodGroup, topology.Topology, topology.HyperNode,
+    groups.NodeGroup, groups.PropagationPolicy,
+)  # fmt: skip
+# Whose pods the policies of node group management are about; followed if its plugin is configured.
+OWNERS: tuple[type[Object], ...] = (
+    batch.Deployment, batch.ReplicaSet, batch.StatefulSet, batch.DaemonSet, batch.Job, batch.CronJob,
+    batch.ReplicationController,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    kubeconfig: str | None = None
+    config: str | None = None
+    scheduler_names: tuple[str, ...] = ("muster",)
+    leader_elect: bool = True
+    lease: str = "muster-system/muster-scheduler"
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = 8080
+    period: float = 10.0
+    at_once: int = 64
+    claim_patience: float = 600.0
+    identity: str = field(default_factory=lambda: f"{socket.gethostname()}_{uuid4().hex[:8]}")
+
+
+class Service:
+    """Use as `await Service(settings, log).run(stop)`; `stop` is an event that ends it gracefully."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.log = log
+        self._loaded: Loaded = read(settings.config)
+        self._informers: Informers | None = None
+        self._election: Election | None = None
+        self._loop: Loop | None = None
+        self._decider: Decider | None = None
+        self.probes = Probes(self.metrics, self._healthy, self._ready)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        settings = self.settings
+        limits = Limits(writes_at_once=settings.at_once)
+        async with Client(access.load(settings.kubeconfig), limits=limits) as client:
+            await self.probes.start(settings.metrics_host, settings.metrics_port)
+            self.log(0, "started", identity=settings.identity, probes=self.probes.port, server=client.access.host)
+            background = [asyncio.create_task(self._lead(client))]
+            if settings.config is not None:
+                reloader = Reloader(settings.config, self._loaded, self._use, self.metrics, self.log)
+                background.append(asyncio.create_task(reloader.run()))
+            stopping = asyncio.create_task(stop.wait())
+            try:
+                done, _ = await asyncio.wait([stopping, *background], return_when=asyncio.FIRST_COMPLETED)
+                for task in done - {stopping}:
+                    task.result()  # neither ends by itself: a fault of ours, to be seen
+            finally:
+                for task in (stopping, *background):
+                    task.cancel()
+                await asyncio.gather(stopping, *background, return_exceptions=True)
+                if self._election is not None:
+                    await self._election.release()
+                await self.probes.stop()
+                self.log(0, "stopped")
+
+    # --- terms
+
+    async def _lead(self, client: Client) -> None:
+        settings = self.settings
+        if not settings.leader_elect:
+            await self._term(client)
+            return
+        # Lease calls have slots of their own: they never wait behind bindings.
+        async with Client(client.access) as calm:
+            election = self._election = Election(
+                calm, settings.lease, settings.identity, duration=settings.lease_duration,
+                renew_deadline=settings.renew_deadline, retry=settings.retry_period,
+            )  # fmt: skip
+            client.gate = election.may_write
+            standing = asyncio.create_task(election.run())
+            try:
+                while True:
+                    async with self._following(client):
+                        await election.writable()
+                    self.log(0, "leading", term=election.term)
+                    self.metrics.leading.set(1)
+                    term = asyncio.create_task(self._term(client))
+                    lost = asyncio.create_task(election.lost.wait())
+                    try:
+                        await asyncio.wait([term, lost], return_when=asyncio.FIRST_COMPLETED)
+                        if term.done():
+                            term.result()
+                    finally:
+                        self.metrics.leading.set(0)
+                        for task in (term, lost):
+                            task.cancel()
+                        await asyncio.gather(term, lost, return_exceptions=True)
+                    self.log(0, "no longer leading")
+            finally:
+                standing.cancel()
+                await asyncio.gather(standing, return_exceptions=True)
+                await election.release()
+
+    @contextlib.asynccontextmanager
+    async def _following(self, client: Client) -> AsyncIterator[Informers]:
+        owners = OWNERS if self._loaded.scheduler.config.plugin("propagation") is not None else ()
+        self._informers = Informers(client, (*KINDS, *owners), self.log.report)
+        async with self._informers:
+            try:
+                yield self._informers
+            finally:
+                self._informers = None
+
+    async def _term(self, client: Client) -> None:
+        """Read the cluster, then decide and carry out until cancelled; then see that what is in flight arrives."""
+        settings, metrics = self.settings, self.metrics
+        recorder = Recorder(client, "muster", settings.identity)
+        writes = Writes(client)
+        async with self._following(client) as informers:
+            await informers.synced()
+            cache = Cache(settings.scheduler_names)
+            decider = Decider(cache, self._loaded, settings.identity, settings.period, metrics, self.log)
+            self._decider = decider
+            writer = Writer(writes, recorder.record, metrics)
+            loop = self._loop = Loop(decider, metrics)
+            binder = Binder(writes, loop.put, recorder.record, metrics, claim_patience=settings.claim_patience)
+            stream = informers.stream(replay=False)
+            tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
+            try:
+                await loop.load(informers.objects)
+                gc.collect()
+                gc.freeze()  # what is there now stays: looking at it again and again is in vain
+                self.log(0, "cluster read", **{kind: len(table) for kind, table in informers.objects.items() if table})
+                await loop.run(stream, binder, writer)
+            finally:
+                self._loop = self._decider = None
+                writer.forget()
+                if not await binder.finished(min(settings.renew_deadline, 5.0)):
+                    self.log(0, "ends with calls in flight", calls=binder.in_flight)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await recorder.close(2.0)
+                gc.unfreeze()
+
+    def _use(self, loaded: Loaded) -> None:
+        """A new configuration: the next cycle is decided with it."""
+        self._loaded = loaded
+        loop, decider = self._loop, self._decider
+        if loop is not None and decider is not None:
+            task = asyncio.ensure_future(loop.in_thread(lambda: decider.use(loaded)))
+            task.add_done_callback(lambda _: loop.soon())
+
+    # --- probes
+
+    def _healthy(self) -> str:
+        return self._loop.stuck() if self._loop is not None else ""
+
+    def _ready(self) -> str:
+        if self._informers is None or not self._informers.is_synced:
+            return "the cluster has not been read yet"
+        if self._loop is not None and not self._loop.loaded:
+            return "the cluster has not been read yet"
+        return ""

@@ -1,0 +1,180 @@
+"""What objects are to be told after a cycle: pods why they wait, groups their phase, queues what they hold.
+
+Only what is not said already is written. Counts in a pod's reason change with every pod that comes or goes, so a new
+wording for the same pod is written at most every few seconds; a nomination at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.cycle import telling
+from muster.engine.jobs import Job, Status
+from muster.engine.plan import Condition as GroupCondition
+from muster.engine.plan import Plan
+from muster.engine.resources import add
+from muster.engine.state import State
+from muster.model.core import Pod
+from muster.model.meta import Condition
+from muster.model.quantity import format as quantity
+from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
+from muster.store.clock import timestamp
+
+AGAIN = 15.0
+BELOW = "BelowMinMember"
+_PHASES = {"Pending": "pending", "": "pending", "Inqueue": "inqueue", "Running": "running", "Unknown": "unknown",
+           "Completed": "completed"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PodNote:
+    """A pod's PodScheduled condition, and the node held for it (None: unchanged)."""
+
+    pod: Pod
+    key: str
+    condition: Condition
+    nominated: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNote:
+    object: PodGroup
+    key: str
+    status: dict[str, Any]
+    said: GroupCondition | None  # what is new in it
+
+
+@dataclass(frozen=True, slots=True)
+class QueueNote:
+    object: Queue
+    key: str
+    status: dict[str, Any]
+
+
+Note = PodNote | GroupNote | QueueNote
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    uid: str
+    nominated: str
+    at: float
+
+
+class Teller:
+    """Lives in the cycle thread; remembers what it said last to whom, and when."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, _Told] = {}
+        self._sent: dict[tuple[type[Note], str], tuple[str, dict[str, Any], float]] = {}  # version, change, when
+        self.below: int = 0  # running gangs with fewer pods than their minimum
+
+    def notes(self, plan: Plan, state: State, transition: str, now: float) -> list[Note]:
+        others: list[GroupNote | QueueNote] = [*self._groups(plan, state, transition, now), *_queues(plan, state)]
+        return [*self._pods(plan, state, now), *(note for note in others if self._news(note, now))]
+
+    def _news(self, note: GroupNote | QueueNote, now: float) -> bool:
+        """Not if it is on its way already: the object has not changed since we sent the same."""
+        version = note.object.metadata.resource_version
+        key = (type(note), note.key)
+        sent = self._sent.get(key)
+        if sent is not None and sent[:2] == (version, note.status) and now < sent[2] + AGAIN:
+            return False
+        self._sent[key] = (version, note.status, now)
+        return True
+
+    def _pods(self, plan: Plan, state: State, now: float) -> list[Note]:
+        made: list[Note] = []
+        claimers = {eviction.by for eviction in plan.evictions}
+        told: dict[str, _Told] = {}
+        for key, reason in plan.reasons.items():
+            task = state.tasks.get(key)
+            if task is None:
+                continue
+            pod = task.pod
+            if pod.spec.node_name or pod.spec.scheduling_gates or pod.metadata.deletion_timestamp is not None:
+                continue
+            before = self._told.get(key)
+            if before is not None and before.uid != pod.metadata.uid:
+                before = None
+            held = before.nominated if before is not None else pod.status.nominated_node_name
+            nominated = telling.nomination(plan, claimers, key, held)
+            if before is not None and nominated == before.nominated and now < before.at + AGAIN:
+                told[key] = before
+                continue
+            after = telling.unschedulable(pod, reason.text, nominated, now)
+            told[key] = _Told(pod.metadata.uid, nominated, now)
+            if after is not pod:
+                condition = next(c for c in after.status.conditions if c.type == "PodScheduled")
+                changed = nominated != pod.status.nominated_node_name or nominated != held
+                made.append(PodNote(pod, key, condition, nominated if changed else None))
+        self._told = told
+        return made
+
+    def _groups(self, plan: Plan, state: State, transition: str, now: float) -> list[GroupNote]:
+        made: list[GroupNote] = []
+        self.below = 0
+        for key, group in state.objects["PodGroup"].items():
+            job = state.jobs.get(key)
+            if not isinstance(group, PodGroup) or job is None:
+                continue
+            said = plan.conditions.get(key)
+            status, news = telling.group_status(group, plan.phases.get(key), said, transition, now)
+            status = self._counted(status, job, now)
+            if status != group.status:
+                made.append(GroupNote(group, key, _change(status, group.status), said if news else None))
+        return made
+
+    def _counted(self, status: PodGroupStatus, job: Job, now: float) -> PodGroupStatus:
+        count = job.count
+        running, succeeded, failed = (count[s] for s in (Status.RUNNING, Status.SUCCEEDED, Status.FAILED))
+        if (status.running, status.succeeded, status.failed) != (running, succeeded, failed):
+            status = replace(status, running=running, succeeded=succeeded, failed=failed)
+        below = running > 0 and job.ready < job.min_available
+        self.below += below
+        known = next((c for c in status.conditions if c.type == BELOW), None)
+        if below == (known is not None and known.status == "True"):
+            return status
+        text = f"{job.ready} of at least {job.min_available} pods are running or about to" if below else ""
+        new = Condition(
+            type=BELOW, status="True" if below else "False", reason="PodsMissing" if below else "Whole", message=text,
+            last_transition_time=timestamp(now),
+        )  # fmt: skip
+        return replace(status, conditions=[*(c for c in status.conditions if c.type != BELOW), new])
+
+
+def _queues(plan: Plan, state: State) -> list[QueueNote]:
+    """What each queue's jobs hold, and how many groups it has of each phase. Groups in memory are not counted."""
+    made: list[QueueNote] = []
+    for key, found in state.objects["Queue"].items():
+        queue = state.queues.get(key)
+        if queue is None or not isinstance(found, Queue):
+            continue
+        allocated: dict[str, int] = {}
+        counts = dict.fromkeys(("pending", "inqueue", "running", "unknown", "completed"), 0)
+        for job in queue.jobs.values():
+            add(allocated, job.allocated)
+            if job.key in state.objects["PodGroup"]:
+                counts[_PHASES.get(plan.phases.get(job.key, job.phase), "unknown")] += 1
+        amounts = {name: quantity(name, n) for name, n in sorted(allocated.items()) if n and name != "pods"}
+        old = found.status
+        change: dict[str, Any] = {name: n for name, n in counts.items() if getattr(old, name) != n}
+        if {name: str(value) for name, value in old.allocated.items()} != amounts:
+            # A merge patch keeps what it does not name: resources no longer held are taken away by name.
+            change["allocated"] = {**dict.fromkeys(old.allocated), **amounts}
+        if not old.state:
+            change["state"] = "Open"
+        if change:
+            made.append(QueueNote(found, key, change))
+    return made
+
+
+def _change(new: PodGroupStatus, old: PodGroupStatus) -> dict[str, Any]:
+    """The fields of the status that differ; a list is written whole."""
+    names = ("phase", "conditions", "running", "succeeded", "failed")
+    changed = {name: getattr(new, name) for name in names if getattr(new, name) != getattr(old, name)}
+    return {name: msgspec.to_builtins(value) for name, value in changed.items()}
