@@ -62,7 +62,10 @@ Tell = Callable[[Delta], None]
 
 
 class Informer:
-    """One resource (with the versions it may be served in). `table` is shared by all sources of a kind."""
+    """One resource (with the versions it may be served in).
+
+    A kind of several groups has an informer for each, on one `table`; those before (`after`) have the first say there.
+    """
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class Informer:
         report: Report,
         *,
         table: dict[str, Object] | None = None,
+        after: Informer | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.kind = versions[0].resource.kind
@@ -80,6 +84,7 @@ class Informer:
         self.standing = Standing.STARTING
         self.resource_version = ""
         self.relists = 0
+        self._after = after
         self._client = client
         self._versions = versions
         self._selection = versions[0]
@@ -89,6 +94,7 @@ class Informer:
         self._mine: set[str] = set()  # keys in the table that come from this source
         self._said: set[str] = set()
         self._latest = 0
+        self._watching = False
         self._backoff = Backoff(0.1, 10.0)
 
     @property
@@ -100,6 +106,8 @@ class Informer:
         """Follow the cluster until cancelled."""
         clock = asyncio.get_running_loop().time
         stumbled_at = ""
+        if self._after is not None:
+            await self._after.synced.wait()
         while True:
             began = clock()
             at_least: float | None = None
@@ -119,7 +127,10 @@ class Informer:
                 self._failing(error)
             except errors.ApiError as error:
                 at_least = error.retry_after
-                self._failing(error)
+                # A watch that was cut is an everyday thing; one that cannot be had again is not.
+                if not (self._watching and isinstance(error, errors.Unreachable)):
+                    self._failing(error)
+            self._watching = False
             if clock() > began + LIVED:
                 self._backoff.reset()
             await asyncio.sleep(self._backoff.next(at_least))
@@ -180,7 +191,9 @@ class Informer:
         async with aclosing(watch(self._client, self._selection, since, self._report, silence=silence)) as batches:
             async for steps in batches:
                 self._stand(Standing.SYNCED)
-                self._backoff.reset()
+                self._watching = True
+                if steps:
+                    self._backoff.reset()
                 for step in steps:
                     self._apply(step)
                     if step.resource_version:

@@ -86,12 +86,13 @@ class Informers:
         for one in kinds:
             wanted = one if isinstance(one, Wanted) else Wanted(one)
             table = self.objects.setdefault(wanted.kind.__name__, {})
+            before: Informer | None = None
             for versions in SOURCES[wanted.kind]:
                 selections = tuple(
                     Selection(resource, wanted.namespace, wanted.labels, wanted.fields) for resource in versions
                 )
-                informer = Informer(client, selections, self._tell, report, table=table, pace=pace)
-                self.informers.append(informer)
+                before = Informer(client, selections, self._tell, report, table=table, after=before, pace=pace)
+                self.informers.append(before)
 
     async def __aenter__(self) -> Informers:
         self.start()

@@ -61,6 +61,8 @@ async def watch(
 ) -> AsyncGenerator[list[Step], None]:
     """What happened after `since`, in batches as they come off the wire, until the server ends the watch.
 
+    The first batch is empty and only says that the server has taken the watch.
+
     Gone if `since` is too long ago: then list again and compare. Any other error, and the end, mean: again from the
     last resourceVersion seen.
     """
@@ -72,6 +74,7 @@ async def watch(
         "timeoutSeconds": str(random.randint(SHORTEST, LONGEST)),
     }
     async with client.stream(selection.path, params=params, silence=silence) as parts:
+        yield []  # the watch stands
         async for lines in _lines(parts, f"WATCH {selection.path}"):
             steps: list[Step] = []
             trouble: errors.ApiError | None = None
