@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from muster.actions.claims import claim_in_sets
 from muster.actions.eviction import Memo, evictable, fits_future, make_room, within_reach
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.session import Session, candidates
@@ -44,12 +45,19 @@ def between_jobs(session: Session, victims: Victims, jobs: Sequence[Job], attemp
     heapq.heapify(heap)
     while heap:
         job = heapq.heappop(heap)[2]
+
+        def other_job(victim: Task, own: Job = job) -> bool:
+            return victim.job is not own and victim.job is not None and victim.job.queue is own.queue
+
+        def may_claim(task: Task) -> bool:
+            return may_preempt(session, task)
+
+        held = (Status.BOUND, Status.RUNNING)
+        if claim_in_sets(session, victims, job, held, other_job, may_claim, quota=True) is not None:
+            continue
         statement, assigned, memo = session.statement(), False, Memo()
         while tasks[job.key] and session.starving(job):
             task = tasks[job.key].pop(0)
-
-            def other_job(victim: Task, own: Job = job) -> bool:
-                return victim.job is not own and victim.job is not None and victim.job.queue is own.queue
 
             if memo.known(session, task):
                 continue
@@ -67,6 +75,8 @@ def between_jobs(session: Session, victims: Victims, jobs: Sequence[Job], attemp
 
 
 def within_job(session: Session, victims: Victims, job: Job, attempt: Attempt) -> None:
+    if job.attempt.divided:
+        return  # a member that makes room for another of the same gang brings it into no domain
     for task in session.in_order(candidates(job)):
         statement = session.statement()
         assigned = attempt(session, statement, victims, task, lambda victim: victim.job is job)

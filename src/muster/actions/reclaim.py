@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from muster.actions.claims import claim_in_sets
 from muster.actions.eviction import Memo, evictable, fits_future, make_room, within_reach
 from muster.actions.turns import Turns
 from muster.engine.jobs import Job, Status, Task
@@ -29,6 +30,15 @@ def run(session: Session) -> None:
 
 
 def reclaim_for(session: Session, victims: Victims, job: Job) -> None:
+    def of_others(victim: Task) -> bool:
+        queue = victim.job.queue if victim.job else None
+        return queue is not None and queue is not job.queue and queue.reclaimable
+
+    def may_claim(task: Task) -> bool:
+        return _may_claim(session, task)
+
+    if claim_in_sets(session, victims, job, (Status.RUNNING,), of_others, may_claim, quota=False) is not None:
+        return
     statement, memo = session.statement(), Memo()
     for task in session.in_order(candidates(job)):
         if not session.starving(job):
@@ -44,7 +54,7 @@ def reclaim_for(session: Session, victims: Victims, job: Job) -> None:
 
 def _reclaim(session: Session, statement: Statement, victims: Victims, task: Task) -> bool:
     queue = task.job.queue if task.job else None
-    if task.shape.spec.preemption_policy == "Never" or queue is None or not session.preemptive(queue, task):
+    if queue is None or not _may_claim(session, task):
         return False
     for node in np.flatnonzero(within_reach(session, task, victims)).tolist():
         others = [
@@ -63,6 +73,11 @@ def _reclaim(session: Session, statement: Statement, victims: Victims, task: Tas
             statement.pipeline([task], [node])
             return True
     return False
+
+
+def _may_claim(session: Session, task: Task) -> bool:
+    queue = task.job.queue if task.job else None
+    return task.shape.spec.preemption_policy != "Never" and queue is not None and session.preemptive(queue, task)
 
 
 def _enough(session: Session, task: Task, node: int) -> bool:

@@ -59,8 +59,9 @@ def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
     gang = gang_line(session, job, waiting) if waiting and not ready else ""
     for task in waiting:
         reason = first_cause(session, job, task, plan)
-        text = f"{reason.text} {gang}" if gang else reason.text
-        if job.attempt.divided:
+        # A pod that only waits for promised room to become free is not unschedulable.
+        text = f"{reason.text} {gang}" if gang and reason.code != "pipelined" else reason.text
+        if job.attempt.divided and reason.code != "pipelined":
             text = f"unschedulable on cluster: {text}"
         plan.reasons[task.key] = PodReason(reason.code, text)
     if gang:
@@ -91,9 +92,13 @@ def phase_at_close(job: Job, *, unschedulable: bool) -> str:
 
 
 def gang_line(session: Session, job: Job, waiting: list[Task]) -> str:
-    """Volcano's line about the group: how many of its pods are short, and what states they are in."""
+    """Volcano's line about the group: how many of its pods are short, and what states they are in.
+
+    Volcano counts what the minimum lacks even where it asks for more pods than there are ("3/1 tasks"); here no more
+    are short than wait.
+    """
     able = job.ready + sum(1 for t in waiting if t.key in job.attempt.would_fit)
-    short = max(job.min_available - able, 0) or len(waiting)
+    short = min(max(job.min_available - able, 0) or len(waiting), len(waiting))
     count = {s: n for s in Status if (n := job.count[s])}
     states = sorted(f"{n} {s.name.capitalize()}" for s, n in count.items())
     fit = sum(1 for t in waiting if t.key in job.attempt.would_fit)

@@ -1,0 +1,241 @@
+"""Looks for the smallest set of victims that makes room for a job in one of several node sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.actions.groups import Parts
+from muster.engine.hooks import NodeSet
+from muster.engine.jobs import Job, Task
+from muster.engine.nodes import Kind
+from muster.engine.packing import by_size
+from muster.engine.session import Session
+from muster.engine.statement import Statement
+from muster.engine.subgroups import grouped
+from muster.engine.victims import Victims
+
+BUDGET = 2000  # simulated placements per job and cycle
+_LOOKS = 40_000  # victim sets that are weighed by numbers alone
+Found = tuple[NodeSet, list[Task]]
+
+
+class Search:
+    """One job's claim. Nothing of it stands before `carry_out`."""
+
+    def __init__(self, session: Session, victims: Victims, job: Job, tasks: Sequence[Task], *, quota: bool) -> None:
+        self.session = session
+        self.victims = victims
+        self.job = job
+        self.quota = quota  # must the queue admit what is claimed?
+        self.nodes = session.state.nodes
+        kinds = [session.signature(task) for task in tasks]
+        requests = [task.shape.request(self.nodes.axis) for task in tasks]
+        order = by_size(requests, kinds, self.nodes.alloc.sum(axis=1))
+        self.tasks = [tasks[i] for i in order]  # the largest first
+        self.claimer = tasks[0]
+        self.root = grouped(job)
+        self.cut_off = False
+        self._left = BUDGET
+        self._looks = _LOOKS
+
+    def smallest(self, sets: Sequence[NodeSet], pool: Sequence[Task]) -> Found | None:
+        """The set with the fewest victims, the earlier one where two have as few."""
+        per_set = []
+        for node_set in sets:
+            inside = set(node_set.index.tolist())
+            # Whoever is not given up alone is not given up with others, either.
+            here = [t for t in pool if t.node in inside and self.victims.chosen(self.claimer, [t])]
+            bound = self._bound(node_set, here)
+            if bound is not None:
+                per_set.append((bound, node_set, here))
+        best: Found | None = None
+        for bound, node_set, here in sorted(per_set, key=lambda entry: entry[0]):
+            if best is not None and bound >= len(best[1]):
+                break
+            found = self._by_node(node_set, here) if self.root is None else None
+            found = found if found is not None else self._by_order(node_set, here)
+            if found is not None and (best is None or len(found) < len(best[1])):
+                best = node_set, found
+        return self._fewer(per_set, best)
+
+    # --- simulation
+
+    def holds(self, node_set: NodeSet, gone: Sequence[Task]) -> bool:
+        """Would the job find room in the set if these were gone?"""
+        self._left -= 1
+        statement = self.session.statement()
+        for victim in gone:
+            statement.evict(victim, self.claimer, self.victims.rule)
+        self._place(statement, node_set)
+        held = self.session.pipelined(self.job)
+        statement.discard()
+        return held
+
+    def carry_out(self, node_set: NodeSet, gone: Sequence[Task]) -> None:
+        """The same for good; each victim goes for the first pod that gets its node."""
+        trial = self.session.statement()
+        for victim in gone:
+            trial.evict(victim, self.claimer, self.victims.rule)
+        self._place(trial, node_set)
+        for_whom: dict[int, Task] = {}
+        for move in trial.moves:
+            if move.kind == Kind.PIPELINE:
+                for task, node in zip(move.tasks, move.nodes, strict=True):
+                    for_whom.setdefault(node, task)
+        trial.discard()
+        statement = self.session.statement()
+        for victim in gone:
+            statement.evict(victim, for_whom.get(victim.node, self.claimer), self.victims.rule)
+        self._place(statement, node_set)
+        statement.commit()
+
+    def _place(self, statement: Statement, node_set: NodeSet) -> None:
+        session, job = self.session, self.job
+        assert job.queue is not None
+        if self.root is not None:
+            parts = Parts(session, statement, job.queue, job, self.root)
+            parts.promised = True
+            parts.place(list(self.tasks), node_set)
+            return
+        at = 0
+        while at < len(self.tasks) and not session.pipelined(job):
+            signature = session.signature(self.tasks[at])
+            most = at + max(job.min_available - job.ready - job.waiting, 1)
+            run = [task for task in self.tasks[at:most] if session.signature(task) == signature]
+            if self.quota and session.admits(job.queue, run[0], len(run)) < len(run):
+                return
+            if session.placement.promise(statement, run, node_set) < len(run):
+                return
+            at += len(run)
+
+    # --- answers
+
+    def _by_node(self, node_set: NodeSet, here: Sequence[Task]) -> list[Task] | None:
+        """Node by node: the one where the fewest victims make room for the most pods."""
+        gone: list[Task] = []
+        while not self.holds(node_set, gone):
+            if self._left <= 0:
+                self.cut_off = True
+                return None
+            left = [task for task in here if all(task is not other for other in gone)]
+            best: tuple[float, int, list[Task]] | None = None
+            for node in sorted({task.node for task in left}):
+                for cost, more in self._on_node(node, left, gone):
+                    if best is None or (cost, len(more)) < best[:2]:
+                        best = cost, len(more), more
+            if best is None:
+                return None
+            gone += best[2]
+        return self._spared(node_set, gone)
+
+    def _on_node(self, node: int, left: Sequence[Task], gone: Sequence[Task]) -> Iterator[tuple[float, list[Task]]]:
+        """(victims per pod gained, victims): the largest first, one more at a time."""
+        task = self.tasks[0]
+        size = self.nodes.axis.size
+        request = task.shape.request(self.nodes.axis)
+        free = self.nodes.rows[size : 2 * size, node].copy()
+        for victim in gone:
+            if victim.node == node:
+                free += victim.shape.request(self.nodes.axis)
+        before = _copies(free, request)
+        more: list[Task] = []
+        mine = [victim for victim in left if victim.node == node]
+        ordered = self.victims.in_order(self.claimer, mine)
+        ordered.sort(key=lambda v: -float((v.shape.request(self.nodes.axis) * (request > 0)).max()))
+        for victim in ordered:
+            if len(self.victims.chosen(self.claimer, [*gone, *more, victim])) <= len(gone) + len(more):
+                continue
+            more = [*more, victim]
+            free = free + victim.shape.request(self.nodes.axis)
+            gained = min(_copies(free, request) - before, len(self.tasks))
+            if gained > 0:
+                yield len(more) / gained, more
+
+    def _by_order(self, node_set: NodeSet, here: Sequence[Task]) -> list[Task] | None:
+        """In victim order, twice as many each time, until it is enough."""
+        given = self.victims.chosen(self.claimer, list(here))
+        count = 0
+        while not self.holds(node_set, given[:count]):
+            if count >= len(given):
+                return None
+            if self._left <= 0:
+                self.cut_off = True
+                return None
+            count = min(max(2 * count, 1), len(given))
+        return self._spared(node_set, given[:count])
+
+    def _spared(self, node_set: NodeSet, gone: list[Task]) -> list[Task]:
+        """Spare victims, highest priority first, as long as it stays enough without them."""
+        for victim in sorted(gone, key=lambda t: (-t.priority, t.key)):
+            fewer = [task for task in gone if task is not victim]
+            if self._left > 0 and self.holds(node_set, fewer):
+                gone = fewer
+        return gone
+
+    def _fewer(self, per_set: list[tuple[int, NodeSet, list[Task]]], best: Found | None) -> Found | None:
+        """Every smaller victim set of every node set, as long as the budget lasts."""
+        most = len(best[1]) if best is not None else max((len(here) for _, _, here in per_set), default=-1) + 1
+        for size in range(min((bound for bound, _, _ in per_set), default=most), most):
+            for bound, node_set, here in per_set:
+                if bound > size:
+                    continue
+                for gone in combinations(here, size):
+                    self._looks -= 1
+                    if self._left <= 0 or self._looks <= 0:
+                        self.cut_off = True
+                        return best
+                    if not self._could(node_set, gone):
+                        continue
+                    if size and len(self.victims.chosen(self.claimer, gone)) < size:
+                        continue
+                    if self.holds(node_set, gone):
+                        return node_set, list(gone)
+        return best
+
+    # --- numbers alone
+
+    def _needed(self) -> Sequence[Task]:
+        """The pods that must find room; of different ones the smallest, so that no bound is too high."""
+        need = max(self.job.min_available - self.job.ready - self.job.waiting, 1)
+        return self.tasks[-need:]
+
+    def _bound(self, node_set: NodeSet, here: Sequence[Task]) -> int | None:
+        """At least so many have to go, by the sums of each resource; None: it is not enough if all go."""
+        axis, size = self.nodes.axis, self.nodes.axis.size
+        free = np.maximum(self.nodes.rows[size : 2 * size, node_set.index], 0).sum(axis=1)
+        asked = np.zeros(axis.size, np.int64)
+        for task in self._needed():
+            asked += task.shape.request(axis)
+        least = 0
+        for row in np.flatnonzero(asked > free).tolist():
+            have, count = int(free[row]), 0
+            for amount in sorted((int(t.shape.request(axis)[row]) for t in here), reverse=True):
+                have, count = have + amount, count + 1
+                if have >= asked[row]:
+                    break
+            if have < asked[row]:
+                return None
+            least = max(least, count)
+        return least
+
+    def _could(self, node_set: NodeSet, gone: Sequence[Task]) -> bool:
+        """Is there room by numbers, if pods are all of one kind?"""
+        if len({self.session.signature(task) for task in self.tasks}) > 1:
+            return True
+        axis, size = self.nodes.axis, self.nodes.axis.size
+        request = self.tasks[0].shape.request(axis)
+        asked = request > 0
+        free = self.nodes.rows[size : 2 * size, node_set.index].copy()
+        for victim in gone:
+            free[:, np.searchsorted(node_set.index, victim.node)] += victim.shape.request(axis)
+        copies = np.maximum((free[asked] // request[asked][:, None]).min(axis=0), 0)
+        return int(copies.sum()) >= len(self._needed())
+
+
+def _copies(free: NDArray[np.int64], request: NDArray[np.int64]) -> int:
+    asked = request > 0
+    return max(int((free[asked] // request[asked]).min()), 0)
