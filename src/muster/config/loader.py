@@ -53,8 +53,10 @@ class _Loading:
         for key in top:
             if key not in _TOP:
                 self.say("error", (key,), "", "unknown-key", f"unknown key {key!r}", suggest(key, _TOP))
-        # The sample of the topology910 design for Volcano's chart has tiers only.
-        actions = tuple(self.actions(top.get("actions"))) if "actions" in top or "tiers" not in top else self.no_actions()
+        if "actions" not in top and "tiers" in top:
+            actions = self.no_actions()  # design 4's sample for Volcano's chart has tiers only
+        else:
+            actions = tuple(self.actions(top.get("actions")))
         tiers = tuple(self.tiers(top.get("tiers")))
         understood = all(finding.severity != "error" for finding in self.findings)
         if understood and not any(tier.plugins for tier in tiers):

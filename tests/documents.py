@@ -1,0 +1,150 @@
+"""README.md and docs/: their commands with what they print, and the page of plugins.
+
+`python tests/documents.py` writes the real output under every command again, and docs/plugins.md anew; the tests only
+look. A block of commands begins with ```console; a line `$ command` is run, the lines under it are its output. A line
+`…` stands for any lines. All commands of a document are run one after the other, from a folder that looks like the
+repository's root; `cd` holds for the commands after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+IN_PLACE = ("src/muster/sim/demo/manifests", "tests/cases/nodegroup")  # what commands may name
+ELLIPSIS = "…"
+EXIT = re.compile(r"\s+# exit (\d+)$")
+
+
+@dataclass
+class Command:
+    """A line that a reader types, what a document says it prints, and which exit code it ends with."""
+
+    line: int
+    text: str
+    output: list[str] = field(default_factory=list)
+
+    @property
+    def typed(self) -> str:
+        return EXIT.sub("", self.text)
+
+    @property
+    def code(self) -> int:
+        said = EXIT.search(self.text)
+        return int(said.group(1)) if said else 0
+
+
+def commands(page: Path) -> list[Command]:
+    found: list[Command] = []
+    inside = False
+    for number, line in enumerate(page.read_text("utf-8").splitlines(), start=1):
+        if line.startswith("```"):
+            inside = line == "```console"
+        elif inside and line.startswith("$ "):
+            found.append(Command(number, line[2:]))
+        elif inside:
+            found[-1].output.append(line)
+    return found
+
+
+class Reader:
+    """Somebody who follows a document in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.here = folder
+        for place in IN_PLACE:
+            shutil.copytree(ROOT / place, folder / place)
+
+    def type(self, text: str) -> tuple[int, list[str]]:
+        """Exit code, and the lines on stdout and stderr without blanks at their ends."""
+        if text.startswith("cd "):
+            self.here = (self.here / text.removeprefix("cd ")).resolve(strict=True)
+            return 0, []
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", text], cwd=self.here, env={**os.environ, "PATH": path, "NO_COLOR": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
+        )  # fmt: skip
+        return done.returncode, [line.rstrip() for line in done.stdout.splitlines()]
+
+
+def says(expected: list[str], printed: list[str]) -> bool:
+    """Is what was printed what the document shows? A document that shows nothing says nothing."""
+    if not expected:
+        return True
+    parts = "\n".join(line.rstrip() for line in expected).split(ELLIPSIS)
+    pattern = ".*".join(re.escape(part) for part in parts)
+    return re.fullmatch(pattern, "\n".join(printed), re.DOTALL) is not None
+
+
+def targets() -> set[str]:
+    """What `make` can make."""
+    return set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def plugins_page() -> str:
+    """docs/plugins.md, from `muster plugins -o json`."""
+    done = subprocess.run(
+        [Path(sys.executable).parent / "muster", "plugins", "-o", "json"], capture_output=True, text=True, check=True
+    )
+    return "\n".join(_plugins(json.loads(done.stdout))) + "\n"
+
+
+def _plugins(answer: dict[str, list[dict[str, object]]]) -> Iterator[str]:
+    yield "# Plugins"
+    yield ""
+    yield "Made from `muster plugins -o json` by `python tests/documents.py`; a test holds it to that."
+    yield "An extension point is an abstract class of [engine/hooks.py](../src/muster/engine/hooks.py). Its switch is the"
+    yield "key that turns it off for one plugin in the configuration file, in Volcano's spelling; – has no switch."
+    for plugin in answer["plugins"]:
+        yield f"\n## {plugin['name']}\n"
+        yield f"{plugin['about']}\n"
+        yield f"Answers: {', '.join(f'`{hook}`' for hook in list(plugin['hooks']))}"
+        arguments = dict(plugin["arguments"])
+        if arguments:
+            yield "\n| argument | meaning (default) |\n|---|---|"
+            yield from (f"| `{name}` | {_cell(meaning)} |" for name, meaning in arguments.items())
+    yield "\n## Extension points\n"
+    yield "| extension point | switch | plugins |\n|---|---|---|"
+    for point, switch in dict(answer["extension_points"]).items():
+        names = ", ".join(str(p["name"]) for p in answer["plugins"] if point in list(p["hooks"])) or "–"
+        yield f"| `{point}` | {f'`{switch}`' if switch else '–'} | {names} |"
+
+
+def _cell(text: object) -> str:
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def refresh(page: Path) -> None:
+    """Write the real output under every command that shows one."""
+    lines = page.read_text("utf-8").splitlines()
+    with tempfile.TemporaryDirectory() as folder:
+        reader = Reader(Path(folder))
+        shift = 0
+        for command in commands(page):
+            if command.typed.startswith("make "):
+                continue
+            code, printed = reader.type(command.typed)
+            if code != command.code:
+                sys.exit(f"{page}:{command.line}: exit {code}\n" + "\n".join(printed))
+            if command.output and not says(command.output, printed):
+                at = command.line + shift
+                lines[at : at + len(command.output)] = printed
+                shift += len(printed) - len(command.output)
+    page.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    (ROOT / "docs" / "plugins.md").write_text(plugins_page(), "utf-8")
+    for page in PAGES:
+        refresh(page)
