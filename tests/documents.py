@@ -104,8 +104,8 @@ def _plugins(answer: dict[str, list[dict[str, object]]]) -> Iterator[str]:
     yield "# Plugins"
     yield ""
     yield "Made from `muster plugins -o json` by `python tests/documents.py`; a test holds it to that."
-    yield "An extension point is an abstract class of [engine/hooks.py](../src/muster/engine/hooks.py). Its switch is the"
-    yield "key that turns it off for one plugin in the configuration file, in Volcano's spelling; – has no switch."
+    yield "An extension point is an abstract class of [engine/hooks.py](../src/muster/engine/hooks.py). Its switch is"
+    yield "the key that turns it off for one plugin in the configuration file, in Volcano's spelling; – has no switch."
     for plugin in answer["plugins"]:
         yield f"\n## {plugin['name']}\n"
         yield f"{plugin['about']}\n"

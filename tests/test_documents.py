@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from documents import PAGES, ROOT, Reader, commands, plugins_page, says, targets
 
+from documents import PAGES, ROOT, Reader, commands, plugins_page, says, targets
+from muster.cli import VERBS
 from muster.config import DEFAULT
 from muster.cycle.configure import configure
 from muster.cycle.scheduler import Scheduler
@@ -39,6 +40,12 @@ def test_every_command_of_a_document_does_what_it_shows(page: Path, tmp_path: Pa
 def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
     links = LINK.findall(page.read_text("utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_verb_that_a_document_names_is_there(page: Path) -> None:
+    named = set(re.findall(r"`muster ([a-z][a-z-]*)", page.read_text("utf-8")))
+    assert sorted(named - VERBS.keys()) == []
 
 
 def configurations() -> list[tuple[str, str]]:
