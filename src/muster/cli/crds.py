@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 @options.kubeconfig
 @options.output("yaml", "json")
 @options.verbosity
-def crds(with_peers: bool, missing: bool, kubeconfig: str | None, form: str, verbosity: int) -> None:
+def crds(
+    with_peers: bool, missing: bool, kubeconfig: str | None, context: str | None, form: str, verbosity: int
+) -> None:
     """Print the CustomResourceDefinitions of NodeGroup, PropagationPolicy and OverridePolicy.
 
     \b
@@ -32,21 +34,21 @@ def crds(with_peers: bool, missing: bool, kubeconfig: str | None, form: str, ver
 
     wanted: Sequence[Definition] = (*OURS, *PEERS) if with_peers else OURS
     if missing:
-        wanted = _missing(wanted, kubeconfig)
+        wanted = _missing(wanted, kubeconfig, context)
         if not wanted:
             click.echo("the cluster has them all", err=True)
             return
     print_objects([one.plain() for one in wanted], form)
 
 
-def _missing(wanted: Sequence[Definition], kubeconfig: str | None) -> list[Definition]:
+def _missing(wanted: Sequence[Definition], kubeconfig: str | None, context: str | None) -> list[Definition]:
     """Those that the cluster does not serve in any version: a peer's newer one is not ours to replace."""
     from muster.cli.reading import BadInput
     from muster.kube import Client, NoAccess, load
     from muster.kube.errors import ApiError
 
     async def look() -> list[Definition]:
-        async with Client(load(kubeconfig)) as client:
+        async with Client(load(kubeconfig, context)) as client:
             return [one for one in wanted if not await _serves(client, one)]
 
     try:

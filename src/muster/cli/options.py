@@ -44,10 +44,12 @@ def config(command: F) -> F:
 
 
 def kubeconfig(command: F) -> F:
+    """`--kubeconfig FILE` and `--context NAME`."""
+    context = click.option("--context", metavar="NAME", help="A context of the kubeconfig other than its current one.")
     return click.option(
         "--kubeconfig", type=click.Path(), metavar="FILE",
         help="How to reach the cluster. Without it: $KUBECONFIG, ~/.kube/config, or the account of the pod it runs in.",
-    )(command)  # fmt: skip
+    )(context(command))  # fmt: skip
 
 
 def files(*, required: bool) -> Callable[[Command], Command]:
@@ -92,12 +94,11 @@ class Moment(click.ParamType[float]):
             return value
         text = str(value)
         try:
-            return float(text)
-        except ValueError:
-            pass
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
+            try:
+                moment = datetime.fromtimestamp(float(text), UTC)
+            except ValueError:
+                moment = datetime.fromisoformat(text)
+        except (ValueError, OverflowError, OSError):
             self.fail(f"{text!r} is not a time: write it like 2026-01-31T08:00:00Z", param, ctx)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 

@@ -38,7 +38,7 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     yield _object("v1", "ServiceAccount", here)
     everywhere = {"name": part.name, "labels": _labels(part)}
     yield from _granted("ClusterRole", everywhere, part.rights, part.name, settings.namespace)
-    yield from _granted("Role", here, own_namespace(part.name, part.configurations), part.name, settings.namespace)
+    yield from _granted("Role", here, own_namespace(part.name, part.reads), part.name, settings.namespace)
     if part.configured:
         here_configured = {**here, "name": CONFIGURATION}
         yield _object("v1", "ConfigMap", here_configured, data={f"{CONFIGURATION}.conf": settings.configuration})
@@ -112,7 +112,9 @@ def _container(part: Part, settings: Settings) -> Plain:
     return {
         "name": part.verb,
         "image": settings.image,
-        "args": [part.verb, *part.arguments, "--host", "0.0.0.0", "--port", str(PORT)],
+        "args": [part.verb, *part.arguments],
+        # $(NAMESPACE) in the arguments is this.
+        "env": [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
         "ports": [{"name": "http", "containerPort": PORT}],
         "livenessProbe": _probe("/healthz", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=5, failures=2),

@@ -22,7 +22,8 @@ class Part:
     verb: str
     rights: tuple[Right, ...]
     arguments: tuple[str, ...]
-    configurations: tuple[str, ...]
+    # The ConfigMaps it reads by itself.
+    reads: tuple[str, ...]
     replicas: int
     requests: tuple[tuple[str, str], ...]
     limits: tuple[tuple[str, str], ...]
@@ -40,16 +41,22 @@ PARTS: dict[str, Part] = {
     part.verb: part
     for part in (
         Part(
-            "scheduler", rights.SCHEDULER, ("-c", f"{FOLDER}/{CONFIGURATION}.conf"), (CONFIGURATION,),
+            "scheduler",
+            rights.SCHEDULER,
+            (
+                "-c", f"{FOLDER}/{CONFIGURATION}.conf", "--metrics-host", "0.0.0.0", "--metrics-port", str(PORT),
+                "--lease-name", "$(NAMESPACE)/muster-scheduler",
+            ),
+            (),
             replicas=2, requests=(("cpu", "500m"), ("memory", "512Mi")), limits=(("memory", "2Gi"),), configured=True,
         ),
         Part(
-            "controllers", rights.CONTROLLERS, (), (APPLICATIONS,),
+            "controllers", rights.CONTROLLERS, ("--host", "0.0.0.0", "--port", str(PORT)), (APPLICATIONS,),
             replicas=2, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),),
         ),
         # One: reservations are kept in memory.
         Part(
-            "extender", rights.EXTENDER, (), (APPLICATIONS,),
+            "extender", rights.EXTENDER, ("--host", "0.0.0.0", "--port", str(PORT)), (APPLICATIONS,),
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
         ),
     )

@@ -35,8 +35,8 @@ _OWNERS = (
     Right(_APPS, ("deployments", "replicasets", "statefulsets", "daemonsets"), READ),
     Right(_BATCH, ("jobs", "cronjobs"), READ),
 )
-_POLICIES = (Right(_GROUPS, ("nodegroups", "propagationpolicies", "overridepolicies"), READ),)
-_EVENTS = (Right(_CORE, ("events",), ("create", "patch")), Right("events.k8s.io", ("events",), ("create", "patch")))
+_POLICIES = Right(_GROUPS, ("nodegroups", "propagationpolicies", "overridepolicies"), READ)
+_EVENTS = Right(_CORE, ("events",), ("create", "patch"))
 
 SCHEDULER: tuple[Right, ...] = (
     Right(_CORE, ("nodes", "pods", "namespaces", "persistentvolumes", "persistentvolumeclaims"), READ),
@@ -48,7 +48,7 @@ SCHEDULER: tuple[Right, ...] = (
     Right("kueue.x-k8s.io", ("topologies",), READ),
     Right("kai.scheduler", ("topologies",), READ),
     *_OWNERS,
-    *_POLICIES,
+    Right(_GROUPS, ("nodegroups", "propagationpolicies"), READ),
     Right(_CORE, ("pods/binding", "pods/eviction"), ("create",)),
     # Conditions, the nominated node, and the note on a pod that was evicted.
     Right(_CORE, ("pods/status",), ("patch",)),
@@ -56,7 +56,7 @@ SCHEDULER: tuple[Right, ...] = (
     Right(_CORE, ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
     # The journal of a gang's binds is an annotation of its PodGroup.
     Right(_VOLCANO, ("podgroups", "podgroups/status", "queues/status"), ("patch",)),
-    *_EVENTS,
+    _EVENTS,
 )
 
 CONTROLLERS: tuple[Right, ...] = (
@@ -65,7 +65,7 @@ CONTROLLERS: tuple[Right, ...] = (
     Right("scheduling.k8s.io", ("priorityclasses",), READ),
     Right(_VOLCANO, ("queues", "podgroups"), READ),
     *_OWNERS,
-    *_POLICIES,
+    _POLICIES,
     # Membership labels.
     Right(_CORE, ("nodes",), ("patch",)),
     # Images in place, the nudge of a pending pod, its place in the order of scale-down.
@@ -80,17 +80,17 @@ CONTROLLERS: tuple[Right, ...] = (
     Right(_GROUPS, ("nodegroups/status", "propagationpolicies/status", "overridepolicies/status"), ("update", "patch")),
     Right(_VOLCANO, ("podgroups",), ("create", "patch")),
     Right(_VOLCANO, ("podgroups/status", "queues/status"), ("update", "patch")),
-    *_EVENTS,
+    _EVENTS,
 )
 
-EXTENDER: tuple[Right, ...] = (Right(_CORE, ("nodes", "pods", "namespaces"), READ), *_OWNERS, *_POLICIES)
+EXTENDER: tuple[Right, ...] = (Right(_CORE, ("nodes", "pods", "namespaces"), READ), *_OWNERS, _POLICIES)
 
 
 def own_namespace(name: str, configurations: tuple[str, ...]) -> tuple[Right, ...]:
     """What a part may do where it runs: hold its Lease, read its configuration."""
-    return (
-        # A name cannot be asked for when the object is made.
+    lease = (
+        # An object that is being made has no name yet that a right could ask for.
         Right("coordination.k8s.io", ("leases",), ("create",)),
-        Right("coordination.k8s.io", ("leases",), ("get", "update", "patch"), (name,)),
-        Right(_CORE, ("configmaps",), READ, configurations),
+        Right("coordination.k8s.io", ("leases",), ("get", "update"), (name,)),
     )
+    return (*lease, Right(_CORE, ("configmaps",), READ, configurations)) if configurations else lease

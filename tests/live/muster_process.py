@@ -1,0 +1,236 @@
+"""`muster scheduler` as a process of its own, and the objects that its tests make and look at."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+
+import urllib3
+
+from live.api import Api, Plain, until
+from muster.model.quantity import milli, units
+
+GROUP = "scheduling.k8s.io/group-name"
+ON_NODE = ("Pending", "Running")
+
+
+class Scheduler:
+    """One replica. `with Scheduler(kubeconfig) as muster`: ready when the block begins, ended when it is left."""
+
+    def __init__(
+        self, kubeconfig: Path | str, *arguments: str, config: str = "", elect: bool = False, lease: str = ""
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="muster-scheduler-")
+        self.folder = Path(self._folder.name)
+        self.config = self.folder / "scheduler.yaml"
+        command = [sys.executable, "-c", "from muster.cli import main; main()", "scheduler"]
+        command += ["--kubeconfig", str(kubeconfig), "--metrics-port", "0"]
+        if config:
+            self.config.write_text(config, encoding="utf-8")
+            command += ["-c", str(self.config)]
+        if elect:
+            command += ["--lease-name", lease, "--lease-duration", "3", "--lease-renew-deadline", "2",
+                        "--lease-retry-period", "0.5"]  # fmt: skip
+        else:
+            command += ["--no-leader-elect"]
+        self._command = [*command, "-v", "4", *arguments]
+        self.log_file = self.folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+
+    def __enter__(self) -> Scheduler:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            print("\n".join(self.log_file.read_text(encoding="utf-8").splitlines()[-15:]))
+        self.stop()
+        self._folder.cleanup()
+
+    def start(self, wait: bool = True) -> None:
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        self._port = until("the probes' port", lambda: self._logged_port(), 30)
+        if wait:
+            until("ready", lambda: self.probe("/readyz")[0] == 200, 30)
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        return int(self._process.returncode)
+
+    def probe(self, path: str) -> tuple[int, str]:
+        try:
+            answer = urllib3.request("GET", f"http://127.0.0.1:{self._port}{path}", timeout=5, retries=False)
+        except urllib3.exceptions.HTTPError:
+            return 0, ""
+        return answer.status, answer.data.decode()
+
+    def metric(self, name: str) -> float:
+        """The sum over all labels."""
+        lines = [line for line in self.probe("/metrics")[1].splitlines() if line.partition("{")[0].split()[0] == name]
+        return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+    def log(self) -> list[Plain]:
+        found = []
+        for line in self.log_file.read_text(encoding="utf-8").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                found.append({"msg": line})
+        return found
+
+    def leads(self) -> bool:
+        return self.metric("muster_leader") == 1
+
+    def _logged_port(self) -> int:
+        ports = [entry["probes"] for entry in self.log() if entry.get("msg") == "started"]
+        assert self.running or ports, self.log_file.read_text(encoding="utf-8")
+        return ports[-1] if ports else 0
+
+
+def pod(
+    namespace: str, name: str, group: str = "", cpu: str = "1", *, annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None, limits: dict[str, str] | None = None, **spec: object,
+) -> Plain:  # fmt: skip
+    notes = {**({GROUP: group} if group else {}), **(annotations or {})}
+    resources: Plain = {"requests": {"cpu": cpu, "memory": "64Mi", **(limits or {})}}
+    if limits:
+        resources["limits"] = limits
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "annotations": notes, "labels": labels or {"app": name}},
+        "spec": {
+            "schedulerName": "muster",
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "main", "image": "app:1", "resources": resources}],
+            **spec,
+        },
+    }
+
+
+def pod_group(namespace: str, name: str, members: int, queue: str = "default", **spec: object) -> Plain:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minMember": members, "queue": queue, **spec},
+    }
+
+
+def queue(name: str, **spec: object) -> Plain:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec,
+    }  # fmt: skip
+
+
+def create_all(api: Api, objects: Iterable[Plain], threads: int = 16) -> None:
+    """Many at once, in no particular order."""
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(api.create, objects))
+
+
+def gang(api: Api, namespace: str, name: str, size: int, members: int | None = None, **of_pod: object) -> list[str]:
+    """A group and its pods; their names."""
+    queue_name = str(of_pod.pop("queue", "default"))
+    api.create(pod_group(namespace, name, size if members is None else members, queue_name))
+    names = [f"{name}-{i}" for i in range(size)]
+    create_all(api, [pod(namespace, n, name, **of_pod) for n in names], 8)  # type: ignore[arg-type]
+    return names
+
+
+def placed(api: Api, namespace: str) -> dict[str, str]:
+    """Pod → its node, of those that have one."""
+    pods = api.list(f"/api/v1/namespaces/{namespace}/pods")
+    return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName")}
+
+
+def all_placed(api: Api, namespace: str, names: Sequence[str], seconds: float = 20.0) -> dict[str, str]:
+    wanted = set(names)
+    return until(
+        f"{len(names)} pods placed",
+        lambda: found if wanted <= (found := placed(api, namespace)).keys() else None,
+        seconds, 0.1,
+    )  # fmt: skip
+
+
+def stays_unplaced(api: Api, namespace: str, names: Sequence[str], seconds: float = 1.5) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert not set(names) & placed(api, namespace).keys()
+        time.sleep(0.2)
+
+
+def condition(api: Api, namespace: str, name: str) -> Plain:
+    """The pod's PodScheduled condition; empty if it has none."""
+    status = api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")["status"]
+    return next((c for c in status.get("conditions", ()) if c["type"] == "PodScheduled"), {})
+
+
+def group(api: Api, namespace: str, name: str) -> Plain:
+    return api.get(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups/{name}")
+
+
+def events(api: Api, namespace: str, name: str, reason: str) -> list[Plain]:
+    found = api.list(f"/api/v1/namespaces/{namespace}/events")
+    return [e for e in found if e["involvedObject"]["name"] == name and e["reason"] == reason]
+
+
+def assert_sound(api: Api, namespace: str = "") -> None:
+    """No node holds more than it offers; every gang is whole or absent; no journal is left."""
+    nodes = {n["metadata"]["name"]: n["status"]["allocatable"] for n in api.list("/api/v1/nodes")}
+    used: dict[str, Counter[str]] = {name: Counter() for name in nodes}
+    bound: Counter[tuple[str, str]] = Counter()
+    for one in api.list("/api/v1/pods"):
+        node = one["spec"].get("nodeName")
+        if not node or one["status"]["phase"] not in ON_NODE:
+            continue
+        bound[one["metadata"]["namespace"], one["metadata"].get("annotations", {}).get(GROUP, "")] += 1
+        if node in used:
+            used[node]["pods"] += 1
+            for container in one["spec"]["containers"]:
+                for name, value in container.get("resources", {}).get("requests", {}).items():
+                    used[node][name] += units(value) if name == "memory" else milli(value)
+    for name, amounts in used.items():
+        for resource, amount in amounts.items():
+            offered = nodes[name][resource]
+            most = units(offered) if resource in ("memory", "pods") else milli(offered)
+            assert amount <= most, f"{name} holds {amount} of {resource}, it offers {most}"
+    for one in api.list("/apis/scheduling.volcano.sh/v1beta1/podgroups"):
+        meta = one["metadata"]
+        if namespace and meta["namespace"] != namespace:
+            continue
+        count = bound[meta["namespace"], meta["name"]]
+        assert count == 0 or count >= one["spec"]["minMember"], f"{meta['name']} has {count} of its pods"
+        assert "muster.io/commit" not in meta.get("annotations", {}), f"{meta['name']} has a journal left"
