@@ -101,18 +101,22 @@ class Election:
     async def run(self) -> None:
         """Acquire, renew, and when the lease is lost stand for election again."""
         while True:
-            sent = self._clock()
-            try:
-                await self._renew() if self._held is not None else await self._acquire()
-            except (errors.Conflict, errors.AlreadyExists, errors.NotFound):
-                # Somebody else wrote or deleted it: whatever we believed is over.
-                self._lose()
-            except errors.ApiError:
-                pass  # the deadline decides
-            if self._held is not None and not self.leading():
-                self._lose()
-            spent = self._clock() - sent
+            began = self._clock()
+            await self.step()
+            spent = self._clock() - began
             await asyncio.sleep(max(self._retry * random.uniform(1.0, 1.2) - spent, 0.05))
+
+    async def step(self) -> None:
+        """Try once to acquire or to renew."""
+        try:
+            await self._renew() if self._held is not None else await self._acquire()
+        except (errors.Conflict, errors.AlreadyExists, errors.NotFound):
+            # Somebody else wrote or deleted it: whatever we believed is over.
+            self._lose()
+        except errors.ApiError:
+            pass  # the deadline decides
+        if self._held is not None and not self.leading():
+            self._lose()
 
     async def release(self) -> None:
         """Give the lease back: the next leader need not wait. Only after `run` has ended and nothing is in flight."""

@@ -1,0 +1,115 @@
+"""Access: what the official client makes of a kubeconfig is what is used."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from awkward_api import AwkwardApi, give, refuse, run
+from muster.kube import Client, NoAccess, errors, load
+from muster.kube.config import Access
+
+
+def kubeconfig(folder: Path, user: str, cluster: str = "") -> str:
+    path = folder / "config"
+    path.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: one\n"
+        "clusters:\n"
+        f"- {{name: c, cluster: {{server: 'https://127.0.0.1:6443/', insecure-skip-tls-verify: true{cluster}}}}}\n"
+        f"users: [{{name: u, user: {{{user}}}}}]\n"
+        "contexts:\n- {name: one, context: {cluster: c, user: u}}\n"
+        "- {name: two, context: {cluster: c, user: nobody}}\n",
+        encoding="utf-8",
+    )
+    return str(path)
+
+
+def header(access: Access) -> str | None:
+    return asyncio.run(access.header())
+
+
+def test_a_token_is_the_authorization(tmp_path: Path) -> None:
+    access = load(kubeconfig(tmp_path, "token: abc"))
+    assert (access.host, header(access)) == ("https://127.0.0.1:6443", "Bearer abc")
+    assert access.tls is not None and access.tls.check_hostname is False
+
+
+def test_a_password_is_the_authorization(tmp_path: Path) -> None:
+    assert header(load(kubeconfig(tmp_path, "username: me, password: secret"))) == "Basic bWU6c2VjcmV0"
+
+
+def test_a_context_can_be_chosen(tmp_path: Path) -> None:
+    assert header(load(kubeconfig(tmp_path, "token: abc"), "two")) is None
+
+
+def test_an_exec_plugin_is_run(tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin"
+    credential = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"made"}}'
+    plugin.write_text(f"#!{sys.executable}\nprint('{credential}')\n", encoding="utf-8")
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+    user = f"exec: {{apiVersion: client.authentication.k8s.io/v1, command: {plugin}, interactiveMode: Never}}"
+    assert header(load(kubeconfig(tmp_path, user))) == "Bearer made"
+
+
+def test_a_server_name_and_a_proxy_are_taken(tmp_path: Path) -> None:
+    cluster = ", tls-server-name: api.example, proxy-url: 'http://proxy.example:3128'"
+    access = load(kubeconfig(tmp_path, "token: abc", cluster))
+    assert (access.server_name, access.proxy) == ("api.example", "http://proxy.example:3128")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("", "empty"), ("just text", "cannot be used"), ("a: [", "not YAML"), ("kind: Config\n", "current-context")],
+)
+def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(NoAccess, match=says) as caught:
+        load(str(path))
+    assert str(path) in str(caught.value)
+
+
+def test_without_any_way_in_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kubernetes import config
+
+    monkeypatch.setattr(config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "nothing"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(NoAccess, match="--kubeconfig"):
+        load()
+
+
+def test_a_new_token_in_the_file_is_found_when_the_old_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from muster.kube import config
+
+    monkeypatch.setattr(config, "RELOAD_AT_MOST_EVERY", 0.0)
+
+    async def story(api: AwkwardApi) -> list[str]:
+        path = Path(kubeconfig(tmp_path, "token: old"))
+        path.write_text(path.read_text().replace("https://127.0.0.1:6443/", api.host))
+        access = load(str(path))
+        path.write_text(path.read_text().replace("old", "new"))
+        api.plan("POST", "/x", refuse(401, "Unauthorized", "Unauthorized"), give({}))
+        async with Client(access) as client:
+            await client.request("POST", "/x", body={})
+        return [one.headers["Authorization"] for one in api.asked]
+
+    assert run(story) == ["Bearer old", "Bearer new"]
+
+
+def test_a_server_that_refuses_everything_is_not_asked_for_ever(tmp_path: Path) -> None:
+    async def story(api: AwkwardApi) -> int:
+        path = Path(kubeconfig(tmp_path, "token: old"))
+        path.write_text(path.read_text().replace("https://127.0.0.1:6443/", api.host))
+        api.plan("GET", "/x", refuse(401, "Unauthorized", "Unauthorized"))
+        async with Client(load(str(path))) as client:
+            with pytest.raises(errors.Unauthorized):
+                await client.request("GET", "/x")
+        return len(api.asked)
+
+    assert run(story) <= 2

@@ -1,0 +1,292 @@
+"""Leader election: on a clock of the test's own, one lease, several who want it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from awkward_api import AwkwardApi, refuse, run
+from muster.kube import Election
+
+COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+PATH = f"{COLLECTION}/muster"
+
+
+class LeaseServer:
+    """One Lease with a resourceVersion that is checked."""
+
+    def __init__(self, api: AwkwardApi) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.away = False
+        self.api = api
+        api.plan("GET", PATH, self._get)
+        api.plan("PUT", PATH, self._put)
+        api.plan("POST", COLLECTION, self._create)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        assert self.lease is not None
+        found: dict[str, Any] = self.lease["spec"]
+        return found
+
+    async def _get(self, request: web.Request) -> web.StreamResponse:
+        if self.away:
+            return await refuse(503, "ServiceUnavailable", "away")(request)
+        if self.lease is None:
+            return await refuse(404, "NotFound", "no lease")(request)
+        return web.json_response(self.lease)
+
+    async def _put(self, request: web.Request) -> web.StreamResponse:
+        if self.away:
+            return await refuse(503, "ServiceUnavailable", "away")(request)
+        if self.lease is None:
+            return await refuse(404, "NotFound", "no lease")(request)
+        body = await request.json()
+        if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+            return await refuse(409, "Conflict", "the object has been modified")(request)
+        return self._store(body)
+
+    async def _create(self, request: web.Request) -> web.StreamResponse:
+        if self.lease is not None:
+            return await refuse(409, "AlreadyExists", "is there")(request)
+        return self._store(await request.json())
+
+    def _store(self, body: dict[str, Any]) -> web.Response:
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = body
+        return web.json_response(body)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Stage:
+    """Candidates that take their steps when they are told to."""
+
+    def __init__(self, api: AwkwardApi) -> None:
+        self.server = LeaseServer(api)
+        self.clock = Clock()
+        self.client = api.client(tries=1)
+
+    def candidate(self, name: str) -> Election:
+        return Election(self.client, "ns/muster", name, clock=self.clock)
+
+    async def step(self, *candidates: Election, seconds: float = 0.0) -> None:
+        """Time passes, then each takes one step."""
+        self.clock.now += seconds
+        for one in candidates:
+            await one.step()
+
+
+def play(story: Any) -> None:
+    async def opened(api: AwkwardApi) -> None:
+        stage = Stage(api)
+        async with stage.client:
+            await story(stage)
+
+    run(opened)
+
+
+def test_the_first_to_come_leads_and_writes_after_a_lease_duration() -> None:
+    async def story(stage: Stage) -> None:
+        a = stage.candidate("a")
+        await stage.step(a)
+        assert a.leading() and a.elected.is_set() and not a.may_write()
+        for _ in range(7):
+            await stage.step(a, seconds=2)
+        assert not a.may_write()
+        await stage.step(a, seconds=1)
+        assert a.may_write()
+
+    play(story)
+
+
+def test_a_second_one_waits_as_long_as_the_first_renews() -> None:
+    async def story(stage: Stage) -> None:
+        a, b = stage.candidate("a"), stage.candidate("b")
+        for _ in range(30):
+            await stage.step(a, b, seconds=2)
+        assert a.may_write() and not b.leading()
+        assert stage.server.spec["holderIdentity"] == "a"
+
+    play(story)
+
+
+def test_a_leader_that_cannot_renew_stops_before_another_may_begin() -> None:
+    async def story(stage: Stage) -> None:
+        a, b = stage.candidate("a"), stage.candidate("b")
+        for _ in range(10):
+            await stage.step(a, b, seconds=2)
+        assert a.may_write()
+        writers: list[tuple[bool, bool]] = []
+        led_at = 0.0
+        for _ in range(80):
+            await stage.step(b, seconds=0.5)  # a is cut off: it takes no steps at all
+            writers.append((a.may_write(), b.may_write()))
+            if b.leading() and not led_at:
+                led_at = stage.clock.now
+        assert (True, True) not in writers
+        assert writers[0] == (True, False) and writers[-1] == (False, True)
+        assert writers.index((False, False)) * 0.5 <= 10.0
+        assert b.term == a.term + 1
+        # Between the last possible write of the one and the first of the other lies more than a lease duration.
+        assert writers.count((False, False)) * 0.5 >= 15.0
+
+    play(story)
+
+
+def test_the_deadline_counts_from_when_the_renewal_was_sent() -> None:
+    async def story(stage: Stage) -> None:
+        a = stage.candidate("a")
+        for _ in range(10):
+            await stage.step(a, seconds=2)
+        put = stage.server._put
+
+        async def slow(request: web.Request) -> web.StreamResponse:
+            stage.clock.now += 9.0  # the answer takes that long
+            return await put(request)
+
+        stage.server.api.plan("PUT", PATH, slow)
+        await stage.step(a)
+        assert a.may_write()
+        stage.clock.now += 1.0
+        assert not a.may_write()
+
+    play(story)
+
+
+def test_after_an_outage_the_old_leader_takes_its_own_lease_back_at_once() -> None:
+    async def story(stage: Stage) -> None:
+        a = stage.candidate("a")
+        for _ in range(10):
+            await stage.step(a, seconds=2)
+        term = a.term
+        stage.server.away = True
+        for _ in range(6):
+            await stage.step(a, seconds=2)
+        assert not a.leading() and a.lost.is_set()
+        stage.server.away = False
+        await stage.step(a, seconds=2)
+        assert a.may_write() and a.term == term
+
+    play(story)
+
+
+def test_a_wait_that_was_cut_short_is_waited_to_its_end() -> None:
+    async def story(stage: Stage) -> None:
+        a = stage.candidate("a")
+        await stage.step(a)
+        stage.server.away = True
+        stage.clock.now += 11
+        await stage.step(a)
+        stage.server.away = False
+        await stage.step(a)
+        assert a.leading() and not a.may_write()
+        await stage.step(a, seconds=4)
+        assert a.may_write()
+
+    play(story)
+
+
+def test_a_lease_given_back_needs_no_waiting() -> None:
+    async def story(stage: Stage) -> None:
+        a, b = stage.candidate("a"), stage.candidate("b")
+        for _ in range(10):
+            await stage.step(a, b, seconds=2)
+        await a.release()
+        assert not a.may_write() and stage.server.spec["holderIdentity"] == ""
+        await stage.step(b)
+        assert b.may_write() and b.term == a.term + 1
+
+    play(story)
+
+
+def test_a_lease_taken_by_another_is_lost_at_the_next_renewal() -> None:
+    async def story(stage: Stage) -> None:
+        a = stage.candidate("a")
+        await stage.step(a)
+        assert stage.server.lease is not None
+        stolen = {**stage.server.lease, "spec": {**stage.server.spec, "holderIdentity": "thief"}}
+        stage.server._store(stolen)
+        await stage.step(a, seconds=2)
+        assert not a.leading() and not a.elected.is_set() and a.lost.is_set()
+
+    play(story)
+
+
+def test_a_foreign_label_on_the_lease_does_not_end_a_lead() -> None:
+    async def story(stage: Stage) -> None:
+        a = stage.candidate("a")
+        await stage.step(a)
+        assert stage.server.lease is not None
+        stage.server._store(stage.server.lease)  # only the resourceVersion is another
+        await stage.step(a, seconds=2)
+        assert a.leading()
+        await stage.step(a, seconds=2)
+        for _ in range(5):
+            await stage.step(a, seconds=2)
+        assert a.leading()
+
+    play(story)
+
+
+def test_a_lease_that_was_deleted_is_lost() -> None:
+    async def story(stage: Stage) -> None:
+        a = stage.candidate("a")
+        await stage.step(a)
+        stage.server.lease = None
+        await stage.step(a, seconds=2)
+        assert not a.leading()
+
+    play(story)
+
+
+def test_of_two_that_come_at_once_one_leads() -> None:
+    async def story(stage: Stage) -> None:
+        a, b = stage.candidate("a"), stage.candidate("b")
+        await asyncio.gather(a.step(), b.step())
+        assert [a.leading(), b.leading()].count(True) == 1
+
+    play(story)
+
+
+def test_times_are_written_with_microseconds_as_the_api_wants_them() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.step(stage.candidate("a"))
+        assert len(stage.server.spec["renewTime"]) == len("2026-01-01T00:00:00.000000Z")
+        assert stage.server.spec["leaseDurationSeconds"] == 15
+
+    play(story)
+
+
+def test_a_deadline_longer_than_the_lease_is_refused() -> None:
+    async def story(api: AwkwardApi) -> None:
+        with pytest.raises(ValueError, match="renew deadline"):
+            Election(api.client(), "ns/muster", duration=5, renew_deadline=10)
+
+    run(story)
+
+
+def test_the_loop_renews_by_itself() -> None:
+    async def story(api: AwkwardApi) -> None:
+        server = LeaseServer(api)
+        async with api.client(tries=1) as client:
+            election = Election(client, "ns/muster", "a", duration=1.0, renew_deadline=0.6, retry=0.1)
+            task = asyncio.create_task(election.run())
+            await asyncio.wait_for(election.writable(), 5)
+            assert election.may_write() and server.version > 3
+            task.cancel()
+            await election.release()
+            assert server.spec["holderIdentity"] == ""
+
+    run(story)

@@ -1,0 +1,105 @@
+"""The Store on a live cluster: what controllers read is what they wrote, and nothing of an object is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from awkward_api import AwkwardApi, give, listed, pod, run, tell
+from muster.kube import Informers, Recorder, Writes
+from muster.kube.difference import difference
+from muster.kube.store import KubeStore
+from muster.model.core import Pod
+from muster.model.scheduling import Queue
+from muster.store import Change, Conflict, NotFound, Store
+
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+
+
+def queue(version: int, weight: int = 1) -> dict[str, Any]:
+    return {"metadata": {"name": "q", "uid": "u", "resourceVersion": str(version)}, "spec": {"weight": weight}}
+
+
+def controller(work: Callable[[Store, AwkwardApi], Any]) -> Any:
+    """Run `work` as a controller does, in a thread beside the event loop."""
+
+    async def story(api: AwkwardApi) -> Any:
+        api.plan("GET", "/api/v1/pods", give(listed([pod("b", 2), pod("a", 1)], 5)))
+        api.plan("WATCH", "/api/v1/pods", tell(then="silence"))
+        api.plan("GET", QUEUES, give(listed([queue(3)], 5)))
+        api.plan("WATCH", QUEUES, tell(then="silence"))
+        async with api.client() as client, Informers(client, [Pod, Queue], api.report.append) as informers:
+            await informers.synced(5)
+            store = KubeStore(informers, Writes(client), Recorder(client, "muster", "0"))
+            return await asyncio.to_thread(work, store, api)
+
+    return run(story)
+
+
+def test_objects_are_listed_in_the_order_of_their_keys() -> None:
+    def work(store: Store, api: AwkwardApi) -> Any:
+        return [p.metadata.name for p in store.list(Pod).items], store.list(Pod, "other").items
+
+    assert controller(work) == (["a", "b"], [])
+
+
+def test_what_is_not_there_is_not_found() -> None:
+    def work(store: Store, api: AwkwardApi) -> None:
+        with pytest.raises(NotFound):
+            store.get(Pod, "ns/none")
+
+    controller(work)
+
+
+def test_a_controller_reads_what_it_wrote_and_is_told_of_it() -> None:
+    def work(store: Store, api: AwkwardApi) -> Any:
+        watch = store.watch("", [Queue])
+        api.plan("PATCH", f"{QUEUES}/q", give(queue(9, weight=4)))
+        store.patch(Queue, "q", {"spec": {"weight": 4}})
+        read = store.get(Queue, "q").spec.weight
+        events = [(e.change, e.key, e.resource_version) for e in watch.take()]
+        watch.close()
+        return read, events
+
+    assert controller(work) == (4, [(Change.ADDED, "q", "3"), (Change.MODIFIED, "q", "9")])
+
+
+def test_an_update_sends_only_what_is_different_and_only_to_that_version() -> None:
+    def work(store: Store, api: AwkwardApi) -> Any:
+        from msgspec.structs import replace
+
+        old = store.get(Queue, "q")
+        api.plan("PATCH", f"{QUEUES}/q", give(queue(9, weight=4)))
+        store.update(replace(old, spec=replace(old.spec, weight=4)))
+        store.update(store.get(Queue, "q"))
+        return [one.body for one in api.asked if one.method == "PATCH"]
+
+    assert controller(work) == [{"metadata": {"resourceVersion": "3", "uid": "u"}, "spec": {"weight": 4}}]
+
+
+def test_an_update_from_an_older_version_is_a_conflict() -> None:
+    def work(store: Store, api: AwkwardApi) -> None:
+        from msgspec.structs import replace
+
+        old = store.get(Queue, "q")
+        with pytest.raises(Conflict, match="resourceVersion is 3 by now, not 2"):
+            store.update(replace(old, metadata=replace(old.metadata, resource_version="2")))
+
+    controller(work)
+
+
+def test_fields_that_went_are_taken_away_and_equal_ones_not_sent() -> None:
+    old = {"a": 1, "b": {"c": 1, "d": 2}, "same": {"x": [1]}, "list": [1]}
+    new = {"b": {"c": 1, "d": 3}, "same": {"x": [1]}, "list": [1, 2]}
+    assert difference(old, new, whole=False) == {"a": None, "b": {"d": 3}, "list": [1, 2]}
+
+
+def test_a_list_of_which_only_a_part_is_known_is_not_replaced() -> None:
+    old = {"spec": {"containers": [{"name": "c", "image": "one"}]}}
+    new = {"spec": {"containers": [{"name": "c", "image": "two"}]}}
+    with pytest.raises(ValueError, match=r"spec\.containers"):
+        difference(old, new, whole=False)
+    assert difference(old, new, whole=True) == new

@@ -1,0 +1,141 @@
+"""What is sent, and what is made of the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from awkward_api import AwkwardApi, give, hang_up, pod, raw, refuse, run
+from muster.kube import Writes, errors
+from muster.model.core import Pod
+from muster.model.meta import Condition, ObjectMeta
+from muster.model.scheduling import PodGroup, Queue
+
+PLACE = "/api/v1/namespaces/ns/pods/a"
+TAKEN = refuse(409, "Conflict", "pod a is already assigned to node")
+
+
+def sent(story: Any) -> tuple[Any, list[Any]]:
+    """What the story returns, and what the server was asked."""
+
+    async def play(api: AwkwardApi) -> tuple[Any, list[Any]]:
+        async with api.client(tries=3) as client:
+            return await story(api, Writes(client)), api.asked
+
+    return run(play)
+
+
+def test_a_binding_carries_the_uid_and_the_annotations() -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("POST", f"{PLACE}/binding", give({"kind": "Status"}, 201))
+        await writes.bind("ns/a", "n1", {"chips": "0,1"}, uid="u")
+
+    _, asked = sent(story)
+    assert asked[0].body == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "annotations": {"chips": "0,1"}},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+
+
+def test_a_binding_whose_answer_was_lost_is_found_done() -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("POST", f"{PLACE}/binding", hang_up(), TAKEN)
+        api.plan("GET", PLACE, give(pod("a", 3, uid="u", node="n1")))
+        await writes.bind("ns/a", "n1", uid="u")
+
+    _, asked = sent(story)
+    assert [one.method for one in asked] == ["POST", "POST", "GET"]
+
+
+@pytest.mark.parametrize("found", [pod("a", 3, uid="u", node="n2"), pod("a", 3, uid="other", node="n1"), pod("a", 3)])
+def test_a_pod_that_went_elsewhere_is_a_conflict(found: Any) -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("POST", f"{PLACE}/binding", TAKEN)
+        api.plan("GET", PLACE, give(found))
+        with pytest.raises(errors.Conflict, match="already assigned"):
+            await writes.bind("ns/a", "n1", uid="u")
+
+    sent(story)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_an_eviction_names_the_uid_it_means(dry_run: bool) -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("POST", f"{PLACE}/eviction", give({"kind": "Status"}, 201))
+        await writes.evict("ns/a", uid="u", dry_run=dry_run, grace=5)
+
+    _, asked = sent(story)
+    options = {"preconditions": {"uid": "u"}, "gracePeriodSeconds": 5}
+    assert asked[0].body["deleteOptions"] == ({**options, "dryRun": ["All"]} if dry_run else options)
+    assert asked[0].query == ({"dryRun": "All"} if dry_run else {})
+
+
+def test_a_pods_condition_is_merged_by_type_and_only_into_that_pod() -> None:
+    condition = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/3 nodes")
+
+    async def story(api: AwkwardApi, writes: Writes) -> Pod:
+        api.plan("PATCH", f"{PLACE}/status", give(pod("a", 4)))
+        return await writes.pod_condition("ns/a", condition, uid="u", nominated="")
+
+    made, asked = sent(story)
+    assert made.metadata.resource_version == "4"
+    assert asked[0].headers["Content-Type"] == "application/strategic-merge-patch+json"
+    assert asked[0].body["metadata"] == {"uid": "u"}
+    assert asked[0].body["status"]["conditions"][0]["type"] == "PodScheduled"
+    assert asked[0].body["status"]["nominatedNodeName"] is None
+
+
+def test_status_and_annotations_are_merged_under_conditions() -> None:
+    place = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g"
+
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("PATCH", f"{place}/status", give({"metadata": {"name": "g"}}))
+        api.plan("PATCH", place, give({"metadata": {"name": "g"}}))
+        await writes.patch_status(PodGroup, "ns/g", {"phase": "Running"}, uid="u", version="7")
+        await writes.annotate(PodGroup, "ns/g", {"journal": "x", "old": None}, uid="u")
+
+    _, asked = sent(story)
+    assert asked[0].body == {"metadata": {"uid": "u", "resourceVersion": "7"}, "status": {"phase": "Running"}}
+    assert asked[1].body == {"metadata": {"uid": "u", "annotations": {"journal": "x", "old": None}}}
+    assert {one.headers["Content-Type"] for one in asked} == {"application/merge-patch+json"}
+
+
+def test_an_object_is_made_with_its_apiversion_and_kind_and_not_twice() -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("POST", "/apis/scheduling.volcano.sh/v1beta1/queues", hang_up())
+        with pytest.raises(errors.Unreachable):
+            await writes.create(Queue(metadata=ObjectMeta(name="q")))
+
+    _, asked = sent(story)
+    assert len(asked) == 1
+    assert (asked[0].body["apiVersion"], asked[0].body["kind"]) == ("scheduling.volcano.sh/v1beta1", "Queue")
+
+
+def test_a_deletion_can_name_the_uid() -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("DELETE", PLACE, give({"kind": "Status"}))
+        await writes.delete(Pod, "ns/a", grace=0, uid="u")
+
+    _, asked = sent(story)
+    assert asked[0].body["preconditions"] == {"uid": "u"}
+    assert asked[0].body["gracePeriodSeconds"] == 0
+
+
+def test_an_answer_that_is_no_object_is_an_error() -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("GET", PLACE, raw(b"not json"))
+        with pytest.raises(errors.BadAnswer, match="no Pod"):
+            await writes.get(Pod, "ns/a")
+
+    sent(story)
+
+
+def test_a_key_without_its_namespace_is_not_sent_anywhere() -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        with pytest.raises(ValueError, match="no namespace"):
+            await writes.get(Pod, "a")
+
+    assert sent(story)[1] == []
