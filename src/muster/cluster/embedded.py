@@ -7,6 +7,7 @@ this moment, `next_time()` says when something will and `advance` goes there.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from muster.cluster.budgets import Budgets
@@ -17,10 +18,22 @@ from muster.cluster.garbage import Garbage
 from muster.cluster.kubelet import Kubelet
 from muster.cluster.memory import MemoryStore, MemoryWatch
 from muster.cluster.workloads import Workloads
-from muster.engine.plan import Plan
+from muster.engine.plan import Eviction, Plan
 from muster.engine.state import State
 from muster.model.meta import Object
 from muster.store import Change, WatchEvent
+
+
+class Part(Protocol):
+    """A controller that takes part in the cluster's life."""
+
+    def run(self) -> bool:
+        """Do what is to be done now; whether anything was."""
+        ...
+
+    def next_time(self) -> float | None:
+        """When it will have something to do by itself; None if never."""
+        ...
 
 
 class EmbeddedCluster:
@@ -35,13 +48,22 @@ class EmbeddedCluster:
         self._budgets = Budgets(self.store)
         self._workloads = Workloads(self.store)
         self._planned = Planned(self.store)
+        self._joined: list[Part] = []
+        self.evicted: list[Eviction] = []  # by controllers that joined, for whoever tells the story to take
         self._following: WeakKeyDictionary[State, MemoryWatch] = WeakKeyDictionary()
         self._workloads.run()
+
+    def join(self, part: Part) -> None:
+        """Take in a controller; it has its turn in every step, and its first one now."""
+        self._joined.append(part)
+        part.run()
 
     def step(self) -> bool:
         """Let kubelets and controllers act until all is quiet at this moment; whether anything happened."""
         before = self.store.version
-        parts = (self._kubelet, self._workloads, self._garbage, self._chips, self._budgets)
+        parts: list[Part | Workloads | Garbage | DevicePlugin | Budgets] = [
+            self._kubelet, self._workloads, self._garbage, self._chips, self._budgets, *self._joined
+        ]  # fmt: skip
         while sum(part.run() for part in parts):  # not any(): each has its turn
             pass
         return self.store.version != before
@@ -52,7 +74,8 @@ class EmbeddedCluster:
 
     def next_time(self) -> float | None:
         """When something will happen by itself; None if nothing will."""
-        return self._kubelet.next_time()
+        times = [part.next_time() for part in (self._kubelet, *self._joined)]
+        return min((time for time in times if time is not None), default=None)
 
     def advance(self, to: float) -> bool:
         """Move the clock on and let happen what is due by then; whether anything happened."""

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.jobs import Status, Task
 from muster.engine.state import Objects, State
+from muster.sim.group_controllers import GroupControllers
 
 
 def opened(objects: Objects, now: float, scheduler_names: Iterable[str]) -> tuple[EmbeddedCluster, State]:
-    """The cluster, whose workloads have made their pods, and its state before the first cycle."""
+    """The cluster, whose workloads have made their pods and are bound to policies, and its state before any cycle."""
     cluster = EmbeddedCluster(objects, now)
+    cluster.join(GroupControllers(cluster))
     state = State(scheduler_names)
     cluster.follow(state)
     return cluster, state

@@ -73,6 +73,8 @@ class Run:
                     result.summary.settled = True
                     return
                 self.cluster.advance(due)
+            result.evictions += self.cluster.evicted
+            self.cluster.evicted.clear()
             self.cluster.follow(self.state)
             if cycles is None and self.goes_on_for_ever():
                 return

@@ -1,0 +1,145 @@
+"""The applications that ask for policies: which of them something that happened bears on, and what pods they have."""
+
+from __future__ import annotations
+
+from muster.controllers.tables import News, Ref, Tables
+from muster.groups.applications import APPLICATIONS, OwnerLoop, chain_of
+from muster.groups.gate import Pair
+from muster.groups.grouping import Grouping
+from muster.model.batch import CronJob, Deployment, Job, ReplicaSet
+from muster.model.core import Node, Pod, PodDisruptionBudget
+from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
+from muster.model.meta import Object
+from muster.model.meta import key as key_of
+from muster.model.storage import PersistentVolume, PersistentVolumeClaim
+from muster.store import Store
+
+_POLICIES = {"PropagationPolicy": Pair.PROPAGATION, "OverridePolicy": Pair.OVERRIDE}
+KINDS: tuple[type[Object], ...] = (
+    Node,
+    NodeGroup,
+    PropagationPolicy,
+    OverridePolicy,
+    PodDisruptionBudget,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    *APPLICATIONS,
+    Pod,
+)
+
+
+class Applications:
+    """Follows a store. `grouping` is the nodes, groups and policies as they are; `version` grows when it changes."""
+
+    def __init__(self, store: Store, pair: Pair) -> None:
+        self.tables = Tables(store, KINDS)
+        self.asking: dict[Ref, None] = {}  # applications with a label of the pair
+        self.policies: dict[str, None] = {}  # policies of the pair's kind that came, changed or went
+        self.version = 0
+        self._pair = pair
+        self._regroup()
+
+    def follow(self) -> dict[Ref, None]:
+        """Take in what happened; the applications to look at."""
+        dirty: dict[Ref, None] = {}
+        regroup = False
+        for news in self.tables.take():
+            if news.kind in ("Node", "NodeGroup"):
+                regroup = regroup or _regroups(news)
+                if news.kind == "Node":
+                    dirty.update(self.asking if _usable(news.old) != _usable(news.new) else {})
+            elif news.kind in _POLICIES:
+                regroup = regroup or news.kind == "PropagationPolicy"
+                if _spec(news.old) != _spec(news.new):
+                    dirty.update(self._naming(_POLICIES[news.kind], news.key))
+                    if news.kind == self._pair.value:
+                        self.policies[news.key] = None
+            elif news.kind == "PodDisruptionBudget":
+                namespace = news.key.partition("/")[0]
+                dirty.update({ref: None for ref in self.asking if ref[1].startswith(f"{namespace}/")})
+            elif news.kind not in ("PersistentVolume", "PersistentVolumeClaim"):
+                self._note(news, dirty)
+        if regroup:
+            self._regroup()
+            dirty.update(self.asking)
+        return dirty
+
+    def object(self, ref: Ref) -> Object | None:
+        return self.tables.lookup(*ref)
+
+    def units(self, app: Object) -> list[list[Pod]]:
+        """The application's pods, unit by unit; units without pods are left out."""
+        ref = (type(app).__name__, key_of(app))
+        if isinstance(app, Pod):
+            return [[app]]
+        between: type[ReplicaSet] | type[Job] | None = None
+        if isinstance(app, Deployment):
+            between = ReplicaSet
+        elif isinstance(app, CronJob):
+            between = Job
+        owners = [ref] if between is None else [(between.__name__, key_of(o)) for o in self.tables.owned(ref, between)]
+        found = [self.tables.owned(owner, Pod) for owner in owners]
+        return [pods for pods in found if pods]
+
+    def _naming(self, pair: Pair, policy: str) -> dict[Ref, None]:
+        namespace, _, name = policy.partition("/")
+        found: dict[Ref, None] = {}
+        for ref in self.asking:
+            app = self.object(ref)
+            if app is not None and ref[1].startswith(f"{namespace}/"):
+                labels = app.metadata.labels
+                if name in (labels.get(pair.required), labels.get(pair.binding)):
+                    found[ref] = None
+        return found
+
+    def _note(self, news: News, dirty: dict[Ref, None]) -> None:
+        """An object that makes pods, or a pod: its application, if that asks for a policy or did."""
+        for obj in (news.old, news.new):
+            if obj is None or (news.kind == "Pod" and not obj.metadata.owner_references and not self._asks(obj)):
+                continue
+            try:
+                top = chain_of(obj, self.tables.lookup)[-1]
+            except OwnerLoop:
+                continue  # whoever schedules its pods says so
+            ref = (type(top).__name__, key_of(top))
+            if self._asks(top):
+                self.asking[ref] = None
+                dirty[ref] = None
+            elif ref in self.asking:
+                del self.asking[ref]
+                dirty[ref] = None
+
+    def _asks(self, obj: Object) -> bool:
+        labels = obj.metadata.labels
+        return bool(labels) and (self._pair.required in labels or self._pair.binding in labels)
+
+    def _regroup(self) -> None:
+        tables = self.tables
+        self.grouping = Grouping(tables.of(Node), tables.of(NodeGroup), tables.of(PropagationPolicy))
+        self.version += 1
+
+
+def _regroups(news: News) -> bool:
+    """Does the news change which node is in which group?"""
+    if news.old is None or news.new is None:
+        return True
+    if news.kind == "Node":
+        return news.old.metadata.labels != news.new.metadata.labels
+    return _spec(news.old) != _spec(news.new)
+
+
+def _spec(obj: Object | None) -> object:
+    return getattr(obj, "spec", None)
+
+
+def _usable(node: Object | None) -> bool:
+    return isinstance(node, Node) and usable(node)
+
+
+def usable(node: Node) -> bool:
+    """Ready (or silent about it) and open to pods."""
+    return not node.spec.unschedulable and ready(node)
+
+
+def ready(node: Node) -> bool:
+    return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")

@@ -1,0 +1,243 @@
+"""OverridePolicyController: binds applications to their policies, and gives running pods their group's images.
+
+Of a pod that runs only images and metadata may change, so that is what is patched, one pod of an application after the
+other. An edition that differs in more must be made when the pod is; until somebody does that, the policy's status says
+so. What a pod should be comes from the template it was made of, never from the pod itself: adding twice is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from muster.controllers.applications import Applications
+from muster.controllers.binding import Binding
+from muster.controllers.conditions import merged, said
+from muster.controllers.eviction import active, is_ready
+from muster.controllers.tables import Ref
+from muster.groups.applications import template_of
+from muster.groups.gate import Pair, Situation, situation
+from muster.groups.override import OverrideError, edition, faults
+from muster.model.core import Pod
+from muster.model.groups import BoundApplication, OverridePolicy, PolicyStatus
+from muster.model.meta import Condition, Object, controller
+from muster.model.meta import key as key_of
+from muster.store import NotFound, Severity, Store
+
+Template = dict[str, Any]
+_LISTS = ("containers", "initContainers")
+
+
+@dataclass(slots=True)
+class _Editions:
+    """An application's pods held against their editions."""
+
+    told: BoundApplication
+    unmade: list[str] = field(default_factory=list)  # why editions cannot be made
+    beyond: list[str] = field(default_factory=list)  # groups whose edition differs in more than a running pod can
+
+
+class OverridePolicyController:
+    def __init__(self, store: Store, *, privileged: bool = False) -> None:
+        """`privileged`: policies may give pods privileges that their templates have not."""
+        self._store = store
+        self._privileged = privileged
+        self._apps = Applications(store, Pair.OVERRIDE)
+        self._binding = Binding(store, Pair.OVERRIDE, (self._good,))
+        self._records: dict[Ref, tuple[str, _Editions]] = {}  # application → policy key, what is told of it
+
+    def run(self) -> bool:
+        """Do what is to be done now; whether anything was written."""
+        dirty = self._apps.follow()
+        policies, self._apps.policies = self._apps.policies, {}
+        self._wrote = False
+        for ref in sorted(dirty):
+            policies.update(dict.fromkeys(self._look(ref)))
+        for key in sorted(policies):
+            self._report(key)
+        return self._wrote
+
+    def next_time(self) -> float | None:
+        return None
+
+    def _good(self, app: Object, policy: str) -> str | None:
+        """The check before binding: the policy is there and can be used."""
+        found = self._apps.tables.of(OverridePolicy).get(f"{app.metadata.namespace or 'default'}/{policy}")
+        if found is None:
+            return f"OverridePolicy {policy} not found"
+        wrong = faults(found.spec)
+        return f"OverridePolicy {policy} cannot be used: {wrong[0]}" if wrong else None
+
+    # --- one application
+
+    def _look(self, ref: Ref) -> Iterator[str]:
+        before = self._records.pop(ref, None)
+        if before is not None:
+            yield before[0]
+        app = self._apps.object(ref)
+        bound = None if app is None else self._binding.settle(app)
+        if app is None:
+            return
+        self._wrote = self._wrote or app.metadata.labels.get(Pair.OVERRIDE.binding) != bound
+        if bound is None:
+            return
+        key = f"{app.metadata.namespace or 'default'}/{bound}"
+        policy = self._apps.tables.of(OverridePolicy)[key]
+        self._records[ref] = key, self._editions(app, policy)
+        yield key
+
+    def _editions(self, app: Object, policy: OverridePolicy) -> _Editions:
+        pods = [pod for unit in self._apps.units(app) for pod in unit if active(pod) and pod.spec.node_name]
+        told = BoundApplication(
+            api_version=app.api_version, kind=type(app).__name__, name=app.metadata.name, replicas=len(pods)
+        )
+        found = _Editions(told)
+        counts: dict[str, int] = {}
+        known: dict[tuple[str, ...], Template | None] = {}
+        outdated: list[tuple[Pod, dict[str, str], Template]] = []
+        for pod in pods:
+            groups = self._groups(app, pod.spec.node_name)
+            template = self._template(app, pod)
+            if not groups or template is None:
+                continue
+            at = (_maker(pod), *groups)
+            if at not in known:
+                known[at] = self._made(policy, groups, template, found)
+            made = known[at]
+            if made is None:
+                continue
+            images, meta = _images_to_change(pod, made), _metadata_to_change(pod, template, made)
+            if images or meta:
+                outdated.append((pod, images, meta))
+            else:
+                counts[groups[0]] = counts.get(groups[0], 0) + 1
+        self._patch(outdated, calm=all(is_ready(pod) for pod in pods))
+        told.editions = dict(sorted(counts.items()))
+        told.outdated = len(outdated)
+        return found
+
+    def _made(self, policy: OverridePolicy, groups: list[str], template: Template, found: _Editions) -> Template | None:
+        try:
+            made = edition(policy.spec, groups, template, privileged=self._privileged).template
+        except OverrideError as fault:
+            found.unmade.append(str(fault))
+            return None
+        if _rest(made) != _rest(template) and groups[0] not in found.beyond:
+            found.beyond.append(groups[0])
+        return made
+
+    def _groups(self, app: Object, node: str) -> list[str]:
+        """The group that counts by the application's PropagationPolicy; without one, all that hold the node."""
+        labels, grouping = app.metadata.labels, self._apps.grouping
+        if situation(labels, Pair.PROPAGATION) == Situation.FREE:
+            return list(grouping.held.get(node, ()))
+        policy = f"{app.metadata.namespace or 'default'}/{labels.get(Pair.PROPAGATION.binding, '')}"
+        meant = grouping.policies.read(policy)
+        group = None if meant is None else grouping.group_of(tuple(meant.groups)).get(node)
+        return [] if group is None else [group]
+
+    def _template(self, app: Object, pod: Pod) -> Template | None:
+        """The template that the pod was made of: its ReplicaSet's, its Job's, or the application's own."""
+        if isinstance(app, Pod):
+            return None  # a pod by itself has no template to compute an edition from a second time
+        owner = controller(pod.metadata)
+        namespace = app.metadata.namespace or "default"
+        maker = None if owner is None else self._apps.tables.lookup(owner.kind, f"{namespace}/{owner.name}")
+        template = template_of(maker if maker is not None else app)
+        found: Template | None = None if template is None else to_builtins(template)
+        return found
+
+    def _patch(self, outdated: list[tuple[Pod, dict[str, str], Template]], calm: bool) -> None:
+        """Pods that are not ready lose nothing by a restart; of the others one at a time, when all are ready."""
+        for pod, images, meta in sorted(outdated, key=lambda entry: key_of(entry[0])):
+            if images and is_ready(pod):
+                if not calm:
+                    continue
+                calm = False
+            key = key_of(pod)
+            try:
+                if images:
+                    self._store.set_images(key, images, uid=pod.metadata.uid)
+                if meta:
+                    self._store.patch(Pod, key, {"metadata": meta})
+            except NotFound:
+                continue
+            self._wrote = True
+            changes = ", ".join(f"{name} to {image}" for name, image in images.items()) or "metadata"
+            self._store.event(pod, Severity.NORMAL, "Edition", f"changed {changes}")
+
+    # --- what is told
+
+    def _report(self, key: str) -> None:
+        policy = self._apps.tables.of(OverridePolicy).get(key)
+        if policy is None:
+            return
+        records = [record for of, record in (self._records[ref] for ref in sorted(self._records)) if of == key]
+        now = self._store.clock.now()
+        status = PolicyStatus(
+            observed_generation=policy.metadata.generation,
+            conditions=merged(policy.status.conditions, _conditions(policy, records), now),
+            applications=[record.told for record in records],
+        )
+        if status != policy.status:
+            try:
+                self._store.update_status(replace(policy, status=status))
+                self._wrote = True
+            except NotFound:
+                return
+
+
+def _conditions(policy: OverridePolicy, records: list[_Editions]) -> Iterator[Condition]:
+    generation = policy.metadata.generation
+    wrong = [str(fault) for fault in faults(policy.spec)] + [why for record in records for why in record.unmade]
+    if wrong:
+        yield said("Resolved", False, "Invalid", "; ".join(dict.fromkeys(wrong)), generation)
+    else:
+        yield said("Resolved", True, "RulesUsable", "", generation)
+    outdated = sum(record.told.outdated for record in records)
+    beyond = sorted({group for record in records for group in record.beyond})
+    if beyond:
+        message = f"editions of {', '.join(beyond)} differ in more than images: they are made when pods are created"
+        yield said("Satisfied", False, "WebhookRequired", message, generation)
+    else:
+        word = f"{outdated} pods are outdated" if outdated else ""
+        reason = "Progressing" if outdated else "AsDesired"
+        yield said("Satisfied", not outdated and not wrong, reason, word, generation)
+
+
+def _maker(pod: Pod) -> str:
+    owner = controller(pod.metadata)
+    return "" if owner is None else f"{owner.kind}/{owner.name}"
+
+
+def _images_to_change(pod: Pod, made: Template) -> dict[str, str]:
+    """Container → the image it should have, where it has another."""
+    has = {c.name: c.image for c in (*pod.spec.containers, *pod.spec.init_containers)}
+    wanted = {c["name"]: c.get("image", "") for field_ in _LISTS for c in made.get("spec", {}).get(field_, [])}
+    return {name: image for name, image in wanted.items() if name in has and image and has[name] != image}
+
+
+def _metadata_to_change(pod: Pod, template: Template, made: Template) -> Template:
+    """Labels and annotations that the edition has otherwise than the template, and the pod otherwise than it should."""
+    changes: Template = {}
+    for field_, has in (("labels", pod.metadata.labels), ("annotations", pod.metadata.annotations)):
+        old, new = (side.get("metadata", {}).get(field_, {}) for side in (template, made))
+        touched = {name: new.get(name) for name in (*old, *new) if old.get(name) != new.get(name)}
+        wrong = {name: value for name, value in touched.items() if has.get(name) != value}
+        if wrong:
+            changes[field_] = wrong
+    return changes
+
+
+def _rest(template: Template) -> Template:
+    """The spec without its images: what cannot change on a running pod."""
+    spec: Template = deepcopy(template.get("spec", {}))
+    for field_ in _LISTS:
+        for container in spec.get(field_, []):
+            container.pop("image", None)
+    return spec

@@ -1,0 +1,85 @@
+"""How fast pods are evicted: settled first, then a few at a time, ever more slowly where replacements find no place.
+
+These rules are the protection against thrashing: nothing moves until 10 seconds after the last change of policy, group
+or replicas; at most a tenth of the replicas (at least one) of an application is on the move; a replacement that has no
+place after 5 minutes stops its application for 5 minutes, then 10, up to an hour; all together one a second, five at
+once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SETTLE = 10.0
+REPLACED = 300.0  # seconds a replacement has to become ready
+LONGEST_PAUSE = 3600.0
+BURST, PER_SECOND = 5.0, 1.0
+
+
+@dataclass(slots=True)
+class Pace:
+    """Of one application."""
+
+    inputs: object = None  # what the division was made from, when last looked at
+    settled: float = 0.0
+    last: float | None = None  # the last eviction
+    pause: float = 0.0
+    paused_until: float = 0.0
+    wake: float | None = None
+
+    def look(self, inputs: object, now: float) -> None:
+        """Changed inputs begin a new wait, and forgive failures."""
+        self.wake = None
+        if self.inputs != inputs:
+            self.inputs, self.settled = inputs, now + SETTLE
+            self.pause = self.paused_until = 0.0
+
+    def room(self, replicas: int, moving: int, unplaced: int, now: float) -> int:
+        """How many pods may be evicted now; if none, `wake` says when to look again, unless something happens first."""
+        if now < self.settled:
+            self.wake = self.settled
+            return 0
+        room = max(1, replicas // 10) - moving
+        if room > 0:
+            if not moving:
+                self.pause = 0.0
+            return room
+        due = max(self.settled, self.last or 0.0) + REPLACED
+        if now < due:
+            self.wake = due
+            return 0
+        if now < self.paused_until:
+            self.wake = self.paused_until
+            return 0
+        if unplaced and not self.paused_until:
+            return self._stop(now)
+        self.paused_until = 0.0
+        return 1
+
+    def _stop(self, now: float) -> int:
+        self.pause = min(max(2 * self.pause, REPLACED), LONGEST_PAUSE)
+        self.wake = self.paused_until = now + self.pause
+        return 0
+
+    @property
+    def stopped(self) -> bool:
+        """Replacements found no place."""
+        return self.pause > 0
+
+
+class Rate:
+    """Evictions of all applications together."""
+
+    def __init__(self) -> None:
+        self._tokens = BURST
+        self._at = 0.0
+
+    def ready(self, now: float) -> float:
+        """When the next one may be: now, or later."""
+        if now > self._at:
+            self._tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
+            self._at = now
+        return now if self._tokens >= 1 else now + (1 - self._tokens) / PER_SECOND
+
+    def take(self) -> None:
+        self._tokens -= 1

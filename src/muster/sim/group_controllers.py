@@ -1,0 +1,41 @@
+"""The three controllers of node group management as a part of the embedded cluster."""
+
+from __future__ import annotations
+
+from muster.cluster.embedded import EmbeddedCluster, Part
+from muster.controllers.nodegroup import NodeGroupController
+from muster.controllers.override import OverridePolicyController
+from muster.controllers.propagation import RULE, PropagationPolicyController
+from muster.engine.plan import Eviction
+from muster.model.core import Pod
+from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
+from muster.model.meta import key
+
+
+class GroupControllers:
+    """They begin when the first object of theirs is there: most clusters have none, and should not pay for them."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+        self._parts: list[Part] = []
+
+    def run(self) -> bool:
+        if not self._parts and not self._begin():
+            return False
+        return bool(sum(part.run() for part in self._parts))  # not any(): each has its turn
+
+    def next_time(self) -> float | None:
+        times = [part.next_time() for part in self._parts]
+        return min((time for time in times if time is not None), default=None)
+
+    def _begin(self) -> bool:
+        store = self._cluster.store
+        if not any(store.of(kind) for kind in (NodeGroup, PropagationPolicy, OverridePolicy)):
+            return False
+        # muster's own scheduler follows policies and groups: its pods need no nudge.
+        propagation = PropagationPolicyController(store, nudge=False, evicted=self._note)
+        self._parts = [NodeGroupController(store), propagation, OverridePolicyController(store)]
+        return True
+
+    def _note(self, pod: Pod, policy: str) -> None:
+        self._cluster.evicted.append(Eviction(key(pod), pod.spec.node_name, policy, RULE))
