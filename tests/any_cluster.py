@@ -187,7 +187,7 @@ def _job(draw: st.DrawFn, j: int, queues: int, room: _Room, plain: bool, age: st
     name, bare = f"j{j}", not plain and draw(st.integers(0, 5)) == 5
     size = draw(st.integers(1, 3 if new else 5))
     shapes = [_shape(draw, plain) for _ in range(draw(st.sampled_from([1, 1, 2])))]
-    form = draw(st.sampled_from([f"{name}-{{}}", f"{name}-w-{{}}"]))
+    form = f"{name}-{{}}" if plain or draw(st.booleans()) else f"{name}-w-{{}}"
     filled = size if old else 0 if new else draw(st.sampled_from([0, 0, 1, 2, 3]))
     pods = []
     for i in range(size):
@@ -372,22 +372,28 @@ def configurations(
     plugins: tuple[str, ...] = EVERY_PLUGIN,
     first: tuple[str, ...] = (),
     actions: tuple[tuple[str, ...], ...] = ACTIONS,
+    simple: bool = False,
 ) -> Config:
-    """Any of the plugins, each with any of its arguments, in any order over up to three tiers after `first`."""
+    """Any of the plugins, each with any of its arguments, in any order over up to three tiers after `first`.
+
+    `simple`: no hierarchies, plain preemption, and scores that see the cycle's moves.
+    """
     plugins = tuple(p for p in plugins if p not in first)
     left_out = draw(st.sets(st.sampled_from(plugins or ("",)), max_size=5))
     left_out |= draw(st.sampled_from([{"capacity"}, {"proportion"}, {"proportion", "capacity"}, set()]))
+    if simple:
+        left_out -= {"predicates"}  # Volcano: without it nodeorder scores the cycle's beginning
     order = draw(st.permutations([p for p in plugins if p not in left_out]))
     options = []
     for name in order:
-        switches = {"enableHierarchy": True} if name in _HIERARCHIES and draw(st.booleans()) else {}
+        switches = {"enableHierarchy": True} if not simple and name in _HIERARCHIES and draw(st.booleans()) else {}
         given = draw(_ARGUMENTS.get(name, st.just({})))
         options.append(PluginOption(name, switches, Arguments(given, owner=name, file="scheduler.yaml")))
     cuts = sorted(draw(st.lists(st.integers(0, len(options)), max_size=2)))
     edges = [0, *cuts, len(options)]
     tiers = (Tier(tuple(map(PluginOption, first))), *(Tier(tuple(options[a:b])) for a, b in pairwise(edges)))
     config = Config(draw(st.sampled_from(actions)), tiers)
-    if draw(st.booleans()):
+    if simple or draw(st.booleans()):
         return config
     by_node = Arguments({"enableTopologyAwarePreemption": True}, owner="preempt", file="scheduler.yaml")
     return Config(config.actions, tiers, {"preempt": by_node})
