@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from muster.cli.reading import BadInput
+
+_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
@@ -26,3 +29,11 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
         raise BadInput(f"muster: {why}") from None
     except OSError as fault:
         raise BadInput(f"muster: cannot listen: {fault.strerror or fault}") from None
+
+
+def own_namespace() -> str:
+    """The namespace of the pod we run in; outside a cluster kube-system, which is always there."""
+    try:
+        return _NAMESPACE.read_text(encoding="utf-8").strip() or "kube-system"
+    except OSError:
+        return "kube-system"

@@ -14,17 +14,17 @@ from muster.cli import options
 @options.config
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
               help="Take part in an election, so that of several replicas one decides.")  # fmt: skip
-@click.option("--lease-name", default="muster-system/muster-scheduler", show_default=True, metavar="NS/NAME",
-              help="The Lease that is held by the one that decides.")  # fmt: skip
+@click.option("--lease-name", metavar="NS/NAME", help="The Lease that is held by the one that decides. "
+              "Default: muster-scheduler in the namespace muster runs in, else in kube-system.")  # fmt: skip
 @click.option("--lease-duration", type=click.FloatRange(min=1), default=15.0, show_default=True, metavar="SECONDS",
               help="How long a leader that is not heard of keeps the lease.")  # fmt: skip
 @click.option("--lease-renew-deadline", type=click.FloatRange(min=0.5), default=10.0, show_default=True,
               metavar="SECONDS", help="A leader that could not renew for so long sends nothing more.")  # fmt: skip
 @click.option("--lease-retry-period", type=click.FloatRange(min=0.1), default=2.0, show_default=True,
               metavar="SECONDS", help="How often the lease is renewed, or asked for.")  # fmt: skip
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
+@click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
               help="Where /healthz, /readyz and /metrics listen.")  # fmt: skip
-@click.option("--metrics-port", type=click.IntRange(0, 65535), default=8080, show_default=True, metavar="PORT",
+@click.option("--metrics-port", "--port", "metrics_port", type=click.IntRange(0, 65535), default=8080, show_default=True, metavar="PORT",
               help="Their port; 0 takes any that is free and logs it.")  # fmt: skip
 @click.option("--period", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
               help="While pods wait, look again at least so often; changes start a cycle at once.")  # fmt: skip
@@ -35,10 +35,11 @@ from muster.cli import options
 @options.verbosity
 def scheduler(
     kubeconfig: str | None,
+    context: str | None,
     scheduler_names: tuple[str, ...],
     config: str | None,
     leader_elect: bool,
-    lease_name: str,
+    lease_name: str | None,
     lease_duration: float,
     lease_renew_deadline: float,
     lease_retry_period: float,
@@ -54,7 +55,7 @@ def scheduler(
     Logs are JSON lines on stderr. The configuration file is followed: a changed one is checked first, and the last
     good one stays in use.
     """
-    from muster.cli.live import run_until_stopped
+    from muster.cli.live import own_namespace, run_until_stopped
     from muster.cli.reading import BadInput
     from muster.live.logs import Log
     from muster.live.reload import Unusable
@@ -63,10 +64,12 @@ def scheduler(
     if not lease_duration > lease_renew_deadline > lease_retry_period:
         raise click.UsageError("--lease-duration must be longer than --lease-renew-deadline, and that longer than "
                                "--lease-retry-period")  # fmt: skip
-    if leader_elect and lease_name.count("/") != 1:
+    lease_name = lease_name or f"{own_namespace()}/muster-scheduler"
+    if lease_name.count("/") != 1:
         raise click.UsageError("--lease-name is NAMESPACE/NAME")
     settings = Settings(
         kubeconfig=kubeconfig,
+        context=context,
         config=config,
         scheduler_names=scheduler_names,
         leader_elect=leader_elect,

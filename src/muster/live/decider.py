@@ -173,9 +173,10 @@ class Decider:
         ends = [self.cache.holds.wake(now)]
         again = self.rejections.wake(wall)
         ends.append(None if again is None else now + again - wall)
+        ends.append(now + min(self._teller.again_at - wall, self._period) if plan.reasons else None)
         if plan.binds or plan.evictions or plan.phases:
             ends.append(now + SOON)  # phases and conditions follow from what was just decided
-        elif plan.reasons or self.cache.journalled or self.cache.assumed:
+        elif self.cache.journalled or self.cache.assumed:
             ends.append(now + self._period)
         return min((end for end in ends if end is not None), default=None)
 

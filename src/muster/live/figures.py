@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from muster.engine.accounts import minimum
-from muster.engine.hooks import Overused, QueueShares
+from muster.engine.hooks import QueueShares
 from muster.engine.jobs import Status
 from muster.engine.plan import Plan
 from muster.engine.resources import add, largest_share
@@ -25,8 +25,8 @@ def deserved(session: Session) -> dict[str, dict[str, float]]:
 
 
 def overused(session: Session) -> set[str]:
-    asked = session.flat(Overused)
-    return {name for name, queue in session.queues.items() if any(p.overused(queue) is not None for p in asked)}
+    busy = {job.queue_name for job in session.jobs.values()}  # plugins keep accounts only of queues with jobs
+    return {name for name, q in session.queues.items() if name in busy and session.overused(q) is not None}
 
 
 def figures(plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str]) -> Figures:

@@ -89,6 +89,7 @@ class Metrics:
         self.rechecks = counter("muster_cache_rechecks", "Pods looked at because the watch was silent")
         self.reloads = counter("muster_configuration_reloads", "Configurations read again, by result", ["result"])
         self.config_good = gauge("muster_configuration_valid", "1 while the configuration on disk is the used one")
+        self.faults = counter("muster_faults", "Faults of muster itself, after which it began anew")
         self.leading = gauge("muster_leader", "1 while this process leads")
         self.loop_lag = histogram(
             "muster_event_loop_lag_seconds", "How late the event loop is", buckets=(0.001, 0.005, 0.01, 0.02, 0.05,

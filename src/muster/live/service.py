@@ -10,11 +10,13 @@ import asyncio
 import contextlib
 import gc
 import socket
+import traceback
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from uuid import uuid4
 
 from muster.kube import config as access
+from muster.kube.backoff import Backoff
 from muster.kube.client import Client, Limits
 from muster.kube.events import Recorder
 from muster.kube.informers import Informers
@@ -49,10 +51,11 @@ OWNERS: tuple[type[Object], ...] = (
 @dataclass(frozen=True, slots=True)
 class Settings:
     kubeconfig: str | None = None
+    context: str | None = None
     config: str | None = None
     scheduler_names: tuple[str, ...] = ("muster",)
     leader_elect: bool = True
-    lease: str = "muster-system/muster-scheduler"
+    lease: str = "kube-system/muster-scheduler"
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
@@ -81,7 +84,7 @@ class Service:
     async def run(self, stop: asyncio.Event) -> None:
         settings = self.settings
         limits = Limits(writes_at_once=settings.at_once)
-        async with Client(access.load(settings.kubeconfig), limits=limits) as client:
+        async with Client(access.load(settings.kubeconfig, settings.context), limits=limits) as client:
             await self.probes.start(settings.metrics_host, settings.metrics_port)
             self.log(0, "started", identity=settings.identity, probes=self.probes.port, server=client.access.host)
             background = [asyncio.create_task(self._lead(client))]
@@ -107,7 +110,7 @@ class Service:
     async def _lead(self, client: Client) -> None:
         settings = self.settings
         if not settings.leader_elect:
-            await self._term(client)
+            await self._terms(client)
             return
         # Lease calls have slots of their own: they never wait behind bindings.
         async with Client(client.access) as calm:
@@ -123,7 +126,7 @@ class Service:
                         await election.writable()
                     self.log(0, "leading", term=election.term)
                     self.metrics.leading.set(1)
-                    term = asyncio.create_task(self._term(client))
+                    term = asyncio.create_task(self._terms(client))
                     lost = asyncio.create_task(election.lost.wait())
                     try:
                         await asyncio.wait([term, lost], return_when=asyncio.FIRST_COMPLETED)
@@ -149,6 +152,18 @@ class Service:
                 yield self._informers
             finally:
                 self._informers = None
+
+    async def _terms(self, client: Client) -> None:
+        """Begin anew after a fault of ours: with a fresh look at the cluster, and not at once."""
+        backoff = Backoff(1.0, 60.0)
+        while True:
+            try:
+                await self._term(client)
+            except Exception as fault:
+                self.metrics.faults.inc()
+                trace = "".join(traceback.format_exception(fault))
+                self.log(0, f"unexpected {type(fault).__name__}: {fault}; begins anew", trace=trace)
+            await asyncio.sleep(backoff.next())
 
     async def _term(self, client: Client) -> None:
         """Read the cluster, then decide and carry out until cancelled; then see that what is in flight arrives."""

@@ -25,6 +25,8 @@ from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
 from muster.store.clock import timestamp
 
 AGAIN = 15.0
+# A pod that has just come is told nothing: most get their node before anybody could read it.
+FIRST = 1.0
 BELOW = "BelowMinMember"
 _PHASES = {"Pending": "pending", "": "pending", "Inqueue": "inqueue", "Running": "running", "Unknown": "unknown",
            "Completed": "completed"}  # fmt: skip
@@ -71,6 +73,7 @@ class Teller:
     def __init__(self) -> None:
         self._told: dict[str, _Told] = {}
         self._sent: dict[tuple[type[Note], str], tuple[str, dict[str, Any], float]] = {}  # version, change, when
+        self.again_at = float("inf")  # when there may be something to say that is held back now
         self.below: int = 0  # running gangs with fewer pods than their minimum
 
     def notes(self, plan: Plan, state: State, transition: str, now: float) -> list[Note]:
@@ -90,6 +93,7 @@ class Teller:
     def _pods(self, plan: Plan, state: State, now: float) -> list[Note]:
         made: list[Note] = []
         claimers = {eviction.by for eviction in plan.evictions}
+        self.again_at = float("inf")
         told: dict[str, _Told] = {}
         for key, reason in plan.reasons.items():
             task = state.tasks.get(key)
@@ -99,12 +103,13 @@ class Teller:
             if pod.spec.node_name or pod.spec.scheduling_gates or pod.metadata.deletion_timestamp is not None:
                 continue
             before = self._told.get(key)
-            if before is not None and before.uid != pod.metadata.uid:
-                before = None
-            held = before.nominated if before is not None else pod.status.nominated_node_name
+            if before is None or before.uid != pod.metadata.uid:
+                before = _Told(pod.metadata.uid, pod.status.nominated_node_name, now - AGAIN + FIRST)
+            held = before.nominated
             nominated = telling.nomination(plan, claimers, key, held)
-            if before is not None and nominated == before.nominated and now < before.at + AGAIN:
+            if nominated == held and now < before.at + AGAIN:
                 told[key] = before
+                self.again_at = min(self.again_at, before.at + AGAIN)
                 continue
             after = telling.unschedulable(pod, reason.text, nominated, now)
             told[key] = _Told(pod.metadata.uid, nominated, now)
