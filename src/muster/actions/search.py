@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.actions.groups import Parts
+from muster.actions.packed import mixed, node_for_each
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Job, Task
 from muster.engine.nodes import Kind
@@ -36,7 +37,10 @@ class Search:
         requests = [task.shape.request(self.nodes.axis) for task in tasks]
         order = by_size(requests, kinds, self.nodes.alloc.sum(axis=1))
         self.tasks = [tasks[i] for i in order]  # the largest first
+        self.mixed = mixed(session, tasks)
         self.claimer = tasks[0]
+        # The pods that must find room; of different ones the smallest, so that no bound is too high.
+        self.needed = self.tasks[-max(job.min_available - job.ready - job.waiting, 1) :]
         self.root = grouped(job)
         self.cut_off = False
         self._left = BUDGET
@@ -101,6 +105,21 @@ class Search:
             parts.promised = True
             parts.place(list(self.tasks), node_set)
             return
+        start = statement.checkpoint()
+        self._in_order(statement, node_set)
+        if session.pipelined(job) or not self.mixed or len(self.needed) < len(self.tasks):
+            return
+        statement.rollback(start)
+        found = node_for_each(session, self.tasks, node_set)
+        for task, alone in zip(self.tasks, found or (), strict=False):
+            if (self.quota and not session.admits(job.queue, task, 1)) or not session.placement.promise(
+                statement, [task], alone
+            ):
+                return
+
+    def _in_order(self, statement: Statement, node_set: NodeSet) -> None:
+        session, job = self.session, self.job
+        assert job.queue is not None
         at = 0
         while at < len(self.tasks) and not session.pipelined(job):
             signature = session.signature(self.tasks[at])
@@ -198,17 +217,12 @@ class Search:
 
     # --- numbers alone
 
-    def _needed(self) -> Sequence[Task]:
-        """The pods that must find room; of different ones the smallest, so that no bound is too high."""
-        need = max(self.job.min_available - self.job.ready - self.job.waiting, 1)
-        return self.tasks[-need:]
-
     def _bound(self, node_set: NodeSet, here: Sequence[Task]) -> int | None:
         """At least so many have to go, by the sums of each resource; None: it is not enough if all go."""
         axis, size = self.nodes.axis, self.nodes.axis.size
         free = np.maximum(self.nodes.rows[size : 2 * size, node_set.index], 0).sum(axis=1)
         asked = np.zeros(axis.size, np.int64)
-        for task in self._needed():
+        for task in self.needed:
             asked += task.shape.request(axis)
         least = 0
         for row in np.flatnonzero(asked > free).tolist():
@@ -224,7 +238,7 @@ class Search:
 
     def _could(self, node_set: NodeSet, gone: Sequence[Task]) -> bool:
         """Is there room by numbers, if pods are all of one kind?"""
-        if len({self.session.signature(task) for task in self.tasks}) > 1:
+        if self.mixed:
             return True
         axis, size = self.nodes.axis, self.nodes.axis.size
         request = self.tasks[0].shape.request(axis)
@@ -233,7 +247,7 @@ class Search:
         for victim in gone:
             free[:, np.searchsorted(node_set.index, victim.node)] += victim.shape.request(axis)
         copies = np.maximum((free[asked] // request[asked][:, None]).min(axis=0), 0)
-        return int(copies.sum()) >= len(self._needed())
+        return int(copies.sum()) >= len(self.needed)
 
 
 def _copies(free: NDArray[np.int64], request: NDArray[np.int64]) -> int:

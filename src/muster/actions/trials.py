@@ -11,17 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-import numpy as np
-
+from muster.actions.packed import largest_first, mixed, node_for_each
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Job, Task
 from muster.engine.nodes import Kind
-from muster.engine.packing import by_size, pack
 from muster.engine.session import Session
 from muster.engine.statement import Statement
 
 Place = Callable[[Statement, list[Task], NodeSet | None], None]  # takes what it used up off the tasks
-_MOST_PACKED = 64  # pods; a search among more would only use up its budget
 
 
 class Outcome(Enum):
@@ -105,33 +102,22 @@ def _arrangements(
     session: Session, tasks: Sequence[Task], within: NodeSet, place: Place
 ) -> Iterator[tuple[list[Task], Place]]:
     """Other ways to fill the set: the largest pods first, then each on the node that a search found for it."""
-    kinds = [session.signature(task) for task in tasks]
-    if len(set(kinds)) == 1:
+    if not mixed(session, tasks):
         return
-    nodes = session.state.nodes
-    size = nodes.axis.size
-    requests = [task.shape.request(nodes.axis) for task in tasks]
-    free = np.maximum(nodes.rows[size : 2 * size, within.index], 0)
-    order = by_size(requests, kinds, free.sum(axis=1))
-    if order != list(range(len(tasks))):
-        yield [tasks[i] for i in order], place
-    if len(tasks) > _MOST_PACKED:
+    order = largest_first(session, tasks, within)
+    if any(a is not b for a, b in zip(order, tasks, strict=True)):
+        yield order, place
+    found = node_for_each(session, tasks, within)
+    if found is None:
         return
-    usable = [session.placement.answers(task).static[within.index] for task in tasks]
-    columns = pack(requests, kinds, free, usable)
-    if columns is not None:
-        target = {task.key: within.index[[column]] for task, column in zip(tasks, columns, strict=True)}
-        yield list(tasks), lambda statement, left, _: _as_found(session, statement, left, target, place)
+    target = {task.key: alone for task, alone in zip(tasks, found, strict=True)}
 
+    def each_on_its_own(statement: Statement, left: list[Task], _: NodeSet | None) -> None:
+        while left:
+            before = len(statement.moves)
+            place(statement, left[:1], target[left[0].key])
+            if len(statement.moves) == before:
+                return  # a rule that the search does not know
+            del left[0]
 
-def _as_found(
-    session: Session, statement: Statement, left: list[Task], target: dict[str, np.ndarray], place: Place
-) -> None:
-    """Each pod on its own node. Rules that a search does not know may still refuse."""
-    while left:
-        one = left[:1]
-        before = len(statement.moves)
-        place(statement, one, NodeSet(target[left[0].key]))
-        if len(statement.moves) == before:
-            return
-        del left[0]
+    yield list(tasks), each_on_its_own
