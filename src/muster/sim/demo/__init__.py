@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from muster.sim.demo.group_management import told as group_management
 from muster.sim.demo.nodegroup import told as nodegroup
 from muster.sim.demo.nodesets import told as nodesets
 from muster.sim.demo.resource_strategy_fit import told as resource_strategy_fit
@@ -22,6 +23,7 @@ CHAPTERS: tuple[Callable[[], Chapter], ...] = (
     resource_strategy_fit,
     nodesets,
     topology910,
+    group_management,
 )
 
 

@@ -12,7 +12,7 @@ from muster.cycle.scheduler import Scheduler
 from muster.engine.session import Log, silent
 from muster.engine.state import State
 from muster.model.core import Node
-from muster.model.meta import key
+from muster.model.meta import Object, key
 from muster.sim.demo.story import Chapter, Grid, Step
 from muster.sim.explain import Explanation, explain
 from muster.sim.html import drawn
@@ -56,7 +56,7 @@ class Stage:
         for file in manifests:
             path = f"{self.chapter.name}/{file}"
             for obj in manifests_of(path):
-                self.cluster.store.create(obj)
+                self._apply(obj)
             self.files.append(path)
         self.cluster.step()
         told = self.explained(why) if why else None
@@ -77,6 +77,13 @@ class Stage:
         """What `muster explain` says of a pod that waits, in the cluster as it stands."""
         objects, now = self.cluster.store.everything(), self.cluster.clock.now()
         return explain(self.scheduler, objects, now, NAMES, pod, sets=sets)
+
+    def _apply(self, obj: Object) -> None:
+        store = self.cluster.store
+        if key(obj) in store.of(type(obj)):
+            store.update(obj)
+        else:
+            store.create(obj)
 
     def _settle(self, asks: str, log: Log) -> Step:
         self.cluster.step()

@@ -1,0 +1,87 @@
+"""Design 5, node group management: one Deployment, so many pods in each place, each place with its own registry."""
+
+from __future__ import annotations
+
+from muster.groups.membership import contains
+from muster.model.core import Node, Pod
+from muster.model.groups import NodeGroup
+from muster.sim.demo.stage import Stage, nodes_grid
+from muster.sim.demo.story import Chapter
+
+BEIJING, HANGZHOU = "beijing", "hangzhou"
+LOCAL = {BEIJING: ["beijing.registry.io/nginx:1.27"], HANGZHOU: ["hangzhou.registry.io/nginx:1.27"]}
+
+
+def told() -> Chapter:
+    about = "Policies say how many pods of an application run in each group of nodes, and in which edition."
+    chapter = Chapter("group-management", "Node group management (design 5)", about)
+    _example(chapter)
+    _other_order(chapter)
+    return chapter
+
+
+def _example(chapter: Chapter) -> None:
+    """The design's own example, in the order in which the design tells it."""
+    stage = Stage(chapter, "scheduler.yaml", "nodes.yaml")
+    step = stage.ask("A Deployment of five pods is spread over five nodes in two places.", "nginx-before.yaml")
+    nodes_grid(step, stage.cluster.store.list(Node).items, {"location": "location"})
+    found = _by_location(stage)
+    step.check("2 pods run in Hangzhou and 3 pods in Beijing", {BEIJING: 3, HANGZHOU: 2}, found)
+
+    step = stage.ask("The two places become node groups.", "nodegroups.yaml")
+    groups = stage.cluster.store.of(NodeGroup)
+    found_nodes = {name: list(groups[name].status.contained_nodes) for name in sorted(groups)}
+    wanted = {BEIJING: ["node-c", "node-d", "node-e"], HANGZHOU: ["node-a", "node-b"]}
+    step.check("the status of a node group names the nodes it contains", wanted, found_nodes)
+
+    files = ("propagationpolicy.yaml", "overridepolicy.yaml")
+    step = stage.ask("The policies are created: weights 2 and 3, and a registry for each place.", *files)
+    step.check("nothing happens until an application asks for them", {BEIJING: 3, HANGZHOU: 2}, _by_location(stage))
+
+    stage.files.remove("group-management/nginx-before.yaml")
+    step = stage.ask("The Deployment is labelled: it requires both policies.", "nginx.yaml")
+    _show(stage)
+    step.check("3 pods run in Hangzhou and 2 pods in Beijing", {BEIJING: 2, HANGZHOU: 3}, _by_location(stage))
+    step.check("the pods use their local image registry", LOCAL, _images(stage))
+
+
+def _other_order(chapter: Chapter) -> None:
+    """The design: labels may come before the policies."""
+    stage = Stage(chapter, "scheduler.yaml", "nodes.yaml", "nodegroups.yaml")
+    step = stage.ask("The other way round: a new Deployment is labelled before there are policies.", "nginx.yaml")
+    step.check("required and not bound: its pods stay pending", {}, _by_location(stage))
+    step = stage.ask("Then the policies are created.", "propagationpolicy.yaml", "overridepolicy.yaml")
+    _show(stage)
+    step.check("the order does not matter", {BEIJING: 2, HANGZHOU: 3}, _by_location(stage))
+    step.check("the pods use their local image registry", LOCAL, _images(stage))
+
+
+def _by_location(stage: Stage) -> dict[str, int]:
+    """Place → running pods."""
+    counts: dict[str, int] = {}
+    for pod in _running(stage):
+        place = stage.cluster.store.get(Node, pod.spec.node_name).metadata.labels["location"]
+        counts[place] = counts.get(place, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _images(stage: Stage) -> dict[str, list[str]]:
+    """Node group → the images of the pods on its nodes, each once."""
+    store = stage.cluster.store
+    images: dict[str, set[str]] = {}
+    for pod in _running(stage):
+        labels = store.get(Node, pod.spec.node_name).metadata.labels
+        for name, group in sorted(store.of(NodeGroup).items()):
+            if contains(group.spec, pod.spec.node_name, labels):
+                images.setdefault(name, set()).update(container.image for container in pod.spec.containers)
+    return {name: sorted(found) for name, found in sorted(images.items())}
+
+
+def _running(stage: Stage) -> list[Pod]:
+    pods = stage.cluster.store.list(Pod).items
+    return [pod for pod in pods if pod.spec.node_name and pod.metadata.deletion_timestamp is None]
+
+
+def _show(stage: Stage) -> None:
+    rows = [(p.metadata.name, p.spec.node_name, ", ".join(c.image for c in p.spec.containers)) for p in _running(stage)]
+    stage.chapter.steps[-1].show("The pods and their editions", ("pod", "node", "image"), rows)
