@@ -29,6 +29,7 @@ VERBS: dict[str, str] = {
     "plugins": "muster.cli.plugins:plugins",
     "scheduler": "muster.cli.scheduler:scheduler",
     "simulate": "muster.cli.simulate:simulate",
+    "snapshot": "muster.cli.snapshot:snapshot",
     "validate": "muster.cli.validate:validate",
 }
 """Verb → where its click command is."""

@@ -1,0 +1,100 @@
+"""`muster snapshot`: the live cluster into one file."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+import sys
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from muster.cli import options
+
+if TYPE_CHECKING:
+    from muster.kube.snapshot import Taken
+
+STDOUT = "-"
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default="snapshot.ndjson.gz")
+@options.kubeconfig
+@options.output("table", "json")
+@options.verbosity
+def snapshot(file: str, kubeconfig: str | None, context: str | None, form: str, verbosity: int) -> None:
+    """Write the live cluster into FILE (snapshot.ndjson.gz; - is stdout), for simulate and explain to read.
+
+    Nothing is changed in the cluster. Secrets and ConfigMaps are not read; commands, arguments and environments of
+    containers are left out.
+
+    \b
+    muster snapshot prod.ndjson.gz && muster simulate -f prod.ndjson.gz
+    """
+    from muster.cli.answer import waiting
+    from muster.cli.reading import BadInput
+    from muster.kube import NoAccess
+    from muster.kube.errors import ApiError
+
+    try:
+        with waiting("reading the cluster"):
+            taken = _to_stdout(kubeconfig, context) if file == STDOUT else _to_file(file, kubeconfig, context)
+    except (NoAccess, ApiError) as fault:
+        raise BadInput(f"muster: no snapshot of the cluster: {fault}") from None
+    except OSError as fault:
+        raise BadInput(f"{file}: error: cannot be written: {fault.strerror} (choose another place)") from None
+    if file != STDOUT:
+        _show(file, taken, form)
+
+
+def _to_file(file: str, kubeconfig: str | None, context: str | None) -> Taken:
+    """Under another name until it is whole; only its owner may read it."""
+    unfinished = f"{file}.{os.getpid()}.unfinished"
+    try:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            taken = asyncio.run(_write(out, kubeconfig, context))
+        os.replace(unfinished, file)
+    except BaseException:
+        if os.path.exists(unfinished):
+            os.unlink(unfinished)
+        raise
+    return taken
+
+
+def _to_stdout(kubeconfig: str | None, context: str | None) -> Taken:
+    if sys.stdout.isatty():
+        raise click.UsageError("a snapshot is no text for a terminal: give a file, or send it into a pipe")
+    return asyncio.run(_write(sys.stdout.buffer, kubeconfig, context))
+
+
+async def _write(out: IO[bytes], kubeconfig: str | None, context: str | None) -> Taken:
+    from muster.kube import Client, load
+    from muster.kube.snapshot import Taken, snapshot
+
+    taken = Taken()
+    async with Client(load(kubeconfig, context)) as client:
+        # No name and no time in it: the same cluster gives the same bytes.
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=out, mtime=0) as packed:
+            async for line in snapshot(client, taken, _warn):
+                packed.write(line)
+    return taken
+
+
+def _warn(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)
+
+
+def _show(file: str, taken: Taken, form: str) -> None:
+    from muster.cli.answer import console, print_json
+    from muster.cli.tables.parts import row, table
+
+    size = os.path.getsize(file)
+    if form == "json":
+        counts = dict(sorted(taken.counts.items()))
+        print_json({"file": file, "bytes": size, "objects": counts, "forbidden": taken.forbidden})
+        return
+    made = table(f"{file}: {sum(taken.counts.values()):,} objects in {size:,} bytes", "kind", "objects")
+    for kind, count in sorted(taken.counts.items()):
+        row(made, kind, f"{count:,}")
+    console().print(made)

@@ -1,0 +1,88 @@
+"""The cluster as it stands, read only: the kinds that simulate reads, page by page, nothing that is nobody's business.
+
+Secrets and ConfigMaps are not asked for. What the containers are told to run (command, arguments, environment) is left
+out, and so is the copy of it that kubectl keeps in an annotation: no decision depends on it, and passwords stand there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from muster.kube import errors
+from muster.kube.client import Client
+from muster.kube.lists import Report, Selection, list_all
+from muster.kube.resources import SOURCES, Resource
+from muster.model.core import ConfigMap, Container, Node, Pod, PodSpec
+from muster.model.kinds import plain
+from muster.model.meta import Object
+from muster.model.meta import key as key_of
+
+# Without these a snapshot is of no use; others may be forbidden to the one who takes it.
+NEEDED: tuple[type[Object], ...] = (Pod, Node)
+# Pods come first: what they refer to was made before them, so it is in the lists that are taken after.
+KINDS: tuple[type[Object], ...] = (Pod, *(kind for kind in SOURCES if kind not in (Pod, ConfigMap)))
+
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Taken(msgspec.Struct):
+    """What a snapshot has in it: how many of each kind, and which kinds it could not have."""
+
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
+    forbidden: list[str] = msgspec.field(default_factory=list)
+
+
+async def snapshot(client: Client, taken: Taken, report: Report) -> AsyncIterator[bytes]:
+    """One line of JSON for each object; `taken` tells afterwards what there was."""
+    for kind in KINDS:
+        seen: set[str] = set()
+        for versions in SOURCES[kind]:
+            for obj in await _objects(client, versions, taken, report):
+                key = key_of(obj)
+                if key in seen:
+                    report(f"{kind.__name__} {key} is there twice; the one of {obj.api_version} is passed over")
+                    continue
+                seen.add(key)
+                taken.counts[kind.__name__] += 1
+                yield msgspec.json.encode(plain(_discreet(obj))) + b"\n"
+
+
+async def _objects(client: Client, versions: tuple[Resource, ...], taken: Taken, report: Report) -> list[Object]:
+    for resource in versions:
+        try:
+            objects, _ = await list_all(client, Selection(resource), report)
+        except errors.NotFound:
+            continue  # the cluster does not have this kind, or not in this version
+        except errors.Forbidden as error:
+            if resource.kind in NEEDED:
+                raise
+            taken.forbidden.append(resource.name)
+            report(f"{resource.name} is left out: {error.message}")
+            return []
+        return sorted(objects, key=key_of)
+    return []
+
+
+def _discreet(obj: Object) -> Object:
+    """The object without what its containers run. Freshly decoded, so it may be changed in place."""
+    obj.metadata.annotations.pop(_APPLIED, None)
+    for spec in _pod_specs(obj):
+        for container in (*spec.containers, *spec.init_containers):
+            _hush(container)
+    return obj
+
+
+def _pod_specs(obj: Object) -> list[PodSpec]:
+    if isinstance(obj, Pod):
+        return [obj.spec]
+    spec = getattr(obj, "spec", None)
+    job = getattr(spec, "job_template", None)
+    template = getattr(getattr(job, "spec", spec), "template", None)
+    return [template.spec] if template is not None else []
+
+
+def _hush(container: Container) -> None:
+    container.command, container.args, container.env = [], [], []
