@@ -12,14 +12,14 @@ from collections.abc import Sequence
 
 from muster.actions.failures import RoleFailures
 from muster.actions.groups import Parts
-from muster.actions.trials import Outcome, attempt, on_sets
+from muster.actions.trials import Outcome, Place, attempt, on_sets
 from muster.actions.turns import Turns
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import READY_LIKE, Job, Queue, Status, Task
 from muster.engine.session import Session, candidates
 from muster.engine.sets import FAILED, fold
 from muster.engine.statement import Statement
-from muster.engine.subgroups import grouped
+from muster.engine.subgroups import Group, grouped
 from muster.engine.trace import unfit
 
 NAME = "allocate"
@@ -65,15 +65,8 @@ def allocate_job(session: Session, queue: Queue, job: Job, tasks: list[Task]) ->
     root = grouped(job) if session.dividers else None
     if sets is None and root is None:
         return _whole(session, queue, job, tasks) is Outcome.READY
-
-    def place(statement: Statement, trial: list[Task], within: NodeSet | None) -> None:
-        if root is None:
-            _place(session, statement, queue, job, trial, within, set())
-        else:
-            Parts(session, statement, queue, job, root).place(trial, within)
-
     job.attempt.divided = sets is not None
-    outcome = on_sets(session, job, tasks, [None] if sets is None else sets, place)
+    outcome = on_sets(session, job, tasks, [None] if sets is None else sets, placer(session, queue, job, root))
     if outcome is not Outcome.FAILED:
         return outcome is Outcome.READY
     # No set holds it. A surplus pod of a ready job is given up alone, a gang as a whole.
@@ -83,6 +76,18 @@ def allocate_job(session: Session, queue: Queue, job: Job, tasks: list[Task]) ->
         job.attempt.unfit.setdefault(task.key, unfit(session, task))
     del tasks[: len(lost)]
     return session.ready(job)
+
+
+def placer(session: Session, queue: Queue, job: Job, root: Group | None) -> Place:
+    """How a job is placed on one node set: in task order, or part by part if it has sub-groups."""
+
+    def place(statement: Statement, tasks: list[Task], within: NodeSet | None) -> None:
+        if root is None:
+            _place(session, statement, queue, job, tasks, within, set())
+        else:
+            Parts(session, statement, queue, job, root).place(tasks, within)
+
+    return place
 
 
 def _whole(session: Session, queue: Queue, job: Job, tasks: list[Task]) -> Outcome:

@@ -69,7 +69,11 @@ class Parts:
             return False
         for node_set in self._sets(part, waiting, within):
             start, before = self.statement.checkpoint(), dict(offered)
-            if self._minimum(part, offered, node_set):
+            held = self._minimum(part, offered, node_set)
+            if self.job.attempt.parts is not None and node_set is not None:
+                what = "holds" if held else "does not hold"
+                self.job.attempt.parts.append(f"{node_set.label} {what} sub-group {part.name}")
+            if held:
                 return True
             self.statement.rollback(start)
             offered.clear()

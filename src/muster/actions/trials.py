@@ -48,6 +48,9 @@ class Trial:
         return any(move.kind == Kind.PIPELINE for move in self.statement.moves)
 
 
+Watch = Callable[[Trial], None]
+
+
 def attempt(session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: Place) -> Trial:
     """One attempt in one order of the tasks."""
     statement, left = session.statement(), list(tasks)
@@ -60,18 +63,27 @@ def attempt(session: Session, job: Job, tasks: Sequence[Task], within: NodeSet |
     else:
         outcome = Outcome.FAILED
         job.attempt.would_fit = {t.key: n for m in statement.moves for t, n in zip(m.tasks, m.nodes, strict=True)}
-        statement.discard()
     return Trial(outcome, statement, left)
 
 
-def on_set(session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: Place) -> Trial:
-    """All attempts on one set: in task order, and where that may matter in other ways."""
+def on_set(
+    session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: Place, failed: Watch | None = None
+) -> Trial:
+    """All attempts on one set: in task order, and where that may matter in other ways.
+
+    `failed` is told of the attempt in task order while what it placed still stands.
+    """
     trial = attempt(session, job, tasks, within, place)
-    if trial.outcome is Outcome.FAILED and within is not None and session.missing(job) >= len(tasks):
-        for order, how in _arrangements(session, tasks, within, place):
-            trial = attempt(session, job, order, within, how)
-            if trial.outcome is not Outcome.FAILED:
-                break
+    if trial.outcome is Outcome.FAILED:
+        if failed is not None:
+            failed(trial)
+        trial.settle()
+        if within is not None and session.missing(job) >= len(tasks):
+            for order, how in _arrangements(session, tasks, within, place):
+                trial = attempt(session, job, order, within, how)
+                if trial.outcome is not Outcome.FAILED:
+                    break
+                trial.settle()
     return trial
 
 

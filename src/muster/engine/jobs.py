@@ -134,6 +134,7 @@ class Attempt:
     would_fit: dict[str, int] = field(default_factory=dict)  # task key → node, in an attempt that was given up
     failed_roles: set[str] = field(default_factory=set)  # Volcano: their other tasks are not tried again
     divided: bool = False  # node sets were tried
+    parts: list[str] | None = None  # how sub-groups did on their sets, in words; None: nobody asks
 
 
 class Job:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.actions.allocate import equal_run
+import numpy as np
+
+from muster.actions.allocate import placer
+from muster.actions.trials import Outcome, Trial, on_set
 from muster.engine.hooks import NodeSet
-from muster.engine.jobs import Job, Task
+from muster.engine.jobs import Job, Status, Task
 from muster.engine.session import Session, candidates
-from muster.engine.sets import fold
+from muster.engine.sets import FAILED, fold
+from muster.engine.subgroups import Group, grouped
 from muster.engine.trace import unfit
 
 
@@ -28,27 +33,48 @@ class SetTrace:
 
 
 def sets_tried(session: Session, job: Job) -> list[SetTrace] | None:
-    """Every set in the order of trial, each on the cluster as it stands; None if nothing divides the nodes."""
+    """Every set in the order of trial, each on the cluster as it stands; None if nothing divides the nodes.
+
+    After them those that were not worth a trial, with the numbers that rule them out.
+    """
     tasks = session.in_order(t for t in candidates(job) if not t.best_effort)
-    found = fold(session, job, tasks) if tasks else None
-    if found is None:
+    found: Sequence[NodeSet] | None = fold(session, job, tasks) if tasks else None
+    root = grouped(job)
+    if found is None and (root is None or not any(group.constrained for group in root.groups())):
         return None
-    return [_tried(session, job, tasks, node_set) for node_set in found]
+    everything = NodeSet(np.arange(len(session.state.nodes)))
+    names = session.state.nodes.names
+    traces = [_tried(session, job, tasks, s, root) for s in (found if found is not None else [everything])]
+    for plugin in session.dividers:
+        if job.attempt.refusal is None or job.attempt.refusal.code != FAILED:
+            for node_set, why in plugin.left_out(job, tasks, everything):
+                nodes = [names[i] for i in node_set.index]
+                first = f"{tasks[0].key}: {unfit(session, tasks[0], within=node_set.index)}"
+                traces.append(SetTrace(node_set.label, nodes, 0, len(tasks), False, f"not tried: {why}; {first}"))
+    return traces
 
 
-def _tried(session: Session, job: Job, tasks: list[Task], within: NodeSet) -> SetTrace:
+def _tried(session: Session, job: Job, tasks: list[Task], within: NodeSet, root: Group | None) -> SetTrace:
     """The sets after the first that holds the job would not be tried by the scheduler; here they all are."""
-    statement = session.statement()
-    placed, reason = 0, ""
-    while placed < len(tasks) and not reason:
-        run = equal_run(session, tasks, placed)
-        done = session.placement.place(statement, run, within)
-        placed += done
-        if done < len(run):
-            loser = run[done]
-            reason = f"{loser.key}: {unfit(session, loser, within=within.index)}"
-    holds = session.ready(job) or session.pipelined(job)
-    statement.discard()
+    assert job.queue is not None
+    reasons: list[str] = []
+    placed = [0]
+
+    def failed(trial: Trial) -> None:
+        placed[0] = sum(len(move.tasks) for move in trial.statement.moves)
+        if job.attempt.parts:
+            reasons.extend(job.attempt.parts)
+        else:
+            loser = next((t for t in tasks if t.status == Status.PENDING), None)
+            reasons.append("" if loser is None else f"{loser.key}: {unfit(session, loser, within=within.index)}")
+
+    job.attempt.parts = []
+    trial = on_set(session, job, tasks, within, placer(session, job.queue, job, root), failed)
+    holds = trial.outcome is not Outcome.FAILED
+    if holds:
+        placed[0] = sum(len(move.tasks) for move in trial.statement.moves)
+        trial.statement.discard()
     names = session.state.nodes.names
     label = within.label or "all nodes"
-    return SetTrace(label, [names[i] for i in within.index], placed, len(tasks), holds, reason)
+    why = "" if holds else "; ".join(reasons)
+    return SetTrace(label, [names[i] for i in within.index], placed[0], len(tasks), holds, why)
