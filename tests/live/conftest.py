@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from live.api import Api, Plain, Refused, until
 from live.binary import Missing
 from live.controlplane import ControlPlane
+from muster.cli.install import PARTS, Settings, installation
+from muster.config.default import DEFAULT
 from muster.model.crd import OURS, PEERS
 
 MakeNodes = Callable[..., list[Plain]]
@@ -92,6 +95,24 @@ def crds(api: Api) -> None:
         until(f"{made['metadata']['name']} to be served", lambda path=path: served(api, path))
     # The API server holds back creates for two seconds after a definition is established.
     time.sleep(2)
+
+
+HOME = "muster-system"
+RIGHTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+
+
+@pytest.fixture(scope="session")
+def rights(api: Api) -> None:
+    """The accounts of muster's parts, with what `muster manifests` lets them do."""
+    for one in installation(Settings(HOME, "muster:test", DEFAULT), list(PARTS.values())):
+        if one["kind"] in RIGHTS:
+            api.apply(one)
+
+
+@pytest.fixture(scope="session")
+def scheduler_kubeconfig(control_plane: ControlPlane, rights: None) -> Path:
+    """How the scheduler reaches the cluster: by the token of its own account."""
+    return control_plane.kubeconfig_of(HOME, "muster-scheduler")
 
 
 def served(api: Api, path: str) -> bool:

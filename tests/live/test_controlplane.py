@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from live.api import Api, Plain, Refused, place, until
-from live.binary import version
+from live.binary import Missing, binary, version
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
 
@@ -37,6 +39,13 @@ def reaches(api: Api, made: Plain, phase: str) -> Plain:
 def test_it_is_the_pinned_kubernetes(api: Api, control_plane: ControlPlane) -> None:
     assert api.get("/version")["gitVersion"] == version()
     assert control_plane.kubectl("get", "--raw", "/readyz").stdout == "ok"
+
+
+def test_without_go_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(Missing, match="there is no Go on the PATH"):
+        binary()
 
 
 def test_a_pod_that_is_bound_runs_with_its_image(api: Api, namespace: str, make_nodes: MakeNodes) -> None:

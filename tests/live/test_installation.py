@@ -11,15 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 import muster
-from live.api import Api, Plain, Refused, place, until
+from live.api import Api, Plain, place, until
 from live.binary import helm, version
-from live.conftest import MakeNodes
-from live.controlplane import ControlPlane
+from live.conftest import HOME, RIGHTS, MakeNodes
+from live.muster_process import Scheduler, all_placed, events, gang, group, pod, pod_group
 from muster.cli import main
 from muster.cli.install import PARTS
 from muster.model.yamltext import load_all
 
-HOME = "muster-system"
 CHART = Path(muster.__file__).parents[2] / "deploy" / "helm" / "muster"
 
 
@@ -31,20 +30,16 @@ def printed(*arguments: str) -> list[Plain]:
 
 
 @pytest.fixture(scope="module")
-def installed(api: Api, crds: None) -> Iterator[list[Plain]]:
+def installed(api: Api, crds: None, rights: None) -> Iterator[list[Plain]]:
     objects = printed()
-    api.create(restricted(objects[0]))
-    for one in objects[1:]:
+    api.merge(place(objects[0]), {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
+    for one in objects:
         api.apply(one)
     yield objects
-    for one in reversed(objects[1:]):
-        api.delete(place(one))
-    api.delete(place(objects[0]))
-
-
-def restricted(namespace: Plain) -> Plain:
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    return {**namespace, "metadata": {**namespace["metadata"], "labels": labels}}
+    # The rights stay: other tests work under them.
+    for one in reversed(objects):
+        if one["kind"] not in RIGHTS:
+            api.delete(place(one))
 
 
 def may(api: Api, part: str, verb: str, resource: str, namespace: str = "default", name: str = "") -> bool:
@@ -120,18 +115,32 @@ def test_the_extender_only_reads(installed: list[Plain], api: Api) -> None:
         assert not may(api, "extender", verb, resource)
 
 
-def test_the_scheduler_binds_with_its_own_token(
-    installed: list[Plain], control_plane: ControlPlane, api: Api, namespace: str, make_nodes: MakeNodes
+def test_the_scheduler_does_its_work_with_its_own_rights(
+    scheduler_kubeconfig: Path, crds: None, api: Api, namespace: str, make_nodes: MakeNodes
 ) -> None:
-    make_nodes(1)
-    account = Api(api.url, api.ca, api.token_of(HOME, "muster-scheduler"))
-    spec = {"schedulerName": "muster", "containers": [{"name": "main", "image": "app:1"}]}
-    meta = {"name": "a", "namespace": namespace}
-    made = api.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    account.bind(made, "n1")
-    with pytest.raises(Refused) as refused:
-        account.delete(place(made))
-    assert refused.value.status == 403
+    make_nodes(2)
+    low, high = (api.create(priority_class(name, value)) for name, value in (("live-low", 1), ("live-high", 100)))
+    configuration = "actions: enqueue, allocate, preempt\ntiers:\n- plugins: [{name: priority}, {name: gang}]\n"
+    configuration += "- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]\n"
+    lease = f"{HOME}/muster-scheduler"
+    with Scheduler(scheduler_kubeconfig, config=configuration, elect=True, lease=lease) as scheduler:
+        first = gang(api, namespace, "first", 2, members=1, cpu="6", priorityClassName="live-low")
+        all_placed(api, namespace, first)
+        api.create(pod_group(namespace, "urgent", 1, priorityClassName="live-high"))
+        api.create(pod(namespace, "now", "urgent", "6", priorityClassName="live-high"))
+        all_placed(api, namespace, ["now"], 40)
+        until("an event", lambda: events(api, namespace, "now", "Scheduled"))
+        until("the phase", lambda: group(api, namespace, "urgent").get("status", {}).get("phase") == "Running")
+        said = scheduler.log_file.read_text(encoding="utf-8")
+    holder = api.get(f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/muster-scheduler")
+    assert holder["spec"]["leaseTransitions"] >= 0
+    assert [line for line in said.splitlines() if "forbidden" in line.lower()] == []
+    for made in (low, high):
+        api.delete(place(made))
+
+
+def priority_class(name: str, value: int) -> Plain:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
 def test_the_default_queue_leaves_one_that_exists_as_it_is(installed: list[Plain], api: Api) -> None:

@@ -73,7 +73,7 @@ def test_every_part_is_started_with_options_that_its_verb_has(part: Part) -> Non
     command = main.get_command(main.make_context("muster", ["--help"], resilient_parsing=True), part.verb)
     assert command is not None
     options = {option for parameter in command.params for option in parameter.opts}
-    assert [word for word in part.arguments if word.startswith("-") and word not in options] == []
+    assert [word for word in part.command if word.startswith("-") and word not in options] == []
 
 
 def test_parts_can_be_chosen() -> None:

@@ -112,9 +112,7 @@ def _container(part: Part, settings: Settings) -> Plain:
     return {
         "name": part.verb,
         "image": settings.image,
-        "args": [part.verb, *part.arguments],
-        # $(NAMESPACE) in the arguments is this.
-        "env": [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
+        "args": part.command,
         "ports": [{"name": "http", "containerPort": PORT}],
         "livenessProbe": _probe("/healthz", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=5, failures=2),

@@ -36,27 +36,26 @@ class Part:
     def name(self) -> str:
         return f"muster-{self.verb}"
 
+    @property
+    def command(self) -> list[str]:
+        """What follows `muster`."""
+        return [self.verb, *self.arguments, "--host", "0.0.0.0", "--port", str(PORT)]
+
 
 PARTS: dict[str, Part] = {
     part.verb: part
     for part in (
         Part(
-            "scheduler",
-            rights.SCHEDULER,
-            (
-                "-c", f"{FOLDER}/{CONFIGURATION}.conf", "--metrics-host", "0.0.0.0", "--metrics-port", str(PORT),
-                "--lease-name", "$(NAMESPACE)/muster-scheduler",
-            ),
-            (),
+            "scheduler", rights.SCHEDULER, ("-c", f"{FOLDER}/{CONFIGURATION}.conf"), (),
             replicas=2, requests=(("cpu", "500m"), ("memory", "512Mi")), limits=(("memory", "2Gi"),), configured=True,
         ),
         Part(
-            "controllers", rights.CONTROLLERS, ("--host", "0.0.0.0", "--port", str(PORT)), (APPLICATIONS,),
+            "controllers", rights.CONTROLLERS, (), (APPLICATIONS,),
             replicas=2, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),),
         ),
         # One: reservations are kept in memory.
         Part(
-            "extender", rights.EXTENDER, ("--host", "0.0.0.0", "--port", str(PORT)), (APPLICATIONS,),
+            "extender", rights.EXTENDER, (), (APPLICATIONS,),
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
         ),
     )
