@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from muster.engine.axis import show
+from muster.engine.axis import exact_sum, show
 from muster.sim.compare import Comparison
+from muster.sim.html_topology import trees
 from muster.sim.picture import BEFORE, LEAVING, NEW, NodeBox, PodMark, boxes
 from muster.sim.result import Result
 
@@ -71,6 +72,7 @@ def _run(result: Result, title: str, heading: str) -> str:
         _figures(result),
         *(f'<p class="warning">{escape(warning)}</p>' for warning in summary.warnings),
         section("Nodes", _legend(hues) + _nodes(nodes, hues)),
+        section("Topology", tree) if (tree := trees(result)) else "",
         section("Queues", _queues(result, hues)),
         section("Pending", _pending(result)) if result.pending else "",
         section("Evicted", _evictions(result)) if result.evictions else "",
@@ -183,7 +185,7 @@ def _hue(queue: str, hues: Mapping[str, int]) -> str:
 def _queues(result: Result, hues: Mapping[str, int]) -> str:
     """Per queue and resource what it holds of the cluster, with a mark at what it deserves."""
     state = result.state
-    totals = {name: int(state.nodes.alloc[row].sum()) for name, row in state.axis.rows.items()}
+    totals = {name: exact_sum(state.nodes.alloc[row]) for name, row in state.axis.rows.items()}
     rows = []
     for name, share in result.summary.queues.items():
         for resource in sorted({*share.allocated, *share.deserved, *share.capability} - {"pods"}):
