@@ -1,0 +1,107 @@
+"""Clusters with node groups for tests, said briefly: the design's own example and variations of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muster.cluster.clock import VirtualClock
+from muster.cluster.memory import MemoryStore
+from muster.model import kinds
+from muster.model.meta import Object
+
+GROUP = "groupmanagement.kubeedge.io"
+REQUIRED, BINDING = f"{GROUP}/required-propagationpolicy", f"{GROUP}/binding-propagationpolicy"
+REQUIRED_OVERRIDE, BINDING_OVERRIDE = f"{GROUP}/required-overridepolicy", f"{GROUP}/binding-overridepolicy"
+CITIES = {"node-a": "hangzhou", "node-b": "hangzhou", "node-c": "beijing", "node-d": "beijing", "node-e": "beijing"}
+TEMPLATE = {"metadata": {"labels": {"app": "nginx"}}, "spec": {"containers": [{"name": "nginx", "image": "nginx:1.14"}]}}
+
+Document = dict[str, Any]
+
+
+def thing(version: str, kind: str, name: str, meta: Document | None = None, **parts: Any) -> Object:
+    namespace = {} if kind in ("Node", "NodeGroup", "PersistentVolume") else {"namespace": "default"}
+    metadata = {"name": name, "uid": f"uid-{kind}-{name}".lower(), **namespace, **(meta or {})}
+    return kinds.decode({"apiVersion": version, "kind": kind, "metadata": metadata, **parts})
+
+
+def node(name: str, city: str = "", ready: bool = True, **spec: Any) -> Object:
+    status = {
+        "allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"},
+        "conditions": [{"type": "Ready", "status": str(ready)}],
+    }
+    return thing("v1", "Node", name, {"labels": {"location": city} if city else {}}, spec=spec, status=status)
+
+
+def nodes(but: tuple[str, ...] = ()) -> list[Object]:
+    return [node(name, city) for name, city in CITIES.items() if name not in but]
+
+
+def group(name: str, *nodes: str, **labels: str) -> Object:
+    return thing(f"{GROUP}/v1alpha1", "NodeGroup", name, spec={"nodes": list(nodes), "matchLabels": labels})
+
+
+def groups() -> list[Object]:
+    return [group("hangzhou", location="hangzhou"), group("beijing", location="beijing")]
+
+
+def weights(name: str = "pp", **given: int) -> Object:
+    entries = [{"nodeGroupNames": [city], "weight": weight} for city, weight in (given or DESIGN).items()]
+    spec = {"propagationStrategy": "StaticWeight", "staticWeightList": entries}
+    return thing(f"{GROUP}/v1alpha1", "PropagationPolicy", name, spec=spec)
+
+
+DESIGN = {"Beijing": 2, "Hangzhou": 3}
+
+
+def ranges(name: str = "pp", **given: tuple[int, int | None]) -> Object:
+    entries = [
+        {"nodeGroupNames": [city], "min": least, **({} if most is None else {"max": most})}
+        for city, (least, most) in given.items()
+    ]
+    return thing(f"{GROUP}/v1alpha1", "PropagationPolicy", name, spec={"numRange": entries})
+
+
+def overrides(*rules: Document, name: str = "op") -> Object:
+    return thing(f"{GROUP}/v1alpha1", "OverridePolicy", name, spec={"overrideRules": list(rules)})
+
+
+def registry(city: str) -> Document:
+    """The design's rule: the group's own registry."""
+    changes = [{"component": "Registry", "operator": "replace", "value": f"{city.lower()}.registry.io"}]
+    return {"targetNodeGroup": [city], "imageOverrider": changes}
+
+
+def bound(policy: str = "pp") -> dict[str, str]:
+    return {REQUIRED: policy, BINDING: policy}
+
+
+def deployment(labels: dict[str, str] | None = None, replicas: int = 5, name: str = "nginx") -> list[Object]:
+    """A Deployment and its ReplicaSet."""
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "nginx"}}, "template": TEMPLATE}
+    top = thing("apps/v1", "Deployment", name, {"labels": labels or {}}, spec=spec)
+    below = thing("apps/v1", "ReplicaSet", f"{name}-1", owner("Deployment", name), spec=spec)
+    return [top, below]
+
+
+def owner(kind: str, name: str, version: str = "apps/v1") -> Document:
+    uid = f"uid-{kind}-{name}".lower()
+    reference = {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
+    return {"ownerReferences": [reference]}
+
+
+def pod(name: str, on: str = "", phase: str = "Running", of: Document | None = None, **meta: Any) -> Object:
+    """A pod of the Deployment's ReplicaSet; `of` names another owner ({}: none)."""
+    owned = owner("ReplicaSet", "nginx-1") if of is None else of
+    metadata = {"labels": {"app": "nginx"}, **owned, **meta}
+    spec = {"containers": TEMPLATE["spec"]["containers"], "nodeName": on}
+    status = {"phase": phase if on else "Pending"}
+    return thing("v1", "Pod", name, metadata, spec=spec, status=status)
+
+
+def pods(on: dict[str, int]) -> list[Object]:
+    """So many pods on each node: p-<node>-<i>."""
+    return [pod(f"p-{name}-{i}", name) for name, count in on.items() for i in range(count)]
+
+
+def store_of(*objects: Object) -> MemoryStore:
+    return MemoryStore(VirtualClock(1000.0), objects)

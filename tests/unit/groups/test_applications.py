@@ -1,0 +1,73 @@
+"""From pods to applications."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from muster.groups.applications import Application, OwnerLoop, application_of
+from muster.model.core import Pod
+from muster.model.meta import Object, key
+from node_groups import TEMPLATE, deployment, owner, pod, thing
+
+
+def found(of: dict[str, Any], *objects: Object) -> Application:
+    table = {(type(obj).__name__, key(obj)): obj for obj in objects}
+    return application_of(cast(Pod, pod("p", of=of)), lambda kind, name: table.get((kind, name)))
+
+
+def test_a_deployments_pods_are_counted_by_their_replica_set() -> None:
+    application = found(owner("ReplicaSet", "nginx-1"), *deployment(replicas=7))
+    assert str(application) == "Deployment default/nginx"
+    assert application.unit == ("ReplicaSet", "default/nginx-1")
+    assert application.replicas == 7
+    assert application.uid == "uid-deployment-nginx"
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "spec", "replicas"),
+    [
+        ("StatefulSet", "apps/v1", {"replicas": 3}, 3),
+        ("ReplicationController", "v1", {}, 1),
+        ("DaemonSet", "apps/v1", {}, None),
+        ("Job", "batch/v1", {"parallelism": 4}, 4),
+    ],
+)
+def test_other_workloads_are_counted_whole(kind: str, version: str, spec: dict[str, Any], replicas: int | None) -> None:
+    top = thing(version, kind, "w", spec={**spec, "template": TEMPLATE})
+    application = found(owner(kind, "w", version), top)
+    assert application.object is top
+    assert application.unit == (kind, "default/w")
+    assert application.replicas == replicas
+
+
+def test_a_cron_jobs_pods_are_counted_by_their_job() -> None:
+    cron = thing("batch/v1", "CronJob", "c", spec={"jobTemplate": {"spec": {"parallelism": 2}}})
+    job = thing("batch/v1", "Job", "c-1", owner("CronJob", "c", "batch/v1"), spec={"parallelism": 9})
+    application = found(owner("Job", "c-1", "batch/v1"), cron, job)
+    assert (application.kind, application.unit, application.replicas) == ("CronJob", ("Job", "default/c-1"), 2)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [{}, owner("CloneSet", "x", "apps.kruise.io/v1alpha1"), owner("Job", "x", "batch.volcano.sh/v1alpha1"),
+     owner("ReplicaSet", "gone")],
+)  # fmt: skip
+def test_the_chain_ends_below_an_owner_that_is_not_there_or_not_known(of: dict[str, Any]) -> None:
+    application = found(of, *deployment())
+    assert application.unit == ("Pod", "default/p")
+    assert application.replicas == 1
+
+
+def test_an_owner_of_the_same_name_but_another_uid_is_another_one() -> None:
+    reference = owner("StatefulSet", "w")["ownerReferences"][0]
+    of = {"ownerReferences": [{**reference, "uid": "someone-else"}]}
+    assert found(of, thing("apps/v1", "StatefulSet", "w", spec={})).kind == "Pod"
+
+
+def test_owners_in_a_circle_are_told_so() -> None:
+    a = thing("apps/v1", "ReplicaSet", "a", owner("Deployment", "b"), spec={})
+    b = thing("apps/v1", "Deployment", "b", owner("ReplicaSet", "a"), spec={})
+    with pytest.raises(OwnerLoop, match="ReplicaSet default/a → Deployment default/b → ReplicaSet default/a"):
+        found(owner("ReplicaSet", "a"), a, b)

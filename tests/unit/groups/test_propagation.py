@@ -1,0 +1,88 @@
+"""PropagationPolicies as they are understood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from muster.groups.propagation import Quota, read_propagation
+from muster.model.groups import PropagationPolicySpec
+
+CITIES = ("beijing", "hangzhou")
+
+
+def spec(**fields: Any) -> PropagationPolicySpec:
+    return msgspec.convert(fields, PropagationPolicySpec)
+
+
+def weigh(*entries: tuple[list[str], int]) -> PropagationPolicySpec:
+    return spec(staticWeightList=[{"nodeGroupNames": names, "weight": weight} for names, weight in entries])
+
+
+def test_a_group_is_meant_whatever_its_case_and_the_policy_is_told() -> None:
+    meant = read_propagation(weigh((["Beijing"], 2), (["Hangzhou"], 3)), CITIES)
+    assert meant.weights == {"beijing": 2, "hangzhou": 3}
+    assert [t.message for t in meant.warnings] == [
+        "names node group 'Beijing'; using 'beijing'",
+        "names node group 'Hangzhou'; using 'hangzhou'",
+    ]
+    assert not meant.errors
+
+
+def test_each_name_of_an_entry_has_its_weight_and_the_largest_of_several_counts() -> None:
+    meant = read_propagation(weigh((["a", "b"], 2), (["b", "c"], 5), (["B"], 1)))
+    assert meant.weights == {"a": 2, "b": 5, "c": 5}
+
+
+def test_an_unknown_group_keeps_its_share() -> None:
+    meant = read_propagation(weigh((["beijing"], 1), (["atlantis"], 1)), CITIES)
+    assert meant.unknown == ["atlantis"]
+    assert meant.quotas(4).groups["atlantis"].desired == 2
+
+
+def test_an_empty_list_means_every_group_alike() -> None:
+    assert read_propagation(spec(), CITIES).weights == {"beijing": 1, "hangzhou": 1}
+    assert read_propagation(spec(propagationStrategy="NumRange"), CITIES).ranges == {
+        "beijing": (0, None),
+        "hangzhou": (0, None),
+    }
+
+
+def test_the_list_that_is_given_says_the_strategy() -> None:
+    ranges = [{"nodeGroupNames": ["a"], "min": 1}]
+    assert read_propagation(spec(numRange=ranges)).strategy == "NumRange"
+    both = read_propagation(spec(numRange=ranges, staticWeightList=[{"nodeGroupNames": ["a"], "weight": 1}]))
+    assert both.strategy == "StaticWeight"
+    assert [t.path for t in both.warnings] == ["spec.numRange"]
+
+
+def test_ranges_of_one_group_intersect() -> None:
+    entries = [{"nodeGroupNames": ["a"], "min": 1, "max": 5}, {"nodeGroupNames": ["a", "b"], "min": 2, "max": 3}]
+    meant = read_propagation(spec(numRange=entries))
+    assert meant.ranges == {"a": (2, 3), "b": (2, 3)}
+    assert meant.quotas(7).groups["a"] == Quota(desired=3, least=2, most=3)
+    assert meant.quotas(7).unplaced == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"staticWeightList": [{"nodeGroupNames": ["a"], "weight": -1}]}, "-1 is negative"),
+        ({"staticWeightList": [{"nodeGroupNames": ["a"], "weight": 0}]}, "all weights are 0"),
+        ({"numRange": [{"nodeGroupNames": ["a"], "min": 3, "max": 1}]}, "min 3 is more than max 1"),
+        ({"numRange": [{"nodeGroupNames": ["a"], "min": -1}]}, "-1 is negative"),
+        ({"propagationStrategy": "Random"}, "'Random' is no strategy"),
+    ],
+)
+def test_what_cannot_be_used_is_said(fields: dict[str, Any], message: str) -> None:
+    (error,) = read_propagation(spec(**fields), CITIES).errors
+    assert message in str(error)
+    assert error.path.startswith("spec.") and error.fix
+
+
+def test_an_application_without_a_number_is_only_asked_for_membership() -> None:
+    quotas = read_propagation(weigh((["a"], 1))).quotas(None)
+    assert quotas.groups == {"a": Quota(0, 0, None)}
+    assert quotas.replicas is None
