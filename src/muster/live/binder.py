@@ -26,9 +26,6 @@ from muster.model.core import Pod
 from muster.model.scheduling import PodGroup
 from muster.store import Severity
 
-# When the watch should have shown a binding; then the pod is looked at.
-CONFIRM = 30.0
-
 Put = Callable[[Message], None]
 
 
@@ -123,7 +120,7 @@ class Binder:
             pod = await self._look(bind.key)
             if pod is None or pod.metadata.uid != bind.uid or pod.spec.node_name != bind.node:
                 return self._failed(bind, str(error), Bound.REFUSED)
-        self._put(Settled(bind.key, bind.uid, bind.node, True, time.monotonic() + CONFIRM))
+        self._put(Settled(bind.key, bind.uid, bind.node, True))
         self._metrics.bound(time.monotonic() - begin, bind.pod)
         self._tell(bind.pod, Severity.NORMAL, telling.SCHEDULED, telling.assigned(bind.key, bind.node))
         return Bound.YES
@@ -143,10 +140,10 @@ class Binder:
             try:
                 pod = await self._calls.get(Pod, key)
             except errors.NotFound:
-                self._put(Seen("Pod", key, None))
+                self._put(Seen("Pod", key, None, looked=True))
                 return None
             except errors.ApiError as error:
                 await asyncio.sleep(backoff.next(error.retry_after))
                 continue
-            self._put(Seen("Pod", key, pod))
+            self._put(Seen("Pod", key, pod, looked=True))
             return pod

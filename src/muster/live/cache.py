@@ -29,6 +29,9 @@ from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.store.clock import timestamp
 
+# When the watch should have shown what the API server accepted; then the pod is looked at.
+CONFIRM = 30.0
+
 
 @dataclass(slots=True)
 class Assumed:
@@ -84,7 +87,7 @@ class Cache:
             for _ in range(len(self.inbox)):
                 message = self.inbox.popleft()
                 if isinstance(message, Seen):
-                    most = max(most, self._see(message.kind, message.key, message.object))
+                    most = max(most, self._see(message))
                 elif isinstance(message, Settled):
                     most = max(most, self._settle(message))
                 elif isinstance(message, Committed):
@@ -128,9 +131,10 @@ class Cache:
 
     # --- taking in
 
-    def _see(self, kind: str, key: str, new: Object | None) -> Bearing:
+    def _see(self, message: Seen) -> Bearing:
+        kind, key, new = message.kind, message.key, message.object
         if kind == "Pod":
-            return self._see_pod(key, new if isinstance(new, Pod) else None)
+            return self._see_pod(key, new if isinstance(new, Pod) else None, message.looked)
         if kind == "Node":
             weight = bearing(self._nodes.get(key), new)
             if weight == Bearing.NONE:
@@ -152,14 +156,16 @@ class Cache:
                 self.journalled.discard(key)
         return self._put(kind, key, new, weight)
 
-    def _see_pod(self, key: str, new: Pod | None) -> Bearing:
+    def _see_pod(self, key: str, new: Pod | None, looked: bool) -> Bearing:
         known = self.state.tasks.get(key)
         old = known.pod if known is not None else None
         if new is not None and rejected(new):
             self._rejected.append(key)
         assumed = self.assumed.get(key)
         if assumed is not None:
-            if new is not None and new.metadata.uid == assumed.uid and not self._shown(assumed, new):
+            # An accepted call that is overdue, and has had no effect when asked after, never will.
+            over = looked and assumed.check_at is not None and assumed.check_at <= self._clock()
+            if new is not None and new.metadata.uid == assumed.uid and not self._shown(assumed, new) and not over:
                 assumed.seen = new
                 new = assumed.on(new)
             else:
@@ -180,7 +186,7 @@ class Cache:
         if assumed is None or (assumed.uid, assumed.node) != (message.uid, message.node):
             return Bearing.NONE  # the watch was faster
         if message.done:
-            assumed.check_at = message.check_at
+            assumed.check_at = self._clock() + CONFIRM
             return Bearing.NONE
         self._forget(message.key)
         self.state.upsert("Pod", message.key, assumed.seen)

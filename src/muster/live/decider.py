@@ -47,7 +47,7 @@ class Decision:
 class Decider:
     def __init__(
         self, cache: Cache, loaded: Loaded, holder: str, period: float, metrics: Metrics, log: Log,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.time, ticks: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.cache = cache
         self.rejections = Rejections()
@@ -56,6 +56,7 @@ class Decider:
         self._metrics = metrics
         self._log = log
         self._clock = clock
+        self._ticks = ticks  # never goes back
         self._teller = Teller()
         self._count = 0
         self._repairs: dict[str, float] = {}  # group → when we first looked at its journal
@@ -78,7 +79,7 @@ class Decider:
         return weight
 
     def cycle(self) -> Decision:
-        begin, now = time.monotonic(), self._clock()
+        begin, now = self._ticks(), self._clock()
         cache, state = self.cache, self.cache.state
         self._count += 1
         plan, close = self._repaired(now)
@@ -98,7 +99,7 @@ class Decider:
         self._metrics.figures.below_minimum = self._teller.below
         made.commits += fresh.commits
         made.removals += fresh.removals
-        took = time.monotonic() - begin
+        took = self._ticks() - begin
         self._tell(plan, took)
         return Decision(
             made, notes, close, self._overdue(), self._due(plan, made), took, len(plan.binds), len(plan.reasons)
@@ -164,12 +165,12 @@ class Decider:
                           reason=task.pod.status.reason)  # fmt: skip
 
     def _overdue(self) -> dict[str, str]:
-        found = self.cache.overdue(time.monotonic())
+        found = self.cache.overdue(self._ticks())
         self._metrics.rechecks.inc(len(found))
         return found
 
     def _due(self, plan: Plan, made: Orders) -> float | None:
-        now, wall = time.monotonic(), self._clock()
+        now, wall = self._ticks(), self._clock()
         ends = [self.cache.holds.wake(now)]
         again = self.rejections.wake(wall)
         ends.append(None if again is None else now + again - wall)

@@ -14,6 +14,7 @@ class Seen:
     kind: str
     key: str
     object: Object | None
+    looked: bool = False  # we asked, and this was the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,6 @@ class Settled:
     uid: str
     node: str  # "" = it was an eviction
     done: bool
-    check_at: float = 0.0  # monotonic; when the watch should have shown it, for accepted calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ room, how many went, and which of them are of its own namespace.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from muster.cycle import telling
 from muster.engine.plan import Eviction
@@ -20,7 +20,6 @@ from muster.live.orders import Removal
 from muster.model.core import Pod
 from muster.store import Severity
 
-CONFIRM = 30.0
 MADE_ROOM, REFUSED = "Evicting", "EvictionRefused"
 
 
@@ -57,9 +56,10 @@ class Remover:
             telling.EVICTED_BY: telling.claimer_shown(eviction),
             telling.EVICTED_RULE: eviction.rule,
         }
-        try:
+        with suppress(errors.ApiError):  # a note that cannot be written does not keep the pod
             # Through the status subresource, which we may write to; Kubernetes takes annotations there, too.
             await self._calls.patch(Pod, key, {"metadata": {"uid": uid, "annotations": notes}}, sub="status")
+        try:
             await self._calls.evict(key, uid=uid)
         except errors.NotFound:
             pass
@@ -69,7 +69,7 @@ class Remover:
                 self._tell(pod, Severity.WARNING, REFUSED, f"eviction by {eviction.rule}: {error.message}")
                 self._metrics.evictions_refused.inc()
                 return False
-        self._put(Settled(key, uid, "", True, time.monotonic() + CONFIRM))
+        self._put(Settled(key, uid, "", True))
         self._metrics.victims.inc()
         message = telling.eviction_text(eviction)
         self._tell(pod, Severity.WARNING, telling.EVICTED, message)
