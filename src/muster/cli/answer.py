@@ -18,8 +18,14 @@ UNBOUNDED = 10_000  # columns of a "terminal" that is a pipe: nothing is wrapped
 
 
 def print_json(answer: object) -> None:
-    """The same bytes for the same answer."""
-    click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    """The same bytes for the same answer; where stdout cannot take every character, JSON has another spelling."""
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    click.echo(json.dumps(answer, indent=2, ensure_ascii=not utf8))
+
+
+def print_page(page: str) -> None:
+    """HTML, which says of itself that it is UTF-8."""
+    click.echo(page.encode(), nl=False)
 
 
 def print_objects(objects: list[dict[str, Any]], form: str) -> None:

@@ -14,8 +14,11 @@ def plugins(form: str, verbosity: int) -> None:
     """Show which plugin does what (plugin × extension point), with its arguments and their defaults."""
     from muster.cli.answer import console, print_json
     from muster.cycle.matrix import extension_points, matrix
+    from muster.cycle.registry import broken
 
     rows = matrix()
+    for name, why in broken().items():
+        click.echo(f"muster: warning: plugin {name} is left out: {why}", err=True)
     if form == "json":
         points = {name: kind.switch for name, kind in extension_points().items()}
         print_json({"plugins": [row.as_dict() for row in rows], "extension_points": points})

@@ -65,14 +65,14 @@ def simulate(
 
 
 def _show(result: Result, title: str, form: str) -> None:
-    from muster.cli.answer import console, print_json
+    from muster.cli.answer import console, print_json, print_page
 
     if form == "json":
         print_json(result.as_dict())
     elif form == "html":
         from muster.sim.html import page
 
-        click.echo(page(result, title), nl=False)
+        print_page(page(result, title))
     else:
         from muster.cli.tables.simulated import show_result
 
@@ -80,14 +80,14 @@ def _show(result: Result, title: str, form: str) -> None:
 
 
 def _show_comparison(comparison: Comparison, form: str) -> None:
-    from muster.cli.answer import console, print_json
+    from muster.cli.answer import console, print_json, print_page
 
     if form == "json":
         print_json(comparison.as_dict())
     elif form == "html":
         from muster.sim.html import comparison_page
 
-        click.echo(comparison_page(comparison), nl=False)
+        print_page(comparison_page(comparison))
     else:
         from muster.cli.tables.simulated import show_comparison
 

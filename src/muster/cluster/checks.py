@@ -81,7 +81,7 @@ def pod_spec(spec: PodSpec, path: str) -> Problems:
         try:
             requests(spec, path)
         except QuantityError as error:
-            yield Problem("", error.message, "ask for less")
+            yield Problem("", error.message, error.fix)
     for i, toleration in enumerate(spec.tolerations):
         yield from _sound(check_toleration, toleration, f"{path}.tolerations[{i}]")
     for i, spread in enumerate(spec.topology_spread_constraints):
@@ -205,6 +205,16 @@ def _workload(workload: Any) -> Problems:
     if isinstance(workload, batch.StatefulSet):
         for i, claim in enumerate(workload.spec.volume_claim_templates):
             yield from _claim_spec(claim.spec, f"spec.volumeClaimTemplates[{i}].spec")
+
+
+def pods_at_once(workload: Object) -> tuple[str, int]:
+    """How many pods the workload keeps at a time, and the field that says so; DaemonSets go by the nodes there are."""
+    if isinstance(workload, batch.Job):
+        most = workload.spec.completions
+        given = workload.spec.parallelism
+        return "spec.parallelism", min(given or 0, given or 0 if most is None else most)
+    replicas = getattr(getattr(workload, "spec", None), "replicas", None)
+    return "spec.replicas", replicas if isinstance(replicas, int) else 0
 
 
 def _volume(volume: storage.PersistentVolume) -> Problems:

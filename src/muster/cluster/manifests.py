@@ -28,6 +28,9 @@ from muster.model.shape import Problem, Unknown
 
 T = TypeVar("T", bound=Object)
 
+# Of workloads, together. Kubernetes itself is made for 150,000 pods in a cluster.
+MOST_PODS = 200_000
+
 
 @dataclass(slots=True)
 class Manifests:
@@ -48,7 +51,7 @@ class Manifests:
 
     @property
     def errors(self) -> list[Finding]:
-        """The findings that name an object which was left out."""
+        """The findings that name an object which was left out, or is not read as it was meant (an unknown field)."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
     @property
@@ -157,7 +160,7 @@ class _Reader:
         _complete(obj)
         for unknown in kinds.unknown_fields(cls, value):
             message = f"{unknown.path}: no such field, it is not read"
-            self.tell("warning", place, unknown.path, about, "unknown-field", message, _nearest(cls, unknown))
+            self.tell("error", place, unknown.path, about, "unknown-field", message, _nearest(cls, unknown))
         faults = list(checks.check(obj))
         for problem in faults:
             self.tell("error", place, problem.path, about, "value", problem.message, problem.fix)
@@ -181,6 +184,7 @@ class _Reader:
             manifests.objects.setdefault(kind, {})[name] = kept
             manifests.where.put(kind, name, place)
         self.refuse_borrowed_uids(manifests)
+        self.refuse_too_many_pods(manifests)
         manifests.findings = in_order(manifests.findings)
         return manifests
 
@@ -207,6 +211,22 @@ class _Reader:
                 self.tell("error", place, "metadata.uid", f"Pod {name}", "duplicate", message, fix)
                 del pods[name]
                 manifests.where.forget("Pod", name)
+
+
+    def refuse_too_many_pods(self, manifests: Manifests) -> None:
+        """A slip of the finger in `replicas` must not fill the memory."""
+        made = 0
+        for kind, of_kind in manifests.objects.items():
+            for name, workload in list(of_kind.items()):
+                path, number = checks.pods_at_once(workload)
+                made += number
+                if made > MOST_PODS:
+                    made -= number
+                    message = f"{path}: with {number:,} pods more there are over {MOST_PODS:,}, which is too many"
+                    place = manifests.where.place(kind, name)
+                    self.tell("error", place, path, f"{kind} {name}", "too-many-pods", message, "ask for fewer")
+                    del of_kind[name]
+                    manifests.where.forget(kind, name)
 
 
 def _about(cls: type[Object], value: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from muster.model.batch import StatefulSet
 from muster.model.core import Pod, PodSpec, Volume
 from muster.model.meta import ObjectMeta
 from muster.model.pod import PersistentVolumeClaimSource
+from muster.model.quantity import whole
 from muster.model.storage import PersistentVolumeClaim
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
@@ -86,4 +87,5 @@ def _spec(owner: StatefulSet, name: str) -> PodSpec:
 
 def _ordinal(pod: Pod) -> int:
     tail = pod.metadata.name.rpartition("-")[2]
-    return int(tail) if tail.isascii() and tail.isdigit() else -1
+    number = whole(tail)
+    return -1 if number is None else number

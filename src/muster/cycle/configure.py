@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from muster.config import DEFAULT, DEFAULT_NAME, Config, Known, load
-from muster.cycle.registry import ACTIONS, PLUGINS, known, third_party
+from muster.cycle.registry import ACTIONS, PLUGINS, broken, known, third_party
 from muster.model.finding import Finding
 
 
@@ -16,9 +17,21 @@ def configure(text: str, name: str) -> tuple[Config, list[Finding]]:
     arguments known.
     """
     first, findings = load(text, name, _any_arguments(PLUGINS))
+    others: Iterable[str] = ()
     if any(finding.code == "unknown-plugin" for finding in findings):
-        first, _ = load(text, name, _any_arguments([*PLUGINS, *third_party()]))
-    return load(text, name, known(option.name for option in first.plugins()))
+        others = third_party()
+        first, _ = load(text, name, _any_arguments([*PLUGINS, *others]))
+    config, findings = load(text, name, known([*(option.name for option in first.plugins()), *others]))
+    return config, [_with_cause(finding) for finding in findings]
+
+
+def _with_cause(finding: Finding) -> Finding:
+    """A plugin that is installed but cannot be loaded is not merely unknown."""
+    why = broken().get(finding.object.removeprefix("plugin ")) if finding.code == "unknown-plugin" else None
+    if why is None:
+        return finding
+    fix = "mend or remove the package that registers it, or take the plugin out"
+    return replace(finding, code="broken-plugin", message=why, fix=fix)
 
 
 def _any_arguments(plugins: Iterable[str]) -> Known:

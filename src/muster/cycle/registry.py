@@ -73,14 +73,33 @@ def action(name: str) -> Action:
     return run
 
 
-@cache
 def third_party() -> dict[str, type[Plugin]]:
     """Plugins that other packages registered; a name of ours cannot be taken over."""
+    return _registered()[0]
+
+
+def broken() -> dict[str, str]:
+    """Plugins that other packages registered and that cannot be used: name → why."""
+    return _registered()[1]
+
+
+@cache
+def _registered() -> tuple[dict[str, type[Plugin]], dict[str, str]]:
     found: dict[str, type[Plugin]] = {}
+    unusable: dict[str, str] = {}
     for point in sorted(entry_points(group="muster.plugins"), key=lambda p: p.name):
-        if point.name not in PLUGINS:
-            found[point.name] = point.load()
-    return found
+        if point.name in PLUGINS:
+            continue
+        try:
+            cls = point.load()
+        except Exception as fault:  # whatever another package does while it is imported
+            unusable[point.name] = f"{point.value} cannot be imported: {type(fault).__name__}: {fault}"
+            continue
+        if isinstance(cls, type) and issubclass(cls, Plugin):
+            found[point.name] = cls
+        else:
+            unusable[point.name] = f"{point.value} is not a class made from muster.engine.hooks.Plugin"
+    return found, unusable
 
 
 def known(names: Iterable[str] | None = None) -> Known:

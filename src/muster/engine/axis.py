@@ -54,10 +54,15 @@ class Axis:
         return {name: int(v) for name, v in zip(self.names, vector, strict=False) if v}
 
 
+def exact_sum(amounts: Vector) -> int:
+    """The sum over nodes: ten thousand disks of a tebibyte, in thousandths of a byte, do not fit 64 bits."""
+    return (int((amounts >> 32).sum()) << 32) + int((amounts & 0xFFFFFFFF).sum())
+
+
 def show(name: str, amount: float) -> str:
     """An internal amount for people: cores, bytes with a binary suffix, whole devices."""
     if name == "memory":
-        for suffix, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+        for suffix, size in (("Ei", 1 << 60), ("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
             if abs(amount) >= size:
                 return f"{amount / size:.6g}{suffix}"
         return f"{amount:.6g}"

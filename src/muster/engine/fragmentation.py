@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from muster.engine.axis import exact_sum
 from muster.engine.jobs import Shape
 from muster.engine.nodes import NodeView
 
@@ -33,6 +34,6 @@ def fragmentation(nodes: NodeView, waiting: Iterable[Shape]) -> dict[str, float]
     figures: dict[str, float] = {}
     for name in sorted(asked - {"pods"}):
         row = axis.rows[name]
-        total = int(idle[row].sum())
-        figures[name] = (total - int(usable[row].sum())) / total if total else 0.0
+        total = exact_sum(idle[row])
+        figures[name] = (total - exact_sum(usable[row])) / total if total else 0.0
     return figures

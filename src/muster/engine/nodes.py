@@ -22,6 +22,7 @@ from muster.engine.axis import Axis, Vector
 from muster.engine.jobs import Shape, Status, Task
 from muster.engine.labels import LabelColumns
 from muster.model.core import Node
+from muster.model.quantity import whole
 from muster.model.requests import amounts
 
 Rows = NDArray[np.int64]
@@ -209,7 +210,7 @@ def allocatable_of(node: Node) -> dict[str, int]:
     offered = amounts(node.status.allocatable or node.status.capacity or {}, "status.allocatable")
     notes = node.metadata.annotations or {}
     for name, key in (("cpu", "volcano.sh/oversubscription-cpu"), ("memory", "volcano.sh/oversubscription-memory")):
-        extra = notes.get(key, "")
-        if extra.isdigit():
-            offered[name] = offered.get(name, 0) + int(extra)
+        extra = whole(notes.get(key, ""))
+        if extra is not None and extra > 0:
+            offered[name] = offered.get(name, 0) + extra
     return offered

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from muster.engine.jobs import Job, Queue, Shape, Status, Task
 from muster.model.core import Namespace, Pod, PriorityClass
 from muster.model.meta import Object, ObjectMeta, controller, seconds
+from muster.model.quantity import whole
 from muster.model.requests import amounts
 from muster.model.scheduling import PodGroup, PodGroupSpec
 from muster.model.scheduling import Queue as QueueObject
@@ -41,16 +42,16 @@ def read_task(
             gate.name != ALLOCATION_GATE or notes.get(ALLOCATION_GATE) != "true" for gate in spec.scheduling_gates
         )
     parts = task.name.rsplit("-", 2)
-    if len(parts) == 3 and parts[2].isascii() and parts[2].isdigit():
-        task.serial = int(parts[2])
+    if len(parts) == 3 and (serial := whole(parts[2])) is not None:
+        task.serial = serial
     return task
 
 
 def priority_of(pod: Pod, classes: Mapping[str, Object]) -> int:
     """The pod's own annotation, its spec, its class. Volcano: a pod without a priority has 1, not 0."""
     own = pod.metadata.annotations.get(TASK_PRIORITY, "") if pod.metadata.annotations else ""
-    if own.lstrip("-").isdigit():
-        return int(own)
+    if (given := whole(own)) is not None:
+        return given
     priority = pod.spec.priority
     if priority is None and pod.spec.priority_class_name:
         named = classes.get(pod.spec.priority_class_name)
@@ -113,11 +114,12 @@ def in_memory_group(task: Task) -> tuple[str, PodGroup]:
     """The group of pods that name none: one per controller, else one per pod, with a minimum of one."""
     pod = task.pod
     owner = controller(pod.metadata)
-    name = f"podgroup-{owner.uid or owner.name if owner else task.uid.replace('/', '-')}"
+    whose = (owner.uid or owner.name) if owner else task.uid
+    name = f"podgroup-{whose.replace('/', '-')}"  # a uid that the input does not give is `namespace/name`
     notes = pod.metadata.annotations
-    least = notes.get(MIN_MEMBER, "")
+    count = whole(notes.get(MIN_MEMBER, ""))
     spec = PodGroupSpec(
-        min_member=int(least) if least.isdigit() else 1,
+        min_member=1 if count is None else max(count, 0),
         queue=notes.get(QUEUE_NAME) or "default",
         priority_class_name=pod.spec.priority_class_name,
         min_resources=_minimum(task),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from muster.engine.axis import show
+from muster.engine.axis import exact_sum, show
 
 if TYPE_CHECKING:
     from muster.engine.nodes import Nodes
@@ -23,13 +23,13 @@ ALWAYS = ("cpu", "memory")  # dimensions that every resource list has, if only a
 
 def total_of(nodes: Nodes) -> dict[str, int]:
     """What all nodes offer together."""
-    sums: list[int] = nodes.alloc.sum(axis=1).tolist()
+    sums = [exact_sum(row) for row in nodes.alloc]
     return {name: amount for name, amount in zip(nodes.axis.names, sums, strict=True) if amount or name in ALWAYS}
 
 
 def used_of(nodes: Nodes) -> dict[str, int]:
     """What is in use on all nodes together; pods that are being evicted still count."""
-    sums: list[int] = nodes.everything().used.sum(axis=1).tolist()
+    sums = [exact_sum(row) for row in nodes.everything().used]
     return dict(zip(nodes.axis.names, sums, strict=True))
 
 

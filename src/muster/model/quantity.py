@@ -15,6 +15,7 @@ _LONGEST = 64
 _LARGEST_EXPONENT = 64
 
 _NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d+))?", re.ASCII)
+_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 _FACTOR: dict[str | None, Fraction | int] = {
     None: 1,
     "n": Fraction(1, 10**9),
@@ -91,6 +92,11 @@ def units(value: Quantity) -> int:
 def milli(value: Quantity) -> int:
     """The quantity in thousandths, rounded up."""
     return _within(_ceiling(parse(value) * 1000), value)
+
+
+def whole(text: str) -> int | None:
+    """The whole number that an annotation or a name holds as text; None if it holds none, or one that fits nowhere."""
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def _ceiling(number: Fraction | int) -> int:

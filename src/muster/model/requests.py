@@ -10,9 +10,12 @@ from functools import lru_cache
 
 from muster.model.meta import Quantity, ResourceList
 from muster.model.pod import Container, PodSpec
-from muster.model.quantity import LARGEST, QuantityError, milli, units
+from muster.model.quantity import QuantityError, milli, units
 
 Amounts = dict[str, int]
+
+# What one pod may ask for: with 255 of them on a node their sum still fits 64 bits.
+LARGEST_REQUEST = 2**55
 _OfContainer = Callable[[Container, str], Amounts]
 
 # kube-scheduler: what a container without a request is thought to use, in scores.
@@ -61,6 +64,9 @@ def requests(spec: PodSpec, path: str = "spec") -> Amounts:
         total = _of_container(containers[0], f"{path}.containers[0]")
     else:
         total = _of_pod(spec, path, _of_container)
+    for name, n in total.items():
+        if n > LARGEST_REQUEST:
+            raise QuantityError(f"{path}: asks for more {name} in all than any node could have", "ask for less")
     total["pods"] = 1
     return total
 
@@ -95,9 +101,6 @@ def _of_pod(spec: PodSpec, path: str, of_container: _OfContainer) -> Amounts:
         aggregate = total if of_container is _of_container else _of_containers(spec, path, _of_container)
         total.update(_pod_level(spec.resources.requests, spec.resources.limits, aggregate, f"{path}.resources"))
     _add(total, amounts(spec.overhead, f"{path}.overhead"))
-    for name, n in total.items():
-        if n > LARGEST:
-            raise QuantityError(f"{path}: asks for more {name} in all than any node could have")
     return total
 
 

@@ -50,7 +50,7 @@ def test_design_1_s_spec_under_metadata_is_told_clearly(tmp_path: Path) -> None:
         "  spec:\n    weight: 1\n"
     )
     result = call("-f", str(tmp_path / "queue.yaml"))
-    assert "queue.yaml:5: warning: Queue default" in result.stdout
+    assert "queue.yaml:5: error: Queue default" in result.stdout
     assert "spec is indented too far: it stands beside metadata, not inside it" in result.stdout
 
 

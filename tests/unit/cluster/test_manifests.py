@@ -251,7 +251,7 @@ def test_the_designs_own_queue_sample_is_told_what_is_wrong_with_it() -> None:
         """
     )
     finding = only(manifests)
-    assert (finding.severity, finding.code, finding.line) == ("warning", "unknown-field", 5)
+    assert (finding.severity, finding.code, finding.line) == ("error", "unknown-field", 5)
     assert "indented too far" in finding.fix
     assert list(manifests.of(Queue)) == ["default"]
 

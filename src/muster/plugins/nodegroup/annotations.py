@@ -58,7 +58,7 @@ def _object(annotations: Mapping[str, str], key: str, example: str) -> dict[str,
         return {}
     try:
         value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise AnnotationError(f"{key} is {text!r}, which is not a JSON object such as {example}")

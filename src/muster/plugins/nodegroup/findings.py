@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import floor
 from typing import TYPE_CHECKING
 
-from muster.engine.axis import show
+from muster.engine.axis import exact_sum, show
 from muster.engine.hooks import NodeScorer
 from muster.engine.jobs import Queue
 from muster.engine.nodes import Nodes
@@ -103,7 +103,7 @@ class Examination:
         for what, amounts in promises:
             for resource, amount in sorted(amounts.items()):
                 row = axis.rows.get(resource)
-                offered = int(self.nodes.alloc[row][allowed].sum()) if row is not None else 0
+                offered = exact_sum(self.nodes.alloc[row][allowed]) if row is not None else 0
                 if amount > offered:
                     message = (
                         f"{what} of {resource} is {show(resource, amount)}, but the nodes it may use "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.config.names import suggest
-from muster.engine.axis import show
+from muster.engine.axis import exact_sum, show
 from muster.engine.jobs import Job, Queue, Status
 from muster.engine.session import Session
 from muster.model.finding import Finding
@@ -58,7 +58,7 @@ def _room(session: Session, job: Job, where: Located) -> Iterator[Finding]:
     axis, alloc = session.state.axis, session.state.nodes.alloc
     if not len(session.state.nodes):
         return
-    total = {name: int(alloc[row].sum()) for name, row in axis.rows.items()}
+    total = {name: exact_sum(alloc[row]) for name, row in axis.rows.items()}
     for what, needs in (("minResources", job.min_resources or {}), ("its smallest pods", _smallest(job))):
         for name, amount in sorted(needs.items()):
             limit = job.queue.capability.get(name) if job.queue is not None else None

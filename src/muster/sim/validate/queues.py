@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from muster.config.names import suggest
-from muster.engine.axis import show
+from muster.engine.axis import exact_sum, show
 from muster.engine.jobs import Queue
 from muster.engine.session import Session
 from muster.model.finding import Finding
@@ -67,7 +67,7 @@ def _guarantees(session: Session, where: Located) -> Iterator[Finding]:
     for name in sorted({resource for queue in leaves for resource in queue.guarantee}):
         promised = sum(queue.guarantee.get(name, 0) for queue in leaves)
         row = nodes.axis.rows.get(name)
-        there = int(nodes.alloc[row].sum()) if row is not None else 0
+        there = exact_sum(nodes.alloc[row]) if row is not None else 0
         if promised > there:
             message = f"queues are guaranteed {show(name, promised)} {name} in all, the nodes have {show(name, there)}"
             greatest = max(leaves, key=lambda queue: (queue.guarantee.get(name, 0), queue.name))
