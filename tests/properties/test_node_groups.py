@@ -1,0 +1,138 @@
+"""What holds for node group management whatever the numbers: division, standing and overrides."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.groups.division import by_ranges, by_weights, descending
+from muster.groups.override import edition
+from muster.groups.propagation import Propagation
+from muster.groups.standing import Answer, Maybe, Standing
+from muster.model.groups import OverridePolicySpec
+
+names = st.sampled_from("abcdef")
+weights = st.dictionaries(names, st.integers(0, 9), min_size=1)
+replicas = st.integers(0, 60)
+uids = st.sampled_from(["", "x", "uid-1", "0b9c"])
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> dict[str, tuple[int, int | None]]:
+    found: dict[str, tuple[int, int | None]] = {}
+    for name in draw(st.lists(names, min_size=1, unique=True)):
+        least = draw(st.integers(0, 6))
+        found[name] = (least, draw(st.none() | st.integers(least, least + 8)))
+    return found
+
+
+@given(weights, replicas, uids)
+def test_weights_give_every_replica_and_one_more_takes_none_away(given: dict[str, int], n: int, uid: str) -> None:
+    now, more = by_weights(given, n, uid), by_weights(given, n + 1, uid)
+    assert sum(now.values()) == (n if any(given.values()) else 0)
+    assert all(more[name] >= now[name] for name in given)
+    assert all(now[name] == 0 for name, weight in given.items() if weight == 0)
+
+
+@given(weights, replicas, uids)
+def test_weights_are_given_seat_by_seat(given: dict[str, int], n: int, uid: str) -> None:
+    rank = {name: i for i, name in enumerate(sorted(given, reverse=descending(uid)))}
+    seats = dict.fromkeys(given, 0)
+    able = [name for name, weight in given.items() if weight]
+    for _ in range(n if able else 0):
+        first = min(able, key=lambda g: (-Fraction(given[g], 2 * seats[g] + 1), seats[g], rank[g]))
+        seats[first] += 1
+    assert by_weights(given, n, uid) == seats
+
+
+@given(weights, replicas, st.randoms(use_true_random=False))
+def test_the_order_of_weights_does_not_matter(given: dict[str, int], n: int, random: Any) -> None:
+    entries = list(given.items())
+    random.shuffle(entries)
+    assert by_weights(dict(entries), n) == by_weights(given, n)
+
+
+@given(ranges(), replicas)
+def test_ranges_are_kept_and_one_more_takes_none_away(given: dict[str, tuple[int, int | None]], n: int) -> None:
+    now, more = by_ranges(given, n), by_ranges(given, n + 1)
+    tops = [most for _, most in given.values()]
+    room = n if None in tops else sum(top for top in tops if top is not None)
+    assert sum(now.values()) == min(n, room)
+    assert all(more[name] >= now[name] for name in given)
+    for name, (least, most) in given.items():
+        assert most is None or now[name] <= most
+        assert n < sum(low for low, _ in given.values()) or now[name] >= least
+
+
+@given(ranges(), st.integers(1, 25), st.data())
+def test_pods_placed_one_by_one_end_within_their_quotas(
+    given: dict[str, tuple[int, int | None]], n: int, data: st.DataObject
+) -> None:
+    quotas = Propagation("NumRange", ranges=given).quotas(n)
+    counts: dict[str, int] = {}
+    for _ in range(n):
+        open_ = [group for group in quotas.groups if Standing(quotas, counts).may_take(group) == Answer.YES]
+        if not open_:
+            break
+        group = data.draw(st.sampled_from(open_))
+        counts[group] = counts.get(group, 0) + 1
+    assert sum(counts.values()) == n - quotas.unplaced
+    assert Standing(quotas, counts).excess() == {}
+
+
+@given(ranges(), st.integers(1, 12), st.lists(st.lists(names, min_size=2, unique=True), max_size=4), st.data())
+def test_a_yes_holds_wherever_the_maybes_go(
+    given: dict[str, tuple[int, int | None]], n: int, maybes: list[list[str]], data: st.DataObject
+) -> None:
+    quotas = Propagation("NumRange", ranges=given).quotas(n)
+    maybe = Maybe()
+    counts = {group: data.draw(st.integers(0, 2)) for group in given}
+    after = dict(counts)
+    for groups in maybes:
+        inside = [group for group in groups if group in given]
+        if inside:
+            maybe.add(inside)
+            went = data.draw(st.sampled_from(inside))
+            after[went] += 1
+    before, then = Standing(quotas, counts, maybe), Standing(quotas, after)
+    for group in given:
+        answer = before.may_take(group)
+        if answer != Answer.OPEN:
+            assert (then.refusal(group) is None) == (answer == Answer.YES)
+
+
+images = st.sampled_from(["nginx", "reg.io/a:1", "host:5000/a/b", "a@sha256:" + "0" * 64])
+changes = st.fixed_dictionaries(
+    {
+        "component": st.sampled_from(["Registry", "Repository", "Tag"]),
+        "operator": st.sampled_from(["add", "replace"]),
+        "value": st.sampled_from(["x.io", "v2", "{{nodegroup}}", "-y"]),
+    }
+)
+rules = st.lists(
+    st.fixed_dictionaries(
+        {
+            "targetNodeGroup": st.lists(st.sampled_from(["g1", "G2", "g3"]), max_size=2, unique=True),
+            "imageOverrider": st.lists(changes, max_size=2),
+        }
+    ),
+    max_size=4,
+)
+
+
+@given(images, rules, changes)
+def test_overriding_one_group_leaves_the_others_and_the_template_alone(
+    image: str, given: list[dict[str, Any]], change: dict[str, str]
+) -> None:
+    template = {"metadata": {}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    before = deepcopy(template)
+    more = [*given, {"targetNodeGroup": ["g1"], "imageOverrider": [change]}]
+    first, second = (msgspec.convert({"overrideRules": r}, OverridePolicySpec) for r in (given, more))
+    assert edition(first, ["g2"], template).template == edition(second, ["g2"], template).template
+    edition(second, ["g1"], template)
+    assert template == before
