@@ -154,6 +154,9 @@ def from_status(what: str, status: ApiStatus, retry_after: float | None = None) 
         kind = AlreadyExists
     elif status.reason == "Expired":
         kind = Gone
+    elif kind is Invalid and any(cause.field == "metadata.uid" for cause in details.causes):
+        # A patch that names the uid it is meant for, of an object that has another: not a bad patch, another object.
+        kind = Conflict
     elif kind is TooManyRequests and any(cause.reason == "DisruptionBudget" for cause in details.causes):
         kind = BudgetRefused
     if retry_after is None and details.retry_after_seconds > 0:

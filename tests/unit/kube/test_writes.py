@@ -103,6 +103,17 @@ def test_status_and_annotations_are_merged_under_conditions() -> None:
     assert {one.headers["Content-Type"] for one in asked} == {"application/merge-patch+json"}
 
 
+def test_a_patch_that_meets_another_uid_is_a_conflict() -> None:
+    details = {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"}]}
+
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("PATCH", PLACE, refuse(422, "Invalid", "metadata.uid: field is immutable", details=details))
+        with pytest.raises(errors.Conflict):
+            await writes.annotate(Pod, "ns/a", {"x": "y"}, uid="other")
+
+    sent(story)
+
+
 def test_an_object_is_made_with_its_apiversion_and_kind_and_not_twice() -> None:
     async def story(api: AwkwardApi, writes: Writes) -> None:
         api.plan("POST", "/apis/scheduling.volcano.sh/v1beta1/queues", hang_up())
