@@ -7,13 +7,10 @@ repeatable also after 5xx and cut connections. Before each sending of a mutating
 from __future__ import annotations
 
 import asyncio
-import socket
-import ssl
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import aiohttp
 import msgspec
@@ -23,6 +20,7 @@ from muster import __version__
 from muster.kube import errors
 from muster.kube.backoff import Backoff
 from muster.kube.config import Access, NoAccess
+from muster.kube.wire import kept_alive, pieces, seconds_in, translated, whole
 
 Gate = Callable[[], bool]
 """May we write now? Asked right before a mutating call leaves."""
@@ -145,25 +143,25 @@ class Client:
         what = f"GET {path}"
         timeout = aiohttp.ClientTimeout(total=None, connect=self.limits.connect_seconds, sock_read=silence)
         call = _Call("GET", path, params, None, JSON, await self._authorization(what))
-        with _translated(what):
+        with translated(what):
             async with await self._send(call, timeout) as answer:
                 if answer.status >= 300:
                     refusal = await self._refusal(what, answer)
                     if isinstance(refusal, errors.Unauthorized):
                         await self._reload()
                     raise refusal
-                yield _pieces(what, answer)
+                yield pieces(what, answer)
 
     # --- one call
 
     async def _once(self, call: _Call, what: str, seconds: float | None) -> bytes:
         total = self.limits.seconds if seconds is None else seconds
         timeout = aiohttp.ClientTimeout(total=total, connect=min(self.limits.connect_seconds, total))
-        with _translated(what):
+        with translated(what):
             async with await self._send(call, timeout) as answer:
                 if answer.status >= 300:
                     raise await self._refusal(what, answer)
-                return await _whole(what, answer, self.limits.answer_bytes)
+                return await whole(what, answer, self.limits.answer_bytes)
 
     async def _authorization(self, what: str) -> str | None:
         try:
@@ -197,9 +195,7 @@ class Client:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             # The number of calls is held by our own slots, so that a watch never waits for one.
-            connector = aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=75, ttl_dns_cache=60, socket_factory=_kept_alive
-            )
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, ttl_dns_cache=60, socket_factory=kept_alive)
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -209,8 +205,8 @@ class Client:
         return self._session
 
     async def _refusal(self, what: str, answer: aiohttp.ClientResponse) -> errors.ApiError:
-        body = await _whole(what, answer, 2**20)
-        return errors.from_answer(what, answer.status, body, _seconds(answer.headers.get("Retry-After")))
+        body = await whole(what, answer, 2**20)
+        return errors.from_answer(what, answer.status, body, seconds_in(answer.headers.get("Retry-After")))
 
     # --- what to do about an error
 
@@ -252,64 +248,3 @@ def _close_later(session: aiohttp.ClientSession) -> None:
 
 
 _closing: set[asyncio.Future[None]] = set()  # a task nobody holds may be collected before it has run
-
-
-class _translated:
-    """aiohttp's and the socket's errors as ours."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        self.begin = time.monotonic()
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-            unsent = errors.Unreachable(self.what, str(error) or "no connection")
-            unsent.sent = False
-            raise unsent from error
-        if isinstance(error, TimeoutError):
-            passed = time.monotonic() - self.begin
-            raise errors.TimedOut(self.what, f"no answer after {passed:.1f} s") from error
-        if isinstance(error, aiohttp.ClientError | OSError | ssl.SSLError):
-            raise errors.Unreachable(self.what, str(error) or type(error).__name__) from error
-
-
-async def _whole(what: str, answer: aiohttp.ClientResponse, most: int) -> bytes:
-    if answer.content_length is not None and answer.content_length > most:
-        answer.close()
-        raise errors.TooLarge(what, f"the answer has {answer.content_length} bytes, {most} are allowed")
-    parts: list[bytes] = []
-    size = 0
-    async for part in answer.content.iter_any():
-        size += len(part)
-        if size > most:
-            answer.close()
-            raise errors.TooLarge(what, f"the answer has more than {most} bytes")
-        parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-async def _pieces(what: str, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    with _translated(what):
-        async for part in answer.content.iter_any():
-            yield part
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    # The API server writes seconds; a date, which HTTP allows too, is no reason to fail.
-    return float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
-
-
-def _kept_alive(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that notices within a minute or so that its other end is gone without a word."""
-    family, kind, protocol = address[0], address[1], address[2]
-    made = socket.socket(family=family, type=kind, proto=protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
