@@ -13,7 +13,8 @@ GROUP = "groupmanagement.kubeedge.io"
 REQUIRED, BINDING = f"{GROUP}/required-propagationpolicy", f"{GROUP}/binding-propagationpolicy"
 REQUIRED_OVERRIDE, BINDING_OVERRIDE = f"{GROUP}/required-overridepolicy", f"{GROUP}/binding-overridepolicy"
 CITIES = {"node-a": "hangzhou", "node-b": "hangzhou", "node-c": "beijing", "node-d": "beijing", "node-e": "beijing"}
-TEMPLATE = {"metadata": {"labels": {"app": "nginx"}}, "spec": {"containers": [{"name": "nginx", "image": "nginx:1.14"}]}}
+CONTAINERS = [{"name": "nginx", "image": "nginx:1.14"}]
+TEMPLATE = {"metadata": {"labels": {"app": "nginx"}}, "spec": {"containers": CONTAINERS}}
 
 Document = dict[str, Any]
 
@@ -93,7 +94,7 @@ def pod(name: str, on: str = "", phase: str = "Running", of: Document | None = N
     """A pod of the Deployment's ReplicaSet; `of` names another owner ({}: none)."""
     owned = owner("ReplicaSet", "nginx-1") if of is None else of
     metadata = {"labels": {"app": "nginx"}, **owned, **meta}
-    spec = {"containers": TEMPLATE["spec"]["containers"], "nodeName": on}
+    spec = {"containers": CONTAINERS, "nodeName": on}
     status = {"phase": phase if on else "Pending"}
     return thing("v1", "Pod", name, metadata, spec=spec, status=status)
 
