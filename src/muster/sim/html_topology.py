@@ -63,7 +63,7 @@ def _domain(state: State, cut: Cut, level: int, segment: int, hues: Mapping[str,
     if tier.ids[segment] < 0:
         return inner
     groups = _groups(state, cut, level, segment, hues)
-    return f'<div class="domain"><b>{_name(cut, level, segment)}</b> {groups}{inner}</div>'
+    return f'<div class="domain"><div><b>{_name(cut, level, segment)}</b> {groups}</div>{inner}</div>'
 
 
 def _summary(state: State, cut: Cut, level: int, segment: int, hues: Mapping[str, int]) -> str:

@@ -132,8 +132,8 @@ def _network(constraint: NetworkTopology, trees: Trees, who: str) -> Wish:
     """Volcano: tiers up to the highest allowed are tried, low ones first; soft allows all, and then any nodes."""
     source = trees.network()
     tree = source.tree
-    faults = "; ".join(f"{f.object} {f.message}" for f in source.faults if f.code == "hypernode-cycle")
-    because = f" ({faults})" if faults else ""
+    circular = any(fault.code == "hypernode-cycle" for fault in source.faults)
+    because = ": some contain each other" if circular else ""  # `validate` names them; users are told of no domain
     narrowest = len(tree.levels) - 1
     if constraint.mode == "soft":
         if not narrowest:

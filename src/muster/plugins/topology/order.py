@@ -1,7 +1,7 @@
 """The domains that could hold the pods, in the order to try, and the nodes' scores inside each.
 
 Narrow levels come before wide ones. Inside a level: where members already are, then domains that could start the pods
-at once, then those that would hold the surplus, too, then the fuller one first (KAI: a fuller parent's children come
+at once, then those that would hold most of the surplus, too, then the fuller one first (KAI: a fuller parent's children come
 before those of an emptier one). Inside a domain that is wider than the preferred level the preferred domains are filled
 one after the other, the emptiest first, and the last of them is the fullest that takes what is left.
 """
@@ -101,7 +101,8 @@ class Ordered(Sequence[NodeSet]):
             return []
         keys: list[Index | Bools] = [self._ranks[level]]
         if demand.least is not demand.all:
-            keys.append(~counts.holds(level, demand.all))
+            able = counts.pods(level)
+            keys.append(~counts.holds(level, demand.all) if able is None else np.maximum(demand.count - able, 0))
         keys += [~counts.now(level, demand.least), ~home]
         order = np.lexsort(keys)
         found: list[int] = order[fits[order]].tolist()

@@ -1,0 +1,113 @@
+"""Reclaim and preempt into a node set: whole gangs, one domain, the fewest victims, a budget that is reported."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster.actions import claims, search
+from muster.model.meta import Object
+from racks import RACK, ZONE, cycle, gang, member, members, node, priority_class, queue, topology, where
+
+CLASSES = [topology(ZONE, RACK), priority_class("low", 1), priority_class("high", 100)]
+
+
+def rack(name: str, *gpus: int, zone: str = "z") -> list[Object]:
+    return [node(f"{name}-{i}", gpus=g, rack=name, zone=zone) for i, g in enumerate(gpus)]
+
+
+def running(name: str, at: dict[str, list[int]], least: int = 0, queue: str = "default") -> list[Object]:
+    """Pods that run: node → their sizes."""
+    pods = [
+        member(name, f"{on}-{i}", gpus=size, on=on) for on, sizes in at.items() for i, size in enumerate(sizes)
+    ]
+    return [gang(name, least, phase="Running", priorityClassName="low", queue=queue), *pods]
+
+
+def test_preempt_goes_into_the_rack_with_the_fewest_victims_and_only_there() -> None:
+    nodes = [*rack("a", 2, 2), *rack("b", 2, 2)]
+    busy = running("run", {"a-0": [1, 1], "a-1": [1, 1], "b-0": [2], "b-1": [1]})
+    plan = cycle(
+        *CLASSES, queue(), *nodes, *busy, gang("job", 2, RACK, priorityClassName="high"), *members("job", 2, gpus=2),
+        actions="enqueue, allocate, preempt",
+    )  # fmt: skip
+    assert sorted(eviction.node for eviction in plan.evictions) == ["b-0", "b-1"]
+    assert set(where(plan, "job").values()) == {"b-0", "b-1"} and not plan.binds
+
+
+def test_reclaim_does_so_across_queues() -> None:
+    nodes = [*rack("a", 2, 2), *rack("b", 2, 2)]
+    busy = running("run", {"a-0": [1, 1], "a-1": [1, 1], "b-0": [1, 1], "b-1": [1, 1]}, queue="other")
+    plan = cycle(
+        *CLASSES, queue(), queue("other"), *nodes, *busy, gang("job", 2, RACK), *members("job", 2),
+        actions="enqueue, allocate, reclaim",
+    )  # fmt: skip
+    assert len(plan.evictions) == 2
+    assert len({eviction.node[0] for eviction in plan.evictions}) == 1
+    assert {eviction.rule for eviction in plan.evictions} == {"reclaim"}
+
+
+def test_a_rack_that_is_free_needs_no_victims() -> None:
+    nodes = [*rack("a", 2), *rack("b", 2)]
+    plan = cycle(
+        *CLASSES, queue(), *nodes, *running("run", {"a-0": [1]}), gang("job", 2, RACK, priorityClassName="high"),
+        *members("job", 2), actions="enqueue, allocate, preempt",
+    )  # fmt: skip
+    assert len(plan.binds) == 2 and not plan.evictions
+
+
+def test_nobody_is_evicted_where_no_rack_would_hold_the_gang_all_the_same() -> None:
+    nodes = [*rack("a", 2), *rack("b", 2)]
+    plan = cycle(
+        *CLASSES, queue(), *nodes, *running("run", {"a-0": [1, 1], "b-0": [2]}),
+        gang("job", 3, RACK, priorityClassName="high"), *members("job", 3), actions="enqueue, allocate, preempt",
+    )  # fmt: skip
+    assert not plan.evictions and not plan.pipelined
+
+
+def test_gangs_that_would_fall_below_their_minimum_are_spared() -> None:
+    nodes = [*rack("a", 2), *rack("b", 2)]
+    whole = running("whole", {"a-0": [2]}, least=1)
+    parts = running("parts", {"b-0": [1, 1]})
+    plan = cycle(
+        *CLASSES, queue(), *nodes, *whole, *parts, gang("job", 2, RACK, priorityClassName="high"), *members("job", 2),
+        actions="enqueue, allocate, preempt",
+    )  # fmt: skip
+    assert sorted(eviction.pod for eviction in plan.evictions) == ["d/parts-b-0-0", "d/parts-b-0-1"]
+
+
+def test_the_rest_of_a_gang_evicts_in_its_own_rack_only() -> None:
+    nodes = [*rack("a", 2), *rack("b", 2)]
+    mine = [member("job", 0, on="a-0")]
+    plan = cycle(
+        *CLASSES, queue(), *nodes, *running("run", {"a-0": [1], "b-0": [1]}), *mine,
+        gang("job", 2, RACK, phase="Running", priorityClassName="high"), member("job", 1),
+        actions="enqueue, allocate, preempt",
+    )  # fmt: skip
+    assert [eviction.pod for eviction in plan.evictions] == ["d/run-a-0-0"]
+
+
+def test_sub_groups_evict_in_nested_domains() -> None:
+    nodes = [*rack("a", 2), *rack("b", 2), *rack("c", 1, 1, zone="y"), *rack("d", 2, zone="y")]
+    busy = running("run", {"a-0": [2], "b-0": [2], "c-0": [1], "c-1": [1], "d-0": [1, 1]})
+    near = {"topology": "tree", "requiredTopologyLevel": RACK}
+    subs = [{"name": part, "minMember": 2, "topologyConstraint": near} for part in ("l", "r")]
+    pods = [member("job", f"{part}{i}", part=part) for part in ("l", "r") for i in (0, 1)]
+    plan = cycle(
+        *CLASSES, queue(), *nodes, *busy, gang("job", 4, ZONE, priorityClassName="high", subGroups=subs), *pods,
+        actions="enqueue, allocate, preempt",
+    )  # fmt: skip
+    assert sorted(eviction.node for eviction in plan.evictions) == ["a-0", "b-0"]
+    at = where(plan, "job")
+    assert at["job-l0"] == at["job-l1"] != at["job-r0"] == at["job-r1"]
+
+
+def test_a_budget_that_runs_out_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "BUDGET", 2)
+    monkeypatch.setattr(claims, "BUDGET", 2)
+    nodes = rack("a", 4, 4)
+    plan = cycle(
+        *CLASSES, queue(), *nodes, *running("run", {"a-0": [1] * 4, "a-1": [1] * 4}),
+        gang("job", 2, RACK, priorityClassName="high"), *members("job", 2, gpus=3),
+        actions="enqueue, allocate, preempt",
+    )  # fmt: skip
+    assert any("ended after 2 attempts" in warning for warning in plan.warnings)
