@@ -49,7 +49,6 @@ class Applications:
                 if news.kind == "Node":
                     dirty.update(self.asking if _usable(news.old) != _usable(news.new) else {})
             elif news.kind in _POLICIES:
-                regroup = regroup or news.kind == "PropagationPolicy"
                 if _spec(news.old) != _spec(news.new):
                     dirty.update(self._naming(_POLICIES[news.kind], news.key))
                     if news.kind == self._pair.value:

@@ -1,0 +1,95 @@
+"""The plugin propagation: the extender's rules inside muster's own scheduler."""
+
+from __future__ import annotations
+
+from muster.engine.jobs import Status
+from muster.engine.session import Session
+from muster.engine.trace import NodeTrace, explain
+from muster.model.meta import Object
+from node_groups import (
+    BINDING,
+    REQUIRED,
+    TEMPLATE,
+    bound,
+    deployment,
+    groups,
+    node,
+    nodes,
+    owner,
+    pod,
+    pods,
+    thing,
+    weights,
+)
+from small_cluster import option, session_of, state_of
+
+
+def opened(*objects: Object) -> Session:
+    return session_of(state_of(*nodes(), *groups(), weights(), *objects), option("propagation"))
+
+
+def traced(session: Session, name: str = "new") -> dict[str, NodeTrace]:
+    return explain(session, session.state.tasks[f"default/{name}"])
+
+
+def feasible(session: Session, name: str = "new") -> list[str]:
+    return [node for node, trace in traced(session, name).items() if trace.feasible]
+
+
+def test_full_groups_and_nodes_outside_are_refused_and_the_greater_lack_scores_more() -> None:
+    found = traced(opened(*deployment(bound()), node("far"), *pods({"node-c": 1}), pod("new")))
+    assert {name: trace.scores["propagation"] for name, trace in found.items()} == {
+        "far": 0, "node-a": 500, "node-b": 500, "node-c": 150, "node-d": 150, "node-e": 150,
+    }  # fmt: skip
+    reason = found["far"].reasons[0][1]
+    assert (reason.code, reason.resolvable) == ("no-group", False)
+    found = traced(opened(*deployment(bound()), *pods({"node-c": 2}), pod("new")))
+    assert found["node-e"].reasons[0][2] == "node group beijing already has 2 of 2 replicas"
+
+
+def test_without_labels_it_has_nothing_to_say() -> None:
+    session = opened(*deployment(), pod("new"))
+    assert len(feasible(session)) == 5
+    assert {trace.scores["propagation"] for trace in traced(session).values()} == {0}
+
+
+def test_an_application_that_is_not_bound_goes_nowhere() -> None:
+    assert feasible(opened(*deployment({REQUIRED: "pp"}), pod("new"))) == []
+    assert feasible(opened(*deployment({REQUIRED: "pp", BINDING: "old"}), pod("new"))) == []
+    assert feasible(opened(*deployment(bound("gone")), pod("new"))) == []
+
+
+def test_placements_of_the_cycle_count_and_their_undoing_too() -> None:
+    session = opened(*deployment(bound()), pod("new-0-1"), pod("new-0-2"), pod("other", of={}))
+    first, second = (session.state.tasks[f"default/new-0-{i}"] for i in (1, 2))
+    assert feasible(session, "new-0-2") == ["node-a", "node-b", "node-c", "node-d", "node-e"]
+    statement = session.statement()
+    for task, at in ((first, "node-c"), (second, "node-d")):
+        statement.allocate([task], [session.state.nodes.rank[at]])
+    assert session.state.tasks["default/new-0-1"].status == Status.ALLOCATED
+    assert feasible(session, "new-0-2") == ["node-a", "node-b"]
+    statement.rollback()
+    assert len(feasible(session, "new-0-2")) == 5
+    assert len(feasible(session, "other")) == 5
+
+
+def test_evicted_pods_give_their_place_back() -> None:
+    session = opened(*deployment(bound()), *pods({"node-c": 2}), pod("new"))
+    assert feasible(session) == ["node-a", "node-b"]
+    session.statement().evict(session.state.tasks["default/p-node-c-0"], None, "preempt")
+    assert len(feasible(session)) == 5
+
+
+def test_a_daemon_sets_pods_are_only_kept_inside_the_groups() -> None:
+    daemon = thing("apps/v1", "DaemonSet", "d", {"labels": bound()}, spec={"template": TEMPLATE})
+    many = [pod(f"d-{i}", "node-c", of=owner("DaemonSet", "d")) for i in range(6)]
+    session = opened(daemon, node("far"), *many, pod("new", of=owner("DaemonSet", "d")))
+    assert feasible(session) == ["node-a", "node-b", "node-c", "node-d", "node-e"]
+
+
+def test_pods_of_an_owner_that_is_not_there_stand_for_themselves() -> None:
+    lost = owner("ReplicaSet", "gone")
+    labelled = {"labels": bound()}
+    session = opened(node("far"), pod("new", of=lost), pod("own", of=lost, **labelled))
+    assert "far" in feasible(session)
+    assert "far" not in feasible(session, "own")
