@@ -12,7 +12,7 @@ from muster.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from muster.kube.resources import Resource, resource_of
 from muster.model.core import Pod
 from muster.model.kinds import decode_json, plain
-from muster.model.meta import Condition, Object
+from muster.model.meta import Condition, Object, Partial
 from muster.model.meta import key as key_of
 
 T = TypeVar("T", bound=Object)
@@ -20,11 +20,22 @@ T = TypeVar("T", bound=Object)
 _POD = resource_of(Pod)
 
 
+class _ServedName(Partial, kw_only=True):
+    name: str = ""
+
+
+class _Served(Partial, kw_only=True):
+    """What the server has under an apiVersion, subresources and all."""
+
+    resources: list[_ServedName] = []
+
+
 class Writes:
     """The calls that change the cluster, each behind the client's gate."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self._plain_status: set[Resource] = set()
 
     # --- pods
 
@@ -107,7 +118,25 @@ class Writes:
     ) -> T:
         """Merge into status only (null removes, lists are replaced). Conflict if uid or resourceVersion differ."""
         merge = {**_only_if(uid, version), "status": status}
-        return await self._patch(kind, resource_of(kind), key, merge, "status", MERGE_PATCH)
+        resource = resource_of(kind)
+        if resource not in self._plain_status:
+            try:
+                return await self._patch(kind, resource, key, merge, "status", MERGE_PATCH)
+            except errors.NotFound:
+                # The answer is the same whether the object or the subresource is not there.
+                if await self._serves_status(resource):
+                    raise
+            self._plain_status.add(resource)
+        # Volcano: in its own definition of PodGroup the status is no subresource, but a field like the others.
+        return await self._patch(kind, resource, key, merge, "", MERGE_PATCH)
+
+    async def _serves_status(self, resource: Resource) -> bool:
+        path = resource.path().rpartition("/")[0]
+        try:
+            served = msgspec.json.decode(await self.client.request("GET", path), type=_Served)
+        except msgspec.MsgspecError as error:
+            raise errors.BadAnswer(f"GET {path}", f"the answer is no list of resources: {error}", code=502) from None
+        return any(one.name == f"{resource.plural}/status" for one in served.resources)
 
     async def annotate(
         self, kind: type[T], key: str, annotations: Mapping[str, str | None], *, uid: str = "", version: str = ""

@@ -174,6 +174,8 @@ def _queues(plan: Plan, state: State) -> list[QueueNote]:
         if not old.state:
             change["state"] = "Open"
         if change:
+            # Volcano: its own definition of Queue takes no status without it.
+            change.setdefault("allocated", {})
             made.append(QueueNote(found, key, change))
     return made
 

@@ -150,3 +150,33 @@ def test_a_key_without_its_namespace_is_not_sent_anywhere() -> None:
             await writes.get(Pod, "a")
 
     assert sent(story)[1] == []
+
+
+GROUP = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g"
+SERVED = "/apis/scheduling.volcano.sh/v1beta1"
+NOT_FOUND = refuse(404, "NotFound", 'podgroups.scheduling.volcano.sh "g" not found')
+
+
+def test_a_status_that_is_no_subresource_is_written_with_the_object() -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("PATCH", f"{GROUP}/status", NOT_FOUND)
+        api.plan("GET", SERVED, give({"resources": [{"name": "podgroups"}, {"name": "queues/status"}]}))
+        api.plan("PATCH", GROUP, give({"metadata": {"name": "g", "namespace": "ns"}, "status": {"phase": "Running"}}))
+        for _ in range(2):
+            made = await writes.patch_status(PodGroup, "ns/g", {"phase": "Running"}, uid="u")
+            assert made.status.phase == "Running"
+
+    _, asked = sent(story)
+    assert [one.path for one in asked] == [f"{GROUP}/status", SERVED, GROUP, GROUP]
+    assert asked[-1].body == {"metadata": {"uid": "u"}, "status": {"phase": "Running"}}
+
+
+def test_a_status_of_an_object_that_is_gone_is_not_found() -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("PATCH", f"{GROUP}/status", NOT_FOUND)
+        api.plan("GET", SERVED, give({"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}))
+        with pytest.raises(errors.NotFound):
+            await writes.patch_status(PodGroup, "ns/g", {"phase": "Running"}, uid="u")
+
+    _, asked = sent(story)
+    assert [one.path for one in asked] == [f"{GROUP}/status", SERVED]

@@ -1,6 +1,6 @@
 """Volcano's kinds, for a cluster that has no Volcano: Queue, PodGroup, HyperNode.
 
-Whatever Volcano's own definitions accept is accepted here too.
+An object that Volcano can work with is accepted here too; what could never be meant is refused.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ _HYPER_NODE: dict[type, Demands] = {
     topology.HyperNode: Demands(required=("spec",)),
     topology.HyperNodeSpec: Demands(
         required=("tier",),
-        fields={"tier": {**COUNT, "description": "1 is the nearest."}, "members": {"maxItems": 1024}},
+        fields={"tier": {**COUNT, "description": "1 is the nearest."}, "tierName": {"maxLength": 253}},
     ),
-    topology.HyperNodeMember: Demands(required=("type", "selector"), fields={"type": {"enum": ["Node", "HyperNode"]}}),
+    topology.HyperNodeMember: Demands(required=("type",), fields={"type": {"enum": ["Node", "HyperNode"]}}),
     topology.MemberSelector: Demands(
         rules=[
             Rule(
