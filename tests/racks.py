@@ -63,20 +63,15 @@ def gang(
 
 
 def member(
-    group: str, index: int | str, gpus: int = 1, on: str = "", part: str = "", cpu: int = 1, priority: int | None = None,
-    labels: dict[str, str] | None = None, selector: dict[str, str] | None = None,
+    group: str, index: int | str, gpus: int = 1, on: str = "", part: str = "", labels: dict[str, str] | None = None,
 ) -> Object:  # fmt: skip
     tags = {**(labels or {}), **({"kai.scheduler/subgroup-name": part} if part else {})}
     meta = {
         "name": f"{group}-{index}", "namespace": "d", "labels": tags,
         "annotations": {"scheduling.k8s.io/group-name": group},
     }  # fmt: skip
-    asked = {"cpu": str(cpu), **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
+    asked = {"cpu": "1", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
     spec: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": asked}}], "nodeName": on}
-    if priority is not None:
-        spec["priority"] = priority
-    if selector:
-        spec["nodeSelector"] = selector
     return made("v1", "Pod", meta, spec=spec, status={"phase": "Running" if on else "Pending"})
 
 

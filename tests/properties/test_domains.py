@@ -17,7 +17,7 @@ sizes = st.integers(1, 4)
     rooms=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=1, max_size=3),
     wanted=st.lists(sizes, min_size=1, max_size=5),
 )
-def test_a_gang_is_placed_exactly_where_some_arrangement_fills_a_rack(rooms: list[list[int]], wanted: list[int]) -> None:
+def test_a_gang_is_placed_exactly_if_some_arrangement_fills_a_rack(rooms: list[list[int]], wanted: list[int]) -> None:
     nodes = [node(f"r{r}n{i}", gpus=g, rack=f"r{r}") for r, rack in enumerate(rooms) for i, g in enumerate(rack)]
     pods = [member("job", i, gpus=g) for i, g in enumerate(wanted)]
     plan = cycle(topology(RACK), queue(), *nodes, gang("job", len(pods), RACK), *pods)
