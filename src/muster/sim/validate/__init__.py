@@ -20,6 +20,7 @@ from muster.sim.validate.configuration import remarks
 from muster.sim.validate.groups import group_findings
 from muster.sim.validate.places import Located
 from muster.sim.validate.pods import pod_findings
+from muster.sim.validate.policies import policy_findings
 from muster.sim.validate.queues import queue_findings
 
 __all__ = ["effective", "validate_cluster", "validate_configuration"]
@@ -43,6 +44,7 @@ def validate_cluster(scheduler: Scheduler, manifests: Manifests, scheduler_names
     session = scheduler.session(state, manifests.latest)
     try:
         found = [*queue_findings(session, where), *group_findings(session, where), *pod_findings(session, where)]
+        found += policy_findings(session, where)
         for plugin in session.plugins:
             found += where.fill(type(plugin).examine(session))
     finally:

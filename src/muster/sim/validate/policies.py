@@ -1,0 +1,60 @@
+"""Policies of node group management that cannot be used or are odd, and applications that ask for ones not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from muster.config.names import suggest
+from muster.engine.session import Session
+from muster.groups.applications import APPLICATIONS
+from muster.groups.gate import Pair
+from muster.groups.override import faults
+from muster.groups.override.policy import warnings
+from muster.groups.propagation import Trouble, read_propagation
+from muster.model.finding import Finding, Severity
+from muster.model.groups import OverridePolicy, PropagationPolicy
+from muster.sim.validate.places import Located
+
+PLUGIN = "propagation"
+
+
+def policy_findings(session: Session, where: Located) -> Iterator[Finding]:
+    objects = session.state.objects
+    existing = list(objects["NodeGroup"])
+    for key, policy in sorted(objects["PropagationPolicy"].items()):
+        assert isinstance(policy, PropagationPolicy)
+        meant = read_propagation(policy.spec, existing)
+        yield from _troubles(where, "PropagationPolicy", key, meant.errors, meant.warnings)
+    for key, override in sorted(objects["OverridePolicy"].items()):
+        assert isinstance(override, OverridePolicy)
+        yield from _troubles(where, "OverridePolicy", key, faults(override.spec), list(warnings(override.spec)))
+    yield from _asking(session, where)
+
+
+def _troubles(
+    where: Located, kind: str, key: str, errors: list[Trouble], odd: list[Trouble]
+) -> Iterator[Finding]:
+    graded: list[tuple[Severity, list[Trouble]]] = [("error", errors), ("warning", odd)]
+    for severity, troubles in graded:
+        for trouble in troubles:
+            yield where.say(severity, kind, key, "policy", f"{trouble.path}: {trouble.message}", trouble.fix)
+
+
+def _asking(session: Session, where: Located) -> Iterator[Finding]:
+    """Applications whose policy is not there, or is not obeyed because its plugin is not configured."""
+    objects = session.state.objects
+    obeyed = any(plugin.name == PLUGIN for plugin in session.plugins)
+    for kind in sorted(cls.__name__ for cls in APPLICATIONS):
+        for key, app in sorted(objects[kind].items()):
+            for pair in Pair:
+                name = app.metadata.labels.get(pair.required)
+                if not name:
+                    continue
+                namespace = key.partition("/")[0]
+                if f"{namespace}/{name}" not in objects[pair.value]:
+                    there = [k.partition("/")[2] for k in objects[pair.value] if k.startswith(f"{namespace}/")]
+                    message = f"requires {pair.value} {name}, and there is none: its pods wait"
+                    yield where.say("warning", kind, key, "no-policy", message, suggest(name, there))
+                elif pair == Pair.PROPAGATION and not obeyed:
+                    message = f"requires {pair.value} {name}, which no configured plugin obeys"
+                    yield where.say("warning", kind, key, "no-plugin", message, f"add the plugin {PLUGIN}")

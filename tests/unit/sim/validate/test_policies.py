@@ -1,0 +1,57 @@
+"""What `muster validate` says of policies."""
+
+from __future__ import annotations
+
+from front_door import manifests, node, scheduler, thing
+from muster.model.finding import Finding
+from muster.sim.validate import validate_cluster
+from node_groups import GROUP, REQUIRED, REQUIRED_OVERRIDE
+
+WITH = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: propagation\n'
+WITHOUT = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: predicates\n'
+
+
+def found(configuration: str, *documents: dict[str, object]) -> list[Finding]:
+    return validate_cluster(scheduler(configuration), manifests(node("n1"), *documents), ("muster",))
+
+
+def app(**labels: str) -> dict[str, object]:
+    return thing("apps/v1", "Deployment", "web", labels=labels, spec={"replicas": 0})
+
+
+def policy(weight: int) -> dict[str, object]:
+    entries = [{"nodeGroupNames": ["Edge"], "weight": weight}]
+    return thing(f"{GROUP}/v1alpha1", "PropagationPolicy", "pp", spec={"staticWeightList": entries})
+
+
+def test_a_policy_that_cannot_be_used_is_an_error_at_its_place() -> None:
+    (error,) = [f for f in found(WITH, policy(-1)) if f.severity == "error"]
+    assert (error.object, error.code, error.line) == ("PropagationPolicy default/pp", "policy", 4)
+    assert error.message == "spec.staticWeightList[0].weight: -1 is negative"
+
+
+def test_groups_that_are_not_there_and_odd_spellings_are_warned_of() -> None:
+    messages = [f.message for f in found(WITH, policy(1)) if f.severity == "warning"]
+    assert any("there is no node group edge: its share waits" in m for m in messages)
+    assert any("names node group 'Edge'; using 'edge'" in m for m in messages)
+
+
+def test_an_application_whose_policy_is_not_there_is_told_the_nearest() -> None:
+    finding = next(f for f in found(WITH, policy(1), app(**{REQUIRED: "pp-2"})) if f.code == "no-policy")
+    assert finding.object == "Deployment default/web"
+    assert finding.fix == "did you mean pp?"
+
+
+def test_policies_that_no_plugin_obeys_are_told() -> None:
+    asking = app(**{REQUIRED: "pp"})
+    assert any(f.code == "no-plugin" for f in found(WITHOUT, policy(1), asking))
+    assert not any(f.code == "no-plugin" for f in found(WITH, policy(1), asking))
+
+
+def test_faults_of_overrides_are_errors() -> None:
+    rules = [{"imageOverrider": [{"component": "Tag", "operator": "add", "value": ""}]}]
+    override = thing(f"{GROUP}/v1alpha1", "OverridePolicy", "op", spec={"overrideRules": rules})
+    errors = [f for f in found(WITH, override, app(**{REQUIRED_OVERRIDE: "op"})) if f.severity == "error"]
+    assert [f.message for f in errors] == [
+        "spec.overrideRules[0].imageOverrider[0].value: must not be empty for add"
+    ]
