@@ -9,8 +9,6 @@ from muster.cli.install.rights import Right
 
 CONFIGURATION = "muster-scheduler"
 """The ConfigMap with the scheduler's configuration, and (with .conf) the key in it."""
-APPLICATIONS = "groupmanagement-config"
-"""The ConfigMap that may name further kinds of applications."""
 PORT = 8080
 FOLDER = "/etc/muster"
 
@@ -22,8 +20,6 @@ class Part:
     verb: str
     rights: tuple[Right, ...]
     arguments: tuple[str, ...]
-    # The ConfigMaps it reads by itself.
-    reads: tuple[str, ...]
     replicas: int
     requests: tuple[tuple[str, str], ...]
     limits: tuple[tuple[str, str], ...]
@@ -46,16 +42,16 @@ PARTS: dict[str, Part] = {
     part.verb: part
     for part in (
         Part(
-            "scheduler", rights.SCHEDULER, ("-c", f"{FOLDER}/{CONFIGURATION}.conf"), (),
+            "scheduler", rights.SCHEDULER, ("-c", f"{FOLDER}/{CONFIGURATION}.conf"),
             replicas=2, requests=(("cpu", "500m"), ("memory", "512Mi")), limits=(("memory", "2Gi"),), configured=True,
         ),
         Part(
-            "controllers", rights.CONTROLLERS, (), (APPLICATIONS,),
+            "controllers", rights.CONTROLLERS, (),
             replicas=2, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),),
         ),
         # One: reservations are kept in memory.
         Part(
-            "extender", rights.EXTENDER, (), (APPLICATIONS,),
+            "extender", rights.EXTENDER, (),
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
         ),
     )

@@ -35,7 +35,7 @@ _OWNERS = (
     Right(_APPS, ("deployments", "replicasets", "statefulsets", "daemonsets"), READ),
     Right(_BATCH, ("jobs", "cronjobs"), READ),
 )
-_POLICIES = Right(_GROUPS, ("nodegroups", "propagationpolicies", "overridepolicies"), READ)
+_DIVISION = Right(_GROUPS, ("nodegroups", "propagationpolicies"), READ)
 _EVENTS = Right(_CORE, ("events",), ("create", "patch"))
 
 SCHEDULER: tuple[Right, ...] = (
@@ -48,7 +48,7 @@ SCHEDULER: tuple[Right, ...] = (
     Right("kueue.x-k8s.io", ("topologies",), READ),
     Right("kai.scheduler", ("topologies",), READ),
     *_OWNERS,
-    Right(_GROUPS, ("nodegroups", "propagationpolicies"), READ),
+    _DIVISION,
     Right(_CORE, ("pods/binding", "pods/eviction"), ("create",)),
     # Conditions, the nominated node, and the note on a pod that was evicted.
     Right(_CORE, ("pods/status",), ("patch",)),
@@ -60,37 +60,29 @@ SCHEDULER: tuple[Right, ...] = (
 )
 
 CONTROLLERS: tuple[Right, ...] = (
-    Right(_CORE, ("nodes", "pods", "namespaces", "persistentvolumes", "persistentvolumeclaims"), READ),
+    Right(_CORE, ("nodes", "pods", "persistentvolumes", "persistentvolumeclaims"), READ),
     Right("policy", ("poddisruptionbudgets",), READ),
-    Right("scheduling.k8s.io", ("priorityclasses",), READ),
-    Right(_VOLCANO, ("queues", "podgroups"), READ),
     *_OWNERS,
-    _POLICIES,
-    # Membership labels.
-    Right(_CORE, ("nodes",), ("patch",)),
-    # Images in place, the nudge of a pending pod, its place in the order of scale-down.
-    Right(_CORE, ("pods", "pods/status"), ("patch",)),
+    _DIVISION,
+    Right(_GROUPS, ("overridepolicies",), READ),
     Right(_CORE, ("pods/eviction",), ("create",)),
+    # Images in place, the nudge of a pending pod, why a pod was evicted.
+    Right(_CORE, ("pods",), ("patch",)),
     # The label that binds an application to its policy.
     Right(_CORE, ("replicationcontrollers",), ("patch",)),
     Right(_APPS, ("deployments", "replicasets", "statefulsets", "daemonsets"), ("patch",)),
     Right(_BATCH, ("jobs", "cronjobs"), ("patch",)),
-    # The finalizer of a NodeGroup, and what has been observed.
-    Right(_GROUPS, ("nodegroups",), ("patch",)),
-    Right(_GROUPS, ("nodegroups/status", "propagationpolicies/status", "overridepolicies/status"), ("update", "patch")),
-    Right(_VOLCANO, ("podgroups",), ("create", "patch")),
-    Right(_VOLCANO, ("podgroups/status", "queues/status"), ("update", "patch")),
+    Right(_GROUPS, ("nodegroups/status", "propagationpolicies/status", "overridepolicies/status"), ("patch",)),
     _EVENTS,
 )
 
-EXTENDER: tuple[Right, ...] = (Right(_CORE, ("nodes", "pods", "namespaces"), READ), *_OWNERS, _POLICIES)
+EXTENDER: tuple[Right, ...] = (Right(_CORE, ("nodes", "pods"), READ), *_OWNERS, _DIVISION)
 
 
-def own_namespace(name: str, configurations: tuple[str, ...]) -> tuple[Right, ...]:
-    """What a part may do where it runs: hold its Lease, read its configuration."""
-    lease = (
+def own_lease(name: str) -> tuple[Right, ...]:
+    """What a part may do where it runs: hold its Lease."""
+    return (
         # An object that is being made has no name yet that a right could ask for.
         Right("coordination.k8s.io", ("leases",), ("create",)),
         Right("coordination.k8s.io", ("leases",), ("get", "update"), (name,)),
     )
-    return (*lease, Right(_CORE, ("configmaps",), READ, configurations)) if configurations else lease
