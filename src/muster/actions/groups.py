@@ -71,13 +71,14 @@ class Parts:
             start, before = self.statement.checkpoint(), dict(offered)
             held = self._minimum(part, offered, node_set)
             if self.job.attempt.parts is not None and node_set is not None:
-                what = "holds" if held else "does not hold"
-                self.job.attempt.parts.append(f"{node_set.label} {what} sub-group {part.name}")
+                self.job.attempt.parts.append(f"{node_set.label} {'holds' if held else 'fails'} sub-group {part.name}")
             if held:
                 return True
             self.statement.rollback(start)
             offered.clear()
             offered.update(before)
+        if self.job.attempt.parts is not None:
+            self.job.attempt.parts.append(f"no set holds sub-group {part.name}")
         return False
 
     def _size(self, group: Group) -> float:

@@ -21,7 +21,7 @@ from muster.model.topology import HyperNode
 from muster.model.topology import Topology as TopologyObject
 from muster.plugins.topology.constraints import Trees, Wish, constraint_of, constraint_of_group, wish_of
 from muster.plugins.topology.demand import Counts, Demand
-from muster.plugins.topology.findings import findings
+from muster.plugins.topology.findings import findings, level_without_topology
 from muster.plugins.topology.order import Ordered, refused
 from muster.plugins.topology.ranks import index_of
 
@@ -61,6 +61,8 @@ class Topology(Plugin, NodeSets, TaskOrder):
         key = (job.key, "" if group is None else group.name)
         if key not in self._wishes:
             constraint = constraint_of(job) if group is None else constraint_of_group(job, group)
+            if group is None and (level := level_without_topology(job)):
+                self.session.warnings.append(f"PodGroup {job.key}: {level}")
             self._wishes[key] = self._read(constraint, "the group" if group is None else f"sub-group {group.name}")
         wish = self._wishes[key]
         if isinstance(wish, NodeSetError):

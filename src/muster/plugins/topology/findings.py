@@ -34,17 +34,23 @@ def findings(trees: Trees, jobs: Iterable[Job]) -> list[Finding]:
     return found
 
 
+def level_without_topology(job: Job) -> str:
+    """KAI: a level says nothing unless a topology is named; that is easily overlooked."""
+    notes = job.group.metadata.annotations
+    levels = [key for key in (REQUIRED, PREFERRED) if key in notes]
+    if not levels or notes.get(TOPOLOGY):
+        return ""
+    return f"annotation {levels[0]} has no effect: the annotation {TOPOLOGY} is missing"
+
+
 def _of(fault: Fault) -> Finding:
     severity: Severity = "error" if fault.code in _ERRORS else "warning"
     return Finding(severity, "", None, fault.object, fault.code, fault.message, fault.fix)
 
 
 def _job(trees: Trees, job: Job) -> Iterator[Finding]:
-    notes = job.group.metadata.annotations
     about = f"PodGroup {job.key}"
-    levels = [key for key in (REQUIRED, PREFERRED) if notes.get(key)]
-    if levels and not notes.get(TOPOLOGY):
-        message = f"annotation {levels[0]} has no effect: the annotation {TOPOLOGY} is missing"
+    if message := level_without_topology(job):
         fix = f"name a Topology with {TOPOLOGY}"
         yield Finding("error", "", None, about, "topology-not-named", message, fix)
     asked = [("the group", constraint_of(job))]

@@ -1,9 +1,9 @@
 """The domains that could hold the pods, in the order to try, and the nodes' scores inside each.
 
 Narrow levels come before wide ones. Inside a level: where members already are, then domains that could start the pods
-at once, then those that would hold most of the surplus, too, then the fuller one first (KAI: a fuller parent's children come
-before those of an emptier one). Inside a domain that is wider than the preferred level the preferred domains are filled
-one after the other, the emptiest first, and the last of them is the fullest that takes what is left.
+at once, then those that would hold more of the surplus, then the fuller one first (KAI: a fuller parent's children
+come before those of an emptier one). Inside a domain that is wider than the preferred level the preferred domains are
+filled one after the other, the emptiest first, and the last of them is the fullest that takes what is left.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Ordered(Sequence[NodeSet]):
         """The node set of one domain."""
         index = self.cut.nodes(level, segment)
         tree = self.cut.tree
-        label = f"{self.nodes.label} {tree.name} {self.cut.path(level, segment)}".strip()
+        # A domain inside one of the same tree has its path in its own; what another plugin chose is said before it.
+        outer = "" if self.nodes.label.startswith(f"{tree.name} ") else self.nodes.label
+        label = f"{outer} {tree.name} {self.cut.path(level, segment)}".strip()
         score = self._scores(level, segment, index)
         return NodeSet(index, label, score, self._near(level), self.nodes.freed)
 

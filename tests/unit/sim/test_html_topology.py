@@ -1,0 +1,49 @@
+"""Domain trees in the report."""
+
+from __future__ import annotations
+
+from front_door import manifests, node, pod, pod_group, scheduler, thing
+from muster.sim.html import page
+from muster.sim.html_topology import trees
+from muster.sim.result import Result
+from muster.sim.simulate import simulate
+
+CONFIG = 'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: topology\n'
+
+
+def run(*documents: dict[str, object]) -> Result:
+    found = manifests(*documents)
+    return simulate(scheduler(CONFIG), found.objects, 0.0, ("muster",))
+
+
+def racks(rack: str = "rack") -> list[dict[str, object]]:
+    levels = {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "rack"}]}
+    group = pod_group("job", minMember=2)
+    notes = {"kai.scheduler/topology": "tree", "kai.scheduler/topology-required-placement": "rack"}
+    group["metadata"]["annotations"] = notes
+    nodes = [node(f"n{i}", labels={"zone": "z", "rack": f"{rack}{i // 2}"}) for i in range(4)]
+    tree = thing("kueue.x-k8s.io/v1alpha1", "Topology", "tree", spec=levels)
+    return [tree, *nodes, group, pod("p0", group="job"), pod("p1", group="job")]
+
+
+def test_the_tree_is_drawn_with_what_runs_where() -> None:
+    text = trees(run(*racks()))
+    assert text.count('class="domain"') == 3  # a zone and two racks
+    assert "job × 2" in text and 'title="default/p0"' in text
+    assert "zone › rack" in text
+    assert trees(run(*racks())) in page(run(*racks()), "cluster.yaml")
+
+
+def test_names_are_escaped() -> None:
+    assert "<b>&lt;i&gt;0</b>" in trees(run(*racks("<i>")))
+
+
+def test_hypernodes_are_a_tree_too() -> None:
+    members = [{"type": "Node", "selector": {"regexMatch": {"pattern": "n[01]"}}}]
+    switch = thing("topology.volcano.sh/v1alpha1", "HyperNode", "s0", spec={"tier": 1, "members": members})
+    text = trees(run(switch, *[node(f"n{i}") for i in range(3)]))
+    assert text.count('class="domain"') == 1 and "1 node outside" in text
+
+
+def test_without_a_topology_there_is_nothing_to_draw() -> None:
+    assert trees(run(node("n1"))) == ""
