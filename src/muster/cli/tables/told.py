@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from muster.cli.tables.parts import plural, row, some, table
-from muster.sim.demo.story import Chapter, Step
+from muster.sim.demo.story import Chapter, Step, in_words
 
 MARGIN = "  "
 
@@ -35,7 +35,7 @@ def _step(console: Console, number: str, step: Step) -> None:
             console.print(Text(f"{MARGIN} as designed: {check.design}", "green"))
         else:
             console.print(Text(f"{MARGIN} NOT AS DESIGNED: {check.design}", "bold red"))
-            console.print(Text(f"{MARGIN}   wanted {check.wanted}, found {check.found}", "red"))
+            console.print(Text(f"{MARGIN}   wanted {in_words(check.wanted)}, found {in_words(check.found)}", "red"))
     console.print()
 
 

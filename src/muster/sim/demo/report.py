@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from muster.sim.demo.story import Chapter, Check, Step
+from muster.sim.demo.story import Chapter, Check, Step, in_words
 from muster.sim.html import document, table
 
 TITLE = "The five designs, played"
@@ -52,12 +52,14 @@ def _step(number: int, step: Step) -> str:
         evicted,
         waits,
         said,
-        "".join(_check(check) for check in step.checks),
+        _checks(step.checks),
     ]
     return "\n".join(part for part in body if part)
 
 
-def _check(check: Check) -> str:
-    word = "as designed" if check.holds else "NOT AS DESIGNED"
-    rows = [(check.design, f"{check.found}", word if check.holds else f"{word}: wanted {check.wanted}")]
+def _checks(checks: Iterable[Check]) -> str:
+    rows = []
+    for check in checks:
+        word = "as designed" if check.holds else f"NOT AS DESIGNED: wanted {in_words(check.wanted)}"
+        rows.append((check.design, in_words(check.found), word))
     return table(("the design says", "the cluster shows", ""), rows)

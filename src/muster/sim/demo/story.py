@@ -103,3 +103,14 @@ class Chapter:
             "steps": [step.as_dict() for step in self.steps],
             "holds": self.holds,
         }
+
+
+def in_words(value: object) -> str:
+    """What a check wanted or found, for people."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {in_words(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(in_words(item) for item in value)}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -11,7 +11,7 @@ from muster.cycle.configure import configure
 from muster.sim.demo import CHAPTERS, chapters
 from muster.sim.demo.report import page
 from muster.sim.demo.stage import MANIFESTS, Stage, on_nodes, text_of
-from muster.sim.demo.story import Chapter, Check, Step
+from muster.sim.demo.story import Chapter, Check, Step, in_words
 
 FILES = sorted(p for folder in MANIFESTS.iterdir() for p in folder.iterdir())
 
@@ -62,3 +62,11 @@ def test_what_is_taken_away_makes_room() -> None:
     stage.take_away("", "nlp.yaml")
     assert on_nodes(stage.state, "demo/nlp-") == {}
     assert stage.files == ["nodegroup/departments.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(True, "yes"), ({}, "none"), ({"a1": 4, "b1": [0, 1]}, "a1: 4, b1: [0, 1]"), (200.0, "200"), ("text", "text")],
+)
+def test_what_a_check_found_is_told_in_words(value: object, words: str) -> None:
+    assert in_words(value) == words
