@@ -66,9 +66,20 @@ class Scheduler:
         if wait:
             until("ready", lambda: self.probe("/readyz")[0] == 200, 30)
 
+    def run_instead(self, program: Sequence[str], cwd: Path) -> None:
+        """The same arguments for another program; nobody waits until it is ready."""
+        with self.log_file.open("ab") as log:
+            arguments = self._command[self._command.index("scheduler") :]
+            self._process = subprocess.Popen([*program, *arguments], cwd=cwd, stdout=log, stderr=log)
+
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def killed(self) -> bool:
+        """Ended by SIGKILL."""
+        return self._process is not None and self._process.poll() == -signal.SIGKILL
 
     def kill(self) -> None:
         """kill -9."""
@@ -178,11 +189,16 @@ def placed(api: Api, namespace: str) -> dict[str, str]:
 
 def all_placed(api: Api, namespace: str, names: Sequence[str], seconds: float = 20.0) -> dict[str, str]:
     wanted = set(names)
-    return until(
-        f"{len(names)} pods placed",
-        lambda: found if wanted <= (found := placed(api, namespace)).keys() else None,
-        seconds, 0.1,
-    )  # fmt: skip
+    try:
+        return until(
+            f"{len(names)} pods placed",
+            lambda: found if wanted <= (found := placed(api, namespace)).keys() else None,
+            seconds, 0.1,
+        )  # fmt: skip
+    except AssertionError as late:
+        waiting = sorted(wanted - placed(api, namespace).keys())
+        said = condition(api, namespace, waiting[0]).get("message") if waiting else "all are there now"
+        raise AssertionError(f"{late}: {len(waiting)} of them wait; {waiting[:1]}: {said}") from None
 
 
 def stays_unplaced(api: Api, namespace: str, names: Sequence[str], seconds: float = 1.5) -> None:

@@ -14,7 +14,7 @@ from muster.engine.plan import Eviction, Plan
 from muster.engine.session import Session
 from muster.live.bearing import Bearing
 from muster.live.cache import Cache
-from muster.live.figures import deserved, figures, overused
+from muster.live.figures import deserved, drift, figures, overused
 from muster.live.holds import keep_to_budgets
 from muster.live.logs import Log
 from muster.live.messages import Held
@@ -28,6 +28,11 @@ from muster.live.timed import timed
 from muster.model.meta import Object
 
 SOON = 1.0
+RECOUNT = 60.0
+
+
+class Drift(Exception):
+    """The accounts are wrong: a fault of ours. The cluster must be read anew."""
 
 
 @dataclass(slots=True)
@@ -59,6 +64,7 @@ class Decider:
         self._ticks = ticks  # never goes back
         self._teller = Teller()
         self._count = 0
+        self._recount_at = ticks() + RECOUNT
         self._repairs: dict[str, float] = {}  # group → when we first looked at its journal
         self._tried: set[str] = set()
         self.use(loaded)
@@ -116,7 +122,17 @@ class Decider:
 
         plan = scheduler.cycle(state, now, self._log, look)
         self._metrics.figures = figures(plan, state, shares, over)
+        self._recount()
         return plan
+
+    def _recount(self) -> None:
+        """Now and then: do the accounts say what the pods say?"""
+        if self._ticks() < self._recount_at:
+            return
+        self._recount_at = self._ticks() + RECOUNT
+        wrong = self._metrics.figures.drift = drift(self.cache.state)
+        if wrong:
+            raise Drift(f"{wrong} accounts of nodes differ from a recount of their pods")
 
     def _assume(self, plan: Plan, made: Orders) -> None:
         self.cache.assume(plan)

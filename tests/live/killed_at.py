@@ -1,0 +1,38 @@
+"""`muster scheduler` that kills itself (SIGKILL) right before its k-th call that writes to the cluster.
+
+Called as `python -m live.killed_at K scheduler …`. Lease and event calls do not count: they are no part of a commit.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from muster.cli import main
+from muster.kube.client import Client
+
+
+def counted(method: str, path: str) -> bool:
+    return method not in ("GET", "HEAD") and "/leases" not in path and not path.endswith("/events")
+
+
+def kill_at(number: int) -> None:
+    sent = Client.request
+    calls = 0
+
+    async def request(self: Client, method: str, path: str, **how: Any) -> bytes:
+        nonlocal calls
+        if counted(method, path):
+            if calls == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            calls += 1
+        return await sent(self, method, path, **how)
+
+    Client.request = request  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    kill_at(int(sys.argv.pop(1)))
+    main()

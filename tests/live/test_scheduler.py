@@ -1,0 +1,241 @@
+"""`muster scheduler` on a real API server, with no more rights than its own account has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from live.api import Api, Plain, Refused, place, until
+from live.conftest import MakeNodes
+from live.muster_process import (
+    Scheduler,
+    all_placed,
+    assert_sound,
+    condition,
+    events,
+    gang,
+    group,
+    placed,
+    pod,
+    queue,
+    stays_unplaced,
+)
+
+EVICTS = """
+actions: "enqueue, allocate, reclaim, preempt, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+
+pytestmark = pytest.mark.usefixtures("crds")
+
+
+@pytest.fixture
+def objects(api: Api) -> Iterator[list[Plain]]:
+    """What is put here is created at once by `make`, and deleted when the test ends."""
+    made: list[Plain] = []
+    yield made
+    for obj in made:
+        try:
+            api.delete(place(obj))
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+
+
+def test_gangs_of_several_sizes_are_whole_or_absent(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(4)
+    with Scheduler(scheduler_kubeconfig) as muster:
+        for size in (1, 2, 5, 9):
+            all_placed(api, namespace, gang(api, namespace, f"g{size}", size))
+        large = gang(api, namespace, "large", 40)
+        said = until("a reason", lambda: condition(api, namespace, "large-0") or None)
+        stays_unplaced(api, namespace, large)
+        assert said["status"] == "False" and said["reason"] == "Unschedulable"
+        assert "tasks in gang unschedulable" in said["message"]
+        until("its event", lambda: events(api, namespace, "large-0", "FailedScheduling"))
+        until("an event of the bound", lambda: events(api, namespace, "g5-0", "Scheduled"))
+        until("phase Running", lambda: group(api, namespace, "g9")["status"]["phase"] == "Running")
+        assert any(c["type"] == "Unschedulable" for c in group(api, namespace, "large")["status"]["conditions"])
+        assert_sound(api, namespace)
+        assert muster.metric("muster_binds_total") == 17
+        assert muster.probe("/healthz") == (200, "ok")
+        assert muster.stop() == 0
+
+
+def test_pods_without_a_group_and_pods_that_come_later(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(1)
+    with Scheduler(scheduler_kubeconfig):
+        api.create(pod(namespace, "alone"))
+        all_placed(api, namespace, ["alone"])
+        api.create(pod(namespace, "big", cpu="20"))
+        assert until("a reason", lambda: condition(api, namespace, "big").get("message"))
+        other = pod(namespace, "theirs")
+        other["spec"]["schedulerName"] = "somebody-else"
+        api.create(other)
+        make_nodes(1, prefix="large", resources={"cpu": "32"})
+        assert all_placed(api, namespace, ["big"])["big"].startswith("large")
+        assert "theirs" not in placed(api, namespace)
+
+
+def test_a_queue_takes_back_what_it_deserves(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, objects: list[Plain]
+) -> None:
+    make_nodes(2)
+    for name in ("red", "blue"):
+        objects.append(api.create(queue(f"{namespace}-{name}", weight=1)))
+    red, blue = f"{namespace}-red", f"{namespace}-blue"
+    with Scheduler(scheduler_kubeconfig, config=EVICTS):
+        all_placed(api, namespace, gang(api, namespace, "first", 16, 1, queue=red))
+        path = f"/apis/scheduling.volcano.sh/v1beta1/queues/{red}"
+        until("what red holds", lambda: api.get(path).get("status", {}).get("allocated", {}).get("cpu") == "16")
+        second = gang(api, namespace, "second", 4, queue=blue)
+        all_placed(api, namespace, second, 40)
+        gone = [e for e in api.list(f"/api/v1/namespaces/{namespace}/events") if e["reason"] == "Evict"]
+        assert gone and "reclaim" in gone[0]["message"]
+        assert_sound(api, namespace)
+
+
+def test_a_pod_of_higher_priority_gets_room_and_both_sides_can_read_why(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, objects: list[Plain]
+) -> None:
+    make_nodes(1)
+    objects.append(api.create({
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"{namespace}-high"},
+        "value": 1000,
+    }))  # fmt: skip
+    with Scheduler(scheduler_kubeconfig, config=EVICTS):
+        all_placed(api, namespace, gang(api, namespace, "low", 2, 0, cpu="4"))
+        api.create(pod(namespace, "high", cpu="8", priorityClassName=f"{namespace}-high"))
+        all_placed(api, namespace, ["high"], 40)
+        until("the eviction told", lambda: events(api, namespace, "low-0", "Evict"))
+        text = events(api, namespace, "low-0", "Evict")[0]["message"]
+        assert "preempt" in text and f"{namespace}/high" in text
+        assert any("low-" in e["message"] for e in events(api, namespace, "high", "Evicting"))
+        assert_sound(api, namespace)
+
+
+def test_a_budget_keeps_its_pods_whether_or_not_pdb_is_configured(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, objects: list[Plain]
+) -> None:
+    make_nodes(1)
+    objects.append(api.create({
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"{namespace}-high"},
+        "value": 1000,
+    }))  # fmt: skip
+    budget = {
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": namespace},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"kept": "yes"}}},
+    }  # fmt: skip
+    api.create(budget)
+    with Scheduler(scheduler_kubeconfig, config=EVICTS):
+        low = gang(api, namespace, "low", 2, 0, cpu="4", labels={"kept": "yes"})
+        all_placed(api, namespace, low)
+        until("the budget counted", lambda: api.get(place(budget))["status"].get("currentHealthy") == 2)
+        api.create(pod(namespace, "high", cpu="8", priorityClassName=f"{namespace}-high"))
+        stays_unplaced(api, namespace, ["high"], 3)
+        assert set(low) <= placed(api, namespace).keys()
+        api.delete(place(budget))
+        all_placed(api, namespace, ["high"], 40)
+
+
+def test_queues_stay_in_their_node_groups(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, objects: list[Plain]
+) -> None:
+    make_nodes(2, prefix="gpu", labels={"volcano.sh/nodegroup-name": "gpu"})
+    make_nodes(2, prefix="cpu", labels={"volcano.sh/nodegroup-name": "cpu"})
+    affinity = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["gpu"]}}
+    objects.append(api.create(queue(f"{namespace}-gpu", weight=1, affinity=affinity)))
+    config = EVICTS.replace("{name: nodeorder}", "{name: nodegroup}, {name: nodeorder}")
+    with Scheduler(scheduler_kubeconfig, config=config) as muster:
+        where = all_placed(api, namespace, gang(api, namespace, "g", 6, queue=f"{namespace}-gpu"))
+        assert all(node.startswith("gpu") for node in where.values())
+        until("the figures", lambda: muster.metric("muster_queue_node_group_allocated") > 0)
+
+
+def test_chips_are_on_the_pod_when_it_is_bound(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    labels = {"host-arch": "huawei-arm", "accelerator": "huawei-Ascend910", "accelerator-type": "module"}
+    node = make_nodes(1, prefix="npu", labels=labels, resources={"huawei.com/Ascend910": "8"})[0]
+    chips = ",".join(f"Ascend910-{i}" for i in range(8))
+    notes = {"huawei.com/Ascend910": chips, "huawei.com/Ascend910-Unhealthy": "",
+             "huawei.com/Ascend910-NetworkUnhealthy": ""}  # fmt: skip
+    api.merge(place(node), {"metadata": {"annotations": notes}})
+    with Scheduler(scheduler_kubeconfig):
+        names = []
+        for ring in ("left", "right"):
+            names += gang(api, namespace, ring, 1, limits={"huawei.com/Ascend910": "4"},
+                          nodeSelector={"host-arch": "huawei-arm"})  # fmt: skip
+        all_placed(api, namespace, names)
+        given = []
+        for name in names:
+            meta = api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")["metadata"]
+            given.append(set(meta["annotations"]["huawei.com/Ascend910"].split(",")))
+            assert meta["annotations"]["predicate-time"].isdigit()
+        assert len(given[0]) == 4 and not given[0] & given[1]
+
+
+def test_a_changed_configuration_is_used_and_a_bad_one_is_not(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(1)
+    only_best_effort = EVICTS.replace("enqueue, allocate, reclaim, preempt, backfill", "enqueue, backfill")
+    with Scheduler(scheduler_kubeconfig, config=only_best_effort) as muster:
+        api.create(pod(namespace, "waits"))
+        until("a reason", lambda: "no allocate action" in condition(api, namespace, "waits").get("message", ""))
+        muster.config.write_text("actions: alocate\n", encoding="utf-8")
+        until("the refusal", lambda: muster.metric("muster_configuration_valid") == 0)
+        stays_unplaced(api, namespace, ["waits"])
+        muster.config.write_text(EVICTS, encoding="utf-8")
+        all_placed(api, namespace, ["waits"])
+        assert muster.metric("muster_configuration_valid") == 1
+        versions = {entry["configuration"] for entry in muster.log() if entry["msg"] == "cycle"}
+        assert len(versions) == 2
+
+
+def test_a_kubelets_rejection_is_heeded(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(2)
+    with Scheduler(scheduler_kubeconfig) as muster:
+        api.create(pod(namespace, "unwanted", annotations={"live.muster.test/refused": "OutOfcpu"}))
+        where = all_placed(api, namespace, ["unwanted"])["unwanted"]
+        until("the rejection counted", lambda: muster.metric("muster_kubelet_rejections_total") == 1)
+        api.create(pod(namespace, "next", nodeSelector={"kubernetes.io/hostname": where}))
+        api.create(pod(namespace, "same"))
+        assert all_placed(api, namespace, ["same"])["same"] != where
+
+
+def test_a_pod_bound_by_somebody_else_and_a_node_that_vanishes(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(2)
+    with Scheduler(scheduler_kubeconfig) as muster:
+        made = api.create(pod(namespace, "taken", cpu="6", schedulingGates=[{"name": "wait"}]))
+        ungated = {**made, "spec": {**made["spec"], "schedulingGates": []}}
+        api.update(ungated)
+        try:
+            api.bind(made, "n1")
+        except Refused as refused:
+            assert refused.status == 409
+        where = all_placed(api, namespace, ["taken"])["taken"]
+        left = "n2" if where == "n1" else "n1"
+        api.create(pod(namespace, "second", cpu="6"))
+        assert all_placed(api, namespace, ["second"])["second"] == left
+        api.delete(f"/api/v1/nodes/{left}")
+        api.create(pod(namespace, "third", cpu="6"))
+        assert until("a reason", lambda: condition(api, namespace, "third").get("message"))
+        assert "third" not in placed(api, namespace)
+        make_nodes(1, prefix="new", resources={"cpu": "32"})
+        assert all_placed(api, namespace, ["third"])["third"].startswith("new")
+        assert_sound(api, namespace)
+        assert muster.metric("muster_faults_total") == 0

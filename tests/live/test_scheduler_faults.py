@@ -1,0 +1,194 @@
+"""What the cluster looks like after crashes, lost calls and a control plane that goes away: as if nothing had been."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from live.api import Api, until
+from live.bad_way import BadWay
+from live.conftest import HOME, MakeNodes
+from live.controlplane import ControlPlane
+from live.muster_process import (
+    Scheduler,
+    all_placed,
+    assert_sound,
+    create_all,
+    gang,
+    placed,
+    pod,
+    pod_group,
+)
+from live.test_scheduler import EVICTS
+
+pytestmark = pytest.mark.usefixtures("crds")
+TESTS = Path(__file__).parent.parent
+
+
+@contextmanager
+def nothing_is_bound_twice(api: Api, namespace: str) -> Iterator[None]:
+    """Looks all the time: a pod that had a node never has another one."""
+    seen: dict[str, str] = {}
+    moved: list[str] = []
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            try:
+                pods = api.list(f"/api/v1/namespaces/{namespace}/pods")
+            except Exception:  # the API server is being restarted
+                time.sleep(0.2)
+                continue
+            for one in pods:
+                node = one["spec"].get("nodeName")
+                if node and seen.setdefault(one["metadata"]["uid"], node) != node:
+                    moved.append(one["metadata"]["name"])
+            stop.wait(0.5)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join(30)
+    assert moved == []
+
+
+def many(namespace: str, gangs: int, size: int, alone: int) -> tuple[list[dict[str, object]], list[str]]:
+    """Groups and pods, and the pods' names."""
+    objects: list[dict[str, object]] = [pod_group(namespace, f"g{i}", size) for i in range(gangs)]
+    pods = [pod(namespace, f"g{i}-{j}", f"g{i}", "100m") for i in range(gangs) for j in range(size)]
+    pods += [pod(namespace, f"alone-{i}", cpu="100m") for i in range(alone)]
+    return [*objects, *pods], [p["metadata"]["name"] for p in pods]
+
+
+def test_the_leader_is_killed_while_a_thousand_pods_are_bound(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(20)
+    objects, names = many(namespace, 20, 25, 500)
+    create_all(api, objects)
+    lease = f"{HOME}/muster-scheduler"
+    first = Scheduler(scheduler_kubeconfig, elect=True, lease=lease)
+    second = Scheduler(scheduler_kubeconfig, elect=True, lease=lease)
+    with nothing_is_bound_twice(api, namespace), first, second:
+        leader = until("a leader", lambda: next((s for s in (first, second) if s.leads()), None))
+        until("some bound", lambda: len(placed(api, namespace)) > 100, every=0.01)
+        leader.kill()
+        assert len(placed(api, namespace)) < len(names), "it was through before it could be killed"
+        all_placed(api, namespace, names, 90)
+        other = second if leader is first else first
+        assert other.leads()
+        until("the journals closed", lambda: sound(api, namespace))
+        assert_sound(api, namespace)
+
+
+def sound(api: Api, namespace: str) -> bool:
+    try:
+        assert_sound(api, namespace)
+    except AssertionError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("number", range(13))
+def test_killed_at_any_call_of_five_binds_and_two_evictions(
+    number: int, api: Api, namespace: str, make_nodes: MakeNodes, control_plane: ControlPlane,
+    scheduler_kubeconfig: Path,
+) -> None:  # fmt: skip
+    make_nodes(1, prefix="full", resources={"cpu": "4"})
+    gang(api, namespace, "low", 2, 0, cpu="2")
+    with Scheduler(scheduler_kubeconfig, config=EVICTS) as ahead:
+        all_placed(api, namespace, ["low-0", "low-1"])
+        assert ahead.stop() == 0
+    make_nodes(3, resources={"cpu": "2"})
+    names = gang(api, namespace, "gang", 5)
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    api.apply(high)
+    api.create(pod(namespace, "high", cpu="4", priorityClassName="high"))
+    killed = Scheduler(scheduler_kubeconfig, config=EVICTS)
+    killed.run_instead([sys.executable, "-m", "live.killed_at", str(number)], cwd=TESTS)
+    until("its end", lambda: not killed.running, 30)
+    assert killed.killed, killed.log_file.read_text(encoding="utf-8")
+    with Scheduler(scheduler_kubeconfig, config=EVICTS):
+        all_placed(api, namespace, [*names, "high"], 60)
+        until("nothing left over", lambda: sound(api, namespace))
+        assert_sound(api, namespace)
+
+
+def test_the_api_server_is_restarted_while_pods_are_bound(
+    api: Api, namespace: str, make_nodes: MakeNodes, control_plane: ControlPlane, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(10)
+    objects, names = many(namespace, 8, 25, 200)
+    create_all(api, objects)
+    with nothing_is_bound_twice(api, namespace), Scheduler(scheduler_kubeconfig) as muster:
+        until("some bound", lambda: len(placed(api, namespace)) > 50, every=0.01)
+        control_plane.kill("kube-apiserver")
+        control_plane.run("kube-apiserver")
+        control_plane.wait_ready("kube-apiserver")
+        all_placed(api, namespace, names, 90)
+        until("the journals closed", lambda: sound(api, namespace), 60)
+        assert muster.metric("muster_faults_total") == 0
+
+
+def test_etcd_is_paused_for_a_while(
+    api: Api, namespace: str, make_nodes: MakeNodes, control_plane: ControlPlane, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(10)
+    objects, names = many(namespace, 4, 25, 100)
+    create_all(api, objects)
+    with Scheduler(scheduler_kubeconfig, elect=True, lease=f"{HOME}/muster-scheduler") as muster:
+        until("some bound", lambda: len(placed(api, namespace)) > 20, every=0.01)
+        control_plane.pause("etcd")
+        time.sleep(10)
+        control_plane.resume("etcd")
+        all_placed(api, namespace, names, 90)
+        until("the journals closed", lambda: sound(api, namespace), 60)
+        assert muster.running
+
+
+def test_a_third_of_all_calls_fail_and_watches_are_cut(
+    api: Api, namespace: str, make_nodes: MakeNodes, control_plane: ControlPlane, rights: None
+) -> None:
+    make_nodes(10)
+    token = api.token_of(HOME, "muster-scheduler")
+    with BadWay(control_plane, token, 0.3) as way, Scheduler(way.kubeconfig) as muster:
+        objects, names = many(namespace, 8, 10, 120)
+        create_all(api, objects)
+        for _ in range(4):
+            time.sleep(1)
+            way.cut()
+        all_placed(api, namespace, names, 120)
+        until("the journals closed", lambda: sound(api, namespace), 60)
+        assert way.failed > 50
+        assert muster.metric("muster_faults_total") == 0
+
+
+def test_pods_created_and_deleted_while_scheduling(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(10)
+    with Scheduler(scheduler_kubeconfig) as muster:
+        for _ in range(3):
+            objects, _names = many(namespace, 4, 20, 220)
+            maker = threading.Thread(target=create_all, args=(api, objects))
+            maker.start()
+            time.sleep(0.3)
+            api.delete(f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
+            maker.join()
+            api.delete(f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
+            api.delete(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups")
+        names = gang(api, namespace, "last", 70)
+        all_placed(api, namespace, names, 60)
+        until("nothing assumed", lambda: muster.metric("muster_assumed_pods") == 0, 60)
+        assert_sound(api, namespace)
+        assert muster.metric("muster_cache_drift") == 0
+        assert muster.metric("muster_faults_total") == 0
