@@ -48,11 +48,13 @@ class Capacity(
         self._level = arguments.int("ancestorReclaimLevel", 0, minimum=0) if self._tree else 0
         self.shared = self._tree  # siblings share ancestors: one queue's placement moves others
         self._accounts: dict[str, Account] = {}
+        self._idle: set[str] = set()  # queues that deserve nothing
 
     def open(self, session: Session) -> None:
         admits = "enqueue" in session.config.actions
         build = tree if self._tree else flat
         self._accounts = build(session.queues, total_of(session.state.nodes))
+        self._idle = {name for name, account in self._accounts.items() if empty(account.deserved)}
         for job in session.jobs.values():
             account = self._accounts[job.queue_name]
             if account.inner and account.fault is None:
@@ -83,8 +85,10 @@ class Capacity(
         if self._tree and not left.inner:
             below = shared_level(left, right) + 1
             left, right = ((x.ancestors[below] if below < len(x.ancestors) else x) for x in (left, right))
-        mine, other = _rank(left), _rank(right)
-        return (mine > other) - (mine < other)
+        # Volcano: a queue that deserves nothing has a share of 1, and yields to one that has as much of something.
+        mine, other = left.queue.name in self._idle, right.queue.name in self._idle
+        one, two = 1.0 if mine else left.share, 1.0 if other else right.share
+        return ((one > two) - (one < two)) or mine - other
 
     def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
         """Near relatives of the claimer give first."""
@@ -156,9 +160,3 @@ class Capacity(
         if account is not None:
             for each in account.chain:
                 each.move(move.task.shape.amounts, times)
-
-
-def _rank(account: Account) -> tuple[float, bool]:
-    """Volcano: a queue that deserves nothing has a share of 1, and yields to one that has as much of something."""
-    nothing = empty(account.deserved)
-    return (1.0 if nothing else account.share), nothing

@@ -54,21 +54,24 @@ def tree(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Acc
 
 
 def _descend(parent: Account, capability: Mapping[str, int], children: Mapping[str, list[Account]]) -> None:
-    """Limits of the queues below, level by level."""
-    below = children.get(parent.queue.name, [])
-    promised = accounts.promised(child.queue for child in below)
-    for child in below:
-        queue = child.queue
-        own = {n: amount for n, amount in queue.capability.items() if amount > 0 or n not in ALWAYS}
-        limits = {**capability, **own}
-        child.real = accounts.real_capability(parent.real, promised, queue.guarantee, limits)
-        child.deserved = deserved(queue, child.real)
-        _descend(child, limits, children)
+    """Limits of the queues below, each after its parent's, however deep the tree is."""
+    left = [(parent, capability)]
+    while left:
+        parent, capability = left.pop()
+        below = children.get(parent.queue.name, [])
+        promised = accounts.promised(child.queue for child in below)
+        for child in below:
+            queue = child.queue
+            own = {n: amount for n, amount in queue.capability.items() if amount > 0 or n not in ALWAYS}
+            limits = {**capability, **own}
+            child.real = accounts.real_capability(parent.real, promised, queue.guarantee, limits)
+            child.deserved = deserved(queue, child.real)
+            left.append((child, limits))
 
 
 def _line(name: str, found: Mapping[str, Account]) -> list[str] | Reason:
     """The names of the queue's ancestors from the root down, or why there is no way to the root."""
-    line: list[str] = []
+    line: dict[str, None] = {}
     at = name
     while at != ROOT:
         parent = found[at].queue.parent or ROOT
@@ -76,9 +79,9 @@ def _line(name: str, found: Mapping[str, Account]) -> list[str] | Reason:
             return Reason("queue-parent", f"queue {at}: its parent {parent} does not exist", resolvable=False)
         if parent in line or parent == name:
             return Reason("queue-parent", f"queue {name}: its ancestors form a loop at {parent}", resolvable=False)
-        line.append(parent)
+        line[parent] = None
         at = parent
-    return line[::-1]
+    return [*line][::-1]
 
 
 def deserved(queue: Queue, real: Mapping[str, int]) -> dict[str, int]:
@@ -94,6 +97,8 @@ def deserved(queue: Queue, real: Mapping[str, int]) -> dict[str, int]:
 
 def shared_level(a: Account, b: Account) -> int:
     """How deep the deepest common ancestor of two queues lies; 0 is the root."""
+    if a.ancestors and a.ancestors[-1:] == b.ancestors[-1:]:
+        return len(a.ancestors) - 1  # siblings
     level = 0
     for i, (one, other) in enumerate(zip(a.ancestors, b.ancestors, strict=False)):
         if one is not other:

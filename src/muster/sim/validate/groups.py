@@ -34,7 +34,8 @@ def _subject(job: Job, session: Session) -> tuple[str, str]:
 
 
 def _queue(session: Session, job: Job, where: Located) -> Iterator[Finding]:
-    if job.queue is None:
+    named = job.key in session.state.objects["PodGroup"]
+    if job.queue is None and (named or job.count[Status.PENDING]):
         message = f"queue {job.queue_name} does not exist: its pods wait for ever"
         fix = f"create the queue, or name another; {suggest(job.queue_name, session.queues)}"
         yield where.say("error", *_subject(job, session), "no-queue", message, fix)
