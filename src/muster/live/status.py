@@ -83,11 +83,11 @@ class Teller:
     def _news(self, note: GroupNote | QueueNote, now: float) -> bool:
         """Not if it is on its way already: the object has not changed since we sent the same."""
         version = note.object.metadata.resource_version
-        key = (type(note), note.key)
+        key, says = (type(note), note.key), _without_times(note.status)
         sent = self._sent.get(key)
-        if sent is not None and sent[:2] == (version, note.status) and now < sent[2] + AGAIN:
+        if sent is not None and sent[:2] == (version, says) and now < sent[2] + AGAIN:
             return False
-        self._sent[key] = (version, note.status, now)
+        self._sent[key] = (version, says, now)
         return True
 
     def _pods(self, plan: Plan, state: State, now: float) -> list[Note]:
@@ -178,6 +178,13 @@ def _queues(plan: Plan, state: State) -> list[QueueNote]:
             change.setdefault("allocated", {})
             made.append(QueueNote(found, key, change))
     return made
+
+
+def _without_times(status: dict[str, Any]) -> dict[str, Any]:
+    """What is said, whenever it was said first."""
+    conditions = [{k: v for k, v in c.items() if k in ("type", "status", "reason", "message")}
+                  for c in status.get("conditions", ())]  # fmt: skip
+    return {**status, "conditions": conditions}
 
 
 def _change(new: PodGroupStatus, old: PodGroupStatus) -> dict[str, Any]:
