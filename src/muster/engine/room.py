@@ -42,11 +42,7 @@ class Column:
             changed = np.array(sorted(set(since)), np.int64)  # a few: faster than np.unique
             fresh = self._compute(changed)
             for _, sums, segment in self._narrowest.values():
-                at = segment[changed]
-                inside = at >= 0
-                change = fresh - self._values[:, changed]
-                for row, delta in zip(sums, change[:, inside], strict=True):
-                    np.add.at(row, at[inside], delta)
+                _add(sums, segment[changed], fresh - self._values[:, changed])
             self._values[:, changed] = fresh
         return self._values
 
@@ -61,6 +57,13 @@ class Column:
             segment[cut.order] = cut.segments(len(cut.tiers) - 1)
             known = self._narrowest[id(cut)] = (cut, cut.count(values[:, cut.order]), segment)
         return cut.sums(known[1])
+
+
+def _add(sums: Rows, at: Index, change: Rows) -> None:
+    """Add each column of the change to the sums at its segment; −1: to none. Mostly a few segments are meant."""
+    for segment in set(at.tolist()):
+        if segment >= 0:
+            sums[:, segment] += change[:, at == segment].sum(axis=1)
 
 
 class Room:

@@ -47,9 +47,13 @@ def fold(
             divided = divided or relevant
             results.append(parts if relevant else [node_set])
         sets = results[0] if len(results) == 1 else _Chain(results)
-        session.log(4, f"Result of {name} logic is {len(sets)} subsets")
+        session.log(4, partial(_count, name, sets))
         session.log(7, partial(_names, session, name, sets))
     return sets if divided else None
+
+
+def _count(plugin: str, sets: Sequence[NodeSet]) -> str:
+    return f"Result of {plugin} logic is {len(sets)} subsets"
 
 
 def _names(session: Session, plugin: str, sets: Sequence[NodeSet]) -> str:

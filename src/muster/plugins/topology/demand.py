@@ -21,7 +21,6 @@ from muster.engine.room import FREE, NOW, Room, copies
 from muster.engine.session import Session
 
 Vector = NDArray[np.int64]
-_LACKING = 1000.0  # KAI: the ratio where a domain has nothing of a resource
 _MOST_KINDS = 16  # kinds of pods that are counted; more would be more work, not more right
 
 
@@ -67,6 +66,7 @@ class Counts:
         self.cut = cut
         self.demand = demand
         self._size = demand.axis.size
+        self._promised = room.nodes.promised > 0
         kinds = [task for task, _ in demand.kinds[:_MOST_KINDS]]
         if freed is None:
             self._free = room.free().sums(cut)
@@ -96,6 +96,12 @@ class Counts:
             fits &= self._copies[kind][level][when] >= least
         return fits
 
+    @property
+    def releasing(self) -> bool:
+        """Is anything being released, so that what is free now differs from what will be?"""
+        root = self._free[0]
+        return self._promised or bool((root[: self._size] != root[self._size :]).any())
+
     def now(self, level: int, need: Need) -> Bools:
         return self.holds(level, need, NOW)
 
@@ -105,8 +111,8 @@ class Counts:
         highest = np.zeros(free.shape[1])
         for row, amount in self.demand.all.amounts:
             if row != PODS:
-                have = free[self._size + row]
-                np.maximum(highest, np.where(have > 0, amount / np.maximum(have, 1), _LACKING), out=highest)
+                # Where there is none the ratio is as good as infinite; KAI has 1000, and nothing fits there, either.
+                np.maximum(highest, amount / np.maximum(free[self._size + row], 1), out=highest)
         return highest
 
     def pods(self, level: int) -> Index | None:

@@ -8,7 +8,7 @@ filled one after the other, the emptiest first, and the last of them is the full
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import overload
 
 import numpy as np
@@ -29,15 +29,21 @@ class Ordered(Sequence[NodeSet]):
         self.counts = counts
         self.cut = counts.cut
         self.nodes = nodes
+        self._pinned = pinned
         self._ranks = self._ranked()
-        self._found: list[tuple[int, int]] = [
-            (level, segment) for level in wish.levels for segment in self._level(level, pinned)
-        ]
+        self._found: dict[int, list[int]] = {}  # level → its segments in order; worked out when it is come to
         # Nodes outside the tree may be used where nothing is required: a wish must not keep a job waiting.
         self._rest = wish.required is None and len(nodes.index) > len(self.cut.members)
 
+    def __iter__(self) -> Iterator[NodeSet]:
+        for level in self.wish.levels:
+            for segment in self._level(level):
+                yield self.domain(level, segment)
+        if self._rest:
+            yield self._everything()
+
     def __len__(self) -> int:
-        return len(self._found) + self._rest
+        return sum(len(self._level(level)) for level in self.wish.levels) + self._rest
 
     @overload
     def __getitem__(self, at: int) -> NodeSet: ...
@@ -46,13 +52,7 @@ class Ordered(Sequence[NodeSet]):
     def __getitem__(self, at: slice) -> list[NodeSet]: ...
 
     def __getitem__(self, at: int | slice) -> NodeSet | list[NodeSet]:
-        if isinstance(at, slice):
-            return [self[i] for i in range(*at.indices(len(self)))]
-        if at < 0 or at >= len(self):
-            raise IndexError(at)
-        if at == len(self._found):
-            return self._everything()
-        return self.domain(*self._found[at])
+        return list(self)[at]
 
     def domain(self, level: int, segment: int) -> NodeSet:
         """The node set of one domain."""
@@ -91,21 +91,29 @@ class Ordered(Sequence[NodeSet]):
             ranks.append(rank)
         return ranks
 
-    def _level(self, level: int, pinned: Sequence[int] | None) -> list[int]:
-        counts, demand = self.counts, self.counts.demand
+    def _level(self, level: int) -> list[int]:
+        found = self._found.get(level)
+        if found is None:
+            found = self._found[level] = self._ordered(level)
+        return found
+
+    def _ordered(self, level: int) -> list[int]:
+        """The segments of a level that could hold the pods."""
+        counts, demand, pinned = self.counts, self.counts.demand, self._pinned
         fits = counts.holds(level, demand.least)
-        home: Bools = np.zeros(len(fits), np.bool_)
-        if pinned is not None:
-            home = self._homes(level, pinned)
-            if self.wish.required is not None:
-                fits &= home
+        home = None if pinned is None else self._homes(level, pinned)
+        if home is not None and self.wish.required is not None:
+            fits &= home
         if not fits.any():
             return []
         keys: list[Index | Bools] = [self._ranks[level]]
         if demand.least is not demand.all:
             able = counts.pods(level)
             keys.append(~counts.holds(level, demand.all) if able is None else np.maximum(demand.count - able, 0))
-        keys += [~counts.now(level, demand.least), ~home]
+        if counts.releasing:
+            keys.append(~counts.now(level, demand.least))
+        if home is not None:
+            keys.append(~home)
         order = np.lexsort(keys)
         found: list[int] = order[fits[order]].tolist()
         return found
