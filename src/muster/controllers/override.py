@@ -8,33 +8,29 @@ so. What a pod should be comes from the template it was made of, never from the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from muster.controllers.applications import Applications
 from muster.controllers.binding import Binding
 from muster.controllers.conditions import merged, said
+from muster.controllers.editions import Editions, Template
 from muster.controllers.eviction import active, is_ready
 from muster.controllers.tables import Ref
 from muster.groups.applications import template_of
 from muster.groups.gate import Pair, Situation, situation
-from muster.groups.override import OverrideError, edition, faults
-from muster.model.core import Pod
-from muster.model.groups import BoundApplication, OverridePolicy, PolicyStatus
+from muster.groups.override import faults
+from muster.groups.propagation import Trouble
+from muster.model.core import Pod, PodTemplateSpec
+from muster.model.groups import BoundApplication, OverridePolicy, OverridePolicySpec, PolicyStatus
 from muster.model.meta import Condition, Object, controller
 from muster.model.meta import key as key_of
 from muster.store import NotFound, Severity, Store
 
-Template = dict[str, Any]
-_LISTS = ("containers", "initContainers")
-
 
 @dataclass(slots=True)
-class _Editions:
+class _Told:
     """An application's pods held against their editions."""
 
     told: BoundApplication
@@ -49,7 +45,9 @@ class OverridePolicyController:
         self._privileged = privileged
         self._apps = Applications(store, Pair.OVERRIDE)
         self._binding = Binding(store, Pair.OVERRIDE, (self._good,))
-        self._records: dict[Ref, tuple[str, _Editions]] = {}  # application → policy key, what is told of it
+        self._editions: dict[Ref, Editions] = {}
+        self._faults: dict[str, tuple[OverridePolicySpec, list[Trouble]]] = {}  # policy name → its spec, what is wrong
+        self._records: dict[Ref, tuple[str, _Told]] = {}  # application → policy key, what is told of it
 
     def run(self) -> bool:
         """Do what is to be done now; whether anything was written."""
@@ -70,7 +68,10 @@ class OverridePolicyController:
         found = self._apps.tables.of(OverridePolicy).get(f"{app.metadata.namespace or 'default'}/{policy}")
         if found is None:
             return f"OverridePolicy {policy} not found"
-        wrong = faults(found.spec)
+        known = self._faults.get(policy)
+        if known is None or known[0] is not found.spec:
+            known = self._faults[policy] = (found.spec, faults(found.spec))
+        wrong = known[1]
         return f"OverridePolicy {policy} cannot be used: {wrong[0]}" if wrong else None
 
     # --- one application
@@ -82,36 +83,36 @@ class OverridePolicyController:
         app = self._apps.object(ref)
         bound = None if app is None else self._binding.settle(app)
         if app is None:
+            self._editions.pop(ref, None)
             return
         self._wrote = self._wrote or app.metadata.labels.get(Pair.OVERRIDE.binding) != bound
         if bound is None:
             return
         key = f"{app.metadata.namespace or 'default'}/{bound}"
         policy = self._apps.tables.of(OverridePolicy)[key]
-        self._records[ref] = key, self._editions(app, policy)
+        self._records[ref] = key, self._held_against(app, policy)
         yield key
 
-    def _editions(self, app: Object, policy: OverridePolicy) -> _Editions:
+    def _held_against(self, app: Object, policy: OverridePolicy) -> _Told:
         pods = [pod for unit in self._apps.units(app) for pod in unit if active(pod) and pod.spec.node_name]
         told = BoundApplication(
             api_version=app.api_version, kind=type(app).__name__, name=app.metadata.name, replicas=len(pods)
         )
-        found = _Editions(told)
+        found = _Told(told)
         counts: dict[str, int] = {}
-        known: dict[tuple[str, ...], Template | None] = {}
+        editions = self._editions.setdefault((type(app).__name__, key_of(app)), Editions())
         outdated: list[tuple[Pod, dict[str, str], Template]] = []
         for pod in pods:
-            groups = self._groups(app, pod.spec.node_name)
-            template = self._template(app, pod)
-            if not groups or template is None:
+            groups, maker = self._groups(app, pod.spec.node_name), self._maker(app, pod)
+            if not groups or maker is None:
                 continue
-            at = (_maker(pod), *groups)
-            if at not in known:
-                known[at] = self._made(policy, groups, template, found)
-            made = known[at]
-            if made is None:
+            wanted = editions.of(policy.spec, *maker, groups, self._privileged)
+            if wanted.fault:
+                found.unmade.append(wanted.fault)
                 continue
-            images, meta = _images_to_change(pod, made), _metadata_to_change(pod, template, made)
+            if wanted.beyond and groups[0] not in found.beyond:
+                found.beyond.append(groups[0])
+            images, meta = wanted.images_to_change(pod), wanted.metadata_to_change(pod)
             if images or meta:
                 outdated.append((pod, images, meta))
             else:
@@ -120,16 +121,6 @@ class OverridePolicyController:
         told.editions = dict(sorted(counts.items()))
         told.outdated = len(outdated)
         return found
-
-    def _made(self, policy: OverridePolicy, groups: list[str], template: Template, found: _Editions) -> Template | None:
-        try:
-            made = edition(policy.spec, groups, template, privileged=self._privileged).template
-        except OverrideError as fault:
-            found.unmade.append(str(fault))
-            return None
-        if _rest(made) != _rest(template) and groups[0] not in found.beyond:
-            found.beyond.append(groups[0])
-        return made
 
     def _groups(self, app: Object, node: str) -> list[str]:
         """The group that counts by the application's PropagationPolicy; without one, all that hold the node."""
@@ -141,16 +132,16 @@ class OverridePolicyController:
         group = None if meant is None else grouping.group_of(tuple(meant.groups)).get(node)
         return [] if group is None else [group]
 
-    def _template(self, app: Object, pod: Pod) -> Template | None:
-        """The template that the pod was made of: its ReplicaSet's, its Job's, or the application's own."""
+    def _maker(self, app: Object, pod: Pod) -> tuple[str, PodTemplateSpec] | None:
+        """What the pod was made of: its ReplicaSet's template, its Job's, or the application's own; and whose it is."""
         if isinstance(app, Pod):
             return None  # a pod by itself has no template to compute an edition from a second time
         owner = controller(pod.metadata)
         namespace = app.metadata.namespace or "default"
         maker = None if owner is None else self._apps.tables.lookup(owner.kind, f"{namespace}/{owner.name}")
-        template = template_of(maker if maker is not None else app)
-        found: Template | None = None if template is None else to_builtins(template)
-        return found
+        maker = app if maker is None else maker
+        template = template_of(maker)
+        return None if template is None else (f"{type(maker).__name__}/{maker.metadata.name}", template)
 
     def _patch(self, outdated: list[tuple[Pod, dict[str, str], Template]], calm: bool) -> None:
         """Pods that are not ready lose nothing by a restart; of the others one at a time, when all are ready."""
@@ -192,7 +183,7 @@ class OverridePolicyController:
                 return
 
 
-def _conditions(policy: OverridePolicy, records: list[_Editions]) -> Iterator[Condition]:
+def _conditions(policy: OverridePolicy, records: list[_Told]) -> Iterator[Condition]:
     generation = policy.metadata.generation
     wrong = [str(fault) for fault in faults(policy.spec)] + [why for record in records for why in record.unmade]
     if wrong:
@@ -208,36 +199,3 @@ def _conditions(policy: OverridePolicy, records: list[_Editions]) -> Iterator[Co
         word = f"{outdated} pods are outdated" if outdated else ""
         reason = "Progressing" if outdated else "AsDesired"
         yield said("Satisfied", not outdated and not wrong, reason, word, generation)
-
-
-def _maker(pod: Pod) -> str:
-    owner = controller(pod.metadata)
-    return "" if owner is None else f"{owner.kind}/{owner.name}"
-
-
-def _images_to_change(pod: Pod, made: Template) -> dict[str, str]:
-    """Container → the image it should have, where it has another."""
-    has = {c.name: c.image for c in (*pod.spec.containers, *pod.spec.init_containers)}
-    wanted = {c["name"]: c.get("image", "") for field_ in _LISTS for c in made.get("spec", {}).get(field_, [])}
-    return {name: image for name, image in wanted.items() if name in has and image and has[name] != image}
-
-
-def _metadata_to_change(pod: Pod, template: Template, made: Template) -> Template:
-    """Labels and annotations that the edition has otherwise than the template, and the pod otherwise than it should."""
-    changes: Template = {}
-    for field_, has in (("labels", pod.metadata.labels), ("annotations", pod.metadata.annotations)):
-        old, new = (side.get("metadata", {}).get(field_, {}) for side in (template, made))
-        touched = {name: new.get(name) for name in (*old, *new) if old.get(name) != new.get(name)}
-        wrong = {name: value for name, value in touched.items() if has.get(name) != value}
-        if wrong:
-            changes[field_] = wrong
-    return changes
-
-
-def _rest(template: Template) -> Template:
-    """The spec without its images: what cannot change on a running pod."""
-    spec: Template = deepcopy(template.get("spec", {}))
-    for field_ in _LISTS:
-        for container in spec.get(field_, []):
-            container.pop("image", None)
-    return spec
