@@ -62,7 +62,7 @@ class Placement:
         if tasks[0].nominated:
             return self._place_nominated(statement, tasks, within)
         done = self._take(statement, tasks, within, Kind.ALLOCATE)
-        if done < len(tasks) and self._future_differs():
+        if done < len(tasks) and (self._future_differs() if within is None else self._differs_in(within.index)):
             done += self._take(statement, tasks[done:], within, Kind.PIPELINE)
         return done
 
@@ -109,6 +109,12 @@ class Placement:
     def _future_differs(self) -> bool:
         size = self.nodes.axis.size
         return bool((self.nodes.rows[size : 2 * size] > self.nodes.rows[:size]).any())
+
+    def _differs_in(self, index: Index) -> bool:
+        """The same of a set, at the cost of the set."""
+        size = self.nodes.axis.size
+        rows = self.nodes.rows[: 2 * size, index]
+        return bool((rows[size:] > rows[:size]).any())
 
     def choose(self, answers: Answers, count: int, within: NodeSet | None, kind: Kind) -> list[int]:
         """Nodes for up to `count` equal tasks, in the order one at a time would take them. Empty: no node fits."""
