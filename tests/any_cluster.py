@@ -105,7 +105,8 @@ def _node(draw: st.DrawFn, i: int, plain: bool) -> Object:
     }
     if draw(st.booleans()):
         offered[GPU] = 2
-    labels, notes, spec, images = {HOST: f"n{i}"}, {}, {}, []
+    labels, notes, images = {HOST: f"n{i}"}, {}, []
+    spec: dict[str, Any] = {}
     extra = draw(st.integers(0, 6 if plain else 12))
     if extra in (1, 2, 7):
         labels["disk"] = "ssd"

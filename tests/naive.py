@@ -1,13 +1,13 @@
 """A plain reading of the rules: one pod and one node at a time, sums made anew for every question, nothing kept.
 
-It knows priority, gang, conformance, drf, proportion, predicates (pod count, cordon, node selector, taints, host ports),
+It knows priority, gang, conformance, drf, proportion, predicates (pod count, cordon, node selector, taints, ports),
 nodeorder's resource terms and binpack. `naive_actions` has the loops. It follows the specification, not the engine.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import Any
@@ -126,6 +126,7 @@ class World:
         self.tasks = [t for job in self.jobs.values() for t in job.tasks]
         self.offered = {name: amounts(n.status.allocatable) for name, n in self.nodes.items()}
         self.evictions: list[str] = []
+        self.claims: list[tuple[Task, str]] = []  # who was promised the room of victims, and where
         self.deserved = self._deserved() if self.has("proportion") else {}
 
     def has(self, plugin: str) -> bool:
@@ -180,6 +181,11 @@ class World:
         if len(there) >= self.offered[node]["pods"] or self.never(task, node):
             return False
         return not any(t.ports & task.ports for t in there)
+
+    def full(self, node: str) -> bool:
+        """No pod more can start there now: those that are leaving still count."""
+        there = [t for t in self.on(node) if t.status in (*HELD, "Releasing")]
+        return self.has("predicates") and len(there) >= self.offered[node]["pods"]
 
     def score(self, task: Task, node: str) -> float:
         found = 0.0
@@ -379,6 +385,3 @@ def _evenness(shares: Sequence[float]) -> int:
         return math.floor((1 - abs((shares[0] - shares[1]) / 2)) * 100)
     mean = sum(shares) / len(shares)
     return math.floor((1 - math.sqrt(sum((s - mean) ** 2 for s in shares) / len(shares))) * 100)
-
-
-Answer = Callable[[World, Task, Sequence[Task]], list[bool]]

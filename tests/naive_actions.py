@@ -11,7 +11,7 @@ from muster.model.requests import amounts
 from naive import HELD, Amounts, Job, Task, World, asked, total
 from naive_victims import chosen
 
-Marks = list[tuple[Task, str, str, bool]]
+Marks = tuple[list[tuple[Task, str, str, bool]], int, int]
 
 
 def decide(objects: Iterable[Object], config: Config) -> tuple[dict[str, str], dict[str, str], list[str]]:
@@ -26,14 +26,15 @@ def decide(objects: Iterable[Object], config: Config) -> tuple[dict[str, str], d
     return binds, holds, world.evictions
 
 
-def mark(world: World) -> tuple[Marks, int]:
-    return [(t, t.status, t.node, t.evicted) for t in world.tasks], len(world.evictions)
+def mark(world: World) -> Marks:
+    return [(t, t.status, t.node, t.evicted) for t in world.tasks], len(world.evictions), len(world.claims)
 
 
-def back_to(world: World, marked: tuple[Marks, int]) -> None:
+def back_to(world: World, marked: Marks) -> None:
     for task, status, node, evicted in marked[0]:
         task.status, task.node, task.evicted = status, node, evicted
     del world.evictions[marked[1] :]
+    del world.claims[marked[2] :]
 
 
 def bind(job: Job) -> None:
@@ -161,7 +162,7 @@ def backfill(world: World) -> None:
     for job in order:
         placed = False
         for task in todo[job.key]:
-            nodes = [n for n in world.nodes if world.passes(task, n)]
+            nodes = [n for n in world.nodes if world.passes(task, n) and not world.full(n)]
             if nodes:
                 task.node, task.status, placed = best(world, task, nodes), "Allocated", True
         if placed and world.ready(job):
@@ -209,11 +210,32 @@ def claim(world: World, task: Task, node: str, victims: list[Task], enough: Call
     if gone is None:
         return False
     world.evictions += [t.key for t in gone]
+    world.claims.append((task, node))
     task.status, task.node = "Pipelined", node
     return True
 
 
+def spare(world: World, start: Marks, enough: Callable[[Task, str], bool]) -> None:
+    """At the end of an action: whoever is not needed any more stays, highest priority first."""
+    was = {t: status for t, status, _, _ in start[0]}
+    made, claims = world.evictions[start[1] :], world.claims[start[2] :]
+    gone = [t for t in world.tasks if t.key in made]
+    for victim in sorted(gone, key=lambda t: (-t.priority, t.key)) if len(gone) > 1 else ():
+        victim.status, victim.evicted = was[victim], False
+        for task, node in claims:
+            if node == victim.node or task.job.group.spec.queue == victim.job.group.spec.queue:
+                task.status, task.node = "Pending", ""
+                stands = enough(task, node)
+                task.status, task.node = "Pipelined", node
+                if not stands:
+                    victim.status, victim.evicted = "Releasing", True
+                    break
+        else:
+            world.evictions.remove(victim.key)
+
+
 def reclaim(world: World) -> None:
+    start = mark(world)
     jobs = set(claimants(world))
     queues = {job.group.spec.queue for job in jobs}
     while queues:
@@ -231,6 +253,7 @@ def reclaim(world: World) -> None:
             reclaim_for(world, queue, task)
         if not world.pipelined(job):
             back_to(world, before)
+    spare(world, start, lambda task, node: world.fits(task.request, world.future_idle(node)))
 
 
 def reclaim_for(world: World, queue: str, task: Task) -> None:
@@ -253,7 +276,13 @@ def preemptable(task: Task) -> bool:
     return task.pod.metadata.annotations.get("volcano.sh/preemptable", "true") == "true"
 
 
+def granted(world: World, task: Task, node: str) -> bool:
+    fits = world.fits(task.request, world.future_idle(node))
+    return world.admits(task.job.group.spec.queue, task) and fits and world.passes(task, node)
+
+
 def preempt(world: World) -> None:
+    start = mark(world)
     starving = claimants(world)
     for queue in world.queues:
         mine = [job for job in starving if job.group.spec.queue == queue]
@@ -274,6 +303,7 @@ def preempt(world: World) -> None:
             for task in world.in_order(waiting(job)):
                 if not preempt_for(world, queue, task, lambda t, own=job: t.job is own):  # type: ignore[misc]
                     break
+    spare(world, start, lambda task, node: granted(world, task, node))
 
 
 def preempt_for(world: World, queue: str, task: Task, eligible: Callable[[Task], bool]) -> bool:
@@ -287,11 +317,7 @@ def preempt_for(world: World, queue: str, task: Task, eligible: Callable[[Task],
         ]  # fmt: skip
         if not others or world.never(task, node):
             continue
-
-        def enough(at: str = node) -> bool:
-            fits = world.fits(task.request, world.future_idle(at))
-            return world.admits(queue, task) and fits and world.passes(task, at)
-
-        if claim(world, task, node, chosen(world, "preempt", task, others), enough):
+        victims = chosen(world, "preempt", task, others)
+        if claim(world, task, node, victims, lambda at=node: granted(world, task, at)):  # type: ignore[misc]
             return True
     return False

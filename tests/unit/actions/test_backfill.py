@@ -88,3 +88,18 @@ def test_closing_takes_everything_back() -> None:
     assert (state.nodes.rows != before).any()
     live.close()
     assert (state.nodes.rows == before).all()
+
+
+def test_a_node_whose_evicted_pods_are_still_leaving_is_full() -> None:
+    state = world(
+        node("n1", pods=1),
+        queue("q"),
+        job("old", running=1, least=0),
+        job("a", waiting=1, asks={}, least=0),
+    )
+    live = session(state, "gang", "predicates")
+    statement = live.statement()
+    statement.evict(state.tasks["d/old-0"], None, "preempt")
+    statement.commit()
+    backfill.run(live)
+    assert binds(live) == {}

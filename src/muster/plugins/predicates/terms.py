@@ -7,7 +7,7 @@ import numpy as np
 from muster.engine.axis import PODS
 from muster.engine.hooks import Batch, NodeFilter, Reason, Scope, Verdict
 from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
+from muster.engine.nodes import Kind, NodeView
 from muster.engine.nodeselect import Required
 from muster.engine.ports import HostPorts
 from muster.engine.static import columns
@@ -23,13 +23,19 @@ CLAIMS = Reason(
 
 
 class PodCount(NodeFilter):
-    """One more pod than the node takes? Pipelined pods count, pods evicted in this cycle do not."""
+    """One more pod than the node takes? Pipelined pods count; pods evicted in this cycle only for one placed at once.
+
+    Volcano lets backfill bind a pod that asks for nothing while an evicted one is still leaving; kubelet would refuse it.
+    """
 
     term = "pods"
     scope = Scope.NODE
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        return Verdict.of(nodes.load[PODS] >= nodes.alloc[PODS], TOO_MANY_PODS)
+        full = nodes.load[PODS] >= nodes.alloc[PODS]
+        if nodes.kind == Kind.ALLOCATE:
+            full |= nodes.used[PODS] >= nodes.alloc[PODS]
+        return Verdict.of(full, TOO_MANY_PODS)
 
 
 class NodeUnschedulable(NodeFilter):

@@ -1,0 +1,61 @@
+"""Nobody is evicted without need: with any one of the victims spared, somebody it made room for would have none."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+
+from any_cluster import EVERY_PLUGIN, NOW, Cluster, clusters, configurations
+from muster.actions.eviction import fits_future
+from muster.config.types import Config
+from muster.cycle.scheduler import Scheduler
+from muster.engine.jobs import Task
+from muster.engine.nodes import Kind
+from muster.engine.session import Session
+from muster.engine.statement import Move, perform, revert
+
+ONE_NODE = tuple(p for p in EVERY_PLUGIN if p not in ("nodegroup", "topology"))  # without those that divide nodes
+ALONE = (("preempt",), ("reclaim",), ("allocate", "preempt"), ("allocate", "reclaim", "preempt"))
+
+
+def has_room(session: Session, claimer: Task, node: int, rule: str) -> bool:
+    """Would the claim be granted as things stand, by the rules of the action that made it?"""
+    if not fits_future(session, claimer, node):
+        return False
+    if rule == "reclaim":
+        return not any(p.wants(claimer) for p in session.pickers) or session.placement.passes(claimer, node)
+    assert claimer.job is not None and claimer.job.queue is not None
+    return session.admits(claimer.job.queue, claimer) > 0 and session.placement.passes(claimer, node)
+
+
+def needed(session: Session, eviction: Move, claims: dict[str, str]) -> bool:
+    """Take the eviction back, and ask each claim (pod → the action that granted it) again as if it were the last."""
+    promises = [m for m in session.committed if m.kind == Kind.PIPELINE]
+    revert(session, eviction)
+    try:
+        for promise in promises:
+            revert(session, promise)
+            granted = has_room(session, promise.task, promise.nodes[0], claims[promise.task.key])
+            perform(session, promise)
+            if not granted:
+                return True
+        return False
+    finally:
+        perform(session, eviction)
+
+
+@given(
+    clusters(crowded=True),
+    configurations(ONE_NODE, first=("priority", "gang", "conformance"), actions=ALONE),
+)
+@settings(max_examples=300)
+def test_no_victim_can_be_spared(cluster: Cluster, config: Config) -> None:
+    scheduler = Scheduler(config)
+    session = scheduler.session(cluster.state(), NOW)
+    claims: dict[str, str] = {}
+    for name, run in scheduler.actions:
+        start = len(session.committed)
+        run(session)
+        claims |= {m.task.key: name for m in session.committed[start:] if m.kind == Kind.PIPELINE}
+    for eviction in [m for m in session.committed if m.kind == Kind.EVICT]:
+        assert needed(session, eviction, claims), f"{eviction.task.key} need not have gone"
+    session.close()
