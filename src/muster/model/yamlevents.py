@@ -6,6 +6,7 @@ used. (ryaml in front of this was measured: proving that it would read a text th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -232,8 +233,11 @@ def read_events(text: str, name: str, offset: int) -> Iterator[tuple[Any, int]]:
                 return
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        reason = ", ".join(part for part in (error.context, error.problem) if part)
-        raise YamlError(name, (mark.line if mark else 0) + 1 + offset, reason or "not YAML") from None
+        reason = ", ".join(part for part in (error.context, error.problem) if part) or "not YAML"
+        line = mark.line if mark else 0
+        if re.match(r" *\t", "".join(text.split("\n", line + 1)[line : line + 1])):
+            reason += ": the line is indented with a tab, use spaces"
+        raise YamlError(name, line + 1 + offset, reason) from None
     except yaml.reader.ReaderError as error:
         before = text.encode("utf-8", "replace")[: error.position].count(b"\n")
         raise YamlError(name, before + 1 + offset, f"not readable as text: {error.reason}") from None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from front_door import PREEMPTING, Document, full_cluster, node, pod, pod_group, replica_set, text, thing, write
+from front_door import PREEMPTING, Document, full_cluster, node, pod, pod_group, queue, replica_set, text, thing, write
 from muster.cli import main
 
 SHARING = """\
@@ -94,6 +94,40 @@ def test_numbers_in_annotations_that_are_none_are_passed_over(tmp_path: Path, nu
     host = node("n1")
     host["metadata"]["annotations"] = {"volcano.sh/oversubscription-cpu": number}
     assert list(answer(tmp_path, [host, odd])["binds"].values()) == ["n1"]
+
+
+def test_a_queue_tree_may_be_as_deep_as_it_likes(tmp_path: Path) -> None:
+    queues = [queue(f"q{i}", parent=f"q{i - 1}" if i else "root") for i in range(1200)]
+    group = pod_group("g", minMember=1, queue="q1199")
+    capacity = SHARING.format("capacity\n    enableHierarchy: true")
+    assert answer(tmp_path, [node("n1"), *queues, group, pod("p", group="g")], capacity)["binds"]
+
+
+def test_a_path_of_shares_may_be_as_deep_as_it_likes(tmp_path: Path) -> None:
+    deep = queue("q")
+    deep["metadata"]["annotations"] = {"volcano.sh/hierarchy": "root" + "/a" * 3000}
+    group = pod_group("g", minMember=1, queue="q")
+    drf = SHARING.format("drf\n    enableHierarchy: true")
+    assert answer(tmp_path, [node("n1"), deep, group, pod("p", group="g")], drf)["binds"]
+
+
+def test_deeply_nested_json_in_an_annotation_is_only_malformed(tmp_path: Path) -> None:
+    odd = queue("q")
+    odd["metadata"]["annotations"] = {"volcano.sh/nodegroup-resource-limits": "[" * 100_000}
+    group = pod_group("g", minMember=1, queue="q")
+    got = answer(tmp_path, [node("n1"), odd, group, pod("p", group="g")], SHARING.format("nodegroup"))
+    assert "which is not a JSON object" in got["pending"]["default/p"]
+    assert len(got["pending"]["default/p"]) < 500
+
+
+# --- files
+
+
+def test_a_tab_is_told_as_a_tab(tmp_path: Path) -> None:
+    (tmp_path / "tab.yaml").write_text("apiVersion: v1\nkind: Node\nmetadata:\n\tname: n1\n")
+    result = call("simulate", "-f", str(tmp_path / "tab.yaml"))
+    assert result.exit_code == 2
+    assert "tab.yaml:4: error:" in result.stderr and "indented with a tab, use spaces" in result.stderr
 
 
 # --- the gang's line

@@ -101,10 +101,12 @@ class Hierarchy:
         node.saturated = all(child.saturated for child in children)
 
     def _weigh_below(self, node: _Node) -> None:
-        for child in node.children.values():
-            if child.request is None:
-                self._weigh_below(child)
-        self._weigh(node)
+        """Every inner node after those below it, however deep the tree is."""
+        order = [node]
+        for each in order:
+            order += [child for child in each.children.values() if child.request is None]
+        for each in reversed(order):
+            self._weigh(each)
 
     def _settle(self) -> None:
         """Bring the tree up to date with the changed leaves."""

@@ -14,6 +14,7 @@ from muster.model.requests import amount
 LIMITS = "volcano.sh/nodegroup-resource-limits"
 WEIGHTS = "muster.io/nodegroup-preferred-weights"
 ONE_GROUP = "muster.io/one-node-group"
+MOST_SHOWN = 80
 
 Limits = dict[str, dict[str, int]]  # group → resource → the most the queue may hold there
 
@@ -47,6 +48,10 @@ def weights_of(queue: Queue) -> dict[str, float]:
     return weights
 
 
+def _short(text: str) -> str:
+    return repr(text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…")
+
+
 def wants_one_group(job: Job) -> bool:
     """Whether all pods of the PodGroup must be in one node group."""
     return job.group.metadata.annotations.get(ONE_GROUP) == "true"
@@ -61,5 +66,5 @@ def _object(annotations: Mapping[str, str], key: str, example: str) -> dict[str,
     except (msgspec.DecodeError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise AnnotationError(f"{key} is {text!r}, which is not a JSON object such as {example}")
+        raise AnnotationError(f"{key} is {_short(text)}, which is not a JSON object such as {example}")
     return value
