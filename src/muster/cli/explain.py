@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from muster.cli import options
@@ -10,7 +12,9 @@ from muster.cli import options
 @click.command()
 @click.argument("pod", metavar="NS/POD")
 @options.config
-@options.files(required=True)
+@options.files(required=False)
+@click.option("--live", is_flag=True, help="Ask the running cluster instead of manifests.")
+@options.kubeconfig
 @options.output("table", "json")
 @click.option("--sets", is_flag=True, help="Show the node sets that the pod's group is tried on, and how each does.")
 @options.now
@@ -21,6 +25,9 @@ def explain(
     pod: str,
     config: str | None,
     files: tuple[str, ...],
+    live: bool,
+    kubeconfig: str | None,
+    context: str | None,
     form: str,
     sets: bool,
     now: float | None,
@@ -37,8 +44,16 @@ def explain(
     from muster.sim.explain import Unexplained, explain
 
     scheduler = scheduler_of(config)
-    manifests = read_manifests(files, keep_going=keep_going)
-    start = manifests.latest if now is None else now
+    if live == bool(files):
+        raise click.UsageError("give either manifests with -f FILE_OR_DIR, or --live")
+    if live:
+        from muster.cli.live import read_cluster
+
+        manifests = read_cluster(kubeconfig, context)
+        start = time.time() if now is None else now
+    else:
+        manifests = read_manifests(files, keep_going=keep_going)
+        start = manifests.latest if now is None else now
     try:
         with waiting("explaining"):
             answer = explain(scheduler, manifests.objects, start, scheduler_names, pod, log, sets)

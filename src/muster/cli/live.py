@@ -6,8 +6,15 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from muster.cli.reading import BadInput
+import click
+
+from muster.cli.answer import waiting
+from muster.cli.reading import BadInput, tell
+
+if TYPE_CHECKING:
+    from muster.cluster.manifests import Manifests
 
 _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -29,6 +36,26 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
         raise BadInput(f"muster: {why}") from None
     except OSError as fault:
         raise BadInput(f"muster: cannot listen: {fault.strerror or fault}") from None
+
+
+def read_cluster(kubeconfig: str | None, context: str | None) -> Manifests:
+    """The running cluster as it stands, as if its snapshot had been given with -f."""
+    from muster.cluster.manifests import read
+    from muster.kube import Client, NoAccess, load
+    from muster.kube.errors import ApiError
+    from muster.kube.snapshot import Taken, snapshot
+
+    async def lines() -> bytes:
+        async with Client(load(kubeconfig, context)) as client:
+            return b"".join([line async for line in snapshot(client, Taken(), lambda text: click.echo(text, err=True))])
+
+    try:
+        with waiting("reading the cluster"):
+            manifests = read([("cluster.ndjson", asyncio.run(lines()))])
+    except (NoAccess, ApiError) as fault:
+        raise BadInput(f"muster: the cluster cannot be read: {fault}") from None
+    tell(manifests.findings)
+    return manifests
 
 
 def own_namespace() -> str:

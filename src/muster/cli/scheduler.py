@@ -24,8 +24,8 @@ from muster.cli import options
               metavar="SECONDS", help="How often the lease is renewed, or asked for.")  # fmt: skip
 @click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
               help="Where /healthz, /readyz and /metrics listen.")  # fmt: skip
-@click.option("--metrics-port", "--port", "metrics_port", type=click.IntRange(0, 65535), default=8080, show_default=True, metavar="PORT",
-              help="Their port; 0 takes any that is free and logs it.")  # fmt: skip
+@click.option("--metrics-port", "--port", "metrics_port", type=click.IntRange(0, 65535), default=8080,
+              show_default=True, metavar="PORT", help="Their port; 0 takes any that is free and logs it.")  # fmt: skip
 @click.option("--period", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
               help="While pods wait, look again at least so often; changes start a cycle at once.")  # fmt: skip
 @click.option("--binds-in-flight", type=click.IntRange(min=1), default=64, show_default=True, metavar="N",
