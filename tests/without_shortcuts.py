@@ -43,6 +43,9 @@ def without_shortcuts() -> Iterator[None]:
     def everywhere(self: Victims) -> Any:
         return np.ones(len(self.session.state.nodes), np.bool_)
 
+    def nobody(self: Victims, queue: str) -> Any:
+        return np.zeros(len(self.session.state.nodes), np.bool_)
+
     with (
         patch.object(Placement, "__init__", uncached),
         patch.object(Placement, "place", alone),
@@ -52,6 +55,7 @@ def without_shortcuts() -> Iterator[None]:
         patch.object(allocate, "run_of", lambda session, tasks, at, most: [tasks[at]]),
         patch.object(Session, "job_key", fresh),
         patch.object(Victims, "_promising", everywhere),
+        patch.object(Victims, "spent", nobody),
         patch.object(eviction.Memo, "known", lambda self, session, task: False),
     ):
         yield

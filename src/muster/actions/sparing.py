@@ -40,8 +40,8 @@ def _with_slack(session: Session, evictions: list[Move]) -> list[Move]:
     nodes = session.state.nodes
     size = nodes.axis.size
     free = nodes.rows[size : 2 * size, [m.nodes[0] for m in evictions]]
-    slack = (free >= np.stack([m.task.shape.request(nodes.axis) for m in evictions], axis=1)).all(axis=0)
-    return [m for m, spare in zip(evictions, slack.tolist(), strict=True) if spare]
+    wanted = np.stack([m.task.shape.request(nodes.axis) for m in evictions], axis=1)
+    return [evictions[i] for i in np.flatnonzero((free >= wanted).all(axis=0)).tolist()]
 
 
 def _hold(session: Session, eviction: Move, promises: list[Move], granted: Granted) -> bool:

@@ -152,6 +152,8 @@ class Session:
         todo = list(tasks)
         if all(t.serial is not None for t in todo):
             return sorted(todo, key=self._task_key)
+        # Names with and without a number can go round in circles: let the outcome not depend on the order of input.
+        todo.sort(key=lambda t: (t.created, t.uid))
         by_rank = cmp_to_key(_by_name)
         return sorted(todo, key=lambda t: (self._task_key(t)[0], by_rank(t)))
 

@@ -25,7 +25,7 @@ CLAIMS = Reason(
 class PodCount(NodeFilter):
     """One more pod than the node takes? Pipelined pods count; pods evicted in this cycle only for one placed at once.
 
-    Volcano lets backfill bind a pod that asks for nothing while an evicted one is still leaving; kubelet would refuse it.
+    Volcano lets backfill bind a pod that asks for nothing while an evicted one still leaves; kubelet would refuse it.
     """
 
     term = "pods"
