@@ -68,9 +68,10 @@ def read_config(path: str | None) -> Config:
 def scheduler_of(path: str | None) -> Scheduler:
     """A scheduler with that configuration; what its plugins make of their arguments is told."""
     from muster.cycle.scheduler import Scheduler
+    from muster.model.finding import in_order
 
     scheduler = Scheduler(read_config(path))
-    tell(scheduler.findings())
+    tell(in_order(scheduler.findings()))
     return scheduler
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 __all__ = ["nearest", "suggest", "unknown_arguments"]
 
+MOST_LISTED = 40
+
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The name most like the given one, whatever its case; None if none is like it."""
@@ -17,12 +19,15 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
-    """What to write instead: the nearest name, else all there are."""
+    """What to write instead: the nearest name, else those there are."""
     listed = sorted(names)
     near = nearest(name, listed)
     if near is not None:
         return f"did you mean {near}?"
-    return f"known: {', '.join(listed)}" if listed else "remove it: none is known here"
+    if not listed:
+        return "remove it: none is known here"
+    more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+    return f"known: {', '.join(listed[:MOST_LISTED])}{more}"
 
 
 def unknown_arguments(

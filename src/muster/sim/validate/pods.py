@@ -10,12 +10,14 @@ import numpy as np
 from muster.config.names import nearest, suggest
 from muster.engine.axis import show
 from muster.engine.hooks import Batch, Bools, Scope
-from muster.engine.jobs import Task
+from muster.engine.jobs import Status, Task
 from muster.engine.reading import GROUP
 from muster.engine.session import Session
 from muster.model.finding import Finding, Severity
 from muster.sim.opening import waits
 from muster.sim.validate.places import Located
+
+_ENDED = (Status.SUCCEEDED, Status.FAILED)
 
 
 def pod_findings(session: Session, where: Located) -> Iterator[Finding]:
@@ -25,6 +27,7 @@ def pod_findings(session: Session, where: Located) -> Iterator[Finding]:
     for key, task in sorted(state.tasks.items()):
         yield from _group(session, task, where)
         yield from _priority(session, task, where)
+        yield from _node(session, task, where)
         if waits(state, task) and task.job is not None:
             alike.setdefault((task.job.key, session.signature(task)), []).append(task)
         elif task.pod.spec.scheduler_name not in state.ours and not task.pod.spec.node_name:
@@ -56,6 +59,13 @@ def _group(session: Session, task: Task, where: Located) -> Iterator[Finding]:
         near = nearest(task.annotations.get(GROUP, ""), here)
         fix = f"did you mean {near}?" if near else "create the PodGroup, or take the annotation away"
     yield where.say(severity, "Pod", task.key, reason.code, reason.say(), fix)
+
+
+def _node(session: Session, task: Task, where: Located) -> Iterator[Finding]:
+    name = task.pod.spec.node_name
+    if name and task.node < 0 and task.status not in _ENDED:
+        message = f"is on node {name}, which is not there: what it uses is not counted anywhere"
+        yield where.say("warning", "Pod", task.key, "no-node", message, "put the node into the input as well")
 
 
 def _priority(session: Session, task: Task, where: Located) -> Iterator[Finding]:

@@ -30,6 +30,21 @@ def test_a_sound_cluster_has_no_findings() -> None:
     assert findings(node("n1"), queue("q"), queue("default"), group, *pods, pod("single")) == []
 
 
+def test_a_pod_on_a_node_that_is_not_there_is_told() -> None:
+    finding = only(node("n1"), pod("p", on="n2"))
+    assert (finding.severity, finding.code) == ("warning", "no-node")
+
+
+def test_a_pod_that_runs_does_not_wait_for_its_queue() -> None:
+    assert findings(node("n1"), queue("q"), pod("p", on="n1")) == []
+
+
+def test_of_many_names_only_some_are_listed() -> None:
+    group = pod_group("g", minMember=1, queue="none")
+    fix = only(node("n1"), *(queue(f"x{i:03}") for i in range(100)), group, pod("p", group="g")).fix
+    assert fix.endswith("x039 and 60 more")
+
+
 @pytest.mark.parametrize(
     ("documents", "code", "said"),
     [
