@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -24,6 +26,15 @@ _LOOKS = 40_000  # victim sets that are weighed by numbers alone
 Found = tuple[NodeSet, list[Task]]
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A node set, the pods that might go in it, and how many have to go at least."""
+
+    bound: int
+    node_set: NodeSet
+    here: list[Task]
+
+
 class Search:
     """One job's claim. Nothing of it stands before `carry_out`."""
 
@@ -43,28 +54,31 @@ class Search:
         self.needed = self.tasks[-max(job.min_available - job.ready - job.waiting, 1) :]
         self.root = grouped(job)
         self.cut_off = False
+        self._placed = 0  # pods that found room in the last simulation
+        self._offers: list[Offer] = []
         self._left = BUDGET
         self._looks = _LOOKS
 
     def smallest(self, sets: Sequence[NodeSet], pool: Sequence[Task]) -> Found | None:
         """The set with the fewest victims, the earlier one where two have as few."""
-        per_set = []
+        on: dict[int, list[Task]] = {}
+        for task in pool:
+            on.setdefault(task.node, []).append(task)
+        self._offers = []
         for node_set in sets:
-            inside = set(node_set.index.tolist())
-            # Whoever is not given up alone is not given up with others, either.
-            here = [t for t in pool if t.node in inside and self.victims.chosen(self.claimer, [t])]
+            here = [task for node in node_set.index.tolist() for task in on.get(node, ())]
             bound = self._bound(node_set, here)
             if bound is not None:
-                per_set.append((bound, node_set, here))
+                self._offers.append(Offer(bound, node_set, here))
         best: Found | None = None
-        for bound, node_set, here in sorted(per_set, key=lambda entry: entry[0]):
-            if best is not None and bound >= len(best[1]):
+        for offer in sorted(self._offers, key=lambda offer: offer.bound):
+            if best is not None and offer.bound >= len(best[1]):
                 break
-            found = self._by_node(node_set, here) if self.root is None else None
-            found = found if found is not None else self._by_order(node_set, here)
+            found = self._by_node(offer) if self.root is None else None
+            found = found if found is not None else self._by_order(offer)
             if found is not None and (best is None or len(found) < len(best[1])):
-                best = node_set, found
-        return self._fewer(per_set, best)
+                best = offer.node_set, found
+        return self._fewer(best)
 
     # --- simulation
 
@@ -76,6 +90,7 @@ class Search:
             statement.evict(victim, self.claimer, self.victims.rule)
         self._place(statement, node_set)
         held = self.session.pipelined(self.job)
+        self._placed = sum(len(move.tasks) for move in statement.moves if move.kind == Kind.PIPELINE)
         statement.discard()
         return held
 
@@ -133,86 +148,92 @@ class Search:
 
     # --- answers
 
-    def _by_node(self, node_set: NodeSet, here: Sequence[Task]) -> list[Task] | None:
+    def _by_node(self, offer: Offer) -> list[Task] | None:
         """Node by node: the one where the fewest victims make room for the most pods."""
         gone: list[Task] = []
-        while not self.holds(node_set, gone):
+        while not self.holds(offer.node_set, gone):
             if self._left <= 0:
                 self.cut_off = True
                 return None
-            left = [task for task in here if all(task is not other for other in gone)]
+            out = {id(task) for task in gone}
+            mine: dict[int, list[Task]] = {}
+            for task in offer.here:
+                if id(task) not in out:
+                    mine.setdefault(task.node, []).append(task)
+            wanted = max(len(self.needed) - self._placed, 1)
             best: tuple[float, int, list[Task]] | None = None
-            for node in sorted({task.node for task in left}):
-                for cost, more in self._on_node(node, left, gone):
-                    if best is None or (cost, len(more)) < best[:2]:
-                        best = cost, len(more), more
+            for node, left in sorted(mine.items()):
+                for cost, more in self._on_node(node, left, gone, wanted):
+                    if best is None or (cost, -len(more)) < best[:2]:
+                        best = cost, -len(more), more
             if best is None:
                 return None
             gone += best[2]
-        return self._spared(node_set, gone)
+        return self._spared(offer, gone) if self._given_up(gone) else None
 
-    def _on_node(self, node: int, left: Sequence[Task], gone: Sequence[Task]) -> Iterator[tuple[float, list[Task]]]:
+    def _on_node(
+        self, node: int, left: list[Task], gone: Sequence[Task], wanted: int
+    ) -> Iterator[tuple[float, list[Task]]]:
         """(victims per pod gained, victims): the largest first, one more at a time."""
-        task = self.tasks[0]
-        size = self.nodes.axis.size
-        request = task.shape.request(self.nodes.axis)
+        axis, size = self.nodes.axis, self.nodes.axis.size
+        request = self.tasks[0].shape.request(axis)
         free = self.nodes.rows[size : 2 * size, node].copy()
         for victim in gone:
             if victim.node == node:
-                free += victim.shape.request(self.nodes.axis)
+                free += victim.shape.request(axis)
         before = _copies(free, request)
-        more: list[Task] = []
-        mine = [victim for victim in left if victim.node == node]
-        ordered = self.victims.in_order(self.claimer, mine)
-        ordered.sort(key=lambda v: -float((v.shape.request(self.nodes.axis) * (request > 0)).max()))
-        for victim in ordered:
-            if len(self.victims.chosen(self.claimer, [*gone, *more, victim])) <= len(gone) + len(more):
-                continue
-            more = [*more, victim]
-            free = free + victim.shape.request(self.nodes.axis)
-            gained = min(_copies(free, request) - before, len(self.tasks))
+        given = {id(task) for task in self.victims.chosen(self.claimer, [*gone, *left])}
+        ordered = [victim for victim in left if id(victim) in given]
+        ordered.sort(key=lambda v: (-float((v.shape.request(axis) * (request > 0)).max()), v.priority, v.key))
+        for count, victim in enumerate(ordered, start=1):
+            free += victim.shape.request(axis)
+            gained = min(_copies(free, request) - before, wanted)
             if gained > 0:
-                yield len(more) / gained, more
+                yield count / gained, ordered[:count]
+            if gained == wanted:
+                return
 
-    def _by_order(self, node_set: NodeSet, here: Sequence[Task]) -> list[Task] | None:
+    def _by_order(self, offer: Offer) -> list[Task] | None:
         """In victim order, twice as many each time, until it is enough."""
-        given = self.victims.chosen(self.claimer, list(here))
+        given = self.victims.chosen(self.claimer, offer.here)
         count = 0
-        while not self.holds(node_set, given[:count]):
+        while not self.holds(offer.node_set, given[:count]):
             if count >= len(given):
                 return None
             if self._left <= 0:
                 self.cut_off = True
                 return None
             count = min(max(2 * count, 1), len(given))
-        return self._spared(node_set, given[:count])
+        return self._spared(offer, given[:count])
 
-    def _spared(self, node_set: NodeSet, gone: list[Task]) -> list[Task]:
+    def _given_up(self, gone: Sequence[Task]) -> bool:
+        """Do the plugins give up all of these together?"""
+        return not gone or len(self.victims.chosen(self.claimer, gone)) == len(gone)
+
+    def _spared(self, offer: Offer, gone: list[Task]) -> list[Task]:
         """Spare victims, highest priority first, as long as it stays enough without them."""
         for victim in sorted(gone, key=lambda t: (-t.priority, t.key)):
+            if len(gone) <= offer.bound or self._left <= 0:
+                break
             fewer = [task for task in gone if task is not victim]
-            if self._left > 0 and self.holds(node_set, fewer):
+            if self.holds(offer.node_set, fewer):
                 gone = fewer
         return gone
 
-    def _fewer(self, per_set: list[tuple[int, NodeSet, list[Task]]], best: Found | None) -> Found | None:
+    def _fewer(self, best: Found | None) -> Found | None:
         """Every smaller victim set of every node set, as long as the budget lasts."""
-        most = len(best[1]) if best is not None else max((len(here) for _, _, here in per_set), default=-1) + 1
-        for size in range(min((bound for bound, _, _ in per_set), default=most), most):
-            for bound, node_set, here in per_set:
-                if bound > size:
+        most = len(best[1]) if best is not None else max((len(offer.here) for offer in self._offers), default=-1) + 1
+        for size in range(min((offer.bound for offer in self._offers), default=most), most):
+            for offer in self._offers:
+                if offer.bound > size:
                     continue
-                for gone in combinations(here, size):
+                for gone in combinations(offer.here, size):
                     self._looks -= 1
                     if self._left <= 0 or self._looks <= 0:
                         self.cut_off = True
                         return best
-                    if not self._could(node_set, gone):
-                        continue
-                    if size and len(self.victims.chosen(self.claimer, gone)) < size:
-                        continue
-                    if self.holds(node_set, gone):
-                        return node_set, list(gone)
+                    if self._could(offer.node_set, gone) and self._given_up(gone) and self.holds(offer.node_set, gone):
+                        return offer.node_set, list(gone)
         return best
 
     # --- numbers alone
@@ -225,13 +246,15 @@ class Search:
         for task in self.needed:
             asked += task.shape.request(axis)
         least = 0
+        shapes = Counter(task.shape for task in here)
         for row in np.flatnonzero(asked > free).tolist():
-            have, count = int(free[row]), 0
-            for amount in sorted((int(t.shape.request(axis)[row]) for t in here), reverse=True):
-                have, count = have + amount, count + 1
-                if have >= asked[row]:
+            short, count = int(asked[row] - free[row]), 0
+            for amount, n in sorted(((int(shape.request(axis)[row]), n) for shape, n in shapes.items()), reverse=True):
+                took = min(n, -(-short // amount)) if amount > 0 else 0
+                short, count = short - took * amount, count + took
+                if short <= 0:
                     break
-            if have < asked[row]:
+            if short > 0:
                 return None
             least = max(least, count)
         return least
