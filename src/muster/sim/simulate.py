@@ -76,7 +76,7 @@ class Run:
             result.evictions += self.cluster.evicted
             self.cluster.evicted.clear()
             self.cluster.follow(self.state)
-            if cycles is None and self.goes_on_for_ever():
+            if (cycles is None or cycles > MOST_CYCLES) and self.goes_on_for_ever():
                 return
 
     def cycle(self) -> bool:

@@ -160,6 +160,14 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path, moment: str) -> None:
     assert "is not a time" in result.stderr
 
 
+def test_more_cycles_than_anybody_waits_for_end_as_if_none_were_given(tmp_path: Path) -> None:
+    again = replica_set("again", 1, pod("x", annotations={"muster.io/run-seconds": "5"}))
+    options = write(tmp_path, [node("n1"), again])
+    endless = call("simulate", *options, "--cycles", "1000000000000", "-o", "json")
+    assert "never settles" in endless.stderr
+    assert json.loads(call("simulate", *options, "--cycles", "40", "-o", "json").stdout)["cycles"] == 40
+
+
 def test_a_stdout_without_unicode_still_gets_its_answer(tmp_path: Path) -> None:
     options = write(tmp_path, [node("n1"), pod("p\N{SNOWMAN}")])
     plain = CliRunner(charset="ascii")
