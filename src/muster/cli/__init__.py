@@ -31,6 +31,7 @@ VERBS: dict[str, str] = {
     "simulate": "muster.cli.simulate:simulate",
     "snapshot": "muster.cli.snapshot:snapshot",
     "validate": "muster.cli.validate:validate",
+    "webhook": "muster.cli.webhook:webhook",
 }
 """Verb → where its click command is."""
 

@@ -1,0 +1,152 @@
+"""A pod as its node group runs it: the group chosen, the affinity added, the edition applied.
+
+Whatever goes wrong, the pod is let through as it is, with a warning: at the edge a pod in the wrong edition, which the
+controllers put right, is better than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+from muster.groups.applications import Application, OwnerLoop
+from muster.groups.assignment import (
+    ADMITTED,
+    EDITION,
+    assign,
+    edition_name,
+    is_settled,
+    member_label,
+    pinned_to,
+    released,
+    suspend,
+)
+from muster.groups.gate import Pair, Situation, held, situation
+from muster.groups.override import OverrideError, edition
+from muster.groups.policies import Bound, Refused
+from muster.kube.errors import ApiError
+from muster.model.core import Node, Pod
+from muster.model.groups import OverridePolicy
+from muster.model.kinds import decode_as
+from muster.model.shape import Problem
+from muster.server.admission.patch import difference
+from muster.server.admission.seats import Seats
+from muster.server.admission.wire import AdmissionRequest, Verdict
+from muster.server.grouped import Grouped
+from muster.server.owners import Owners
+
+Plain = dict[str, Any]
+_OURS = ("metadata", "spec")
+
+
+class Mutation:
+    def __init__(self, owners: Owners, grouped: Grouped, seats: Seats, *, privileged: bool = False) -> None:
+        """`privileged`: policies may give pods privileges that their templates have not."""
+        self._owners = owners
+        self._grouped = grouped
+        self._seats = seats
+        self._privileged = privileged
+
+    async def answer(self, request: AdmissionRequest) -> Verdict:
+        """The patch for a pod that is being created."""
+        verdict = Verdict()
+        if request.operation != "CREATE" or request.sub_resource or request.object is None:
+            return verdict
+        before = {part: request.object.get(part) or {} for part in _OURS}
+        if is_settled(before["metadata"]):
+            return verdict
+        after = await self.made(before, request.namespace, request.uid, verdict, reserve=not request.dry_run)
+        verdict.patch = difference(before, after)
+        return verdict
+
+    async def made(self, pod: Plain, namespace: str, request: str, verdict: Verdict, *, reserve: bool) -> Plain:
+        """The pod (metadata and spec) as it should be created; with `reserve` its seat is kept for the request."""
+        try:
+            typed = decode_as(Pod, {**pod, "metadata": {**pod["metadata"], "namespace": namespace}})
+            application = await self._owners.application_of(typed)
+        except (ApiError, OwnerLoop, Problem) as fault:
+            verdict.warnings.append(f"the pod is left as it is: {fault}")
+            return pod
+        why = held(application.labels)
+        if why is not None:
+            after = deepcopy(pod)
+            suspend(after)
+            verdict.warnings.append(f"the pod waits: {why}")
+            return after
+        # From here to the reservation nothing is waited for, so no other request can take the same seat.
+        groups = self._groups(application, typed, verdict)
+        return released(self._edited(application, pod, groups, request, verdict, reserve))
+
+    # --- the group
+
+    def _groups(self, application: Application, pod: Pod, verdict: Verdict) -> list[str]:
+        """The group chosen for the pod; for one that has its node already, those that hold the node."""
+        grouping = self._grouped.grouping
+        ruling = grouping.policies.ruling(application)
+        node = pinned_to(pod)
+        if isinstance(ruling, Refused):
+            verdict.warnings.append(ruling.text)
+            return []
+        if not isinstance(ruling, Bound):
+            return list(grouping.held.get(node, ()))
+        groups = tuple(ruling.propagation.groups)
+        if node or ruling.quotas.replicas is None:
+            group = grouping.group_of(groups).get(node)
+        else:
+            group = self._seats.choose(application.unit, ruling, grouping)
+            if group is None:
+                verdict.warnings.append(f"no node group of PropagationPolicy {ruling.policy} lacks a pod")
+        return [] if group is None else [group]
+
+    def _edited(
+        self, application: Application, pod: Plain, groups: list[str], request: str, verdict: Verdict, reserve: bool
+    ) -> Plain:
+        after = self._edition(application, pod, groups, verdict) if groups else pod
+        bound = situation(application.labels, Pair.PROPAGATION) == Situation.BOUND
+        if not groups or not (bound or after is not pod):
+            return pod
+        after = deepcopy(after)
+        if bound:
+            assign(after, groups[0], self._label(groups[0], verdict))
+            if reserve:
+                self._seats.reservations.put(request, application.unit, groups)
+        after["metadata"].setdefault("annotations", {})[ADMITTED] = request
+        return after
+
+    def _label(self, group: str, verdict: Verdict) -> str | None:
+        """The label to ask nodes for, unless that would keep the pod from all of them."""
+        label = member_label(group)
+        if label is None:
+            verdict.warnings.append(f"node group {group}: its name is too long for a node label, no affinity is added")
+            return None
+        grouping = self._grouped.grouping
+        nodes = [node for name, node in self._grouped.of(Node).items() if group in grouping.held.get(name, ())]
+        if nodes and all(label not in node.metadata.labels for node in nodes):
+            verdict.warnings.append(f"no node of {group} has the label {label}: is `muster controllers` running?")
+            return None
+        return label
+
+    # --- the edition
+
+    def _edition(self, application: Application, pod: Plain, groups: Sequence[str], verdict: Verdict) -> Plain:
+        labels = application.labels
+        if situation(labels, Pair.OVERRIDE) != Situation.BOUND:
+            return pod
+        name = labels[Pair.OVERRIDE.binding]
+        policy = self._grouped.of(OverridePolicy).get(f"{application.namespace}/{name}")
+        if policy is None:
+            verdict.warnings.append(f"OverridePolicy {name} not found")
+            return pod
+        try:
+            made = edition(policy.spec, groups, pod, privileged=self._privileged)
+        except OverrideError as fault:
+            verdict.warnings.append(f"OverridePolicy {name} cannot be applied: {fault}")
+            return pod
+        verdict.warnings += made.warnings
+        if made.template["spec"].get("priorityClassName") != pod["spec"].get("priorityClassName"):
+            # Kubernetes has read the class by now, and would keep the old one's number.
+            verdict.warnings.append(f"OverridePolicy {name} changes priorityClassName, which cannot be done to a pod")
+            return pod
+        made.template["metadata"].setdefault("annotations", {})[EDITION] = edition_name(policy, groups[0])
+        return made.template

@@ -1,0 +1,131 @@
+"""Pods that were created before their application was bound: let go once it is.
+
+Such a pod has a scheduling gate and never ran. What a gated pod may still change (images, labels, tighter affinity) is
+patched together with the gate's removal; if its edition differs in more, it is deleted, so that its owner makes it
+again and it is admitted anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+
+from muster.groups.applications import OwnerLoop
+from muster.groups.assignment import UNBOUND, released
+from muster.groups.gate import held
+from muster.kube import errors
+from muster.kube.client import Client
+from muster.kube.informer import Delta
+from muster.kube.resources import resource_of
+from muster.model.core import Pod
+from muster.model.meta import controller
+from muster.server.admission.mutation import Mutation
+from muster.server.admission.patch import difference
+from muster.server.admission.wire import Verdict
+from muster.server.owners import Owners
+
+JSON_PATCH = "application/json-patch+json"
+AGAIN = 5.0  # seconds, after the API server refused or did not answer
+_POD = resource_of(Pod)
+_IMAGES = ("containers", "initContainers")
+
+
+class Ungating:
+    """Tell it of every change; `run` does the work."""
+
+    def __init__(
+        self,
+        client: Client,
+        owners: Owners,
+        mutation: Mutation,
+        may_write: Callable[[], bool],
+        report: Callable[[str], None],
+    ) -> None:
+        self.waiting: dict[str, Pod] = {}
+        self._client = client
+        self._owners = owners
+        self._mutation = mutation
+        self._may_write = may_write
+        self._report = report
+        self._news = asyncio.Event()
+
+    def notice(self, delta: Delta) -> None:
+        if delta.kind != "Pod":
+            if self.waiting and delta.kind != "Node":
+                self._news.set()
+            return
+        pod = delta.new
+        if isinstance(pod, Pod) and _is_gated(pod):
+            self.waiting[delta.key] = pod
+            self._news.set()
+        else:
+            self.waiting.pop(delta.key, None)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if not self._may_write():
+                await asyncio.sleep(1.0)
+                self._news.set()
+                continue
+            for key, pod in sorted(self.waiting.items()):
+                try:
+                    await self._let_go(key, pod)
+                except (errors.Conflict, errors.NotFound):
+                    continue  # the watch will show what it is now
+                except (errors.ApiError, OwnerLoop) as fault:
+                    self._report(f"pod {key} keeps its gate for now: {fault}")
+                    asyncio.get_running_loop().call_later(AGAIN, self._news.set)
+
+    async def _let_go(self, key: str, pod: Pod) -> None:
+        application = await self._owners.application_of(pod)
+        if held(application.labels) is not None or self.waiting.get(key) is not pod:
+            return
+        whole: dict[str, Any] = msgspec.json.decode(await self._client.request("GET", _POD.path(key)))
+        meta = whole["metadata"]
+        if meta["uid"] != pod.metadata.uid or meta.get("deletionTimestamp"):
+            return
+        before = {"metadata": meta, "spec": whole["spec"]}
+        verdict = Verdict()
+        after = await self._mutation.made(before, meta["namespace"], meta["uid"], verdict, reserve=True)
+        if _gates(after) == _gates(before):
+            return  # held again
+        self.waiting.pop(key, None)
+        if controller(pod.metadata) is None and not _is_patchable(before, after):
+            after = released(before)  # nobody would make it again
+        if _is_patchable(before, after):
+            patch = [{"op": "test", "path": "/metadata/uid", "value": meta["uid"]}, *difference(before, after)]
+            await self._client.request("PATCH", _POD.path(key), body=patch, content_type=JSON_PATCH)
+        else:
+            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+            await self._client.request("DELETE", _POD.path(key), body=options)
+
+
+def _is_gated(pod: Pod) -> bool:
+    gated = any(gate.name == UNBOUND for gate in pod.spec.scheduling_gates)
+    return gated and pod.metadata.deletion_timestamp is None
+
+
+def _gates(pod: dict[str, Any]) -> object:
+    return pod["spec"].get("schedulingGates") or []
+
+
+def _is_patchable(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Does the pod differ only in what may change while it has its gate?"""
+    return _fixed(before) == _fixed(after)
+
+
+def _fixed(pod: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = deepcopy(pod["spec"])
+    for field in ("schedulingGates", "affinity"):
+        spec.pop(field, None)
+    for field in _IMAGES:
+        for container in spec.get(field) or ():
+            container.pop("image", None)
+    return spec

@@ -1,0 +1,129 @@
+"""Certificates that muster makes for itself: an authority and what it signs, made anew in time.
+
+Nothing is kept on disk and no Secret is read: a process that starts makes its own authority and tells those who must
+trust it. Before the old certificate ends there is a new authority, made known first and used after.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+LIFETIME = timedelta(days=30)
+_EARLIER = timedelta(minutes=5)  # clocks of other machines may be behind
+
+Now = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A serving certificate with its key, and the authority to be trusted for it (all PEM)."""
+
+    authority: bytes
+    certificate: bytes
+    key: bytes
+    made: datetime
+    ends: datetime
+
+    def is_old(self, now: datetime) -> bool:
+        """Two thirds of its life are over: time for a new one."""
+        return now >= self.made + (self.ends - self.made) * 2 / 3
+
+
+def issue(names: Sequence[str], now: Now = utc_now, lifetime: timedelta = LIFETIME) -> Issued:
+    """A new authority and a certificate of it for these host names and addresses."""
+    began = now()
+    ends = began + lifetime
+    root_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    # A subject of its own: with several authorities in a bundle, those who check choose by it.
+    root_name = _name(f"muster-{began:%Y%m%d%H%M%S}-{x509.random_serial_number() % 10**8:08d}")
+    usage = x509.KeyUsage(
+        digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False,
+        data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    root = _unsigned(root_name, root_name, root_key.public_key(), began, ends)
+    root = root.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    root = root.add_extension(usage, critical=True)
+    leaf = _unsigned(_name(names[0]), root_name, key.public_key(), began, ends)
+    leaf = leaf.add_extension(x509.SubjectAlternativeName([_alternative(name) for name in names]), critical=False)
+    leaf = leaf.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    pem = serialization.Encoding.PEM
+    form = serialization.PrivateFormat.PKCS8
+    return Issued(
+        root.sign(root_key, hashes.SHA256()).public_bytes(pem),
+        leaf.sign(root_key, hashes.SHA256()).public_bytes(pem),
+        key.private_bytes(pem, form, serialization.NoEncryption()),
+        began,
+        ends,
+    )
+
+
+def bundle(known: bytes, mine: Sequence[bytes], now: datetime) -> bytes:
+    """Authorities to be trusted: others' that have not ended, then mine; each once."""
+    kept: dict[bytes, None] = {}
+    for authority in (*_authorities(known), *(x509.load_pem_x509_certificate(one) for one in mine)):
+        if authority.not_valid_after_utc > now:
+            kept[authority.public_bytes(serialization.Encoding.PEM)] = None
+    return b"".join(kept)
+
+
+def server_context(issued: Issued | None = None) -> ssl.SSLContext:
+    """TLS for a server that speaks HTTP/1.1."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if issued is not None:
+        use(context, issued)
+    return context
+
+
+def use(context: ssl.SSLContext, issued: Issued) -> None:
+    """Connections made from now on see this certificate."""
+    # Python's TLS reads keys from files only.
+    handle, path = tempfile.mkstemp()
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(issued.key + issued.certificate)
+        context.load_cert_chain(path)
+    finally:
+        os.unlink(path)
+
+
+def _authorities(text: bytes) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(text)
+    except ValueError:
+        return []  # nothing there yet, or nothing that anybody could trust
+
+
+def _unsigned(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, began: datetime, ends: datetime
+) -> x509.CertificateBuilder:
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
+    builder = builder.serial_number(x509.random_serial_number())
+    return builder.not_valid_before(began - _EARLIER).not_valid_after(ends)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)

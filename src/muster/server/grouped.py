@@ -1,0 +1,44 @@
+"""Nodes, node groups and propagation policies of a live cluster, held together anew only when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+from muster.groups.grouping import Grouping
+from muster.kube.informer import Delta
+from muster.model.core import Node
+from muster.model.groups import NodeGroup, PropagationPolicy
+from muster.model.meta import Object
+from muster.server.owners import Tables
+
+T = TypeVar("T", bound=Object)
+
+
+class Grouped:
+    """Tell it of every change; `grouping` is then of the objects as they are."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._grouping: Grouping | None = None
+
+    def notice(self, delta: Delta) -> bool:
+        """Whether the change bears on who belongs where."""
+        if delta.kind not in ("Node", "NodeGroup", "PropagationPolicy"):
+            return False
+        if delta.kind == "Node" and delta.old is not None and delta.new is not None:
+            bears = delta.old.metadata.labels != delta.new.metadata.labels
+        else:
+            bears = getattr(delta.old, "spec", None) != getattr(delta.new, "spec", None) or delta.kind == "Node"
+        if bears:
+            self._grouping = None
+        return bears
+
+    @property
+    def grouping(self) -> Grouping:
+        if self._grouping is None:
+            self._grouping = Grouping(self.of(Node), self.of(NodeGroup), self.of(PropagationPolicy))
+        return self._grouping
+
+    def of(self, kind: type[T]) -> Mapping[str, T]:
+        return cast("Mapping[str, T]", self._tables.get(kind.__name__, {}))
