@@ -8,37 +8,10 @@ import random
 import pytest
 
 from hand_driven import Faults, KillAt, Leader, assert_gangs_whole
+from live_objects import EVICTS, bound, cluster_of, priority_class, waiting
 from muster.cluster.embedded import EmbeddedCluster
 from muster.kube import errors
-from muster.model.core import Pod
-from muster.model.meta import Object, key
-from small_cluster import node, pod, pod_group, queue
-
-CONFIG = """
-actions: "enqueue, allocate, preempt, backfill"
-tiers:
-- plugins: [{name: priority}, {name: gang}, {name: conformance}]
-- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
-"""
-
-
-def muster_pod(name: str, group: str, on: str = "", cpu: str = "1", priority: int = 0) -> Object:
-    made = pod(name, group, on, cpu=cpu)
-    assert isinstance(made, Pod)
-    made.spec.scheduler_name = "muster"
-    made.spec.priority = priority
-    made.spec.termination_grace_period_seconds = 1
-    made.metadata.labels = {"app": group}
-    if on:
-        made.status.phase = "Running"
-    return made
-
-
-def made(*objects: Object) -> EmbeddedCluster:
-    tables: dict[str, dict[str, Object]] = {}
-    for obj in objects:
-        tables.setdefault(type(obj).__name__, {})[key(obj)] = obj
-    return EmbeddedCluster(tables, 1000.0)
+from small_cluster import node, pod_group, queue
 
 
 def five_binds_and_two_evictions() -> EmbeddedCluster:
@@ -46,32 +19,21 @@ def five_binds_and_two_evictions() -> EmbeddedCluster:
     low = pod_group("low", members=0)
     high = pod_group("high", members=1)
     high.spec.priority_class_name = "high"  # type: ignore[attr-defined]
-    return made(
+    return cluster_of(
         queue("default"),
         *(node(f"n{i}", cpu="2", labels={"kubernetes.io/hostname": f"n{i}"}) for i in range(3)),
         node("full", cpu="4", labels={"kubernetes.io/hostname": "full"}),
-        _high(), low, high, pod_group("gang", members=5),
-        *(muster_pod(f"low-{i}", "low", "full", cpu="2") for i in range(2)),
-        muster_pod("high-0", "high", cpu="4", priority=1000),
-        *(muster_pod(f"gang-x-{i}", "gang") for i in range(5)),
+        priority_class("high", 1000), low, high, pod_group("gang", members=5),
+        *(waiting(f"low-{i}", "low", "full", cpu="2") for i in range(2)),
+        waiting("high-0", "high", cpu="4", priority=1000),
+        *(waiting(f"gang-x-{i}", "gang") for i in range(5)),
     )  # fmt: skip
-
-
-def _high() -> Object:
-    from muster.model.core import PriorityClass
-    from muster.model.meta import ObjectMeta
-
-    return PriorityClass(metadata=ObjectMeta(name="high"), value=1000)
-
-
-def bound(cluster: EmbeddedCluster) -> dict[str, str]:
-    return {k.partition("/")[2]: p.spec.node_name for k, p in cluster.store.of(Pod).items() if p.spec.node_name}
 
 
 def test_undisturbed_it_makes_these_calls() -> None:
     async def run() -> None:
         cluster = five_binds_and_two_evictions()
-        leader = Leader(cluster, CONFIG)
+        leader = Leader(cluster, EVICTS)
         await leader.turn()
         verbs = [verb for verb, _ in leader.calls.made]
         assert verbs.count("bind") == 5
@@ -96,10 +58,10 @@ CALLS = 16
 def test_killed_at_any_call_the_next_leader_makes_it_whole(number: int, sent: bool) -> None:
     async def run() -> None:
         cluster = five_binds_and_two_evictions()
-        first = Leader(cluster, CONFIG, KillAt(number, sent=sent))
+        first = Leader(cluster, EVICTS, KillAt(number, sent=sent))
         await first.settle(3)
         assert first.calls.dead, "the first leader makes more calls than this test kills it at"
-        second = Leader(cluster, CONFIG, holder="second")
+        second = Leader(cluster, EVICTS, holder="second")
         await second.settle()
         assert_gangs_whole(cluster)
         there = bound(cluster)
@@ -137,7 +99,7 @@ class FailsAThird(Faults):
 def test_calls_that_fail_leave_the_accounts_exact(faults: Faults) -> None:
     async def run() -> None:
         cluster = five_binds_and_two_evictions()
-        leader = Leader(cluster, CONFIG, faults)
+        leader = Leader(cluster, EVICTS, faults)
         await leader.settle(60)
         assert sum(name.startswith("gang") for name in bound(cluster)) == 5
         leader.calls._faults = Faults()

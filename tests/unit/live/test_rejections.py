@@ -1,0 +1,44 @@
+"""A node whose kubelet turned a pod away is left alone by such pods for a while."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from hand_driven import Leader
+from live_objects import bound, cluster_of, waiting
+from muster.live.rejections import FIRST, rejected
+from muster.model.core import Pod
+from small_cluster import node, queue
+
+
+def turned_away(name: str, on: str, reason: str = "OutOfcpu") -> Pod:
+    pod = waiting(name, on=on)
+    return replace(pod, status=replace(pod.status, phase="Failed", reason=reason))
+
+
+def test_only_admission_counts() -> None:
+    assert rejected(turned_away("a", "n1")) and rejected(turned_away("a", "n1", "UnexpectedAdmissionError"))
+    assert not rejected(turned_away("a", "n1", "Evicted")) and not rejected(waiting("a", on="n1"))
+
+
+def test_equal_pods_go_elsewhere_others_do_not_care_and_it_ends() -> None:
+    async def run() -> None:
+        cluster = cluster_of(queue("default"), node("n1"), waiting("x", on="n1"))
+        leader = Leader(cluster)
+        cluster.store.write(replace(turned_away("x", "n1"), metadata=cluster.store.get(Pod, "d/x").metadata))
+        cluster.store.create(waiting("same"))
+        cluster.store.create(waiting("other", cpu="2"))
+        leader.watch()
+        await leader.turn()
+        assert "same" not in bound(cluster) and bound(cluster)["other"] == "n1"
+        assert leader.metrics.registry.get_sample_value(
+            "muster_kubelet_rejections_total", {"reason": "OutOfcpu"}
+        ) == 1  # fmt: skip
+        cluster.advance(1000.0 + FIRST + 1)
+        leader.watch()
+        await leader.turn()
+        assert bound(cluster)["same"] == "n1"
+
+    asyncio.run(run())
