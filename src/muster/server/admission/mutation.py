@@ -78,6 +78,10 @@ class Mutation:
         groups = self._groups(application, typed, verdict)
         return released(self._edited(application, pod, groups, request, verdict, reserve))
 
+    def forget(self, request: str) -> None:
+        """The pod does not come: its seat is free again."""
+        self._seats.reservations.end(request)
+
     # --- the group
 
     def _groups(self, application: Application, pod: Pod, verdict: Verdict) -> list[str]:

@@ -78,7 +78,7 @@ class Ungating:
                 try:
                     await self._let_go(key, pod)
                 except (errors.Conflict, errors.NotFound):
-                    continue  # the watch will show what it is now
+                    continue  # it is another pod by now, or none: the watch shows it
                 except (errors.ApiError, OwnerLoop) as fault:
                     self._report(f"pod {key} keeps its gate for now: {fault}")
                     asyncio.get_running_loop().call_later(AGAIN, self._news.set)
@@ -97,13 +97,22 @@ class Ungating:
         if _gates(after) == _gates(before):
             return  # held again
         self.waiting.pop(key, None)
+        try:
+            await self._write(key, pod, before, after)
+        except errors.ApiError:
+            self._mutation.forget(meta["uid"])
+            raise
+
+    async def _write(self, key: str, pod: Pod, before: dict[str, Any], after: dict[str, Any]) -> None:
+        uid = pod.metadata.uid
         if controller(pod.metadata) is None and not _is_patchable(before, after):
             after = released(before)  # nobody would make it again
         if _is_patchable(before, after):
-            patch = [{"op": "test", "path": "/metadata/uid", "value": meta["uid"]}, *difference(before, after)]
+            patch = [{"op": "test", "path": "/metadata/uid", "value": uid}, *difference(before, after)]
             await self._client.request("PATCH", _POD.path(key), body=patch, content_type=JSON_PATCH)
         else:
-            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+            self._mutation.forget(uid)  # the pod that is made in its place takes the seat
+            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
             await self._client.request("DELETE", _POD.path(key), body=options)
 
 

@@ -1,0 +1,95 @@
+"""A live part of muster as a process of its own: `muster webhook`, `muster edge-gate`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+import urllib3
+
+from live.api import Plain, until
+
+
+class Part:
+    """`with Part("webhook", …) as part`: ready when the block begins, ended when it is left."""
+
+    def __init__(self, verb: str, kubeconfig: Path | str, *arguments: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix=f"muster-{verb}-")
+        self.log_file = Path(self._folder.name) / "log"
+        command = [sys.executable, "-c", "from muster.cli import main; main()", verb, "--kubeconfig", str(kubeconfig)]
+        self._command = [*command, "--metrics-port", "0", "-v", "4", *arguments]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.started: Plain = {}
+
+    def __enter__(self) -> Part:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            print("\n".join(self.log_file.read_text(encoding="utf-8").splitlines()[-20:]))
+        self.stop()
+        self._folder.cleanup()
+
+    def start(self) -> None:
+        with self.log_file.open("ab") as log:
+            log.truncate(0)
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        self.started = until("it to start", self._said_started, 40)
+        until("ready", lambda: self.probe("/readyz")[0] == 200, 40)
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        return int(self._process.returncode)
+
+    def probe(self, path: str, body: object = None) -> tuple[int, str]:
+        url = f"http://127.0.0.1:{self.started['probes']}{path}"
+        content = None if body is None else json.dumps(body).encode()
+        method = "GET" if body is None else "POST"
+        try:
+            answer = urllib3.request(method, url, body=content, timeout=5, retries=False)
+        except urllib3.exceptions.HTTPError:
+            return 0, ""
+        return answer.status, answer.data.decode()
+
+    def metric(self, name: str, labels: str = "") -> float:
+        """The sum over all labels, or over those lines that contain these."""
+        lines = [line for line in self.probe("/metrics")[1].splitlines() if line.partition("{")[0].split()[0] == name]
+        return sum(float(line.rpartition(" ")[2]) for line in lines if labels in line)
+
+    def log(self) -> list[Plain]:
+        found = []
+        for line in self.log_file.read_text(encoding="utf-8").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                found.append({"msg": line})
+        return found
+
+    def _said_started(self) -> Plain | None:
+        found = [entry for entry in self.log() if entry.get("msg") == "started"]
+        ended = self._process is not None and self._process.poll() is not None
+        assert found or not ended, self.log_file.read_text(encoding="utf-8")
+        return found[-1] if found else None
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
