@@ -160,6 +160,11 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path, moment: str) -> None:
     assert "is not a time" in result.stderr
 
 
+@pytest.mark.parametrize("moment", ["9999-12-31T23:59:50Z", "0001-01-01T00:00:00+14:00"])
+def test_the_ends_of_time_are_times(tmp_path: Path, moment: str) -> None:
+    assert answer(tmp_path, full_cluster(), PREEMPTING, "--now", moment)["binds"] == {"default/boss": "n1"}
+
+
 def test_more_cycles_than_anybody_waits_for_end_as_if_none_were_given(tmp_path: Path) -> None:
     again = replica_set("again", 1, pod("x", annotations={"muster.io/run-seconds": "5"}))
     options = write(tmp_path, [node("n1"), again])
