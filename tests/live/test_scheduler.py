@@ -239,3 +239,35 @@ def test_a_pod_bound_by_somebody_else_and_a_node_that_vanishes(
         assert all_placed(api, namespace, ["third"])["third"].startswith("new")
         assert_sound(api, namespace)
         assert muster.metric("muster_faults_total") == 0
+
+
+def test_a_claim_is_bound_where_the_pod_goes_and_then_the_pod(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, objects: list[Plain]
+) -> None:
+    make_nodes(2)
+    late, disk = f"{namespace}-late", f"{namespace}-disk"
+    objects.append(api.create({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": late},
+        "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer",
+    }))  # fmt: skip
+    on_second = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}
+    objects.append(api.create({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": disk},
+        "spec": {
+            "capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": late,
+            "persistentVolumeReclaimPolicy": "Retain", "local": {"path": "/disk"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_second]}]}},
+        },
+    }))  # fmt: skip
+    claim = {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": namespace},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": late,
+                 "resources": {"requests": {"storage": "1Gi"}}},
+    }  # fmt: skip
+    api.create(claim)
+    with Scheduler(scheduler_kubeconfig):
+        api.create(pod(namespace, "a", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]))
+        assert all_placed(api, namespace, ["a"], 40)["a"] == "n2"
+        assert api.get(place(claim))["spec"]["volumeName"] == disk
+        api.create(pod(namespace, "never", volumes=[{"name": "x", "persistentVolumeClaim": {"claimName": "none"}}]))
+        until("a reason", lambda: '"none" not found' in condition(api, namespace, "never").get("message", ""))

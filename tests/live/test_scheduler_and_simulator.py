@@ -37,7 +37,7 @@ def asked(*arguments: str) -> dict[str, object]:
 def crowd(api: Api, namespace: str, make_nodes: MakeNodes) -> Iterator[list[str]]:
     """Five queues, gangs of all sizes and pods of their own: more than the nodes can take. The pods' names."""
     dice = random.Random(4)
-    for i in range(12):
+    for _ in range(12):
         make_nodes(1, resources={"cpu": str(dice.choice((4, 8, 16))), "memory": "64Gi"})
     queues = [api.create(queue(f"{namespace}-q{i}", weight=i + 1)) for i in range(5)]
     objects, names = [], []

@@ -15,6 +15,9 @@ from muster.live.journal import UID_PART, Entry, Journal, TooLarge, encode, jour
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup
 
+# The predicates plugin says so before; without it nobody else would.
+NO_CLAIMS = "muster does not allocate spec.resourceClaims"
+
 
 @dataclass(frozen=True, slots=True)
 class Bind:
@@ -66,7 +69,13 @@ def orders(plan: Plan, state: State, holder: str, now: float) -> Orders:
             gangs.setdefault(job.key, []).append(bind)
         else:
             made.commits.append(Commit((bind,)))
+    for commit in [c for c in made.commits if c.binds[0].pod.spec.resource_claims]:
+        made.commits.remove(commit)
+        made.faults[commit.binds[0].key] = NO_CLAIMS
     for key, binds in gangs.items():
+        if any(bind.pod.spec.resource_claims for bind in binds):
+            made.faults.update((bind.key, NO_CLAIMS) for bind in binds)
+            continue
         group = state.objects["PodGroup"][key]
         assert isinstance(group, PodGroup)
         try:

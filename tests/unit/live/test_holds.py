@@ -9,6 +9,7 @@ from live_objects import EVICTS, bound, budget, cluster_of, priority_class, wait
 from muster.cluster.embedded import EmbeddedCluster
 from muster.kube import errors
 from muster.model.core import Pod
+from muster.model.pod import PodResourceClaim
 from small_cluster import node, pod_group, queue
 
 
@@ -102,6 +103,20 @@ def test_a_binding_that_is_refused_is_tried_again_ever_more_rarely() -> None:
         await leader.settle(40)
         assert bound(cluster) == {"a": "n1"}
         leader.assert_exact()
+
+    asyncio.run(run())
+
+
+def test_pods_with_resource_claims_are_never_bound_even_without_predicates() -> None:
+    async def run() -> None:
+        claiming = waiting("b")
+        claiming.spec.resource_claims = [PodResourceClaim(name="gpu", resource_claim_name="gpu")]
+        cluster = cluster_of(queue("default"), node("n1"), waiting("a"), claiming)
+        leader = Leader(cluster, 'actions: "allocate"\ntiers: [{plugins: [{name: gang}]}]\n')
+        await leader.settle(8)
+        assert bound(cluster) == {"a": "n1"}
+        said = cluster.store.get(Pod, "d/b").status.conditions[0]
+        assert "resourceClaims" in said.message
 
     asyncio.run(run())
 
