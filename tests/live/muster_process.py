@@ -77,6 +77,11 @@ class Scheduler:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def killed(self) -> bool:
         """Ended by SIGKILL."""
         return self._process is not None and self._process.poll() == -signal.SIGKILL

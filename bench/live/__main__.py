@@ -1,0 +1,5 @@
+"""`python bench/live`: see measure.py."""
+
+from measure import main
+
+main()
