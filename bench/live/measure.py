@@ -4,8 +4,9 @@
 
 Each runs on a control plane of its own (etcd, kube-apiserver, kube-controller-manager, KWOK nodes), one after the
 other on the same machine. Pods are created by a process of its own while the scheduler runs; the time is from the first
-creation to the last binding. With `--ahead` they are there before it starts, and the time is from its start. `raw` binds and records an event per pod, `raw-bind` only binds: what the control plane
-and one Python client can do at most. One JSON line per run.
+creation to the last binding. With `--ahead` they are there before it starts, and the time is from its start. `raw`
+binds and records an event per pod, `raw-bind` only binds: what the control plane and one Python client can do at most.
+One JSON line per run.
 """
 
 from __future__ import annotations
