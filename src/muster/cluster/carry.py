@@ -82,12 +82,11 @@ class Planned:
         """Why each pod that waits has no node; where it will go if room was made for it."""
         store, now = self._store, self._store.clock.now()
         table = store.of(Pod)
-        claimers = {eviction.by for eviction in plan.evictions}
         for key, reason in plan.reasons.items():
             pod = table.get(key)
             if pod is None or pod.spec.node_name or pod.spec.scheduling_gates or pods.leaving(pod):
                 continue
-            nominated = telling.nomination(plan, claimers, key, pod.status.nominated_node_name)
+            nominated = telling.nomination(plan, key)
             told = telling.unschedulable(pod, reason.text, nominated, now)
             if told is not pod:
                 store.event(store.write(told), Severity.WARNING, telling.FAILED, reason.text)

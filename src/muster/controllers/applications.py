@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from muster.controllers.tables import News, Ref, Tables
 from muster.groups.applications import APPLICATIONS, OwnerLoop, chain_of
 from muster.groups.gate import Pair
 from muster.groups.grouping import Grouping
-from muster.model.batch import CronJob, Deployment, Job, ReplicaSet
 from muster.model.core import Node, Pod, PodDisruptionBudget
+from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
@@ -31,8 +33,10 @@ KINDS: tuple[type[Object], ...] = (
 class Applications:
     """Follows a store. `grouping` is the nodes, groups and policies as they are; `version` grows when it changes."""
 
-    def __init__(self, store: Store, pair: Pair) -> None:
-        self.tables = Tables(store, KINDS)
+    def __init__(self, store: Store, pair: Pair, custom: Sequence[type[CustomApplication]] = ()) -> None:
+        """`custom`: the kinds that are configured."""
+        self.tables = Tables(store, (*KINDS[:-1], *custom, Pod))
+        self._custom = frozenset(kind.__name__ for kind in custom)
         self.asking: dict[Ref, None] = {}  # applications with a label of the pair
         self.policies: dict[str, None] = {}  # policies of the pair's kind that came, changed or went
         self.version = 0
@@ -68,16 +72,10 @@ class Applications:
 
     def units(self, app: Object) -> list[list[Pod]]:
         """The application's pods, unit by unit; units without pods are left out."""
-        ref = (type(app).__name__, key_of(app))
         if isinstance(app, Pod):
             return [[app]]
-        between: type[ReplicaSet] | type[Job] | None = None
-        if isinstance(app, Deployment):
-            between = ReplicaSet
-        elif isinstance(app, CronJob):
-            between = Job
-        owners = [ref] if between is None else [(between.__name__, key_of(o)) for o in self.tables.owned(ref, between)]
-        found = [self.tables.owned(owner, Pod) for owner in owners]
+        ref = (type(app).__name__, key_of(app))
+        found = [self.tables.owned(owner, Pod) for owner in (ref, *self.tables.makers(ref))]
         return [pods for pods in found if pods]
 
     def _naming(self, pair: Pair, policy: str) -> dict[Ref, None]:
@@ -97,7 +95,7 @@ class Applications:
             if obj is None or (news.kind == "Pod" and not obj.metadata.owner_references and not self._asks(obj)):
                 continue
             try:
-                top = chain_of(obj, self.tables.lookup)[-1]
+                top = chain_of(obj, self.tables.lookup, self._custom)[-1]
             except OwnerLoop:
                 continue  # whoever schedules its pods says so
             ref = (type(top).__name__, key_of(top))

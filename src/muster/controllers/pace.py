@@ -20,6 +20,7 @@ BURST, PER_SECOND = 5.0, 1.0
 class Pace:
     """Of one application."""
 
+    settle: float = SETTLE
     inputs: object = None  # what the division was made from, when last looked at
     settled: float = 0.0
     last: float | None = None  # the last eviction
@@ -31,7 +32,7 @@ class Pace:
         """Changed inputs begin a new wait, and forgive failures."""
         self.wake = None
         if self.inputs != inputs:
-            self.inputs, self.settled = inputs, now + SETTLE
+            self.inputs, self.settled = inputs, now + self.settle
             self.pause = self.paused_until = 0.0
 
     def room(self, replicas: int, moving: int, unplaced: int, now: float) -> int:

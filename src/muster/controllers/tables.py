@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar, cast
 
+from muster.groups.applications import owner_kind
 from muster.model.meta import Object, controller
 from muster.model.meta import key as key_of
 from muster.store import Change, Store
@@ -29,13 +30,11 @@ class Tables:
         self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in kinds}
         self._owned: dict[Ref, dict[Ref, None]] = {}
         self._first: list[News] = []
-        since = ""
+        # Before the lists, so that nothing that goes in between is missed; what is told twice is no news.
+        self._watch = store.watch("", kinds)
         for kind in kinds:
-            listing = store.list(kind)
-            since = since or listing.resource_version
-            for obj in listing.items:
+            for obj in store.list(kind).items:
                 self._first.append(self._put(kind.__name__, key_of(obj), obj))
-        self._watch = store.watch(since, kinds)
 
     def take(self) -> list[News]:
         """What happened since the last time; the first time, that everything is there."""
@@ -58,6 +57,10 @@ class Tables:
         table, name = self.of(kind), kind.__name__
         return [table[key] for of, key in sorted(self._owned.get(owner, ())) if of == name]
 
+    def makers(self, owner: Ref) -> list[Ref]:
+        """What the owner controls besides pods, in the order of names."""
+        return sorted(ref for ref in self._owned.get(owner, ()) if ref[0] != "Pod")
+
     def _put(self, kind: str, key: str, new: Object | None) -> News:
         table = self._tables[kind]
         old = table.pop(key, None)
@@ -78,4 +81,4 @@ def _owner(obj: Object | None) -> Ref | None:
     if obj is None or not obj.metadata.owner_references:
         return None
     owner = controller(obj.metadata)
-    return None if owner is None else (owner.kind, f"{obj.metadata.namespace or 'default'}/{owner.name}")
+    return None if owner is None else (owner_kind(owner), f"{obj.metadata.namespace or 'default'}/{owner.name}")

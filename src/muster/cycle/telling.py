@@ -5,8 +5,6 @@ The embedded cluster and the live binder carry a plan out by different calls, bu
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from msgspec.structs import replace
 
 from muster.engine.plan import Condition as GroupCondition
@@ -42,10 +40,12 @@ def eviction_text(eviction: Eviction) -> str:
     return f"evicted by {eviction.rule} to make room for {claimer_shown(eviction)}"
 
 
-def nomination(plan: Plan, claimers: Collection[str], pod: str, before: str) -> str:
-    """The node whose room is held for a pod: where somebody had to go for it, and as long as it waits for that node."""
-    node = plan.pipelined.get(pod, "")
-    return node if pod in claimers or before == node else ""
+def nomination(plan: Plan, pod: str) -> str:
+    """The node whose room is held for a pod, as long as it waits for that node.
+
+    Volcano nominates only where somebody had to go; muster always, so that the next cycle knows of the promise.
+    """
+    return plan.pipelined.get(pod, "")
 
 
 def unschedulable(pod: Pod, message: str, nominated: str, now: float) -> Pod:

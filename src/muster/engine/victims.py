@@ -126,8 +126,26 @@ def combine(tiers: Sequence[Sequence[Ask]], claimer: Task, candidates: Sequence[
 
 
 def claimants(session: Session) -> list[Job]:
-    """Jobs that may claim room: admitted, valid, starving, with pods that wait."""
+    """Jobs that may claim room: admitted, valid, starving, with pods that wait and have not been promised any yet."""
     return [
         job for job in session.jobs.values()
         if job.count[Status.PENDING] and not job.is_pending and session.starving(job) and session.valid(job) is None
+        and not _promised(session, job)
     ]  # fmt: skip
+
+
+def _promised(session: Session, job: Job) -> bool:
+    """Have all its pods been promised nodes, and is the room there now? Then the job is allocate's.
+
+    Volcano claims again in every cycle, so that with reclaim before allocate a pod may wait for ever on a node that
+    has room.
+    """
+    if "allocate" not in session.config.actions:
+        return False
+    rank = session.state.nodes.rank
+    for task in job.tasks.values():
+        if task.status == Status.PENDING and not task.gated:
+            node = rank.get(task.nominated, -1)
+            if node < 0 or not session.placement.fits(task)[node]:
+                return False
+    return True

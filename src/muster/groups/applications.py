@@ -1,14 +1,14 @@
 """From a pod to its application: the top-most owner that can be found, whose labels decide.
 
 The chain follows the owner that controls: Pod → ReplicaSet → Deployment, → StatefulSet, → DaemonSet, → Job → CronJob,
-→ ReplicationController. It ends below an owner of another kind and below one that is not there. Pods are counted per
-*unit*: the pods of a Deployment by their ReplicaSet, so that during a roll-out old pods do not keep new ones out; the
-pods of a CronJob by their Job; all others by their application.
+→ ReplicationController, → kinds that are configured. It ends below an owner of another kind and below one that is not
+there. Pods are counted per *unit*, which is their direct owner: the pods of a Deployment by their ReplicaSet, so that
+during a roll-out old pods do not keep new ones out; the pods of a CronJob by their Job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from muster.model.batch import (
@@ -21,10 +21,11 @@ from muster.model.batch import (
     StatefulSet,
 )
 from muster.model.core import Pod, PodTemplateSpec
+from muster.model.custom import CustomApplication
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller, key
 
 __all__ = ["APPLICATIONS", "Application", "Lookup", "OwnerLoop", "Unit", "application_of",
-           "chain_of", "replicas_of", "template_of"]  # fmt: skip
+           "chain_of", "owner_kind", "replicas_of", "template_of"]  # fmt: skip
 
 Lookup = Callable[[str, str], Object | None]  # kind, ns/name → the object, if it is there
 Unit = tuple[str, str]  # kind, ns/name of what the pods are counted by
@@ -40,7 +41,6 @@ APPLICATIONS: dict[type[Object], str] = {
     ReplicationController: "",
 }
 _GROUPS = {kind.__name__: group for kind, group in APPLICATIONS.items()}
-_COUNTED_BELOW = (Deployment, CronJob)
 
 
 class OwnerLoop(Exception):
@@ -85,19 +85,18 @@ class Application:
         return f"{self.kind} {self.key}"
 
 
-def application_of(pod: Pod, lookup: Lookup) -> Application:
-    """The pod's application. OwnerLoop if its owners go round in circles."""
-    chain = chain_of(pod, lookup)
-    top = chain[-1]
-    counted = chain[1] if isinstance(top, _COUNTED_BELOW) and len(chain) > 1 else top
-    return Application(top, (type(counted).__name__, key(counted)))
+def application_of(pod: Pod, lookup: Lookup, custom: Collection[str] = ()) -> Application:
+    """The pod's application. OwnerLoop if its owners go round in circles. `custom`: the configured kinds' names."""
+    chain = chain_of(pod, lookup, custom)
+    counted = chain[1] if len(chain) > 1 else pod
+    return Application(chain[-1], (type(counted).__name__, key(counted)))
 
 
-def chain_of(obj: Object, lookup: Lookup) -> list[Object]:
+def chain_of(obj: Object, lookup: Lookup, custom: Collection[str] = ()) -> list[Object]:
     """The object, its owner, the owner's owner and so on, as far as they are there. OwnerLoop if there is no end."""
     chain = [obj]
     seen = {(type(obj).__name__, key(obj))}
-    while (owner := _owner(chain[-1].metadata, lookup)) is not None:
+    while (owner := _owner(chain[-1].metadata, lookup, custom)) is not None:
         at = (type(owner).__name__, key(owner))
         chain.append(owner)
         if at in seen:
@@ -106,11 +105,14 @@ def chain_of(obj: Object, lookup: Lookup) -> list[Object]:
     return chain
 
 
-def _owner(meta: ObjectMeta, lookup: Lookup) -> Object | None:
+def _owner(meta: ObjectMeta, lookup: Lookup, custom: Collection[str]) -> Object | None:
     reference = controller(meta)
-    if reference is None or _GROUPS.get(reference.kind) != _group(reference):
+    if reference is None:
         return None
-    found = lookup(reference.kind, f"{meta.namespace or 'default'}/{reference.name}")
+    kind = owner_kind(reference)
+    if kind not in _GROUPS and kind not in custom:
+        return None
+    found = lookup(kind, f"{meta.namespace or 'default'}/{reference.name}")
     if found is None:
         return None
     # A reference without uid means the owner of that name; an owner written without one has its name for a uid.
@@ -118,8 +120,10 @@ def _owner(meta: ObjectMeta, lookup: Lookup) -> Object | None:
     return found if reference.uid in ("", uid) or uid in ("", key(found)) else None
 
 
-def _group(reference: OwnerReference) -> str:
-    return reference.api_version.rpartition("/")[0]
+def owner_kind(reference: OwnerReference) -> str:
+    """What an owner's kind is called in tables: Kubernetes' own by their name, others with their API group."""
+    group = reference.api_version.rpartition("/")[0]
+    return reference.kind if _GROUPS.get(reference.kind, "") == group else f"{reference.kind}.{group}"
 
 
 def replicas_of(obj: Object) -> int | None:
@@ -133,6 +137,8 @@ def replicas_of(obj: Object) -> int | None:
             number = obj.spec.job_template.spec.parallelism
         case DaemonSet():
             return None
+        case CustomApplication():
+            return obj.replicas
         case _:
             number = 1
     return 1 if number is None else max(number, 0)
@@ -145,4 +151,6 @@ def template_of(obj: Object) -> PodTemplateSpec | None:
             return obj.spec.template
         case CronJob():
             return obj.spec.job_template.spec.template
+        case CustomApplication():
+            return obj.template
     return None

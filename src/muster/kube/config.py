@@ -46,6 +46,10 @@ class Access:
     def tls(self) -> ssl.SSLContext | None:
         return self._tls
 
+    def tls_of_nobody(self) -> ssl.SSLContext | None:
+        """The same trust without our own certificate: for calls that are made in somebody else's name."""
+        return _tls(self._configuration, ours=False) if self._host.startswith("https://") else None
+
     @property
     def server_name(self) -> str | None:
         """The name to ask for and check in TLS, where it is not that of the host."""
@@ -130,12 +134,12 @@ def _authorization(configuration: Configuration) -> str | None:
     return str(setting["value"]) if setting and setting["value"] else None
 
 
-def _tls(configuration: Configuration) -> ssl.SSLContext:
+def _tls(configuration: Configuration, *, ours: bool = True) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(
             cafile=configuration.ssl_ca_cert or None, cadata=getattr(configuration, "ca_cert_data", None) or None
         )
-        if configuration.cert_file:
+        if configuration.cert_file and ours:
             context.load_cert_chain(configuration.cert_file, configuration.key_file or None)
     except OSError as problem:
         raise NoAccess(f"the certificates of the kubeconfig cannot be used: {problem}") from None

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from muster.model import batch, core, groups, scheduling, storage, topology
+from muster.model.custom import CustomApplication
 from muster.model.meta import Object
 
 
@@ -95,8 +96,17 @@ _BY_API_VERSION = {
 }
 
 
+def sources_of(kind: type[Object]) -> tuple[tuple[Resource, ...], ...]:
+    """Where a kind is served; one that is configured says so itself."""
+    if issubclass(kind, CustomApplication):
+        return ((Resource(kind, kind.group, kind.version, kind.plural),),)
+    return SOURCES[kind]
+
+
 def resource_of(kind: type[Object], api_version: str = "") -> Resource:
     """Where a kind is served; `api_version` tells apart the few that have several places."""
+    if issubclass(kind, CustomApplication):
+        return sources_of(kind)[0][0]
     found = _BY_API_VERSION.get((kind, api_version)) if api_version else SOURCES[kind][0][0]
     if found is None:
         raise ValueError(f"{kind.__name__} is not served as {api_version}")

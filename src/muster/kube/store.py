@@ -126,6 +126,9 @@ class KubeStore:
         self._wait(self._writes.bind(key, node, annotations, uid=uid))
         return self._written(self._writes.get(Pod, key))
 
+    def set_images(self, key: str, images: Mapping[str, str], *, uid: str = "") -> Pod:
+        return self._written(self._imaged(key, images, uid))
+
     def evict(self, key: str, *, by: str, rule: str, grace: int | None = None, uid: str = "") -> None:
         self._written(self._writes.annotate(Pod, key, {EVICTED_BY: by, EVICTED_RULE: rule}, uid=uid))
         self._wait(self._writes.evict(key, uid=uid, grace=grace))
@@ -150,6 +153,16 @@ class KubeStore:
         table = self._informers.of(kind)
         keys = sorted(table) if not namespace else sorted(key for key in table if key.startswith(f"{namespace}/"))
         return Listing([table[key] for key in keys], "")
+
+    async def _imaged(self, key: str, images: Mapping[str, str], uid: str) -> Pod:
+        known = self._informers.of(Pod).get(key) if self._informers.follows(Pod) else await self._writes.get(Pod, key)
+        if known is None:
+            raise NotFound("Pod", key)
+        found = [
+            {c.name: images[c.name] for c in some if images.get(c.name, c.image) != c.image}
+            for some in (known.spec.containers, known.spec.init_containers)
+        ]
+        return known if not any(found) else await self._writes.set_images(key, *found, uid=uid or known.metadata.uid)
 
     async def _subscribe(self, watch: KubeWatch) -> None:
         self._informers.subscribe(watch.push)

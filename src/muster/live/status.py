@@ -92,7 +92,6 @@ class Teller:
 
     def _pods(self, plan: Plan, state: State, now: float) -> list[Note]:
         made: list[Note] = []
-        claimers = {eviction.by for eviction in plan.evictions}
         self.again_at = float("inf")
         told: dict[str, _Told] = {}
         for key, reason in plan.reasons.items():
@@ -106,7 +105,7 @@ class Teller:
             if before is None or before.uid != pod.metadata.uid:
                 before = _Told(pod.metadata.uid, pod.status.nominated_node_name, now - AGAIN + FIRST)
             held = before.nominated
-            nominated = telling.nomination(plan, claimers, key, held)
+            nominated = telling.nomination(plan, key)
             if nominated == held and now < before.at + AGAIN:
                 told[key] = before
                 self.again_at = min(self.again_at, before.at + AGAIN)

@@ -1,0 +1,95 @@
+"""Further kinds of applications, as the ConfigMap `groupmanagement-config` names them.
+
+    applications:
+    - group: apps.kruise.io
+      version: v1alpha1
+      kind: CloneSet
+      podTemplatePath: spec.template   # default; dots or a JSON pointer
+      replicasPath: spec.replicas      # default; "" = has no number
+      plural: clonesets                # optional, otherwise the API server is asked
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from muster.model.custom import CustomApplication, Path, custom_kind
+from muster.model.yamltext import YamlError, load_all
+
+__all__ = ["CONFIG_KEY", "CONFIG_NAME", "BadConfiguration", "Configured", "read_configured"]
+
+CONFIG_NAME = "groupmanagement-config"
+CONFIG_KEY = "config.yaml"
+
+_Name = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9]*$", max_length=63)]
+_Group = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=253)]
+_Lower = Annotated[str, Meta(pattern=r"^[a-z0-9]*$", max_length=63)]
+
+
+class BadConfiguration(ValueError):
+    """The text cannot be used; it says where and why."""
+
+
+class Configured(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """One kind; without a plural it is not known yet where its objects are served."""
+
+    group: _Group
+    version: _Lower
+    kind: _Name
+    pod_template_path: str = "spec.template"
+    replicas_path: str = "spec.replicas"
+    plural: _Lower = ""
+
+    @property
+    def name(self) -> str:
+        """What the kind is called in tables."""
+        return f"{self.kind}.{self.group}"
+
+    def type(self, plural: str) -> type[CustomApplication]:
+        """The type of its objects, served under that plural."""
+        paths = (_path(self.pod_template_path), _path(self.replicas_path))
+        return custom_kind(self.group, self.version, self.kind, plural, *paths)
+
+
+class _Document(Struct, forbid_unknown_fields=True):
+    applications: list[Any] = []
+
+
+def read_configured(text: str, name: str = CONFIG_KEY) -> list[Configured]:
+    """The kinds in the order of their names. BadConfiguration names the first entry that cannot be used."""
+    try:
+        documents = load_all(text, name)
+    except YamlError as fault:
+        raise BadConfiguration(str(fault)) from None
+    if not documents:
+        return []
+    if len(documents) > 1:
+        raise BadConfiguration(f"{name}: {len(documents)} documents (write one)")
+    try:
+        entries = msgspec.convert(documents[0].value, _Document).applications
+    except msgspec.ValidationError as fault:
+        raise BadConfiguration(f"{name}: {fault}") from None
+    found: dict[str, Configured] = {}
+    for i, entry in enumerate(entries):
+        place = f"{name}: applications[{i}]"
+        try:
+            one = msgspec.convert(entry, Configured)
+        except msgspec.ValidationError as fault:
+            raise BadConfiguration(f"{place}: {fault}") from None
+        for field, path in (("podTemplatePath", one.pod_template_path), ("replicasPath", one.replicas_path)):
+            if (path and _path(path)[0] != "spec") or (field == "podTemplatePath" and not path):
+                raise BadConfiguration(f"{place}.{field}: {path!r} does not lie in spec (write it like spec.template)")
+        if one.name in found:
+            raise BadConfiguration(f"{place}: {one.name} is named twice")
+        found[one.name] = one
+    return [found[name] for name in sorted(found)]
+
+
+def _path(text: str) -> Path:
+    """`spec.template` or `/spec/template`, in steps."""
+    if text.startswith("/"):
+        return tuple(step.replace("~1", "/").replace("~0", "~") for step in text[1:].split("/"))
+    return tuple(step for step in text.split(".") if step)

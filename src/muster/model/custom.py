@@ -1,0 +1,77 @@
+"""Applications of kinds that only configuration knows: a custom resource that makes pods.
+
+Each configured kind is a type of its own, called by its kind and API group, so that a `StatefulSet` of another group is
+not taken for Kubernetes' own.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import msgspec
+
+from muster.model.meta import Object
+from muster.model.pod import PodTemplateSpec
+
+__all__ = ["CustomApplication", "custom_kind"]
+
+Path = tuple[str, ...]
+
+
+class CustomApplication(Object, kw_only=True):
+    """What all configured kinds have; the spec is kept as it is written."""
+
+    group: ClassVar[str] = ""
+    version: ClassVar[str] = ""
+    plural: ClassVar[str] = ""
+    template_path: ClassVar[Path] = ("spec", "template")
+    replicas_path: ClassVar[Path] = ("spec", "replicas")  # empty: it has no number
+
+    spec: dict[str, Any] = {}
+
+    @property
+    def replicas(self) -> int | None:
+        """The number that is divided; Kubernetes' default of 1 where it is not written."""
+        if not self.replicas_path:
+            return None
+        found = self._at(self.replicas_path)
+        return max(found, 0) if isinstance(found, int) and not isinstance(found, bool) else 1
+
+    @property
+    def template(self) -> PodTemplateSpec | None:
+        """What its pods are made from; None if there is no such thing at the path."""
+        try:
+            return msgspec.convert(self._at(self.template_path), PodTemplateSpec)
+        except msgspec.ValidationError:
+            return None
+
+    def _at(self, path: Path) -> object:
+        found: object = {"spec": self.spec}
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        return found
+
+
+@lru_cache(maxsize=256)
+def custom_kind(
+    group: str, version: str, kind: str, plural: str, template_path: Path, replicas_path: Path
+) -> type[CustomApplication]:
+    """The type of a configured kind; the same for the same configuration."""
+    made = msgspec.defstruct(
+        kind,
+        [("api_version", str, f"{group}/{version}"), ("kind", str, kind)],
+        bases=(CustomApplication,),
+        namespace={
+            "__doc__": f"{kind} of {group}/{version}, by configuration.",
+            "group": group,
+            "version": version,
+            "plural": plural,
+            "template_path": template_path,
+            "replicas_path": replicas_path,
+        },
+        kw_only=True,
+    )
+    assert issubclass(made, CustomApplication)
+    made.__name__ = f"{kind}.{group}"
+    return made

@@ -1,0 +1,165 @@
+"""A list of pods passed on item by item as it comes, without those that are held; never kept whole.
+
+Items are cut by what stands between two of them: `},` and the beginning that the first one had. That may also stand
+inside an item, so a piece counts only once it is a JSON value of its own; no true beginning of an object is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from muster.model.core import Pod
+from muster.model.kinds import decode_as
+from muster.model.shape import Problem
+
+Keep = Callable[[Pod, bool], Awaitable[bool]]
+"""The pod as far as it is told, and whether only its metadata is."""
+
+_OPEN = re.compile(rb'"(?:items|rows)":\s*(\[|null)')
+_FIRST = re.compile(rb'\s*\{\s*"[^"\\]*"\s*:')
+_VERSION = re.compile(rb'"resourceVersion":\s*"(\d+)"')
+LONGEST_HEAD = 1 << 20
+
+
+class CutShort(Exception):
+    """The list ended before its end."""
+
+
+class Item(Pod, kw_only=True):
+    """An item of a list: a pod, a pod's metadata, or a row."""
+
+    cells: msgspec.Raw | None = None
+    object: Pod | None = None
+
+
+_item = msgspec.json.Decoder(Item)
+
+
+def pod_in(item: Item) -> tuple[Pod, bool] | None:
+    """The pod of an item, and whether only its metadata is known."""
+    if item.cells is None:
+        return item, item.kind == "PartialObjectMetadata"
+    return None if item.object is None else (item.object, item.object.kind != "Pod")
+
+
+class ListFilter:
+    """Feed it the body of an answer; what it gives back is the body without held pods."""
+
+    def __init__(self, keep: Keep, opened: Callable[[str], None], *, bare: bool = False) -> None:
+        """`opened` is told the list's resourceVersion before any item is judged; `bare`: rows lose their object."""
+        self._keep = keep
+        self._opened = opened
+        self._bare = bare
+        self._held = b""
+        self._inside = self._over = False
+        self._between = b""  # how one item ends and the next begins
+        self._from = 0  # where in what is held to look on
+        self._any = False
+
+    async def feed(self, data: bytes) -> bytes:
+        self._held += data
+        out: list[bytes] = []
+        if self._over:
+            out.append(self._taken(len(self._held)))
+        elif self._inside or self._enter(out):
+            await self._items(out)
+        return b"".join(out)
+
+    async def finish(self) -> bytes:
+        """What is left: the last item and the end; CutShort if there is none."""
+        out: list[bytes] = []
+        if self._inside and not self._over:
+            end = 0
+            if not self._held.lstrip().startswith(b"]"):
+                end = await self._last(out)
+            out.append(self._held[end:])
+        else:
+            out.append(self._held)
+        return b"".join(out)
+
+    def _enter(self, out: list[bytes]) -> bool:
+        opening = _OPEN.search(self._held)
+        if opening is None:
+            if len(self._held) > LONGEST_HEAD:
+                raise CutShort("no list begins in the answer")
+            return False
+        version = _VERSION.search(self._held, 0, opening.end())
+        self._opened(version[1].decode() if version else "")
+        self._over = opening[1] == b"null"
+        out.append(self._taken(opening.end()))
+        self._inside = True
+        return True
+
+    async def _items(self, out: list[bytes]) -> None:
+        if not self._between:
+            first = _FIRST.match(self._held)
+            if first is None:
+                return
+            self._between = b"}," + first[0].strip()
+        begin = 0
+        while (at := self._held.find(self._between, self._from)) >= 0:
+            item = _decoded(self._held[begin : at + 1])
+            self._from = at + 1
+            if item is not None:
+                await self._pass(item, self._held[begin : at + 1], out)
+                begin = self._from = at + 2
+        self._from = max(self._from, len(self._held) - len(self._between))
+        self._from -= begin
+        self._taken(begin)
+
+    async def _last(self, out: list[bytes]) -> int:
+        at = -1
+        while (at := self._held.find(b"}", at + 1)) >= 0:
+            if not self._held[at + 1 :].lstrip().startswith(b"]"):
+                continue
+            item = _decoded(self._held[: at + 1])
+            if item is not None:
+                await self._pass(item, self._held[: at + 1], out)
+                return at + 1
+        raise CutShort("the list ends in the middle of an item")
+
+    async def _pass(self, item: Item, text: bytes, out: list[bytes]) -> None:
+        found = pod_in(item)
+        if found is not None and not await self._keep(*found):
+            return
+        if self._bare:
+            row = msgspec.json.decode(text)
+            row["object"] = None
+            text = msgspec.json.encode(row)
+        out.append(b"," + text if self._any else text)
+        self._any = True
+
+    def _taken(self, size: int) -> bytes:
+        taken, self._held = self._held[:size], self._held[size:]
+        return taken
+
+
+def _decoded(text: bytes) -> Item | None:
+    """The item, None if the text is not a whole one."""
+    try:
+        return _item.decode(text)
+    except msgspec.ValidationError:
+        pass  # a field that the model has otherwise, or a null: its metadata is what matters
+    except msgspec.DecodeError:
+        return None
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+    told = value.get("object") or {} if "cells" in value else value
+    pod = metadata_of(told)
+    return Item(metadata=pod.metadata, kind=pod.kind)
+
+
+def metadata_of(value: dict[str, Any]) -> Pod:
+    """A pod of which only the metadata is taken."""
+    try:
+        pod = decode_as(Pod, {"metadata": value.get("metadata") or {}})
+    except Problem:
+        pod = Pod()
+    pod.kind = "PartialObjectMetadata"
+    return pod

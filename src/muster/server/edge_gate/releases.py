@@ -1,0 +1,135 @@
+"""Applications that are bound or unbound: which pods that concerns goes into the log.
+
+The pods are listed after the change is known: whoever saw one under the old verdict saw it before, so none is missed,
+however far the clients' watches are ahead of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from muster.groups.applications import APPLICATIONS, OwnerLoop
+from muster.groups.gate import DOMAIN, held
+from muster.kube import errors
+from muster.kube.backoff import Backoff
+from muster.kube.client import Client
+from muster.kube.informer import Delta
+from muster.kube.lists import Selection, pages
+from muster.kube.resources import resource_of
+from muster.model.core import Pod
+from muster.model.meta import Object
+from muster.model.meta import key as key_of
+from muster.server.edge_gate.changes import Change, Changes
+from muster.server.grouped import Grouped
+from muster.server.owners import Owners
+
+Ref = tuple[str, str]  # kind, ns/name
+_KINDS = frozenset(kind.__name__ for kind in APPLICATIONS)
+_PAGE = 500
+
+
+class Releases:
+    """Tell it of every change; `run` writes the log."""
+
+    def __init__(
+        self,
+        client: Client,
+        owners: Owners,
+        changes: Changes,
+        report: Callable[[str], None],
+        *,
+        grouped: Grouped | None = None,
+    ) -> None:
+        """`grouped`: changes of policies and groups matter, too, since pods are held by their edition."""
+        self._client = client
+        self._owners = owners
+        self._changes = changes
+        self._report = report
+        self._grouped = grouped
+        self._due: dict[str, tuple[set[Ref] | None, str]] = {}  # namespace ("": all) → applications (None: all), version
+        self._news = asyncio.Event()
+
+    def notice(self, delta: Delta) -> None:
+        version = _version(delta)
+        if delta.kind in _KINDS:
+            if _differs(delta.old, delta.new, editions=self._grouped is not None):
+                namespace = delta.key.partition("/")[0]
+                self._put(namespace, {(delta.kind, delta.key)}, version)
+        elif self._grouped is not None:
+            if self._grouped.notice(delta):
+                self._put("", None, version)
+            elif delta.kind == "OverridePolicy" and _spec(delta.old) != _spec(delta.new):
+                self._put(delta.key.partition("/")[0], None, version)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        backoff = Backoff(0.1, 10.0)
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            due, self._due = self._due, {}
+            for namespace, (apps, version) in due.items():
+                try:
+                    found = await self._concerned(namespace, apps)
+                except (errors.ApiError, OwnerLoop) as fault:
+                    self._report(f"pods of {namespace or 'all namespaces'} could not be looked at, tried again: {fault}")
+                    self._put(namespace, apps, version)
+                    await asyncio.sleep(backoff.next())
+                    continue
+                backoff.reset()
+                self._changes.add(found, version)
+
+    async def _concerned(self, namespace: str, apps: set[Ref] | None) -> list[Change]:
+        found = []
+        selection = Selection(resource_of(Pod), namespace)
+        async for page in pages(self._client, selection, self._report, size=_PAGE):
+            for pod in page.objects:
+                assert isinstance(pod, Pod)
+                if await self._is_of(pod, apps):
+                    found.append(Change(key_of(pod), pod.spec.node_name))
+        return found
+
+    async def _is_of(self, pod: Pod, apps: set[Ref] | None) -> bool:
+        if apps is None:
+            return True
+        if not pod.metadata.owner_references:
+            return False
+        application = await self._owners.application_of(pod)
+        if (application.kind, application.key) in apps:
+            return True
+        # An application that is gone: its pods now belong to what was below it.
+        return any((kind, key) in apps for kind, key in _above(application.object))
+
+    def _put(self, namespace: str, apps: set[Ref] | None, version: str) -> None:
+        known, latest = self._due.get(namespace, (set(), ""))
+        together = None if apps is None or known is None else known | apps
+        self._due[namespace] = together, max(latest, version, key=lambda text: (len(text), text))
+        self._news.set()
+
+
+def _above(obj: Object) -> list[Ref]:
+    namespace = obj.metadata.namespace or "default"
+    return [(owner.kind, f"{namespace}/{owner.name}") for owner in obj.metadata.owner_references if owner.controller]
+
+
+def _differs(old: Object | None, new: Object | None, *, editions: bool) -> bool:
+    """Does the change of an application change the verdict on its pods?"""
+    before, after = (None if obj is None else held(obj.metadata.labels) for obj in (old, new))
+    if (before is None) != (after is None):
+        return True
+    if not editions or old is None or new is None:
+        return False
+    mine, theirs = (
+        {name: value for name, value in obj.metadata.labels.items() if name.startswith(DOMAIN)} for obj in (old, new)
+    )
+    return mine != theirs or _spec(old) != _spec(new)
+
+
+def _spec(obj: Object | None) -> object:
+    return getattr(obj, "spec", None)
+
+
+def _version(delta: Delta) -> str:
+    obj = delta.new if delta.new is not None else delta.old
+    return "" if obj is None else obj.metadata.resource_version

@@ -1,0 +1,47 @@
+"""Is a pod sent to its edge node, or held? The design's four situations, asked of its application."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from muster.groups.applications import OwnerLoop
+from muster.groups.gate import held
+from muster.model.core import Pod
+from muster.model.meta import ObjectMeta, controller
+from muster.server.edge_gate.editions import Editions
+from muster.server.owners import Owners
+
+Whole = Callable[[str], Awaitable[Pod | None]]
+"""ns/name → the pod with all its fields, None if it is gone."""
+
+
+class Verdicts:
+    def __init__(self, owners: Owners, editions: Editions | None = None, whole: Whole | None = None) -> None:
+        """`editions`: pods that are not in their group's edition are held, too; `whole` gets what is to be compared."""
+        self._owners = owners
+        self._editions = editions
+        self._whole = whole
+
+    async def held(self, pod: Pod, *, metadata_only: bool = False) -> str | None:
+        """Why the pod is held; None: it is sent. An ApiError if the API server cannot be asked for its owners."""
+        if controller(pod.metadata) is None and self._editions is None:
+            return held(pod.metadata.labels)
+        try:
+            application = await self._owners.application_of(pod)
+        except OwnerLoop:
+            return None  # it belongs to no application, so nobody asked for a policy
+        why = held(application.labels)
+        if why is not None:
+            return f"{application}: {why}"
+        if self._editions is None:
+            return None
+        if metadata_only and self._whole is not None:
+            found = await self._whole(_key(pod.metadata))
+            if found is None or found.metadata.uid != pod.metadata.uid:
+                return None
+            pod = found
+        return self._editions.outdated(application, pod)
+
+
+def _key(meta: ObjectMeta) -> str:
+    return f"{meta.namespace or 'default'}/{meta.name}"

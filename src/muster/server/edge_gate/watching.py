@@ -1,0 +1,174 @@
+"""A watch of pods passed on event by event, as one would see it for whom held pods are not there.
+
+A pod that is released comes as ADDED, one that is held again goes as DELETED, whether an event of the pod or a change
+of its application is the cause. `hidden` are the pods that the API server would show and this client does not see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from muster.model.core import Pod
+from muster.model.meta import ObjectMeta, Partial
+from muster.server.edge_gate.changes import Change, Changes
+from muster.server.edge_gate.listing import Item, Keep, metadata_of, pod_in
+
+Fetch = Callable[[str], Awaitable[bytes | None]]
+"""ns/name → the pod in the client's form, ready to be an event's object; None if it is not among those asked for."""
+
+ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
+
+
+class _Event(Struct):
+    type: str
+    object: Raw
+
+
+class _ListMeta(Partial, kw_only=True):
+    resource_version: str = ""
+
+
+class _Table(Partial, kw_only=True):
+    kind: str = ""
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    column_definitions: Raw | None = None
+    rows: list[Item] | None = None
+
+
+_event = msgspec.json.Decoder(_Event)
+_table = msgspec.json.Decoder(_Table)
+_pod = msgspec.json.Decoder(Pod)
+
+
+class WatchFilter:
+    def __init__(
+        self, keep: Keep, changes: Changes, fetch: Fetch, *, since: str, bookmarks: bool, bare: bool = False
+    ) -> None:
+        """`since`: the version that the client knows ("": none, it is told everything); `bare`: rows lose their object."""
+        self.hidden: set[str] = set()
+        self._keep = keep
+        self._changes = changes
+        self._fetch = fetch
+        self._at = since
+        self._bookmarks = bookmarks
+        self._bare = bare
+        self._columns: Any = None  # a Table's, while no event has carried them to the client
+        self._titled = False
+        self._form: dict[str, str] = {"kind": "Pod", "apiVersion": "v1"}
+
+    async def event(self, line: bytes) -> bytes:
+        """What the client is told of an event: the line itself, another, or nothing."""
+        event = _event.decode(line)
+        if event.type not in (ADDED, MODIFIED, DELETED):
+            if event.type == BOOKMARK:
+                self._note(_version(bytes(event.object)))
+            return line + b"\n"
+        text = bytes(event.object)
+        pod, version = self._read(text)
+        self._note(version)
+        if pod is None:
+            return line + b"\n"
+        key = _key(pod.metadata)
+        if event.type == DELETED:
+            if key in self.hidden:
+                self.hidden.discard(key)
+                return b""
+            return self._line(event.type, text)
+        if not await self._keep(pod, pod.kind != "Pod"):
+            gone = event.type == MODIFIED and key not in self.hidden
+            self.hidden.add(key)
+            return self._line(DELETED, text) if gone else b""
+        if key in self.hidden:
+            self.hidden.discard(key)
+            return self._line(ADDED, text)
+        return self._line(event.type, text)
+
+    async def look_again(self, change: Change, *, anew: bool = False) -> bytes:
+        """A pod whose application changed; `anew`: what the client has of it is not known, so it is told in any case."""
+        text = await self._fetch(change.key)
+        pod = None if text is None else self._read(text)[0]
+        if text is None or pod is None:
+            return b""  # not there: if the client has it, the API server's own DELETED is on its way
+        if await self._keep(pod, pod.kind != "Pod"):
+            if not anew and change.key not in self.hidden:
+                return b""
+            self.hidden.discard(change.key)
+            return self._line(ADDED, text)
+        if not anew and change.key in self.hidden:
+            return b""
+        self.hidden.add(change.key)
+        return self._line(DELETED, text)
+
+    def bookmark(self) -> bytes:
+        """Where the client stands, after events that have no version of their own; nothing if it asked for none."""
+        if not self._bookmarks or not self._at.isdecimal() or self._at == "0":
+            return b""
+        empty: dict[str, Any] = {**self._form, "metadata": {"resourceVersion": self._at, "creationTimestamp": None}}
+        if self._form["kind"] == "Table":
+            empty = {**self._form, "metadata": {"resourceVersion": self._at}, "columnDefinitions": None, "rows": []}
+        elif self._form["kind"] == "Pod":
+            empty |= {"spec": {"containers": None}, "status": {}}
+        return _written(BOOKMARK, msgspec.json.encode(empty))
+
+    # --- reading and writing
+
+    def _read(self, text: bytes) -> tuple[Pod | None, str]:
+        """The pod of an event's object (its kind says how much of it is told) and the object's version."""
+        table = _table.decode(text) if b'"rows"' in text else None
+        if table is not None and table.kind == "Table":
+            self._form = {"kind": "Table", "apiVersion": "meta.k8s.io/v1"}
+            found = pod_in(table.rows[0]) if table.rows else None
+            pod = None if found is None else found[0]
+            return pod, table.metadata.resource_version or (pod.metadata.resource_version if pod else "")
+        try:
+            pod = _pod.decode(text)
+        except msgspec.ValidationError:
+            pod = metadata_of(msgspec.json.decode(text))
+        if pod.kind == "PartialObjectMetadata":
+            self._form = {"kind": pod.kind, "apiVersion": "meta.k8s.io/v1"}
+        return pod, pod.metadata.resource_version
+
+    def _note(self, version: str) -> None:
+        if version:
+            self._at = version
+            self._changes.hand(version)
+
+    def _line(self, type_: str, text: bytes) -> bytes:
+        if self._form["kind"] == "Table":
+            text = self._with_columns(text)
+        return _written(type_, text)
+
+    def _with_columns(self, text: bytes) -> bytes:
+        """A Table's columns are told once, in the first event that is passed on."""
+        if self._titled and not self._bare and b'"columnDefinitions":null' in text:
+            return text
+        table = msgspec.json.decode(text)
+        columns = table.get("columnDefinitions") or self._columns
+        table["columnDefinitions"] = None if self._titled else columns
+        self._titled = self._titled or bool(columns)
+        if self._bare:
+            for row in table.get("rows") or ():
+                row["object"] = None
+        return msgspec.json.encode(table)
+
+    def remember_columns(self, line: bytes) -> None:
+        """The API server puts the columns into its first event: kept for when that one is held back."""
+        if self._columns is None and b'"columnDefinitions":[' in line:
+            found = _table.decode(bytes(_event.decode(line).object)).column_definitions
+            self._columns = None if found is None else msgspec.json.decode(bytes(found))
+
+
+def _key(meta: ObjectMeta) -> str:
+    return f"{meta.namespace}/{meta.name}"
+
+
+def _version(text: bytes) -> str:
+    return _table.decode(text).metadata.resource_version
+
+
+def _written(type_: str, text: bytes) -> bytes:
+    return b'{"type":"' + type_.encode() + b'","object":' + text + b"}\n"
