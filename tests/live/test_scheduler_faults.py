@@ -90,6 +90,27 @@ def test_the_leader_is_killed_while_a_thousand_pods_are_bound(
         assert_sound(api, namespace)
 
 
+def test_a_leader_that_is_told_to_stop_hands_over_at_once(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(5)
+    lease = f"{HOME}/muster-scheduler"
+    first = Scheduler(scheduler_kubeconfig, elect=True, lease=lease)
+    second = Scheduler(scheduler_kubeconfig, elect=True, lease=lease)
+    with first:
+        until("a leader", lambda: first.leads())
+        with second:
+            assert second.probe("/readyz")[0] == 200 and not second.leads()
+            objects, names = many(namespace, 4, 25, 100)
+            create_all(api, objects)
+            until("some bound", lambda: len(placed(api, namespace)) > 20, every=0.01)
+            assert first.stop() == 0
+            # The lease was given back: nobody waits for it to run out.
+            until("the other leads", lambda: second.leads(), 3)
+            all_placed(api, namespace, names, 60)
+            until("the journals closed", lambda: sound(api, namespace))
+
+
 def sound(api: Api, namespace: str) -> bool:
     try:
         assert_sound(api, namespace)

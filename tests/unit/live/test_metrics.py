@@ -1,4 +1,4 @@
-"""The metrics: Volcano's names where its users know them, nothing stale, and a dashboard that asks for what there is."""
+"""The metrics: Volcano's names where its users know them, nothing stale, a dashboard that asks for what there is."""
 
 from __future__ import annotations
 
