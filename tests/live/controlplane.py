@@ -157,6 +157,7 @@ class ControlPlane:
         authority = Authority(self.folder / "pki")
         authority.server("apiserver", "10.0.0.1")
         authority.signing_pair("sa")
+        authority.client("front-proxy", "front-proxies")
         certificate, key = authority.client("admin", "system:masters")
         (self.folder / "tokens.csv").write_text(f'{self.token},admin-token,u1,"system:masters"\n', encoding="utf-8")
         user = f"client-certificate-data: {_base64(certificate)}, client-key-data: {_base64(key)}"

@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "crds": "muster.cli.crds:crds",
     "demo": "muster.cli.demo:demo",
     "distribute": "muster.cli.distribute:distribute",
+    "edge-gate": "muster.cli.edge_gate:edge_gate",
     "explain": "muster.cli.explain:explain",
     "extender": "muster.cli.extender:extender",
     "manifests": "muster.cli.manifests:manifests",

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from muster.groups.applications import APPLICATIONS, OwnerLoop
-from muster.groups.gate import DOMAIN, held
+from muster.groups.gate import DOMAIN, Pair, held
 from muster.kube import errors
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client
@@ -47,7 +47,8 @@ class Releases:
         self._changes = changes
         self._report = report
         self._grouped = grouped
-        self._due: dict[str, tuple[set[Ref] | None, str]] = {}  # namespace ("": all) → applications (None: all), version
+        # Namespace ("": all) → applications (None: all), version.
+        self._due: dict[str, tuple[set[Ref] | None, str]] = {}
         self._news = asyncio.Event()
 
     def notice(self, delta: Delta) -> None:
@@ -72,8 +73,9 @@ class Releases:
             for namespace, (apps, version) in due.items():
                 try:
                     found = await self._concerned(namespace, apps)
-                except (errors.ApiError, OwnerLoop) as fault:
-                    self._report(f"pods of {namespace or 'all namespaces'} could not be looked at, tried again: {fault}")
+                except errors.ApiError as fault:
+                    where = namespace or "all namespaces"
+                    self._report(f"pods of {where} could not be looked at, tried again: {fault}")
                     self._put(namespace, apps, version)
                     await asyncio.sleep(backoff.next())
                     continue
@@ -95,7 +97,10 @@ class Releases:
             return True
         if not pod.metadata.owner_references:
             return False
-        application = await self._owners.application_of(pod)
+        try:
+            application = await self._owners.application_of(pod)
+        except OwnerLoop:
+            return False
         if (application.kind, application.key) in apps:
             return True
         # An application that is gone: its pods now belong to what was below it.
@@ -118,6 +123,8 @@ def _differs(old: Object | None, new: Object | None, *, editions: bool) -> bool:
     before, after = (None if obj is None else held(obj.metadata.labels) for obj in (old, new))
     if (before is None) != (after is None):
         return True
+    if old is None and new is not None and any(pair.required in new.metadata.labels for pair in Pair):
+        return True  # it may have been held when its pods were first judged
     if not editions or old is None or new is None:
         return False
     mine, theirs = (

@@ -48,7 +48,7 @@ class WatchFilter:
     def __init__(
         self, keep: Keep, changes: Changes, fetch: Fetch, *, since: str, bookmarks: bool, bare: bool = False
     ) -> None:
-        """`since`: the version that the client knows ("": none, it is told everything); `bare`: rows lose their object."""
+        """`since`: the version that the client knows ("": it is told everything); `bare`: rows lose their object."""
         self.hidden: set[str] = set()
         self._keep = keep
         self._changes = changes
@@ -87,8 +87,15 @@ class WatchFilter:
             return self._line(ADDED, text)
         return self._line(event.type, text)
 
+    async def object(self, text: bytes) -> bytes | None:
+        """A single object as the client may see it; None: it is held."""
+        pod, _ = self._read(text)
+        if pod is not None and not await self._keep(pod, pod.kind != "Pod"):
+            return None
+        return self._with_columns(text) if self._bare else text
+
     async def look_again(self, change: Change, *, anew: bool = False) -> bytes:
-        """A pod whose application changed; `anew`: what the client has of it is not known, so it is told in any case."""
+        """A pod whose application changed; `anew`: what the client has is not known, so it is told in any case."""
         text = await self._fetch(change.key)
         pod = None if text is None else self._read(text)[0]
         if text is None or pod is None:

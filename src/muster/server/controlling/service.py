@@ -1,0 +1,138 @@
+"""The running controllers: informers, election, and the three of them at work in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from muster.controllers.applications import KINDS
+from muster.controllers.nodegroup import NodeGroupController
+from muster.controllers.override import OverridePolicyController
+from muster.controllers.pace import SETTLE
+from muster.controllers.propagation import PropagationPolicyController
+from muster.kube import config as access
+from muster.kube.client import Client
+from muster.kube.events import Recorder
+from muster.kube.informers import Informers
+from muster.kube.store import KubeStore
+from muster.kube.writes import Writes
+from muster.live.logs import Log
+from muster.model.core import Pod
+from muster.model.meta import key
+from muster.server.configured import ConfiguredKinds, Kinds
+from muster.server.controlling.rounds import Part, Rounds
+from muster.server.probes import Probes
+from muster.server.terms import LeaseSettings, Terms
+from muster.store import Store
+
+REST = 10.0
+_PATIENCE = 10.0  # seconds for a turn to end when its term does
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    lease: LeaseSettings
+    configured: str  # the ConfigMap that names further kinds, namespace/name
+    kubeconfig: str | None = None
+    context: str | None = None
+    probes_host: str = "127.0.0.1"
+    probes_port: int = 8080
+    settle: float = SETTLE
+    rest: float = REST
+    seats: bool = True
+    node_labels: bool = True
+    privileged: bool = False
+
+
+class Service:
+    """Use as `await Service(settings, log).run(stop)`; `stop` is an event that ends it gracefully."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        self.settings = settings
+        self._log = log
+        self._terms = Terms(settings.lease, log)
+        self._informers: Informers | None = None
+        self._rounds: Rounds | None = None
+        registry = CollectorRegistry()
+        Gauge("muster_leader", "Whether this process works", registry=registry).set_function(
+            lambda: float(self._rounds is not None)
+        )
+        self._evictions = Counter("muster_controllers_evictions", "Pods evicted", registry=registry)
+        self.probes = Probes(registry, self._ready)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        settings = self.settings
+        async with Client(access.load(settings.kubeconfig, settings.context)) as client:
+            await self.probes.start(settings.probes_host, settings.probes_port)
+            async with Informers(client, KINDS, self._log.report) as informers:
+                self._informers = informers
+                self._log(0, "started", identity=settings.lease.identity, probes=self.probes.port)
+                recorder = Recorder(client, "muster-controllers", settings.lease.identity)
+                kinds = ConfiguredKinds(client, informers, settings.configured, recorder, self._log.report)
+
+                async def term() -> None:
+                    await self._work(client, informers, recorder, kinds)
+
+                tasks = [
+                    asyncio.create_task(recorder.run()),
+                    asyncio.create_task(kinds.run(self._begin_anew)),
+                    asyncio.create_task(self._terms.run(client, term)),
+                ]
+                stopping = asyncio.create_task(stop.wait())
+                try:
+                    done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+                    for task in done - {stopping}:
+                        task.result()  # none ends by itself: a fault of ours, to be seen
+                finally:
+                    for task in (stopping, *tasks):
+                        task.cancel()
+                    await asyncio.gather(stopping, *tasks, return_exceptions=True)
+                    await self.probes.stop()
+                    self._log(0, "stopped")
+
+    async def _work(self, client: Client, informers: Informers, recorder: Recorder, kinds: ConfiguredKinds) -> None:
+        """One term: the controllers, made anew whenever the configured kinds become others."""
+        await informers.synced()
+        store = KubeStore(informers, Writes(client), recorder)
+        while True:
+            rounds = self._rounds = Rounds(store.clock.now)
+            informers.subscribe(rounds.wake, replay=False)
+            turning = asyncio.create_task(asyncio.to_thread(rounds.run, lambda: self._parts(store, kinds.kinds)))
+            try:
+                await asyncio.shield(turning)
+            except asyncio.CancelledError:
+                rounds.stop()
+                await asyncio.wait([turning], timeout=_PATIENCE)
+                raise
+            finally:
+                self._rounds = None
+                rounds.stop()
+                informers.unsubscribe(rounds.wake)
+
+    async def _begin_anew(self, kinds: Kinds) -> None:
+        if self._rounds is not None:
+            self._rounds.stop()
+
+    def _parts(self, store: Store, kinds: Kinds) -> Sequence[Part]:
+        settings, report = self.settings, self._log.report
+        return [
+            NodeGroupController(store, labels=settings.node_labels, report=report),
+            PropagationPolicyController(
+                store, seats=settings.seats, settle=settings.settle, custom=kinds, evicted=self._note, report=report
+            ),
+            OverridePolicyController(
+                store, privileged=settings.privileged, rest=settings.rest, custom=kinds, report=report
+            ),
+        ]
+
+    def _note(self, pod: Pod, policy: str) -> None:
+        self._evictions.inc()
+        self._log(1, "evicted", pod=key(pod), node=pod.spec.node_name, policy=policy)
+
+    def _ready(self) -> str:
+        if self._informers is None or not self._informers.is_synced:
+            return "the cluster has not been read yet"
+        return ""

@@ -1,0 +1,17 @@
+"""What the gate counts of itself."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        registry = self.registry
+        self.requests = Counter("muster_gate_requests", "Requests, by what they ask for", ["kind"], registry=registry)
+        self.held = Counter("muster_gate_held", "Times that a pod was left out", registry=registry)
+        self.told = Counter("muster_gate_told", "Events told because an application changed", registry=registry)
+        self.watches = Gauge("muster_gate_watches", "Watches of pods that are open", registry=registry)
+        self.tunnels = Gauge("muster_gate_tunnels", "Connections that were upgraded", registry=registry)
+        self.log = Gauge("muster_gate_log_entries", "Entries in the log of released and held pods", registry=registry)

@@ -1,0 +1,181 @@
+"""The running gate: informers of applications, the log, the proxy over TLS, probes and POST /gate."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+
+from muster.groups.applications import APPLICATIONS
+from muster.kube import config as access
+from muster.kube import errors
+from muster.kube.client import Client
+from muster.kube.informer import Delta
+from muster.kube.informers import Informers
+from muster.kube.writes import Writes
+from muster.live.logs import Log
+from muster.model.core import Node, Pod
+from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
+from muster.model.kinds import decode_as
+from muster.model.meta import Object
+from muster.model.shape import Problem
+from muster.server.certificates import Issued, issue, server_context, use, utc_now
+from muster.server.edge_gate.changes import Changes
+from muster.server.edge_gate.door import Door
+from muster.server.edge_gate.editions import Editions
+from muster.server.edge_gate.metrics import Metrics
+from muster.server.edge_gate.proxy import Proxy
+from muster.server.edge_gate.releases import Releases
+from muster.server.edge_gate.upstream import Upstream
+from muster.server.edge_gate.verdicts import Verdicts
+from muster.server.grouped import Grouped
+from muster.server.owners import Owners
+from muster.server.probes import Probes
+
+_EDITION_KINDS: tuple[type[Object], ...] = (Node, NodeGroup, PropagationPolicy, OverridePolicy)
+LOOK_EVERY = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`certificate` is a file with its key in another (or ""); without one the gate makes its own for `names`."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 6444
+    probes_host: str = "127.0.0.1"
+    probes_port: int = 8080
+    certificate: tuple[str, str] | None = None
+    names: tuple[str, ...] = ("localhost", "127.0.0.1")
+    authority_file: str = ""
+    client_authority: str = ""
+    front_proxy: tuple[str, str] | None = None
+    hold_outdated: bool = False
+    privileged: bool = False
+
+
+class Service:
+    """Use as `await Service(settings, log).run(stop)`; `stop` is an event that ends it gracefully."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        """OSError (ssl.SSLError is one) if a certificate cannot be used."""
+        self.settings = settings
+        self.metrics = Metrics()
+        self.changes = Changes()
+        self.port = 0
+        self._log = log
+        self._begun = False
+        self._issued: Issued | None = None
+        self._tls = self._context()
+        self.probes = Probes(self.metrics.registry, self._ready, {"/gate": self._gate})
+        self.metrics.log.set_function(lambda: len(self.changes))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        settings = self.settings
+        kinds = (*APPLICATIONS, *(_EDITION_KINDS if settings.hold_outdated else ()))
+        async with (
+            Client(access.load(settings.kubeconfig, settings.context)) as client,
+            Upstream(client.access, settings.front_proxy) as upstream,
+            Informers(client, kinds, self._log.report) as informers,
+        ):
+            await self.probes.start(settings.probes_host, settings.probes_port)
+            server, releases = await self._serve(client, upstream, informers)
+            self._log(0, "started", probes=self.probes.port, port=self.port, server=client.access.host)
+            tasks = [asyncio.create_task(work) for work in (releases.run(), self._begin(informers), self._renew())]
+            try:
+                await stop.wait()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                server.close()
+                await self._web.shutdown(1.0)
+                await self.probes.stop()
+                self._log(0, "stopped")
+
+    async def _serve(
+        self, client: Client, upstream: Upstream, informers: Informers
+    ) -> tuple[asyncio.Server, Releases]:
+        settings = self.settings
+        owners = Owners(informers.objects, Writes(client).get)
+        grouped = Grouped(informers.objects) if settings.hold_outdated else None
+        editions = None
+        if grouped is not None:
+            editions = Editions(informers.objects, grouped, privileged=settings.privileged)
+        self._verdicts = Verdicts(owners, editions, upstream.pod)
+        releases = Releases(client, owners, self.changes, self._log.report, grouped=grouped)
+
+        def notice(delta: Delta) -> None:
+            if self._begun:
+                releases.notice(delta)
+            elif grouped is not None:
+                grouped.notice(delta)
+
+        informers.subscribe(notice)
+        proxy = Proxy(upstream, self._verdicts, self.changes, self._ready, self.metrics)
+        self._web = web.Server(proxy.handle, handler_cancellation=True, access_log=None)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: Door(self._web, upstream, self.metrics), settings.host, settings.port, ssl=self._tls, backlog=1024
+        )
+        self.port = server.sockets[0].getsockname()[1]
+        return server, releases
+
+    async def _begin(self, informers: Informers) -> None:
+        """From the moment that all applications are known, the log is whole."""
+        await informers.synced()
+        versions = [int(one.resource_version) for one in informers.informers if one.resource_version.isdecimal()]
+        self.changes.begin(max(versions, default=0))
+        self._begun = True
+
+    def _ready(self) -> str:
+        return "" if self._begun else "the applications have not been read yet"
+
+    # --- POST /gate
+
+    async def _gate(self, request: web.Request) -> web.Response:
+        """A pod in, `send` or `hold` out."""
+        if self._ready():
+            return web.json_response({"error": self._ready()}, status=503)
+        try:
+            pod = decode_as(Pod, msgspec.json.decode(await request.read(), type=dict))
+            reason = await self._verdicts.held(pod)
+        except (msgspec.DecodeError, Problem) as fault:
+            return web.json_response({"error": f"the body is no pod: {fault}"}, status=400)
+        except errors.ApiError as fault:
+            return web.json_response({"error": str(fault)}, status=502)
+        return web.json_response({"decision": "send" if reason is None else "hold", "reason": reason or ""})
+
+    # --- certificates
+
+    def _context(self) -> ssl.SSLContext:
+        settings = self.settings
+        context = server_context()
+        if settings.certificate is not None:
+            context.load_cert_chain(settings.certificate[0], settings.certificate[1] or None)
+        else:
+            self._use_new(context)
+        if settings.front_proxy is not None:
+            # Looked at now, so that a bad file is told before anything is served.
+            ssl.create_default_context().load_cert_chain(settings.front_proxy[0], settings.front_proxy[1] or None)
+        if settings.client_authority:
+            context.load_verify_locations(settings.client_authority)
+            context.verify_mode = ssl.CERT_OPTIONAL
+        return context
+
+    def _use_new(self, context: ssl.SSLContext) -> None:
+        self._issued = issued = issue(self.settings.names)
+        if self.settings.authority_file:
+            Path(self.settings.authority_file).write_bytes(issued.authority)
+        use(context, issued)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            if self._issued is not None and self._issued.is_old(utc_now()):
+                self._use_new(self._tls)
