@@ -14,11 +14,13 @@ from live.muster_process import (
     all_placed,
     assert_sound,
     condition,
+    create_all,
     events,
     gang,
     group,
     placed,
     pod,
+    pod_group,
     queue,
     stays_unplaced,
 )
@@ -271,3 +273,33 @@ def test_a_claim_is_bound_where_the_pod_goes_and_then_the_pod(
         assert api.get(place(claim))["spec"]["volumeName"] == disk
         api.create(pod(namespace, "never", volumes=[{"name": "x", "persistentVolumeClaim": {"claimName": "none"}}]))
         until("a reason", lambda: '"none" not found' in condition(api, namespace, "never").get("message", ""))
+
+
+def test_a_gang_stays_in_one_rack(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, objects: list[Plain]
+) -> None:
+    label = "cloud.provider.com/topology-rack"
+    for rack, count in (("r1", 1), ("r2", 2), ("r3", 1)):
+        make_nodes(count, prefix=rack, labels={label: rack}, resources={"cpu": "4"})
+    objects.append(api.create({
+        "apiVersion": "kueue.x-k8s.io/v1alpha1", "kind": "Topology", "metadata": {"name": namespace},
+        "spec": {"levels": [{"nodeLabel": label}]},
+    }))  # fmt: skip
+    places = EVICTS.replace("reclaim, preempt, ", "")
+    config = places.replace("{name: nodeorder}", "{name: nodeorder}, {name: topology}")
+    notes = {"kai.scheduler/topology": namespace, "kai.scheduler/topology-required-placement": label}
+    with Scheduler(scheduler_kubeconfig, config=config):
+        wide = pod_group(namespace, "wide", 8)
+        wide["metadata"]["annotations"] = notes
+        api.create(wide)
+        names = [f"wide-{i}" for i in range(8)]
+        create_all(api, [pod(namespace, name, "wide") for name in names])
+        assert {node[:2] for node in all_placed(api, namespace, names).values()} == {"r2"}
+        wider = pod_group(namespace, "wider", 5)
+        wider["metadata"]["annotations"] = notes
+        api.create(wider)
+        others = [f"wider-{i}" for i in range(5)]
+        create_all(api, [pod(namespace, name, "wider") for name in others])
+        until("a reason", lambda: condition(api, namespace, "wider-0").get("message"))
+        stays_unplaced(api, namespace, others)
+        assert_sound(api, namespace)

@@ -128,6 +128,6 @@ class Loop:
         """How late the event loop is: what lease renewals and probes would feel."""
         loop = asyncio.get_running_loop()
         while True:
-            wanted = loop.time() + 0.05
-            await asyncio.sleep(0.05)
+            wanted = loop.time() + 0.1
+            await asyncio.sleep(0.1)
             self._metrics.loop_lag.observe(max(loop.time() - wanted, 0.0))
