@@ -215,27 +215,7 @@ def claim(world: World, task: Task, node: str, victims: list[Task], enough: Call
     return True
 
 
-def spare(world: World, start: Marks, enough: Callable[[Task, str], bool]) -> None:
-    """At the end of an action: whoever is not needed any more stays, highest priority first."""
-    was = {t: status for t, status, _, _ in start[0]}
-    made, claims = world.evictions[start[1] :], world.claims[start[2] :]
-    gone = [t for t in world.tasks if t.key in made]
-    for victim in sorted(gone, key=lambda t: (-t.priority, t.key)) if len(gone) > 1 else ():
-        victim.status, victim.evicted = was[victim], False
-        for task, node in claims:
-            if node == victim.node or task.job.group.spec.queue == victim.job.group.spec.queue:
-                task.status, task.node = "Pending", ""
-                stands = enough(task, node)
-                task.status, task.node = "Pipelined", node
-                if not stands:
-                    victim.status, victim.evicted = "Releasing", True
-                    break
-        else:
-            world.evictions.remove(victim.key)
-
-
 def reclaim(world: World) -> None:
-    start = mark(world)
     jobs = set(claimants(world))
     queues = {job.group.spec.queue for job in jobs}
     while queues:
@@ -253,7 +233,6 @@ def reclaim(world: World) -> None:
             reclaim_for(world, queue, task)
         if not world.pipelined(job):
             back_to(world, before)
-    spare(world, start, lambda task, node: world.fits(task.request, world.future_idle(node)))
 
 
 def reclaim_for(world: World, queue: str, task: Task) -> None:
@@ -282,7 +261,6 @@ def granted(world: World, task: Task, node: str) -> bool:
 
 
 def preempt(world: World) -> None:
-    start = mark(world)
     starving = claimants(world)
     for queue in world.queues:
         mine = [job for job in starving if job.group.spec.queue == queue]
@@ -303,7 +281,6 @@ def preempt(world: World) -> None:
             for task in world.in_order(waiting(job)):
                 if not preempt_for(world, queue, task, lambda t, own=job: t.job is own):  # type: ignore[misc]
                     break
-    spare(world, start, lambda task, node: granted(world, task, node))
 
 
 def preempt_for(world: World, queue: str, task: Task, eligible: Callable[[Task], bool]) -> bool:

@@ -1,4 +1,4 @@
-"""Nobody is evicted without need: with any one of the victims spared, somebody it made room for would have none."""
+"""Nobody is evicted without need: with any one of the victims spared, the claim it went for would not be granted."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def has_room(session: Session, claimer: Task, node: int, rule: str) -> bool:
 
 
 def needed(session: Session, eviction: Move, claims: dict[str, str]) -> bool:
-    """Take the eviction back, and ask each claim (pod → the action that granted it) again as if it were the last."""
-    promises = [m for m in session.committed if m.kind == Kind.PIPELINE]
+    """Go back to the moment of the claim it was made for, take the eviction back, and ask the claim again."""
+    moves = session.committed
+    promise = next(i for i, m in enumerate(moves) if m.kind == Kind.PIPELINE and m.task is eviction.by)
+    later = moves[promise:]
+    for move in reversed(later):
+        revert(session, move)
     revert(session, eviction)
-    try:
-        for promise in promises:
-            revert(session, promise)
-            granted = has_room(session, promise.task, promise.nodes[0], claims[promise.task.key])
-            perform(session, promise)
-            if not granted:
-                return True
-        return False
-    finally:
-        perform(session, eviction)
+    claimer, node = moves[promise].task, moves[promise].nodes[0]
+    granted = has_room(session, claimer, node, claims[claimer.key])
+    perform(session, eviction)
+    for move in later:
+        perform(session, move)
+    return not granted
 
 
 @given(

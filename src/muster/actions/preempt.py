@@ -14,7 +14,6 @@ import numpy as np
 
 from muster.actions.claims import claim_in_sets
 from muster.actions.eviction import Memo, evictable, fits_future, make_room, within_reach
-from muster.actions.sparing import spare_unneeded
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.session import Session, candidates
 from muster.engine.statement import Statement
@@ -30,13 +29,11 @@ def run(session: Session) -> None:
     by_node = session.arguments(NAME).bool("enableTopologyAwarePreemption", False)
     attempt = _dry_runs if by_node else _by_score
     starving = claimants(session)
-    start = len(session.committed)
     for name in session.queues:
         mine = [job for job in starving if job.queue_name == name]
         between_jobs(session, victims, mine, attempt)
         for job in mine:
             within_job(session, victims, job, attempt)
-    spare_unneeded(session, start, _enough)
 
 
 Attempt = Callable[[Session, Statement, Victims, Task, Eligible], bool]

@@ -11,7 +11,6 @@ import numpy as np
 
 from muster.actions.claims import claim_in_sets
 from muster.actions.eviction import Memo, evictable, fits_future, make_room, within_reach
-from muster.actions.sparing import spare_unneeded
 from muster.actions.turns import Turns
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.session import Session, candidates
@@ -24,12 +23,10 @@ NAME = "reclaim"
 def run(session: Session) -> None:
     victims = Victims(session, NAME)
     turns = Turns(session, claimants(session))
-    start = len(session.committed)
     while (turn := turns.next()) is not None:
         queue, job = turn
         reclaim_for(session, victims, job)
         turns.back_queue(queue)
-    spare_unneeded(session, start, _enough)
 
 
 def reclaim_for(session: Session, victims: Victims, job: Job) -> None:
