@@ -19,6 +19,7 @@ __all__ = ["VERBS", "main"]
 
 VERBS: dict[str, str] = {
     "bench": "muster.cli.bench:bench",
+    "controllers": "muster.cli.controllers:controllers",
     "crds": "muster.cli.crds:crds",
     "demo": "muster.cli.demo:demo",
     "distribute": "muster.cli.distribute:distribute",

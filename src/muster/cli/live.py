@@ -58,9 +58,9 @@ def read_cluster(kubeconfig: str | None, context: str | None) -> Manifests:
     return manifests
 
 
-def own_namespace() -> str:
-    """The namespace of the pod we run in; outside a cluster kube-system, which is always there."""
+def own_namespace(outside: str = "kube-system") -> str:
+    """The namespace of the pod we run in; outside a cluster by default kube-system, which is always there."""
     try:
-        return _NAMESPACE.read_text(encoding="utf-8").strip() or "kube-system"
+        return _NAMESPACE.read_text(encoding="utf-8").strip() or outside
     except OSError:
-        return "kube-system"
+        return outside

@@ -71,6 +71,28 @@ def files(*, required: bool) -> Callable[[Command], Command]:
     return add
 
 
+def configured(command: Command) -> Command:
+    """`--applications NS/NAME`: the ConfigMap that names further kinds of applications."""
+
+    @wraps(command)
+    def gathered(*, applications: str | None, **others: Any) -> None:
+        if applications is not None and applications.count("/") != 1:
+            raise click.UsageError("--applications is NAMESPACE/NAME")
+
+        def key() -> str:
+            from muster.cli.live import own_namespace
+            from muster.groups.configured import CONFIG_NAME
+
+            return applications or f"{own_namespace('kubeedge')}/{CONFIG_NAME}"
+
+        command(configured=key, **others)
+
+    return click.option(
+        "--applications", metavar="NS/NAME", help="The ConfigMap that names further kinds of applications. Default: "
+        "groupmanagement-config in the namespace muster runs in, else in kubeedge.",
+    )(gathered)  # fmt: skip
+
+
 def keep_going(command: F) -> F:
     return click.option(
         "--keep-going", is_flag=True, help="Set objects aside that cannot be used, and go on with all the others."

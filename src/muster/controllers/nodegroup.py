@@ -1,38 +1,67 @@
-"""NodeGroupController: writes into each NodeGroup's status which nodes it contains, and how they are."""
+"""NodeGroupController: writes into each NodeGroup's status which nodes it contains, and how they are.
+
+With `labels` nodes carry a label for each of their groups, which the affinity of pods can ask for. A finalizer on the
+group sees to it that its label is off the nodes before the group is gone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
 from muster.controllers.conditions import merged, said
+from muster.controllers.retries import Retries
 from muster.controllers.tables import News, Tables
-from muster.groups.membership import contains, members
+from muster.groups.assignment import MEMBER, member_label
+from muster.groups.gate import DOMAIN
+from muster.groups.membership import Membership, contains, members
 from muster.model.core import Node
 from muster.model.groups import MemberStatus, NodeGroup, NodeGroupStatus
-from muster.store import NotFound, Store
+from muster.store import Conflict, NotFound, Store
+
+FINALIZER = f"{DOMAIN}/node-labels"
+
+
+def _unheard(fault: str) -> None:
+    """For whom it is nobody's business."""
 
 
 class NodeGroupController:
     """Watches nodes besides groups: a status that is not corrected when nodes come, go or change is not true."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(
+        self, store: Store, *, labels: bool = False, report: Callable[[str], None] = _unheard
+    ) -> None:
         self._store = store
+        self._labels = labels
+        self._retries: Retries[tuple[str, str]] = Retries(report)
         self._tables = Tables(store, (Node, NodeGroup))
 
     def run(self) -> bool:
         """Put right the status of every group whose answer changed; whether anything was written."""
-        dirty: dict[str, None] = {}
+        now = self._store.clock.now()
+        groups: dict[str, None] = {}
+        nodes: dict[str, None] = {}
         for news in self._tables.take():
-            dirty.update(dict.fromkeys(self._concerned(news)))
-        wrote = False
-        for name in sorted(dirty):
-            wrote = self._reconcile(name) or wrote
-        return wrote
+            groups.update(dict.fromkeys(self._concerned(news)))
+            if self._labels:
+                nodes.update(dict.fromkeys(self._labelled(news)))
+        for kind, key in self._retries.due(now):
+            (groups if kind == "NodeGroup" else nodes)[key] = None
+        self._wrote = False
+        stay = {k: g.spec for k, g in self._tables.of(NodeGroup).items() if g.metadata.deletion_timestamp is None}
+        membership = Membership(stay if nodes else {})
+        for name in sorted(nodes):
+            with self._retries.trying(("Node", name), now):
+                self._label(name, membership)
+        for name in sorted(groups):
+            with self._retries.trying(("NodeGroup", name), now):
+                self._reconcile(name)
+        return self._wrote
 
     def next_time(self) -> float | None:
-        return None
+        return self._retries.next_time()
 
     def _concerned(self, news: News) -> Iterator[str]:
         """The group itself; of a node, every group that holds it now or held it before."""
@@ -47,18 +76,68 @@ class NodeGroupController:
             if any(node is not None and contains(group.spec, news.key, node.metadata.labels) for node in news[2:]):
                 yield name
 
-    def _reconcile(self, name: str) -> bool:
+    def _reconcile(self, name: str) -> None:
         group = self._tables.of(NodeGroup).get(name)
-        if group is None:
-            return False
+        if group is None or (self._labels and not self._guarded(group)):
+            return
         status = self._status(group)
-        if status == group.status:
-            return False
-        try:
-            self._store.update_status(replace(group, status=status))
-        except NotFound:
-            return False
-        return True
+        if status != group.status:
+            try:
+                self._store.update_status(replace(group, status=status))
+                self._wrote = True
+            except NotFound:
+                return
+
+    # --- labels of nodes
+
+    def _guarded(self, group: NodeGroup) -> bool:
+        """Put the finalizer on a group with a label, and take it off one that goes; whether the group stays."""
+        meta = group.metadata
+        leaves = meta.deletion_timestamp is not None
+        label = member_label(meta.name)
+        if leaves and any(label in node.metadata.labels for node in self._tables.of(Node).values()):
+            raise Conflict("NodeGroup", meta.name, "its label is still on nodes")
+        if (FINALIZER in meta.finalizers) == leaves and label is not None:
+            kept = [name for name in meta.finalizers if name != FINALIZER]
+            finalizers = kept if leaves else [*kept, FINALIZER]
+            only_if = {"resourceVersion": meta.resource_version, "uid": meta.uid}
+            try:
+                self._store.patch(NodeGroup, meta.name, {"metadata": {**only_if, "finalizers": finalizers}})
+                self._wrote = True
+            except NotFound:
+                return False
+            return False  # what was written comes back, and the rest with it
+        return not leaves
+
+    def _labelled(self, news: News) -> Iterator[str]:
+        """The nodes whose labels the news may bear on."""
+        if news.kind == "Node":
+            if news.new is not None and (news.old is None or news.old.metadata.labels != news.new.metadata.labels):
+                yield news.key
+            return
+        label = member_label(news.key)
+        groups = [group for group in (news.old, news.new) if isinstance(group, NodeGroup)]
+        for name, node in self._tables.of(Node).items():
+            labels = node.metadata.labels
+            if label in labels or any(contains(group.spec, name, labels) for group in groups):
+                yield name
+
+    def _label(self, name: str, membership: Membership) -> None:
+        node = self._tables.of(Node).get(name)
+        if node is None:
+            return
+        has = node.metadata.labels
+        wanted = [label for key in membership.of(name, has) if (label := member_label(key)) is not None]
+        change: dict[str, str | None] = {label: "" for label in wanted if has.get(label) != ""}
+        change |= {label: None for label in has if label.startswith(MEMBER) and label not in wanted}
+        if change:
+            try:
+                self._store.patch(Node, name, {"metadata": {"labels": change}})
+                self._wrote = True
+            except NotFound:
+                return
+
+    # --- the status
 
     def _status(self, group: NodeGroup) -> NodeGroupStatus:
         nodes = self._tables.of(Node)

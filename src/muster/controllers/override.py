@@ -7,7 +7,7 @@ so. What a pod should be comes from the template it was made of, never from the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -17,16 +17,20 @@ from muster.controllers.binding import Binding
 from muster.controllers.conditions import merged, said
 from muster.controllers.editions import Editions, Template
 from muster.controllers.eviction import active, is_ready
+from muster.controllers.retries import Retries
 from muster.controllers.tables import Ref
-from muster.groups.applications import template_of
+from muster.groups.applications import owner_kind, template_of
 from muster.groups.gate import Pair, Situation, situation
 from muster.groups.override import faults
 from muster.groups.propagation import Trouble
 from muster.model.core import Pod, PodTemplateSpec
+from muster.model.custom import CustomApplication
 from muster.model.groups import BoundApplication, OverridePolicy, OverridePolicySpec, PolicyStatus
 from muster.model.meta import Condition, Object, controller
 from muster.model.meta import key as key_of
 from muster.store import NotFound, Severity, Store
+
+_POLICY = ""  # in the place of an application's kind, where a policy's status is to be written again
 
 
 @dataclass(slots=True)
@@ -38,12 +42,33 @@ class _Told:
     beyond: list[str] = field(default_factory=list)  # groups whose edition differs in more than a running pod can
 
 
+def _unheard(fault: str) -> None:
+    """For whom it is nobody's business."""
+
+
 class OverridePolicyController:
-    def __init__(self, store: Store, *, privileged: bool = False) -> None:
-        """`privileged`: policies may give pods privileges that their templates have not."""
+    """`privileged`: policies may give pods privileges that their templates have not.
+
+    `rest`: seconds between two restarts of ready pods of an application. A kubelet needs a moment before a pod whose
+    image was changed is not ready any more, and until then all would seem well.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        privileged: bool = False,
+        rest: float = 0.0,
+        custom: Sequence[type[CustomApplication]] = (),
+        report: Callable[[str], None] = _unheard,
+    ) -> None:
         self._store = store
         self._privileged = privileged
-        self._apps = Applications(store, Pair.OVERRIDE)
+        self._rest = rest
+        self._rests: dict[Ref, float] = {}  # application → when the next of its ready pods may be restarted
+        self._waits: set[Ref] = set()  # applications with outdated pods that wait for nothing but that
+        self._retries: Retries[Ref] = Retries(report)
+        self._apps = Applications(store, Pair.OVERRIDE, custom)
         self._binding = Binding(store, Pair.OVERRIDE, (self._good,))
         self._editions: dict[Ref, Editions] = {}
         self._faults: dict[str, tuple[OverridePolicySpec, list[Trouble]]] = {}  # policy name → its spec, what is wrong
@@ -52,16 +77,29 @@ class OverridePolicyController:
     def run(self) -> bool:
         """Do what is to be done now; whether anything was written."""
         dirty = self._apps.follow()
+        now = self._store.clock.now()
         policies, self._apps.policies = self._apps.policies, {}
+        dirty.update({ref: None for ref in self._waits if self._rests.get(ref, 0.0) <= now})
+        for kind, key in self._retries.due(now):
+            if kind == _POLICY:
+                policies[key] = None
+            else:
+                dirty[kind, key] = None
         self._wrote = False
         for ref in sorted(dirty):
-            policies.update(dict.fromkeys(self._look(ref)))
+            self._waits.discard(ref)
+            with self._retries.trying(ref, now):
+                for policy in self._look(ref):
+                    policies[policy] = None
         for key in sorted(policies):
-            self._report(key)
+            with self._retries.trying((_POLICY, key), now):
+                self._report(key)
         return self._wrote
 
     def next_time(self) -> float | None:
-        return None
+        times = [self._rests.get(ref, 0.0) for ref in self._waits]
+        again = self._retries.next_time()
+        return min(times if again is None else [*times, again], default=None)
 
     def _good(self, app: Object, policy: str) -> str | None:
         """The check before binding: the policy is there and can be used."""
@@ -84,6 +122,7 @@ class OverridePolicyController:
         bound = None if app is None else self._binding.settle(app)
         if app is None:
             self._editions.pop(ref, None)
+            self._rests.pop(ref, None)
             return
         self._wrote = self._wrote or app.metadata.labels.get(Pair.OVERRIDE.binding) != bound
         if bound is None:
@@ -100,7 +139,8 @@ class OverridePolicyController:
         )
         found = _Told(told)
         counts: dict[str, int] = {}
-        editions = self._editions.setdefault((type(app).__name__, key_of(app)), Editions())
+        ref = (type(app).__name__, key_of(app))
+        editions = self._editions.setdefault(ref, Editions())
         outdated: list[tuple[Pod, dict[str, str], Template]] = []
         for pod in pods:
             groups, maker = self._groups(app, pod.spec.node_name), self._maker(app, pod)
@@ -117,7 +157,7 @@ class OverridePolicyController:
                 outdated.append((pod, images, meta))
             else:
                 counts[groups[0]] = counts.get(groups[0], 0) + 1
-        self._patch(outdated, calm=all(is_ready(pod) for pod in pods))
+        self._patch(ref, outdated, calm=all(is_ready(pod) for pod in pods))
         told.editions = dict(sorted(counts.items()))
         told.outdated = len(outdated)
         return found
@@ -138,18 +178,23 @@ class OverridePolicyController:
             return None  # a pod by itself has no template to compute an edition from a second time
         owner = controller(pod.metadata)
         namespace = app.metadata.namespace or "default"
-        maker = None if owner is None else self._apps.tables.lookup(owner.kind, f"{namespace}/{owner.name}")
+        maker = None if owner is None else self._apps.tables.lookup(owner_kind(owner), f"{namespace}/{owner.name}")
         maker = app if maker is None else maker
         template = template_of(maker)
         return None if template is None else (f"{type(maker).__name__}/{maker.metadata.name}", template)
 
-    def _patch(self, outdated: list[tuple[Pod, dict[str, str], Template]], calm: bool) -> None:
+    def _patch(self, ref: Ref, outdated: list[tuple[Pod, dict[str, str], Template]], calm: bool) -> None:
         """Pods that are not ready lose nothing by a restart; of the others one at a time, when all are ready."""
+        now = self._store.clock.now()
+        rested = self._rests.get(ref, 0.0) <= now
         for pod, images, meta in sorted(outdated, key=lambda entry: key_of(entry[0])):
             if images and is_ready(pod):
-                if not calm:
+                if calm and not rested:
+                    self._waits.add(ref)
+                if not calm or not rested:
                     continue
                 calm = False
+                self._rests[ref] = now + self._rest
             key = key_of(pod)
             try:
                 if images:

@@ -7,7 +7,7 @@ the policies' statuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from zlib import crc32
 
 from msgspec.structs import replace
@@ -17,8 +17,10 @@ from muster.controllers.binding import Binding
 from muster.controllers.conditions import merged
 from muster.controllers.divided import Division
 from muster.controllers.eviction import active, is_ready, ranked, spared
-from muster.controllers.pace import Pace, Rate
+from muster.controllers.pace import SETTLE, Pace, Rate
 from muster.controllers.policy_status import application_status, policy_conditions
+from muster.controllers.retries import Retries
+from muster.controllers.seats import write_seats
 from muster.controllers.tables import Ref
 from muster.groups.applications import Application, Unit
 from muster.groups.gate import DOMAIN, Pair
@@ -26,6 +28,7 @@ from muster.groups.propagation import Propagation
 from muster.groups.standing import Standing
 from muster.model.batch import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Node, Pod
+from muster.model.custom import CustomApplication
 from muster.model.groups import BoundApplication, PolicyStatus, PropagationPolicy
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
@@ -35,23 +38,38 @@ OBSERVED = f"{DOMAIN}/observed"
 RULE = "propagation"
 _REASONS = {"using": "GroupNameCase", "there is no node group": "GroupUnknown"}
 # Their pods are made anew elsewhere. A DaemonSet's would come back to the same node, a Job's work would be lost.
-_REPLACED = (Deployment, ReplicaSet, StatefulSet, ReplicationController)
+_REPLACED = (Deployment, ReplicaSet, StatefulSet, ReplicationController, CustomApplication)
+_POLICY = ""  # in the place of an application's kind, where a policy's status is to be written again
 
 
-def _unheard(pod: Pod, policy: str) -> None:
-    """For whom evictions are nobody's business."""
+def _unheard(*_: object) -> None:
+    """For whom it is nobody's business."""
 
 
 class PropagationPolicyController:
-    """`nudge`: touch pending pods when something changes for them, as kube-scheduler needs it to try them again."""
+    """`nudge`: touch pending pods when something changes for them, as kube-scheduler needs it to try them again.
+
+    `seats`: write them on pods as their deletion cost. `custom`: the kinds of applications that are configured.
+    """
 
     def __init__(
-        self, store: Store, *, nudge: bool = True, evicted: Callable[[Pod, str], None] = _unheard
+        self,
+        store: Store,
+        *,
+        nudge: bool = True,
+        seats: bool = False,
+        settle: float = SETTLE,
+        custom: Sequence[type[CustomApplication]] = (),
+        evicted: Callable[[Pod, str], None] = _unheard,
+        report: Callable[[str], None] = _unheard,
     ) -> None:
         self._store = store
         self._nudge = nudge
+        self._seats = seats
+        self._settle = settle
         self._evicted = evicted
-        self._apps = Applications(store, Pair.PROPAGATION)
+        self._retries: Retries[Ref] = Retries(report)
+        self._apps = Applications(store, Pair.PROPAGATION, custom)
         self._binding = Binding(store, Pair.PROPAGATION, (self._good,))
         self._paces: dict[Ref, Pace] = {}
         self._rate = Rate()
@@ -64,16 +82,26 @@ class PropagationPolicyController:
         now = self._store.clock.now()
         dirty.update({ref: None for ref, p in self._paces.items() if p.wake is not None and p.wake <= now})
         policies, self._apps.policies = self._apps.policies, {}
+        for kind, key in self._retries.due(now):
+            if kind == _POLICY:
+                policies[key] = None
+            else:
+                dirty[kind, key] = None
         self._wrote = False
         for ref in sorted(dirty):
-            policies.update(dict.fromkeys(self._look(ref)))
+            with self._retries.trying(ref, now):
+                for policy in self._look(ref):
+                    policies[policy] = None
         for key in sorted(policies):
-            self._report(key)
+            with self._retries.trying((_POLICY, key), now):
+                self._report(key)
         return self._wrote
 
     def next_time(self) -> float | None:
-        """When evictions that wait for nothing but time go on."""
-        return min((pace.wake for pace in self._paces.values() if pace.wake is not None), default=None)
+        """When evictions that wait for nothing but time go on, or a write is tried again."""
+        times = [pace.wake for pace in self._paces.values() if pace.wake is not None]
+        again = self._retries.next_time()
+        return min(times if again is None else [*times, again], default=None)
 
     # --- one application
 
@@ -92,9 +120,12 @@ class PropagationPolicyController:
         policy = f"{app.metadata.namespace or 'default'}/{bound}"
         meant = self._apps.grouping.policies.read(policy)
         assert meant is not None  # the binding was checked against it
-        pace = self._paces.setdefault(ref, Pace())
+        pace = self._paces.setdefault(ref, Pace(self._settle))
         divided = self._divided(app, bound, meant)
         self._rebalance(divided, pace)
+        if self._seats and not self._rolling(app):
+            unit = (type(app).__name__, key_of(app))
+            self._wrote = write_seats(self._store, divided, Application(app, unit)) or self._wrote
         self._records[ref] = policy, application_status(divided, pace.stopped)
         yield policy
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
+
+from muster.store import Conflict, StoreError
 
 K = TypeVar("K")
 
@@ -12,18 +16,24 @@ FIRST, LONGEST = 0.1, 300.0
 class Retries(Generic[K]):
     """Keys that failed, each with the time of its next try."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
         self._next: dict[K, tuple[float, float]] = {}  # key → when, and how long it was waited for that
 
-    def failed(self, key: K, now: float) -> bool:
-        """Whether this is its first failure since it last worked."""
-        known = self._next.get(key)
-        wait = FIRST if known is None else min(2 * known[1], LONGEST)
-        self._next[key] = (now + wait, wait)
-        return known is None
-
-    def worked(self, key: K) -> None:
-        self._next.pop(key, None)
+    @contextmanager
+    def trying(self, key: K, now: float) -> Iterator[None]:
+        """Whatever the store refuses in here is tried again later; the first refusal is reported."""
+        try:
+            yield
+        except StoreError as fault:
+            known = self._next.get(key)
+            wait = FIRST if known is None else min(2 * known[1], LONGEST)
+            self._next[key] = (now + wait, wait)
+            # Somebody wrote the object since it was read: an everyday thing.
+            if known is None and not isinstance(fault, Conflict):
+                self._report(f"{' '.join(key).strip() if isinstance(key, tuple) else key}: {fault}")
+        else:
+            self._next.pop(key, None)
 
     def due(self, now: float) -> list[K]:
         return [key for key, (at, _) in self._next.items() if at <= now]

@@ -15,8 +15,8 @@ from muster.groups.gate import DOMAIN
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicy
 
-__all__ = ["ADMITTED", "ASSIGNED", "EDITION", "UNBOUND", "assign", "edition_name", "is_settled", "member_label",
-           "pinned_to", "released", "suspend"]  # fmt: skip
+__all__ = ["ADMITTED", "ASSIGNED", "EDITION", "MEMBER", "UNBOUND", "assign", "edition_name", "is_settled",
+           "member_label", "pinned_to", "released", "suspend"]  # fmt: skip
 
 ASSIGNED = f"{DOMAIN}/nodegroup"
 """The label of a pod that says which group it was made for."""
@@ -27,13 +27,15 @@ ADMITTED = f"{DOMAIN}/admission"
 UNBOUND = f"{DOMAIN}/unbound"
 """The scheduling gate of a pod whose application is not bound to its policies yet."""
 
+MEMBER = f"nodegroup.{DOMAIN}/"
+"""What a node's label begins with that says it is in a group; the group's name follows."""
 LONGEST_NAME = 63  # of what follows the slash in a label's key
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def member_label(group: str) -> str | None:
     """The label that nodes of a group carry; None: the group's name is too long to be part of one."""
-    return f"nodegroup.{DOMAIN}/{group}" if len(group) <= LONGEST_NAME else None
+    return f"{MEMBER}{group}" if len(group) <= LONGEST_NAME else None
 
 
 def is_settled(metadata: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from muster.kube.client import Client
 from muster.kube.informer import Delta, Informer, Pace, Standing, Tell
 from muster.kube.lists import Report, Selection
-from muster.kube.resources import SOURCES
+from muster.kube.resources import sources_of
 from muster.model.meta import Object
 from muster.store import Change
 
@@ -81,18 +81,43 @@ class Informers:
         self.objects: dict[str, dict[str, Object]] = {}
         """Kind → key → object: the cluster as it was last heard of. Read only, on the event loop's thread."""
         self.informers: list[Informer] = []
+        self._client = client
+        self._report = report
+        self._pace = pace
         self._readers: dict[Tell, None] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._added: dict[str, list[asyncio.Task[None]]] = {}
+        self._later: dict[str, list[Informer]] = {}
         for one in kinds:
-            wanted = one if isinstance(one, Wanted) else Wanted(one)
-            table = self.objects.setdefault(wanted.kind.__name__, {})
-            before: Informer | None = None
-            for versions in SOURCES[wanted.kind]:
-                selections = tuple(
-                    Selection(resource, wanted.namespace, wanted.labels, wanted.fields) for resource in versions
-                )
-                before = Informer(client, selections, self._tell, report, table=table, after=before, pace=pace)
-                self.informers.append(before)
+            self.informers += self._made(one if isinstance(one, Wanted) else Wanted(one))
+
+    def _made(self, wanted: Wanted) -> list[Informer]:
+        table = self.objects.setdefault(wanted.kind.__name__, {})
+        made: list[Informer] = []
+        for versions in sources_of(wanted.kind):
+            selections = tuple(
+                Selection(resource, wanted.namespace, wanted.labels, wanted.fields) for resource in versions
+            )
+            before = made[-1] if made else None
+            made.append(
+                Informer(self._client, selections, self._tell, self._report, table=table, after=before, pace=self._pace)
+            )
+        return made
+
+    def add(self, kind: type[Object]) -> None:
+        """Follow one more kind from now on; nobody waits for it to be synced, it may not be served yet."""
+        made = self._made(Wanted(kind))
+        self._later[kind.__name__] = made
+        self._added[kind.__name__] = [asyncio.create_task(informer.run()) for informer in made]
+
+    async def remove(self, kind: type[Object]) -> None:
+        """Follow a kind no longer that was added; its objects are forgotten, nobody is told that they are gone."""
+        tasks = self._added.pop(kind.__name__, [])
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._later.pop(kind.__name__, None)
+        self.objects.pop(kind.__name__, None)
 
     async def __aenter__(self) -> Informers:
         self.start()
@@ -108,10 +133,12 @@ class Informers:
         ]
 
     async def stop(self) -> None:
-        for task in self._tasks:
+        tasks = [*self._tasks, *(task for added in self._added.values() for task in added)]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks = []
+        self._added = {}
 
     async def synced(self, seconds: float | None = None) -> bool:
         """Until every kind was listed once (or found absent); False if `seconds` passed before."""
@@ -129,7 +156,8 @@ class Informers:
 
     def standing(self) -> dict[str, Standing]:
         """How each resource stands, for readiness and metrics."""
-        return {informer.resource.name: informer.standing for informer in self.informers}
+        everyone = [*self.informers, *(one for later in self._later.values() for one in later)]
+        return {informer.resource.name: informer.standing for informer in everyone}
 
     def of(self, kind: type[T]) -> Mapping[str, T]:
         """The live table of one kind."""
@@ -157,7 +185,7 @@ class Informers:
 
     def observe(self, obj: Object) -> None:
         """What a write of ours got back, seen before the watch tells of it."""
-        for informer in self.informers:
+        for informer in (*self.informers, *self._later.get(type(obj).__name__, ())):
             if informer.kind is type(obj) and informer.resource.api_version == obj.api_version:
                 informer.observe(obj)
 

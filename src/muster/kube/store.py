@@ -75,6 +75,7 @@ class KubeStore:
         self._writes = writes
         self._recorder = recorder
         self._clock = WallClock()
+        self._watches: dict[KubeWatch, None] = {}
 
     @property
     def clock(self) -> WallClock:
@@ -103,7 +104,13 @@ class KubeStore:
         return watch
 
     def forget(self, watch: KubeWatch) -> None:
+        self._watches.pop(watch, None)
         self._loop.call_soon_threadsafe(self._informers.unsubscribe, watch.push)
+
+    def close(self) -> None:
+        """Nobody takes from its watches any more."""
+        for watch in list(self._watches):
+            self.forget(watch)
 
     # --- writing
 
@@ -165,6 +172,7 @@ class KubeStore:
         return known if not any(found) else await self._writes.set_images(key, *found, uid=uid or known.metadata.uid)
 
     async def _subscribe(self, watch: KubeWatch) -> None:
+        self._watches[watch] = None
         self._informers.subscribe(watch.push)
 
     async def _changed(self, obj: T, part: Callable[[dict[str, Any]], dict[str, Any]], sub: str) -> T:

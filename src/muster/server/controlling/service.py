@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -96,11 +97,11 @@ class Service:
     async def _work(self, client: Client, informers: Informers, recorder: Recorder, kinds: ConfiguredKinds) -> None:
         """One term: the controllers, made anew whenever the configured kinds become others."""
         await informers.synced()
-        store = KubeStore(informers, Writes(client), recorder)
         while True:
+            store = KubeStore(informers, Writes(client), recorder)
             rounds = self._rounds = Rounds(store.clock.now)
             informers.subscribe(rounds.wake, replay=False)
-            turning = asyncio.create_task(asyncio.to_thread(rounds.run, lambda: self._parts(store, kinds.kinds)))
+            turning = asyncio.create_task(asyncio.to_thread(rounds.run, partial(self._parts, store, kinds.kinds)))
             try:
                 await asyncio.shield(turning)
             except asyncio.CancelledError:
@@ -111,6 +112,7 @@ class Service:
                 self._rounds = None
                 rounds.stop()
                 informers.unsubscribe(rounds.wake)
+                store.close()
 
     async def _begin_anew(self, kinds: Kinds) -> None:
         if self._rounds is not None:

@@ -1,0 +1,68 @@
+"""`muster controllers`: node groups' statuses, bindings to policies, evictions and editions on a live cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from muster.cli import options
+from muster.cli.lease import lease as lease_options
+
+if TYPE_CHECKING:
+    from muster.server.terms import LeaseSettings
+
+
+@click.command()
+@options.kubeconfig
+@lease_options("controllers")
+@options.configured
+@click.option("--settle", type=click.FloatRange(min=0), default=10.0, show_default=True, metavar="SECONDS",
+              help="Evict nothing until so long after the last change of a policy, group or number.")  # fmt: skip
+@click.option("--rest", type=click.FloatRange(min=0), default=10.0, show_default=True, metavar="SECONDS",
+              help="How long an application is left alone after the image of a ready pod was changed.")  # fmt: skip
+@click.option("--seats/--no-seats", default=True, show_default=True,
+              help="Write each pod's seat as its deletion cost, so that a scale-down needs no evictions.")  # fmt: skip
+@click.option("--node-labels/--no-node-labels", default=True, show_default=True,
+              help="Label nodes with their groups, which the webhook's affinity needs.")  # fmt: skip
+@click.option("--allow-privileged-overrides", is_flag=True,
+              help="Policies may give pods privileges that their templates have not.")  # fmt: skip
+@click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
+              help="Where /healthz, /readyz and /metrics listen.")  # fmt: skip
+@click.option("--metrics-port", "--port", "metrics_port", type=click.IntRange(0, 65535), default=8080,
+              show_default=True, metavar="PORT", help="Their port; 0 takes any that is free and logs it.")  # fmt: skip
+@options.verbosity
+def controllers(
+    kubeconfig: str | None,
+    context: str | None,
+    lease: Callable[[], LeaseSettings],
+    configured: Callable[[], str],
+    settle: float,
+    rest: float,
+    seats: bool,
+    node_labels: bool,
+    allow_privileged_overrides: bool,
+    metrics_host: str,
+    metrics_port: int,
+    verbosity: int,
+) -> None:
+    """Keep node groups, propagation and override policies true until told to stop (SIGTERM ends gracefully)."""
+    from muster.cli.live import run_until_stopped
+    from muster.live.logs import Log
+    from muster.server.controlling.service import Service, Settings
+
+    settings = Settings(
+        lease=lease(),
+        configured=configured(),
+        kubeconfig=kubeconfig,
+        context=context,
+        probes_host=metrics_host,
+        probes_port=metrics_port,
+        settle=settle,
+        rest=rest,
+        seats=seats,
+        node_labels=node_labels,
+        privileged=allow_privileged_overrides,
+    )
+    run_until_stopped(Service(settings, Log(verbosity)).run)

@@ -1,0 +1,57 @@
+"""Scale-down without evictions: every pod carries its seat as pod-deletion-cost.
+
+Kubernetes' ReplicaSet controller removes the pods of the lowest cost first. The last seat has the lowest, so whatever
+number is taken away, the division of the rest is right at once. A cost that somebody else wrote is left alone.
+"""
+
+from __future__ import annotations
+
+from muster.controllers.divided import Division
+from muster.controllers.eviction import DELETION_COST, ranked
+from muster.groups.applications import Application
+from muster.groups.gate import DOMAIN
+from muster.groups.seats import order_of, seated
+from muster.model.batch import Deployment, ReplicaSet, ReplicationController
+from muster.model.core import Pod
+from muster.model.meta import key as key_of
+from muster.store import NotFound, Store
+
+SEAT = f"{DOMAIN}/seat"
+NONE = "none"
+# Below every seat there can be, and what Kubernetes still reads as a number.
+LOWEST = -1_000_000_000
+_COUNTED = (Deployment, ReplicaSet, ReplicationController)
+
+
+def write_seats(store: Store, divided: Division, application: Application) -> bool:
+    """Put the seats right on the application's pods; whether anything was written."""
+    if not isinstance(divided.app, _COUNTED) or divided.quotas.replicas is None:
+        return False
+    ours = {
+        group: [pod for pod in reversed(ranked(pods, by_ordinal=False)) if _is_ours(pod)]
+        for group, pods in divided.current.items()
+    }
+    order = order_of(divided.meant, divided.quotas.replicas, application.uid)
+    held = {key_of(pod): _held(pod) for pods in ours.values() for pod in pods}
+    seats = seated(order, {group: [key_of(pod) for pod in pods] for group, pods in ours.items()}, held)
+    wrote = False
+    for pod in (*(pod for pods in ours.values() for pod in pods), *filter(_is_ours, divided.misplaced)):
+        seat = seats.get(key_of(pod))
+        wanted = {SEAT: str(seat or NONE), DELETION_COST: str(-seat if seat else LOWEST)}
+        if any(pod.metadata.annotations.get(name) != value for name, value in wanted.items()):
+            try:
+                store.patch(Pod, key_of(pod), {"metadata": {"annotations": wanted}})
+                wrote = True
+            except NotFound:
+                continue
+    return wrote
+
+
+def _is_ours(pod: Pod) -> bool:
+    notes = pod.metadata.annotations
+    return DELETION_COST not in notes or SEAT in notes
+
+
+def _held(pod: Pod) -> int:
+    text = pod.metadata.annotations.get(SEAT, "")
+    return int(text) if text.isascii() and text.isdecimal() else 0

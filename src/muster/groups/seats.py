@@ -1,0 +1,72 @@
+"""Which node group has the n-th replica, and which pod has which seat.
+
+The division is monotone, so replicas can be numbered: a scale-down that takes the last seats leaves exactly the
+division of what remains.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+
+from muster.groups.division import claims
+from muster.groups.propagation import WEIGHTS, Propagation
+
+__all__ = ["order_of", "seated"]
+
+
+def order_of(meant: Propagation, replicas: int, uid: str = "") -> list[str]:
+    """The groups in the order in which they get their replicas; shorter than `replicas` where maxima are reached."""
+    if meant.strategy == WEIGHTS:
+        order = []
+        waiting = claims(meant.weights, uid)
+        for _ in range(replicas if waiting else 0):
+            first = waiting[0]
+            order.append(first.name)
+            heapq.heapreplace(waiting, first.next())
+        return order
+    have = dict.fromkeys(meant.ranges, 0)
+    order = _filled(have, {name: least for name, (least, _) in meant.ranges.items()}, replicas)
+    most = {name: replicas if top is None else top for name, (_, top) in meant.ranges.items()}
+    return order + _filled(have, most, replicas - len(order))
+
+
+def _filled(have: dict[str, int], limit: Mapping[str, int], amount: int) -> list[str]:
+    """One by one to the group that has the fewest, as long as it is below its limit; ties as written."""
+    rank = {name: i for i, name in enumerate(have)}
+    waiting = [(have[name], rank[name], name) for name in have if have[name] < limit[name]]
+    heapq.heapify(waiting)
+    order: list[str] = []
+    while waiting and len(order) < amount:
+        count, i, name = heapq.heappop(waiting)
+        order.append(name)
+        have[name] = count + 1
+        if have[name] < limit[name]:
+            heapq.heappush(waiting, (have[name], i, name))
+    return order
+
+
+def seated(
+    order: Sequence[str], pods: Mapping[str, Sequence[str]], held: Mapping[str, int]
+) -> dict[str, int | None]:
+    """Pod → its seat, from 1; None: its group has no seat for it.
+
+    `pods` are each group's, those that shall keep their place longest first. A pod that holds a seat of its group
+    keeps it: seats are written on pods, and what does not change need not be written.
+    """
+    free: dict[str, list[int]] = {group: [] for group in pods}
+    for i, group in enumerate(order):
+        if group in free:
+            free[group].append(i + 1)
+    found: dict[str, int | None] = {}
+    for group, names in pods.items():
+        left = dict.fromkeys(free[group])
+        for name in names:
+            if held.get(name) in left:
+                found[name] = held[name]
+                del left[held[name]]
+        open_ = iter(left)
+        for name in names:
+            if name not in found:
+                found[name] = next(open_, None)
+    return found
