@@ -1,13 +1,13 @@
 """A plain reading of the rules: one pod and one node at a time, sums made anew for every question, nothing kept.
 
 It knows priority, gang, conformance, drf, proportion, predicates (pod count, cordon, node selector, taints, ports),
-nodeorder's resource terms and binpack. `naive_actions` has the loops. It follows the specification, not the engine.
+nodeorder's resource terms and binpack (`naive_scores`). `naive_actions` has the loops, `naive_victims` who may go for
+whom. It follows the specification, not the engine.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import Any
@@ -19,7 +19,6 @@ from muster.model.requests import amounts, requests
 from muster.model.scheduling import PodGroup, Queue
 
 Amounts = dict[str, float]
-GPU = "nvidia.com/gpu"
 HELD = ("Allocated", "Bound", "Running")  # statuses that count as allocated
 _TASK_FORMS = 3  # a name of so many parts has a number at its end
 
@@ -187,55 +186,6 @@ class World:
         there = [t for t in self.on(node) if t.status in (*HELD, "Releasing")]
         return self.has("predicates") and len(there) >= self.offered[node]["pods"]
 
-    def score(self, task: Task, node: str) -> float:
-        found = 0.0
-        for plugin in self.plugins():
-            if plugin == "nodeorder":
-                found += self._nodeorder(task, node)
-            elif plugin == "binpack":
-                found += self._binpack(task, node)
-        return found
-
-    def _nodeorder(self, task: Task, node: str) -> float:
-        there, offered = self.load(node), self.offered[node]
-        full = [sum(t.nonzero[i] for t in there) + task.nonzero[i] for i in (0, 1)]
-        size = [offered["cpu"], offered["memory"]]
-        least = sum(max(math.floor(100 * (s - f) / s), 0) for f, s in zip(full, size, strict=True)) // 2
-        most = sum(min(math.floor(100 * f / s), 100) for f, s in zip(full, size, strict=True)) // 2
-        even = 0
-        names = ["cpu", "memory"] + ([GPU] if task.request.get(GPU) else [])
-        if any(task.request.get(name) for name in names):
-            names = [name for name in names if offered.get(name)]
-            held = total(t.request for t in there)
-            before = [min(held.get(n, 0) / offered[n], 1.0) for n in names]
-            after = [min((held.get(n, 0) + task.request.get(n, 0)) / offered[n], 1.0) for n in names]
-            even = math.floor((_evenness(after) - _evenness(before) + 150) / 2)
-        weight = self.argument
-        return (
-            least * weight("nodeorder", "leastrequested.weight", 1)
-            + most * weight("nodeorder", "mostrequested.weight", 0)
-            + even * weight("nodeorder", "balancedresource.weight", 1)
-        )
-
-    def _binpack(self, task: Task, node: str) -> float:
-        option = self.config.plugin("binpack")
-        assert option is not None
-        weights = {name: self.argument("binpack", f"binpack.{name}", 1) for name in ("cpu", "memory")}
-        for name in option.arguments.strings("binpack.resources"):
-            weights[name] = self.argument("binpack", f"binpack.resources.{name}", 1)
-        weights = {name: w for name, w in weights.items() if task.request.get(name)}
-        used = total(t.request for t in self.on(node) if t.status in (*HELD, "Releasing"))
-        found = 0.0
-        for name, w in weights.items():
-            offers, use = self.offered[node].get(name, 0), used.get(name, 0) + task.request[name]
-            if offers and w:
-                if use > offers:
-                    return 0.0
-                found += use * w / offers
-        if not sum(weights.values()):
-            return 0.0
-        return found / sum(weights.values()) * (100.0 * self.argument("binpack", "binpack.weight", 1))
-
     # --- orders
 
     def share(self, job: Job, request: Amounts) -> float:
@@ -376,12 +326,3 @@ def _status(pod: Pod) -> str:
     if pod.status.phase == "Running":
         return "Running"
     return "Bound" if pod.spec.node_name else "Pending"
-
-
-def _evenness(shares: Sequence[float]) -> int:
-    if len(shares) < 2:
-        return 100
-    if len(shares) == 2:
-        return math.floor((1 - abs((shares[0] - shares[1]) / 2)) * 100)
-    mean = sum(shares) / len(shares)
-    return math.floor((1 - math.sqrt(sum((s - mean) ** 2 for s in shares) / len(shares))) * 100)

@@ -9,6 +9,7 @@ from muster.config.types import Config
 from muster.model.meta import Object
 from muster.model.requests import amounts
 from naive import HELD, Amounts, Job, Task, World, asked, total
+from naive_scores import score
 from naive_victims import chosen
 
 Marks = tuple[list[tuple[Task, str, str, bool]], int, int]
@@ -140,7 +141,7 @@ def place(world: World, task: Task) -> bool:
 
 
 def best(world: World, task: Task, nodes: list[str]) -> str:
-    scores = {n: world.score(task, n) for n in nodes}
+    scores = {n: score(world, task, n) for n in nodes}
     return min(n for n in nodes if scores[n] == max(scores.values()))
 
 
@@ -286,7 +287,7 @@ def preempt(world: World) -> None:
 def preempt_for(world: World, queue: str, task: Task, eligible: Callable[[Task], bool]) -> bool:
     if task.pod.spec.preemption_policy == "Never":
         return False
-    for node in sorted(world.nodes, key=lambda n: -world.score(task, n)):
+    for node in sorted(world.nodes, key=lambda n: -score(world, task, n)):
         others = [
             t for t in world.on(node)
             if t.status in ("Bound", "Running") and preemptable(t) and t.job.group.spec.queue == queue

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from any_cluster import NOW, Cluster, clusters, configurations
+from any_cluster import NOW, Cluster, clusters
+from any_configuration import configurations
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from naive_actions import decide

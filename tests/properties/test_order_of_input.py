@@ -7,7 +7,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from any_cluster import EVICTING, NOW, Cluster, clusters, configurations, state_of
+from any_cluster import NOW, Cluster, clusters, state_of
+from any_configuration import EVICTING, configurations
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.model.meta import Object, key

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from any_cluster import EVICTING, NOW, Cluster, clusters, configurations
+from any_cluster import NOW, Cluster, clusters
+from any_configuration import EVICTING, configurations
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.hooks import QueueQuota
@@ -35,6 +36,8 @@ def limits(session: Session) -> dict[str, dict[str, float]]:
     for plugin in session.flat(QueueQuota):
         assert isinstance(plugin, Proportion | Capacity)
         for name, account in plugin._accounts.items():
+            if name not in session.queues:
+                continue  # the root that every tree has, if only implied
             limit = account.deserved if isinstance(plugin, Proportion) else account.real
             now = found.setdefault(name, dict(limit))
             found[name] = {k: min(now.get(k, 0), limit.get(k, 0)) for k in {*now, *limit}}

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from any_cluster import NOW, clusters, configurations
+from any_cluster import NOW, clusters
+from any_configuration import configurations
 from muster.cycle.scheduler import Scheduler
 from muster.engine.hooks import Batch, NodeFilter, NodeScorer, Scope
 from muster.engine.jobs import Status, Task

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from any_cluster import EVICTING, NOW, Cluster, clusters, configurations
+from any_cluster import NOW, Cluster, clusters
+from any_configuration import EVICTING, configurations
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.plan import Plan

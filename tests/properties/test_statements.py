@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from any_cluster import NOW, Cluster, clusters, configurations
+from any_cluster import NOW, Cluster, clusters
+from any_configuration import configurations
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.hooks import Batch, NodeScorer, Preemptable, Reclaimable

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from any_cluster import EVERY_PLUGIN, NOW, Cluster, clusters, configurations
+from any_cluster import NOW, Cluster, clusters
+from any_configuration import EVERY_PLUGIN, configurations
 from muster.actions.eviction import fits_future
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler

@@ -71,7 +71,8 @@ def test_switches_turn_filters_off() -> None:
     port = [{"hostPort": 80}]
     selector = {"disk": "ssd"}
     world = state(node("a", taints=TAINT), pod("old", on="a", ports=port), pod("p", ports=port, nodeSelector=selector))
-    off: dict[str, Any] = {f"predicate__{name}Enable": False for name in ("NodeAffinity", "TaintToleration", "NodePorts")}
+    switches = ("NodeAffinity", "TaintToleration", "NodePorts")
+    off: dict[str, Any] = {f"predicate__{name}Enable": False for name in switches}
     assert refusals(world)["a"][0] == "node-affinity"
     assert refusals(world, **off) == {}
 
