@@ -24,7 +24,7 @@ def agree(cluster: Cluster, config: Config) -> None:
 
 
 @given(clusters(plain=True), configurations(KNOWN, actions=PLACING, simple=True))
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_allocate_and_backfill_are_the_plain_reading(cluster: Cluster, config: Config) -> None:
     agree(cluster, config)
 
@@ -33,6 +33,6 @@ def test_allocate_and_backfill_are_the_plain_reading(cluster: Cluster, config: C
     clusters(plain=True, crowded=True),
     configurations(KNOWN, first=("priority", "gang", "conformance"), actions=EVICTING, simple=True),
 )
-@settings(max_examples=250)
+@settings(max_examples=200)
 def test_reclaim_and_preempt_are_the_plain_reading(cluster: Cluster, config: Config) -> None:
     agree(cluster, config)

@@ -29,21 +29,21 @@ def told(objects: list[Object], config: Config) -> str:
 
 
 @given(shuffled(), configurations())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_the_plan_does_not_depend_on_the_order(both: tuple[Cluster, list[Object]], config: Config) -> None:
     cluster, other = both
     assert Scheduler(config).cycle(cluster.state(), NOW) == Scheduler(config).cycle(state_of(other), NOW)
 
 
 @given(shuffled(crowded=True), configurations(first=("priority", "gang", "conformance"), actions=EVICTING))
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_evictions_do_not_depend_on_the_order(both: tuple[Cluster, list[Object]], config: Config) -> None:
     cluster, other = both
     assert Scheduler(config).cycle(cluster.state(), NOW) == Scheduler(config).cycle(state_of(other), NOW)
 
 
 @given(shuffled(), configurations())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_three_cycles_on_the_embedded_cluster_tell_the_same_bytes(
     both: tuple[Cluster, list[Object]], config: Config
 ) -> None:

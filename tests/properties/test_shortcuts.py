@@ -27,7 +27,7 @@ def decided(plan: Plan) -> Plan:
 
 
 @given(clusters(), configurations())
-@settings(max_examples=350)
+@settings(max_examples=250)
 def test_shortcuts_change_nothing(cluster: Cluster, config: Config) -> None:
     fast, slow = both(cluster, config)
     assert decided(fast) == decided(slow)
@@ -35,7 +35,7 @@ def test_shortcuts_change_nothing(cluster: Cluster, config: Config) -> None:
 
 
 @given(clusters(crowded=True), configurations(first=("priority", "gang", "conformance"), actions=EVICTING))
-@settings(max_examples=250)
+@settings(max_examples=200)
 def test_shortcuts_change_no_eviction(cluster: Cluster, config: Config) -> None:
     fast, slow = both(cluster, config)
     assert decided(fast) == decided(slow)

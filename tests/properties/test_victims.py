@@ -48,7 +48,7 @@ def needed(session: Session, eviction: Move, claims: dict[str, str]) -> bool:
     clusters(crowded=True),
     configurations(ONE_NODE, first=("priority", "gang", "conformance"), actions=ALONE),
 )
-@settings(max_examples=300)
+@settings(max_examples=250)
 def test_no_victim_can_be_spared(cluster: Cluster, config: Config) -> None:
     scheduler = Scheduler(config)
     session = scheduler.session(cluster.state(), NOW)
