@@ -125,7 +125,6 @@ class World:
         self.tasks = [t for job in self.jobs.values() for t in job.tasks]
         self.offered = {name: amounts(n.status.allocatable) for name, n in self.nodes.items()}
         self.evictions: list[str] = []
-        self.claims: list[tuple[Task, str]] = []  # who was promised the room of victims, and where
         self.deserved = self._deserved() if self.has("proportion") else {}
 
     def has(self, plugin: str) -> bool:

@@ -12,7 +12,7 @@ from naive import HELD, Amounts, Job, Task, World, asked, total
 from naive_scores import score
 from naive_victims import chosen
 
-Marks = tuple[list[tuple[Task, str, str, bool]], int, int]
+Marks = tuple[list[tuple[Task, str, str, bool]], int]
 
 
 def decide(objects: Iterable[Object], config: Config) -> tuple[dict[str, str], dict[str, str], list[str]]:
@@ -28,14 +28,13 @@ def decide(objects: Iterable[Object], config: Config) -> tuple[dict[str, str], d
 
 
 def mark(world: World) -> Marks:
-    return [(t, t.status, t.node, t.evicted) for t in world.tasks], len(world.evictions), len(world.claims)
+    return [(t, t.status, t.node, t.evicted) for t in world.tasks], len(world.evictions)
 
 
 def back_to(world: World, marked: Marks) -> None:
     for task, status, node, evicted in marked[0]:
         task.status, task.node, task.evicted = status, node, evicted
     del world.evictions[marked[1] :]
-    del world.claims[marked[2] :]
 
 
 def bind(job: Job) -> None:
@@ -211,7 +210,6 @@ def claim(world: World, task: Task, node: str, victims: list[Task], enough: Call
     if gone is None:
         return False
     world.evictions += [t.key for t in gone]
-    world.claims.append((task, node))
     task.status, task.node = "Pipelined", node
     return True
 
