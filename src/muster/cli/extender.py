@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
 from muster.cli import options
+from muster.cli.lease import lease as lease_options
+
+if TYPE_CHECKING:
+    import ssl
+
+    from muster.server.terms import LeaseSettings
 
 _MIB = 1 << 20
 
 
 @click.command()
-@options.files(required=True)
+@options.files(required=False)
+@options.kubeconfig
+@lease_options("extender")
+@options.configured
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", required=True, type=click.IntRange(0, 65535), metavar="N", help="The port; 0 takes a free one.")
 @click.option("--tls-cert-file", type=click.Path(), metavar="FILE", help="Serve HTTPS with this certificate (PEM).")
@@ -34,6 +45,10 @@ _MIB = 1 << 20
 @options.verbosity
 def extender(
     files: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    lease: Callable[[], LeaseSettings],
+    configured: Callable[[], str],
     host: str,
     port: int,
     tls_cert_file: str | None,
@@ -44,34 +59,65 @@ def extender(
     keep_going: bool,
     verbosity: int,
 ) -> None:
-    """Serve POST /filter, /prioritize and /preempt to kube-scheduler for the cluster in manifests.
+    """Serve POST /filter, /prioritize and /preempt to kube-scheduler.
 
-    Beside them /healthz, /readyz and /metrics.
+    With -f for the cluster in manifests, without for the live one. Beside them /healthz, /readyz and /metrics.
     """
-    from muster.cli.reading import BadInput, read_manifests
-    from muster.cluster.clock import VirtualClock
-    from muster.cluster.memory import MemoryStore
-    from muster.server.extender.deciding import GroupScheduling
-    from muster.server.extender.http import ExtenderServer, tls
+    from muster.cli.reading import BadInput
+    from muster.server.extender.http import tls
 
     if tls_cert_file is None and (tls_private_key_file or client_ca_file):
         raise click.UsageError("--tls-private-key-file and --client-ca-file need --tls-cert-file")
     try:
-        context = None if tls_cert_file is None else tls(tls_cert_file, tls_private_key_file, client_ca_file)
+        secure = None if tls_cert_file is None else tls(tls_cert_file, tls_private_key_file, client_ca_file)
     except OSError as fault:  # ssl.SSLError is one
         raise BadInput(f"{tls_cert_file}: error: cannot be used for TLS: {fault} (give PEM files)") from None
+    if files:
+        _embedded(files, (host, port), secure, max_body * _MIB, legacy_failed_nodes, keep_going)
+        return
+    from muster.cli.live import run_until_stopped
+    from muster.live.logs import Log
+    from muster.server.extender.service import Service, Settings
+
+    settings = Settings(
+        lease=lease(),
+        configured=configured(),
+        kubeconfig=kubeconfig,
+        context=context,
+        host=host,
+        port=port,
+        context_tls=secure,
+        largest_body=max_body * _MIB,
+        legacy=legacy_failed_nodes,
+    )
+    run_until_stopped(Service(settings, Log(verbosity)).run)
+
+
+def _embedded(
+    files: tuple[str, ...],
+    at: tuple[str, int],
+    secure: ssl.SSLContext | None,
+    largest_body: int,
+    legacy: bool,
+    keep_going: bool,
+) -> None:
+    """Serve for the cluster in manifests, until a signal comes."""
+    from muster.cli.reading import BadInput, read_manifests
+    from muster.cluster.clock import VirtualClock
+    from muster.cluster.memory import MemoryStore
+    from muster.server.extender.deciding import GroupScheduling
+    from muster.server.extender.http import ExtenderServer
+
     manifests = read_manifests(files, keep_going=keep_going)
     store = MemoryStore(VirtualClock(manifests.latest), manifests)
     try:
-        server = ExtenderServer(
-            (host, port), GroupScheduling(store, legacy=legacy_failed_nodes), context, max_body * _MIB
-        )
+        server = ExtenderServer(at, GroupScheduling(store, legacy=legacy), secure, largest_body)
     except OSError as fault:
-        raise BadInput(f"muster: cannot listen on {host}:{port}: {fault.strerror} (choose another)") from None
+        raise BadInput(f"muster: cannot listen on {at[0]}:{at[1]}: {fault.strerror} (choose another)") from None
     for number in (signal.SIGTERM, signal.SIGINT):
         # shutdown waits for the loop that this very thread runs
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
-    scheme = "http" if context is None else "https"
-    click.echo(f"extender listens on {scheme}://{host}:{server.server_address[1]}", err=True)
+    scheme = "http" if secure is None else "https"
+    click.echo(f"extender listens on {scheme}://{at[0]}:{server.server_address[1]}", err=True)
     with server:
         server.serve_forever(poll_interval=0.1)

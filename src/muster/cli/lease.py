@@ -38,9 +38,10 @@ def lease(part: str) -> Callable[[Command], Command]:
 
             command(lease=settings, **others)
 
+        made: Command = gathered
         for option in reversed(_options(part)):
-            gathered = option(gathered)
-        return gathered
+            made = option(made)
+        return made
 
     return add
 

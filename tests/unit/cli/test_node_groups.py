@@ -112,7 +112,8 @@ class TestOverride:
 
 
 def test_the_extender_needs_its_cluster_and_usable_certificates() -> None:
-    assert "-f" in muster("extender", "--port", "0").stderr
+    nowhere = muster("extender", "--port", "0", "--kubeconfig", "none.yaml")
+    assert nowhere.exit_code == 2 and "none.yaml" in nowhere.stderr
     bad = muster("extender", "-f", "w.yaml", "--port", "0", "--tls-cert-file", "w.yaml")
     assert bad.exit_code == 2 and "cannot be used for TLS" in bad.stderr
     assert muster("extender", "-f", "w.yaml", "--port", "0", "--client-ca-file", "w.yaml").exit_code == 2

@@ -38,7 +38,7 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     yield _object("v1", "ServiceAccount", here)
     everywhere = {"name": part.name, "labels": _labels(part)}
     yield from _granted("ClusterRole", everywhere, part.rights, part.name, settings.namespace)
-    yield from _granted("Role", here, own_lease(part.name), part.name, settings.namespace)
+    yield from _granted("Role", here, (*own_lease(part.name), *part.at_home), part.name, settings.namespace)
     if part.configured:
         here_configured = {**here, "name": CONFIGURATION}
         yield _object("v1", "ConfigMap", here_configured, data={f"{CONFIGURATION}.conf": settings.configuration})

@@ -27,6 +27,8 @@ class Part:
     serves: bool = False
     # It mounts the scheduler's configuration.
     configured: bool = False
+    # What it may do besides in the namespace it runs in.
+    at_home: tuple[Right, ...] = ()
 
     @property
     def name(self) -> str:
@@ -48,11 +50,13 @@ PARTS: dict[str, Part] = {
         Part(
             "controllers", rights.CONTROLLERS, (),
             replicas=2, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),),
+            at_home=rights.CONFIGURED,
         ),
         # One: reservations are kept in memory.
         Part(
             "extender", rights.EXTENDER, (),
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
+            at_home=rights.CONFIGURED,
         ),
     )
 }  # fmt: skip

@@ -68,6 +68,9 @@ CONTROLLERS: tuple[Right, ...] = (
     Right(_CORE, ("pods/eviction",), ("create",)),
     # Images in place, the nudge of a pending pod, why a pod was evicted.
     Right(_CORE, ("pods",), ("patch",)),
+    # The labels by which a pod's affinity finds the nodes of its group, and the finalizer that takes them off again.
+    Right(_CORE, ("nodes",), ("patch",)),
+    Right(_GROUPS, ("nodegroups",), ("patch",)),
     # The label that binds an application to its policy.
     Right(_CORE, ("replicationcontrollers",), ("patch",)),
     Right(_APPS, ("deployments", "replicasets", "statefulsets", "daemonsets"), ("patch",)),
@@ -77,6 +80,10 @@ CONTROLLERS: tuple[Right, ...] = (
 )
 
 EXTENDER: tuple[Right, ...] = (Right(_CORE, ("nodes", "pods"), READ), *_OWNERS, _DIVISION)
+
+
+# In the namespace it runs in: the ConfigMap that names further kinds of applications.
+CONFIGURED: tuple[Right, ...] = (Right(_CORE, ("configmaps",), READ, ("groupmanagement-config",)),)
 
 
 def own_lease(name: str) -> tuple[Right, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Condition
 from time import monotonic
@@ -11,9 +11,11 @@ import msgspec
 from msgspec import Raw
 
 from muster.groups.applications import Application, OwnerLoop
+from muster.groups.assignment import ASSIGNED
 from muster.groups.policies import Bound, Refused
 from muster.groups.standing import Answer, Standing, score
 from muster.model.core import Pod
+from muster.model.custom import CustomApplication
 from muster.model.extender import (
     ExtenderArgs,
     FilterResult,
@@ -24,8 +26,8 @@ from muster.model.extender import (
 )
 from muster.model.meta import key
 from muster.server.extender.reservations import Reservations
-from muster.server.extender.view import View
-from muster.store import Store
+from muster.server.extender.view import Fetch, View
+from muster.store import Store, StoreError
 
 LONGEST_WAIT = 0.5  # seconds; kube-scheduler gives up after 5
 _LOOK_AGAIN = 0.01
@@ -41,19 +43,48 @@ class _Question:
     bound: Bound
     groups: tuple[str, ...]
     standing: Standing
+    assigned: str = ""  # the group that the pod was made for by the webhook
 
 
 class GroupScheduling:
     """Answers kube-scheduler from a store. Questions may come from several threads."""
 
-    def __init__(self, store: Store, *, legacy: bool = False, now: Callable[[], float] = monotonic) -> None:
-        """`legacy`: refused nodes are also named where schedulers before 1.22 look for them."""
+    def __init__(
+        self,
+        store: Store,
+        *,
+        legacy: bool = False,
+        custom: Sequence[type[CustomApplication]] = (),
+        fetch: Fetch | None = None,
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        """`legacy`: refused nodes are also named where schedulers before 1.22 look for them.
+
+        `fetch` (on a live cluster) is asked for owners that are not seen yet; there, too, pods that wait at the
+        beginning may have been answered by whoever served before.
+        """
         self.reservations = Reservations(now)
         self.waits = 0
+        self._store = store
+        self._fetch = fetch
         self._now = now
         self._legacy = legacy
         self._changed = Condition()
-        self._view = View(store, self.reservations.end)
+        self._view = View(store, self.reservations.end, custom, fetch)
+        if fetch is not None:
+            for uid, unit in self._view.waiting():
+                self.reservations.put_stranger(uid, unit)
+
+    @property
+    def reserved(self) -> int:
+        return len(self.reservations)
+
+    def use(self, custom: Sequence[type[CustomApplication]]) -> None:
+        """Applications may be of these kinds from now on."""
+        view = View(self._store, self.reservations.end, custom, self._fetch)
+        with self._changed:
+            self._view.close()
+            self._view = view
 
     # --- filter
 
@@ -67,12 +98,14 @@ class GroupScheduling:
                 if isinstance(asked, Refused):
                     return self._result(args, dict.fromkeys(args.names, _text(asked.text)))
                 return self._divided(args, asked)
-            except OwnerLoop as loop:
-                return FilterResult(error=str(loop))
+            except (OwnerLoop, StoreError) as fault:
+                return FilterResult(error=str(fault))
 
     def _divided(self, args: ExtenderArgs, asked: _Question) -> FilterResult:
         group_of = self._groups(args, asked)
         wanted = sorted({group for group in group_of if group is not None}, key=asked.groups.index)
+        if asked.assigned:
+            wanted = [group for group in wanted if group == asked.assigned]
         asked, open_ = self._settled(args.pod, asked, wanted)
         reasons = self._reasons(asked, open_)
         passed = [group for group in wanted if reasons[group] is None]
@@ -91,7 +124,8 @@ class GroupScheduling:
         while True:
             answers = {group: asked.standing.may_take(group) for group in wanted}
             open_ = [group for group, answer in answers.items() if answer == Answer.OPEN]
-            if not open_ or Answer.YES in answers.values() or self._now() >= until:
+            late = self._now() >= until or not self.reservations.are_coming(asked.application.unit, asked.id)
+            if not open_ or Answer.YES in answers.values() or late:
                 self.waits += waited
                 return asked, open_
             waited = True
@@ -106,6 +140,8 @@ class GroupScheduling:
         found: dict[str | None, Raw | None] = {}
         for group in asked.groups:
             why = asked.standing.refusal(group)
+            if asked.assigned and group != asked.assigned:
+                why = f"the pod was made for node group {asked.assigned}, the node is in {group}"
             if why is None and group in open_:
                 why = f"node group {group} may be full: other pods of {asked.application} are being bound"
             found[group] = None if why is None else _text(why)
@@ -130,7 +166,7 @@ class GroupScheduling:
         with self._changed:
             try:
                 asked = self._ask(args.pod)
-            except OwnerLoop:
+            except (OwnerLoop, StoreError):
                 asked = None
             if not isinstance(asked, _Question):
                 return [Score(name, 0) for name in args.names]
@@ -150,7 +186,7 @@ class GroupScheduling:
             offered = {node: victims for node, victims in args.victims.items() if victims.pods}
             try:
                 asked = self._ask(args.pod)
-            except OwnerLoop:
+            except (OwnerLoop, StoreError):
                 return PreemptionResult({})
             if asked is None:
                 return PreemptionResult(offered)
@@ -160,7 +196,7 @@ class GroupScheduling:
 
     def _worth_it(self, asked: _Question, node: str, victims: MetaVictims) -> bool:
         group = self._group(asked.groups, node)
-        if group is None:
+        if group is None or asked.assigned not in ("", group):
             return False
         counts = dict(asked.standing.counts)
         for victim in victims.pods:
@@ -183,10 +219,11 @@ class GroupScheduling:
         id_ = pod.metadata.uid or name
         groups = tuple(ruling.propagation.groups)
         counts = self._view.counts(application.unit, groups, but=name)
-        certain, maybe = self.reservations.of(application.unit, but=id_)
+        certain, maybe = self.reservations.of(application.unit, id_, groups)
         for group, n in certain.items():
             counts[group] = counts.get(group, 0) + n
-        return _Question(name, id_, application, ruling, groups, Standing(ruling.quotas, counts, maybe))
+        assigned = pod.metadata.labels.get(ASSIGNED, "")
+        return _Question(name, id_, application, ruling, groups, Standing(ruling.quotas, counts, maybe), assigned)
 
     def _groups(self, args: ExtenderArgs, asked: _Question) -> list[str | None]:
         """Per node asked about, the group that holds it."""

@@ -8,17 +8,49 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from muster.model.extender import WireError, read_args, read_preemption
-from muster.server.extender.deciding import GroupScheduling
+from muster.model.extender import (
+    ExtenderArgs,
+    FilterResult,
+    PreemptionArgs,
+    PreemptionResult,
+    Score,
+    WireError,
+    read_args,
+    read_preemption,
+)
 from muster.server.extender.metrics import Metrics
 
 LARGEST_BODY = 32 << 20
 _HANDSHAKE = 5.0  # seconds a client has to greet
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
+
+
+class Answers(Protocol):
+    """Who answers the questions."""
+
+    @property
+    def reserved(self) -> int:
+        """Pods answered and not seen bound yet."""
+        ...
+
+    @property
+    def waits(self) -> int:
+        """Answers that waited for a binding."""
+        ...
+
+    def filter(self, args: ExtenderArgs) -> FilterResult: ...
+
+    def prioritize(self, args: ExtenderArgs) -> list[Score]: ...
+
+    def preempt(self, args: PreemptionArgs) -> PreemptionResult: ...
+
+
+def _always() -> str:
+    return ""
 
 
 class Refusal(Exception):
@@ -49,20 +81,23 @@ class ExtenderServer(ThreadingHTTPServer):
     def __init__(
         self,
         at: tuple[str, int],
-        scheduling: GroupScheduling,
+        scheduling: Answers,
         context: ssl.SSLContext | None = None,
         largest_body: int = LARGEST_BODY,
+        ready: Callable[[], str] = _always,
     ) -> None:
+        """`ready`: nothing if it can serve, else why not."""
         self.address_family = socket.AF_INET6 if ":" in at[0] else socket.AF_INET
         super().__init__(at, _Handler)
         self.context = context
         self.largest_body = largest_body
+        self.ready = ready
         self.verbs: dict[str, Callable[[bytes], object]] = {
             "filter": lambda body: scheduling.filter(read_args(body)),
             "prioritize": lambda body: scheduling.prioritize(read_args(body)),
             "preempt": lambda body: scheduling.preempt(read_preemption(body)),
         }
-        reserved = ("gauge", "Pods answered and not seen bound yet.", lambda: float(len(scheduling.reservations)))
+        reserved = ("gauge", "Pods answered and not seen bound yet.", lambda: float(scheduling.reserved))
         waits = ("counter", "Answers that waited for a binding.", lambda: float(scheduling.waits))
         self.metrics = Metrics({"muster_extender_reservations": reserved, "muster_extender_waits_total": waits})
 
@@ -95,8 +130,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
-        if path in ("/healthz", "/readyz", "/livez"):
+        if path in ("/healthz", "/livez"):
             self._answer(HTTPStatus.OK, b"ok\n", _TEXT)
+        elif path == "/readyz":
+            wrong = self.server.ready()
+            status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
+            self._answer(status, f"{wrong or 'ok'}\n".encode(), _TEXT)
         elif path == "/metrics":
             self._answer(HTTPStatus.OK, self.server.metrics.text().encode(), f"{_TEXT}; version=0.0.4")
         elif path.strip("/") in self.server.verbs:

@@ -1,12 +1,13 @@
 """Pods between filter and binding: answered, and not seen on a node yet.
 
 kube-scheduler asks for the next pod before the last one's binding is visible, so what was answered is remembered. A
-pod that was let into one group only counts there, one that was let into several is a maybe in each.
+pod that was let into one group only counts there, one that was let into several is a maybe in each. What an extender
+answered before it was started again is not known: every pod that waited then is a *stranger*, a maybe in all groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from muster.groups.applications import Unit
@@ -18,7 +19,7 @@ LASTS = 30.0  # seconds: a pod that is not bound by then was refused by somebody
 @dataclass(frozen=True, slots=True)
 class _Reservation:
     unit: Unit
-    groups: tuple[str, ...]
+    groups: tuple[str, ...]  # none: a stranger's, which may be on its way to any
     until: float
 
 
@@ -39,6 +40,10 @@ class Reservations:
         self._of[pod] = _Reservation(unit, tuple(groups), self._now() + LASTS)
         self._by_unit.setdefault(unit, {})[pod] = None
 
+    def put_stranger(self, pod: str, unit: Unit) -> None:
+        """The pod may have been let into any group, by whoever answered before."""
+        self.put(pod, unit, ())
+
     def end(self, pod: str) -> None:
         """The pod is bound, gone, or asks again."""
         known = self._of.pop(pod, None)
@@ -48,8 +53,12 @@ class Reservations:
             if not of_unit:
                 del self._by_unit[known.unit]
 
-    def of(self, unit: Unit, but: str) -> tuple[dict[str, int], Maybe]:
-        """What the unit's other pods hold: for certain by group, and perhaps."""
+    def are_coming(self, unit: Unit, but: str) -> bool:
+        """Are there other pods of the unit that will be seen in one group or another soon? A stranger need not be."""
+        return any(self._of[pod].groups for pod in self._by_unit.get(unit, ()) if pod != but)
+
+    def of(self, unit: Unit, but: str, groups: Sequence[str] = ()) -> tuple[dict[str, int], Maybe]:
+        """What the unit's other pods hold: for certain by group, and perhaps. Strangers do in all of the groups."""
         now = self._now()
         certain: dict[str, int] = {}
         maybe = Maybe()
@@ -63,5 +72,5 @@ class Reservations:
                 group = reservation.groups[0]
                 certain[group] = certain.get(group, 0) + 1
             else:
-                maybe.add(reservation.groups)
+                maybe.add(reservation.groups or groups)
         return certain, maybe

@@ -2,55 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
-from muster.groups.applications import APPLICATIONS, Application, Unit, application_of
+from muster.groups.applications import APPLICATIONS, Application, Unit, application_of, owner_kind
 from muster.groups.grouping import Grouping
 from muster.groups.policies import Bound, Refused
 from muster.model.core import Node, Pod
+from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object, controller, key
 from muster.store import Change, Store
 
 FINISHED = ("Succeeded", "Failed")
-_KINDS: tuple[type[Object], ...] = (Node, Pod, NodeGroup, PropagationPolicy, *APPLICATIONS)
+Fetch = Callable[[str, str, str], Object | None]
+"""Kind, key and uid of an owner that is not in the tables → the object as it is in the cluster; None: it is not."""
+KINDS: tuple[type[Object], ...] = (Node, Pod, NodeGroup, PropagationPolicy, *APPLICATIONS)
 
 
 class View:
     """Follows a store; `refresh` takes in what changed since the last time."""
 
-    def __init__(self, store: Store, ended: Callable[[str], None]) -> None:
-        """`ended` is told of pods (their uid) that have a node now, or are gone."""
+    def __init__(
+        self,
+        store: Store,
+        ended: Callable[[str], None],
+        custom: Sequence[type[CustomApplication]] = (),
+        fetch: Fetch | None = None,
+    ) -> None:
+        """`ended` is told of pods (their uid) that have a node now, or are gone. `custom`: the configured kinds."""
+        kinds = (*KINDS, *custom)
         self._ended = ended
-        self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in _KINDS}
+        self._fetch = fetch
+        self._custom = frozenset(kind.__name__ for kind in custom)
+        self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in kinds}
         self._on: dict[Unit, dict[str, str]] = {}  # unit's direct owner → pod → node, of pods that count
         self._places: dict[str, tuple[Unit, str]] = {}  # uid of a pod that counts → owner, node
-        since = ""
-        for kind in _KINDS:
-            listing = store.list(kind)
-            since = since or listing.resource_version
-            for obj in listing.items:
+        self._grouping: Grouping | None = None
+        # Before the lists, so that nothing that goes in between is missed.
+        self._watch = store.watch("", kinds)
+        for kind in kinds:
+            for obj in store.list(kind).items:
                 self._put(kind.__name__, key(obj), obj)
-        self._watch = store.watch(since, _KINDS)
-        self._read_groups()
+        self.refresh()
 
     def refresh(self) -> None:
         """Take in what happened."""
-        groups = False
         for event in self._watch.take():
-            groups = groups or event.kind in ("Node", "NodeGroup", "PropagationPolicy")
+            old = self._tables[event.kind].get(event.key)
             if event.change == Change.DELETED:
                 self._remove(event.kind, event.key)
-            else:
+            elif event.object is not old:
                 self._put(event.kind, event.key, event.object)
-        if groups:
-            self._read_groups()
+            if self._grouping is not None and _regroups(event.kind, old, self._tables[event.kind].get(event.key)):
+                self._grouping = None
+
+    def close(self) -> None:
+        self._watch.close()
+
+    @property
+    def grouping(self) -> Grouping:
+        """Nodes, groups and policies as they are."""
+        if self._grouping is None:
+            tables = self._tables
+            self._grouping = Grouping(
+                {name: node for name, node in tables["Node"].items() if isinstance(node, Node)},
+                {name: group for name, group in tables["NodeGroup"].items() if isinstance(group, NodeGroup)},
+                {name: p for name, p in tables["PropagationPolicy"].items() if isinstance(p, PropagationPolicy)},
+            )
+        return self._grouping
 
     # --- questions
 
     def application(self, pod: Pod) -> Application:
         """The pod's application; OwnerLoop if there is no end to its owners."""
-        return application_of(pod, lambda kind, name: self._tables[kind].get(name))
+        direct = controller(pod.metadata)
+
+        def lookup(kind: str, name: str) -> Object | None:
+            found = self._tables.get(kind, {}).get(name)
+            if self._fetch is None:
+                return found
+            uid = ""
+            if direct is not None and owner_kind(direct) == kind and name.endswith(f"/{direct.name}"):
+                uid = direct.uid
+            # A pod is often asked about before its owner is seen, and one of the same name may be another one.
+            known = found is not None and uid in ("", found.metadata.uid)
+            return found if known else self._fetch(kind, name, uid)
+
+        return application_of(pod, lookup, self._custom)
+
+    def waiting(self) -> Iterator[tuple[str, Unit]]:
+        """Pods (their uid) that have no node and could get one, with the unit they would be counted in."""
+        for name, pod in self._tables["Pod"].items():
+            if not isinstance(pod, Pod) or pod.spec.node_name or pod.spec.scheduling_gates:
+                continue
+            if pod.metadata.deletion_timestamp is None and pod.status.phase not in FINISHED:
+                yield pod.metadata.uid, _counted_by(name, pod)
 
     def ruling(self, application: Application) -> Bound | Refused | None:
         return self.grouping.policies.ruling(application)
@@ -70,14 +116,6 @@ class View:
         return self._places.get(uid)
 
     # --- following
-
-    def _read_groups(self) -> None:
-        tables = self._tables
-        self.grouping = Grouping(
-            {name: node for name, node in tables["Node"].items() if isinstance(node, Node)},
-            {name: group for name, group in tables["NodeGroup"].items() if isinstance(group, NodeGroup)},
-            {name: p for name, p in tables["PropagationPolicy"].items() if isinstance(p, PropagationPolicy)},
-        )
 
     def _put(self, kind: str, name: str, obj: Object) -> None:
         if isinstance(obj, Pod):
@@ -111,4 +149,15 @@ class View:
 def _counted_by(name: str, pod: Pod) -> Unit:
     """The direct owner is what all units are but for pods by themselves."""
     owner = controller(pod.metadata)
-    return ("Pod", name) if owner is None else (owner.kind, f"{pod.metadata.namespace or 'default'}/{owner.name}")
+    if owner is None:
+        return ("Pod", name)
+    return (owner_kind(owner), f"{pod.metadata.namespace or 'default'}/{owner.name}")
+
+
+def _regroups(kind: str, old: Object | None, new: Object | None) -> bool:
+    """Does the change bear on which group holds which node, or on what a policy says? A node's heartbeat does not."""
+    if kind not in ("Node", "NodeGroup", "PropagationPolicy"):
+        return False
+    if kind == "Node" and old is not None and new is not None:
+        return old.metadata.labels != new.metadata.labels
+    return kind == "Node" or getattr(old, "spec", None) != getattr(new, "spec", None)

@@ -16,7 +16,7 @@ from muster.server.extender import view
 FOLLOWED: dict[str, Iterable[type[Object]]] = {
     "scheduler": (*service.KINDS, *service.OWNERS),
     "controllers": applications.KINDS,
-    "extender": view._KINDS,
+    "extender": view.KINDS,
 }
 
 

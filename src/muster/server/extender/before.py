@@ -1,0 +1,68 @@
+"""The answers of an extender that cannot count yet: it has not read the cluster, or another replica is the active one.
+
+Most pods ask for no policy, and must not wait for one: whether a pod does is found out by asking the API server for its
+owners. Only where that fails, or a policy would have to be obeyed, the answer is an error, and the pod comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Raw
+
+from muster.groups.applications import OwnerLoop, application_of
+from muster.groups.gate import Pair, Situation, situation, waiting
+from muster.model.core import Pod
+from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
+from muster.model.meta import controller
+from muster.server.extender.view import Fetch
+from muster.store import StoreError
+
+
+class BeforeSync:
+    """`why`: what it waits for. `custom`: the names of configured kinds, as far as they are known by now."""
+
+    reserved = waits = 0
+
+    def __init__(self, fetch: Fetch, why: Callable[[], str], custom: Callable[[], frozenset[str]]) -> None:
+        self._fetch = fetch
+        self._why = why
+        self._custom = custom
+
+    def filter(self, args: ExtenderArgs) -> FilterResult:
+        try:
+            labels = self._labels(args.pod)
+        except (OwnerLoop, StoreError) as fault:
+            return FilterResult(error=str(fault))
+        refused = waiting(labels, Pair.PROPAGATION)
+        if refused is not None:
+            text = Raw(msgspec.json.encode(refused))
+            result = FilterResult(failed_and_unresolvable_nodes=dict.fromkeys(args.names, text))
+            kept: list[Raw] = []
+        elif situation(labels, Pair.PROPAGATION) == Situation.BOUND:
+            return FilterResult(error=self._why())
+        else:
+            result, kept = FilterResult(), args.nodes or []
+        if args.nodes is None:
+            result.node_names = [] if refused is not None else args.names
+        else:
+            result.nodes = {"metadata": {}, "items": kept}
+        return result
+
+    def prioritize(self, args: ExtenderArgs) -> list[Score]:
+        return [Score(name, 0) for name in args.names]
+
+    def preempt(self, args: PreemptionArgs) -> PreemptionResult:
+        try:
+            free = situation(self._labels(args.pod), Pair.PROPAGATION) in (Situation.FREE, Situation.STALE)
+        except (OwnerLoop, StoreError):
+            free = False
+        return PreemptionResult({n: v for n, v in args.victims.items() if free and v.pods})
+
+    def _labels(self, pod: Pod) -> dict[str, str]:
+        """Those that decide: the application's."""
+        direct = controller(pod.metadata)
+        if direct is None:
+            return pod.metadata.labels
+        return application_of(pod, lambda kind, key: self._fetch(kind, key, ""), self._custom()).labels

@@ -1,0 +1,199 @@
+"""The running extender: informers, election, and an HTTP server whose threads answer from what they hold."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as Late
+from dataclasses import dataclass
+
+from muster.kube import config as access
+from muster.kube import errors
+from muster.kube.client import Client
+from muster.kube.events import Recorder
+from muster.kube.informers import Informers
+from muster.kube.store import KubeStore
+from muster.kube.writes import Writes
+from muster.live.logs import Log
+from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
+from muster.model.kinds import KINDS as MODEL_KINDS
+from muster.model.meta import Object
+from muster.server.configured import ConfiguredKinds, Kinds
+from muster.server.extender.before import BeforeSync
+from muster.server.extender.deciding import GroupScheduling
+from muster.server.extender.http import LARGEST_BODY, Answers, ExtenderServer
+from muster.server.extender.view import KINDS
+from muster.server.terms import LeaseSettings, Terms
+
+PATIENCE = 2.0  # seconds for an owner that is asked for
+FORGET_ABSENT = 5.0  # seconds: an owner that was not there is not asked for again so soon
+# A thread that decodes a burst of changes must not keep a question waiting for long.
+_SWITCH = 0.0005
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    lease: LeaseSettings
+    configured: str  # the ConfigMap that names further kinds, namespace/name
+    kubeconfig: str | None = None
+    context: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8888
+    context_tls: ssl.SSLContext | None = None
+    largest_body: int = LARGEST_BODY
+    legacy: bool = False
+
+
+class Service:
+    """Use as `await Service(settings, log).run(stop)`; `stop` is an event that ends it gracefully."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        self.settings = settings
+        self._log = log
+        self._terms = Terms(settings.lease, log, writes=False)
+        self._informers: Informers | None = None
+        self._active: GroupScheduling | None = None
+        self._before: Answers | None = None
+        self._kinds: ConfiguredKinds | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        settings = self.settings
+        sys.setswitchinterval(_SWITCH)
+        async with Client(access.load(settings.kubeconfig, settings.context)) as client:  # noqa: SIM117
+            async with Informers(client, KINDS, self._log.report) as informers:
+                self._informers = informers
+                # It only reads: what is to be said about the configuration the controllers say.
+                recorder = Recorder(client, "muster-extender", settings.lease.identity)
+                kinds = self._kinds = ConfiguredKinds(
+                    client, informers, settings.configured, recorder, self._log.report
+                )
+                fetch = _Fetch(Writes(client), kinds)
+                self._before = BeforeSync(fetch, self.ready, fetch.custom)
+                at = (settings.host, settings.port)
+                server = ExtenderServer(at, _Switch(self), settings.context_tls, settings.largest_body, self.ready)
+                serving = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
+                serving.start()
+                port = server.server_address[1]
+                self._log(0, "started", identity=settings.lease.identity, port=port, probes=port)
+
+                async def term() -> None:
+                    await self._serve(client, informers, recorder, fetch, kinds)
+
+                tasks = [
+                    asyncio.create_task(kinds.run(self._use)), asyncio.create_task(self._terms.run(client, term))
+                ]  # fmt: skip
+                stopping = asyncio.create_task(stop.wait())
+                try:
+                    done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+                    for task in done - {stopping}:
+                        task.result()  # neither ends by itself: a fault of ours, to be seen
+                finally:
+                    # First nobody is answered any more, then the lease is given back.
+                    await asyncio.to_thread(server.shutdown)
+                    server.server_close()
+                    for task in (stopping, *tasks):
+                        task.cancel()
+                    await asyncio.gather(stopping, *tasks, return_exceptions=True)
+                    self._log(0, "stopped")
+
+    async def _serve(
+        self, client: Client, informers: Informers, recorder: Recorder, fetch: _Fetch, kinds: ConfiguredKinds
+    ) -> None:
+        """One term: answer until cancelled."""
+        await informers.synced()
+        store = KubeStore(informers, Writes(client), recorder)
+        try:
+            self._active = await asyncio.to_thread(
+                lambda: GroupScheduling(store, legacy=self.settings.legacy, custom=kinds.kinds, fetch=fetch)
+            )
+            gc.collect()
+            gc.freeze()  # what is there now stays: looking at it again and again is in vain
+            self._log(0, "answering", strangers=self._active.reserved)
+            await asyncio.Event().wait()
+        finally:
+            self._active = None
+            store.close()
+            gc.unfreeze()
+
+    async def _use(self, kinds: Kinds) -> None:
+        active = self._active
+        if active is not None:
+            await asyncio.to_thread(active.use, kinds)
+
+    def ready(self) -> str:
+        if self._informers is None or not self._informers.is_synced:
+            return "the cluster has not been read yet"
+        if not self._terms.leading():
+            return f"another replica holds the Lease {self.settings.lease.key}"
+        return "" if self._active is not None else "the cluster has not been read yet"
+
+    @property
+    def answers(self) -> Answers:
+        """Who answers at this moment."""
+        active = self._active
+        if active is not None and self._terms.leading():
+            return active
+        assert self._before is not None
+        return self._before
+
+
+class _Switch:
+    """The server's one partner, whoever answers."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @property
+    def reserved(self) -> int:
+        return self._service.answers.reserved
+
+    @property
+    def waits(self) -> int:
+        return self._service.answers.waits
+
+    def filter(self, args: ExtenderArgs) -> FilterResult:
+        return self._service.answers.filter(args)
+
+    def prioritize(self, args: ExtenderArgs) -> list[Score]:
+        return self._service.answers.prioritize(args)
+
+    def preempt(self, args: PreemptionArgs) -> PreemptionResult:
+        return self._service.answers.preempt(args)
+
+
+class _Fetch:
+    """Owners from the API server itself, asked for in a thread of the HTTP server."""
+
+    def __init__(self, writes: Writes, kinds: ConfiguredKinds, now: Callable[[], float] = time.monotonic) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._writes = writes
+        self._kinds = kinds
+        self._now = now
+        self._absent: dict[tuple[str, str, str], float] = {}
+
+    def custom(self) -> frozenset[str]:
+        return frozenset(kind.__name__ for kind in self._kinds.kinds)
+
+    def __call__(self, kind: str, key: str, uid: str) -> Object | None:
+        at, now = (kind, key, uid), self._now()
+        if self._absent.get(at, 0.0) > now:
+            return None
+        type_ = MODEL_KINDS.get(kind) or next((k for k in self._kinds.kinds if k.__name__ == kind), None)
+        if type_ is None:
+            return None
+        asking = asyncio.run_coroutine_threadsafe(self._writes.get(type_, key), self._loop)
+        try:
+            return asking.result(PATIENCE)
+        except errors.NotFound:
+            if len(self._absent) > 10_000:
+                self._absent.clear()
+            self._absent[at] = now + FORGET_ABSENT
+            return None
+        except Late:
+            asking.cancel()
+            raise errors.TimedOut(f"GET {kind} {key}", f"no answer in {PATIENCE:g} s") from None
