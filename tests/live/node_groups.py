@@ -1,4 +1,4 @@
-"""The design's own example on a real control plane: cities of nodes, policies, applications, and what became of them."""
+"""The design's own example on a real control plane: cities of nodes, policies, applications, what became of them."""
 
 from __future__ import annotations
 
@@ -85,13 +85,10 @@ def ranges(namespace: str, **cities: tuple[int, int]) -> Plain:
 
 def registries(namespace: str) -> Plain:
     """The design's rules: each city has its own registry."""
-    rules = [
-        {
-            "targetNodeGroup": [city],
-            "imageOverrider": [{"component": "Registry", "operator": "replace", "value": f"{city.lower()}.registry.io"}],
-        }
-        for city in ("Beijing", "Hangzhou")
-    ]
+    rules = []
+    for city in ("Beijing", "Hangzhou"):
+        change = {"component": "Registry", "operator": "replace", "value": f"{city.lower()}.registry.io"}
+        rules.append({"targetNodeGroup": [city], "imageOverrider": [change]})
     return thing("OverridePolicy", "op", namespace, spec={"overrideRules": rules})
 
 

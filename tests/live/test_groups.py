@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from live.api import Api, place, until
-from live.conftest import HOME, MakeNodes
+from live.api import Api, Plain, place, until
+from live.conftest import HOME, MakeNodes, served
 from live.controlplane import ControlPlane
 from live.node_groups import (
     BINDING,
@@ -78,7 +78,7 @@ def crds(api: Api) -> None:
     for definition in OURS:
         api.apply(definition.plain())
         path_ = f"/apis/{definition.api_version}/{definition.plural}"
-        until(f"{path_} to be served", lambda path_=path_: not api.gone(path_))
+        until(f"{path_} to be served", lambda path_=path_: served(api, path_))
     for one in installation(Settings(HOME, "muster:test", DEFAULT), list(PARTS.values())):
         if one["kind"] in ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"):
             api.apply(one)
@@ -112,7 +112,7 @@ def controllers(site: Site, cities: None) -> Iterator[Controllers]:
 
 
 def test_the_designs_own_example(extender: Extender, controllers: Controllers, api: Api, namespace: str) -> None:
-    """Five replicas are spread 3:2, then the labels are set and the policies want 2:3; every image is the city's own."""
+    """Five replicas are spread 3:2, then the policy wants 2:3; every image is the city's own afterwards."""
     api.create(workload("Deployment", namespace, 5, {}))
     until("5 pods", lambda: len([p for p in pods(api, namespace) if p["status"]["phase"] == "Running"]) == 5)
     # As in the design: 3 in Beijing, 2 in Hangzhou to begin with.
@@ -122,9 +122,11 @@ def test_the_designs_own_example(extender: Extender, controllers: Controllers, a
     api.create(registries(namespace))
     api.merge(policy_path(namespace), {"spec": weights(namespace, Beijing=2, Hangzhou=3)["spec"]})
     divided(api, namespace, beijing=2, hangzhou=3)
-    until("all images", lambda: all(
-        pod["spec"]["containers"][0]["image"] == f"{city_of(pod)}.registry.io/nginx:1.14" for pod in pods(api, namespace)
-    ))  # fmt: skip
+
+    def local(pod: Plain) -> bool:
+        return bool(pod["spec"]["containers"][0]["image"] == f"{city_of(pod)}.registry.io/nginx:1.14")
+
+    until("all images", lambda: all(local(pod) for pod in pods(api, namespace)))
     until("satisfied", lambda: satisfied(api, namespace) and satisfied(api, namespace, "overridepolicies", "op"))
     labels = api.get(path(namespace))["metadata"]["labels"]
     assert labels[BINDING] == "pp" and labels[f"{DOMAIN}/binding-overridepolicy"] == "op"
@@ -305,7 +307,8 @@ def test_a_stateful_set_a_daemon_set_and_a_job_are_held_to_their_policy(
     agent = workload("DaemonSet", namespace, 0, one, "agent")
     del agent["spec"]["replicas"]
     api.create(agent)
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job", "namespace": namespace, "labels": REQUIRED}}
+    meta = {"name": "job", "namespace": namespace, "labels": REQUIRED}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta}
     made = template("job")
     made["spec"]["restartPolicy"] = "Never"
     api.create({**job, "spec": {"parallelism": 5, "completions": 5, "template": made}})
@@ -338,16 +341,17 @@ def test_a_kind_that_the_config_map_names_at_run_time_is_an_application(
     site: Site, extender: Extender, controllers: Controllers, api: Api, namespace: str
 ) -> None:
     """Its definition comes last of all; the owner of the ReplicaSet is then the application."""
-    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "groupmanagement-config", "namespace": HOME}}
+    named = {"name": "groupmanagement-config", "namespace": HOME}
+    config: Plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": named}
     entry = "applications:\n- {group: apps.example.io, version: v1, kind: Rollout}\n"
     api.create({**config, "data": {"config.yaml": entry}})
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     names = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
-    served = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "rollouts.apps.example.io"},
-        "spec": {"group": "apps.example.io", "scope": "Namespaced", "names": names, "versions": [served]},
+        "spec": {"group": "apps.example.io", "scope": "Namespaced", "names": names, "versions": [version]},
     }  # fmt: skip
     may = {"apiGroups": ["apps.example.io"], "resources": ["rollouts"], "verbs": ["get", "list", "watch", "patch"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "rollouts"}}
@@ -359,7 +363,7 @@ def test_a_kind_that_the_config_map_names_at_run_time_is_an_application(
     api.create({**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": accounts})
     time.sleep(0.5)
     api.create(definition)
-    until("it to be served", lambda: not api.gone("/apis/apps.example.io/v1/rollouts"))
+    until("it to be served", lambda: served(api, "/apis/apps.example.io/v1/rollouts"))
     time.sleep(2)
     api.create(weights(namespace, Beijing=2, Hangzhou=3))
     top = api.create({
@@ -373,10 +377,10 @@ def test_a_kind_that_the_config_map_names_at_run_time_is_an_application(
     below["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     api.create(below)
     divided(api, namespace, app="shop", beijing=2, hangzhou=3)
-    api.merge(place({**config}), {"data": {"config.yaml": "applications: [{kind: 7}]"}})
+    api.merge(place(config), {"data": {"config.yaml": "applications: [{kind: 7}]"}})
     until("it to be told", lambda: reasons(api, HOME)["BadConfiguration"] >= 1)
     api.merge(policy_path(namespace), {"spec": weights(namespace, Beijing=3, Hangzhou=2)["spec"]})
     divided(api, namespace, app="shop", beijing=3, hangzhou=2)
-    api.delete(place({**config}))
+    api.delete(place(config))
     until("it to be forgotten", lambda: any("by configuration: none" in e["msg"] for e in controllers.log()))
     api.delete(place(definition))
