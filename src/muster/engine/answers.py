@@ -81,7 +81,7 @@ class Answers:
             self._fixed_batch = max(self._fixed_batch, how)
             if term.scope == Scope.STATIC:
                 verdict = term.filter(task, view)
-                if verdict.code.any():
+                if verdict.reasons and verdict.code.any():
                     self.static = self.static & verdict.fits
                     cured = np.array([True, *(r.resolvable for r in verdict.reasons)], np.bool_)
                     self.curable = self.curable & cured[verdict.code]

@@ -71,6 +71,7 @@ class Session:
         for job in state.jobs.values():
             job.attempt = type(job.attempt)()
         self._signatures: dict[object, int] = {}
+        self._signed: list[Task] = []
         self._task_keys: dict[str, tuple[object, ...]] = {}
         self._job_keys: dict[str, tuple[int, tuple[float, ...]]] = {}
         self._signers = [p for p in self.plugins if type(p).signature is not Plugin.signature]
@@ -145,6 +146,7 @@ class Session:
             if self._signers:
                 key = (task.shape.id, *[p.signature(task) for p in self._signers])
             task.signature = self._signatures.setdefault(key, len(self._signatures))
+            self._signed.append(task)
         return task.signature
 
     def in_order(self, tasks: Iterable[Task]) -> list[Task]:
@@ -253,9 +255,8 @@ class Session:
         # exact for the columns; reverse order is exact for the ledgers, too.
         for move in reversed(self.committed + self.reserved):
             revert(self, move)
-        for task in self.state.tasks.values():
-            if task.signature >= 0:
-                task.signature = -1
+        for task in self._signed:
+            task.signature = -1
         for job in self.state.jobs.values():
             job.phase = self.phases[job.key]
 

@@ -32,7 +32,7 @@ class Shapes:
 
     def of(self, spec: PodSpec) -> Shape:
         """The shape of a spec; QuantityError if a request cannot be read."""
-        if any(volume == Volume(name=volume.name) for volume in spec.volumes):
+        if spec.volumes and any(volume == Volume(name=volume.name) for volume in spec.volumes):
             # Every pod has a token volume with a name of its own; volumes without a say do not make pods different.
             spec = replace(spec, volumes=[v for v in spec.volumes if v != Volume(name=v.name)])
         key = _encode(spec)

@@ -33,6 +33,7 @@ class Standing:
     taints: list[Taint]
     disliked: NDArray[np.int64]  # how many PreferNoSchedule taints it does not tolerate
     cordoned: Bools  # the node is unschedulable and the pod does not tolerate that
+    any_cordoned: bool
 
 
 class Tolerations(PerSpec[Standing]):
@@ -80,7 +81,7 @@ class Tolerations(PerSpec[Standing]):
                 first[code] = min(k, np.iinfo(np.uint16).max)  # more different taints than codes: refused all the same
             soft[code] = sum(t.effect == SOFT and not tolerated(t, tolerations) for t in taint_set)
         cordoned = self._unschedulable & (not tolerated(CORDONED, tolerations))
-        return Standing(sealed(first[self._codes]), taints, sealed(soft[self._codes]), sealed(cordoned))
+        return Standing(sealed(first[self._codes]), taints, sealed(soft[self._codes]), sealed(cordoned), bool(cordoned.any()))
 
 
 def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Taint | None:

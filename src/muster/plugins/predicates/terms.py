@@ -47,6 +47,8 @@ class NodeUnschedulable(NodeFilter):
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         standing = self._tolerations.of(task.shape, nodes.nodes)
+        if not standing.any_cordoned:
+            return Verdict(np.zeros(len(nodes), np.uint16))
         return Verdict.of(columns(standing.cordoned, nodes), CORDONED)
 
 
