@@ -37,7 +37,8 @@ def caller_of(
     headers: Mapping[str, str], certificate: Mapping[str, Any] | None, path: str, *, front_proxy: bool
 ) -> Caller:
     """Unknown if there is neither a token nor a certificate that we may vouch for."""
-    if headers.get("Authorization") or _TOKEN_PROTOCOL in headers.get("Sec-WebSocket-Protocol", ""):
+    token = headers.get("Authorization", "").strip().lower() not in ("", "bearer")
+    if token or _TOKEN_PROTOCOL in headers.get("Sec-WebSocket-Protocol", ""):
         return Caller()
     subject = _subject(certificate)
     users = subject.get("commonName", [])

@@ -15,10 +15,11 @@ KEPT = 20_000
 
 
 class Change(NamedTuple):
-    """A pod (`ns/name`) to look at again, and the node it had."""
+    """A pod (`ns/name`) to look at again, the node it had, and the number of the turn that it is because of."""
 
     key: str
     node: str = ""
+    turn: int = 0
 
 
 class Changes:
@@ -27,6 +28,8 @@ class Changes:
         """Watches from before this version cannot be told what they missed."""
         self.handed = 0
         """The latest version that any answer was of."""
+        self.turn = 0
+        """Grows when an application changes, which is a moment before its pods are in the log."""
         self._log: deque[tuple[int, Change]] = deque()
         self._kept = kept
         self._readers: dict[asyncio.Queue[Change], None] = {}

@@ -32,7 +32,7 @@ class CutShort(Exception):
 class Item(Pod, kw_only=True):
     """An item of a list: a pod, a pod's metadata, or a row."""
 
-    cells: msgspec.Raw | None = None
+    cells: list[Any] | None = None
     object: Pod | None = None
 
 

@@ -27,7 +27,13 @@ _PIECE = 1 << 16
 
 class Proxy:
     def __init__(
-        self, upstream: Upstream, verdicts: Verdicts, changes: Changes, ready: Callable[[], str], metrics: Metrics
+        self,
+        upstream: Upstream,
+        verdicts: Verdicts,
+        changes: Changes,
+        ready: Callable[[], str],
+        metrics: Metrics,
+        report: Callable[[str], None],
     ) -> None:
         """`ready`: nothing, or why verdicts cannot be given yet."""
         self._upstream = upstream
@@ -35,6 +41,7 @@ class Proxy:
         self._changes = changes
         self._ready = ready
         self._metrics = metrics
+        self._report = report
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         target = target_of(request.method, request.path, request.rel_url.query)
@@ -55,6 +62,11 @@ class Proxy:
             return refusal(401, str(why))
         except errors.ApiError as fault:
             return refusal(502, f"the edge gate could not reach the API server: {fault}")
+        except (ConnectionError, CutShort) as fault:
+            return refusal(502, f"broken off: {fault}")  # the other side is gone, nobody reads this
+        except Exception as fault:  # one bad request never stops the rest
+            self._report(f"{request.method} {request.path}: unexpected {type(fault).__name__}: {fault}")
+            return refusal(500, f"the edge gate failed: {type(fault).__name__}")
 
     async def _forward(self, request: web.BaseRequest, caller: Caller) -> web.StreamResponse:
         """Unchanged, and in pieces as they come, both ways."""
@@ -146,9 +158,10 @@ class Proxy:
                 )
                 if not fresh:
                     filter_.hidden = await self._hidden(target)
+                    filter_.turn = self._changes.turn
                 with self._metrics.watches.track_inprogress():
                     try:
-                        await self._look_again(response, filter_, target, missed, anew=True)
+                        await self._look_again(response, filter_, target, missed)
                         await self._pump(response, answer, filter_, target, news)
                     except (errors.ApiError, aiohttp.ClientError, ValueError):
                         _break_off(request)
@@ -195,18 +208,12 @@ class Proxy:
             told.cancel()
 
     async def _look_again(
-        self,
-        response: web.StreamResponse,
-        filter_: WatchFilter,
-        target: Target,
-        changes: list[Change],
-        *,
-        anew: bool = False,
+        self, response: web.StreamResponse, filter_: WatchFilter, target: Target, changes: list[Change]
     ) -> None:
         said = False
         for change in changes:
             if target.may_have(change.key, change.node):
-                text = await filter_.look_again(change, anew=anew)
+                text = await filter_.look_again(change)
                 if text:
                     self._metrics.told.inc()
                     await response.write(text)

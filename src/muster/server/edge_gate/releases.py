@@ -47,21 +47,20 @@ class Releases:
         self._changes = changes
         self._report = report
         self._grouped = grouped
-        # Namespace ("": all) → applications (None: all), version.
-        self._due: dict[str, tuple[set[Ref] | None, str]] = {}
+        # Namespace ("": all) → applications (None: all), version, turn.
+        self._due: dict[str, tuple[set[Ref] | None, str, int]] = {}
         self._news = asyncio.Event()
 
     def notice(self, delta: Delta) -> None:
-        version = _version(delta)
+        namespace = delta.key.partition("/")[0]
         if delta.kind in _KINDS:
             if _differs(delta.old, delta.new, editions=self._grouped is not None):
-                namespace = delta.key.partition("/")[0]
-                self._put(namespace, {(delta.kind, delta.key)}, version)
+                self._turn(namespace, {(delta.kind, delta.key)}, delta)
         elif self._grouped is not None:
             if self._grouped.notice(delta):
-                self._put("", None, version)
+                self._turn("", None, delta)
             elif delta.kind == "OverridePolicy" and _spec(delta.old) != _spec(delta.new):
-                self._put(delta.key.partition("/")[0], None, version)
+                self._turn(namespace, None, delta)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -70,26 +69,26 @@ class Releases:
             await self._news.wait()
             self._news.clear()
             due, self._due = self._due, {}
-            for namespace, (apps, version) in due.items():
+            for namespace, (apps, version, turn) in due.items():
                 try:
-                    found = await self._concerned(namespace, apps)
+                    found = await self._concerned(namespace, apps, turn)
                 except errors.ApiError as fault:
                     where = namespace or "all namespaces"
                     self._report(f"pods of {where} could not be looked at, tried again: {fault}")
-                    self._put(namespace, apps, version)
+                    self._put(namespace, apps, version, turn)
                     await asyncio.sleep(backoff.next())
                     continue
                 backoff.reset()
                 self._changes.add(found, version)
 
-    async def _concerned(self, namespace: str, apps: set[Ref] | None) -> list[Change]:
+    async def _concerned(self, namespace: str, apps: set[Ref] | None, turn: int) -> list[Change]:
         found = []
         selection = Selection(resource_of(Pod), namespace)
         async for page in pages(self._client, selection, self._report, size=_PAGE):
             for pod in page.objects:
                 assert isinstance(pod, Pod)
                 if await self._is_of(pod, apps):
-                    found.append(Change(key_of(pod), pod.spec.node_name))
+                    found.append(Change(key_of(pod), pod.spec.node_name, turn))
         return found
 
     async def _is_of(self, pod: Pod, apps: set[Ref] | None) -> bool:
@@ -106,10 +105,14 @@ class Releases:
         # An application that is gone: its pods now belong to what was below it.
         return any((kind, key) in apps for kind, key in _above(application.object))
 
-    def _put(self, namespace: str, apps: set[Ref] | None, version: str) -> None:
-        known, latest = self._due.get(namespace, (set(), ""))
+    def _turn(self, namespace: str, apps: set[Ref] | None, delta: Delta) -> None:
+        self._changes.turn += 1
+        self._put(namespace, apps, _version(delta), self._changes.turn)
+
+    def _put(self, namespace: str, apps: set[Ref] | None, version: str, turn: int) -> None:
+        known, latest, before = self._due.get(namespace, (set(), "", 0))
         together = None if apps is None or known is None else known | apps
-        self._due[namespace] = together, max(latest, version, key=lambda text: (len(text), text))
+        self._due[namespace] = together, max(latest, version, key=lambda text: (len(text), text)), max(turn, before)
         self._news.set()
 
 

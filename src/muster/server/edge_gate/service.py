@@ -117,7 +117,7 @@ class Service:
                 grouped.notice(delta)
 
         informers.subscribe(notice)
-        proxy = Proxy(upstream, self._verdicts, self.changes, self._ready, self.metrics)
+        proxy = Proxy(upstream, self._verdicts, self.changes, self._ready, self.metrics, self._log.report)
         self._web = web.Server(proxy.handle, handler_cancellation=True, access_log=None)
         loop = asyncio.get_running_loop()
         server = await loop.create_server(

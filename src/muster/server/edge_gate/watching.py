@@ -35,7 +35,7 @@ class _ListMeta(Partial, kw_only=True):
 class _Table(Partial, kw_only=True):
     kind: str = ""
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    column_definitions: Raw | None = None
+    column_definitions: list[Any] | None = None
     rows: list[Item] | None = None
 
 
@@ -50,13 +50,14 @@ class WatchFilter:
     ) -> None:
         """`since`: the version that the client knows ("": it is told everything); `bare`: rows lose their object."""
         self.hidden: set[str] = set()
+        self.turn = -1  # the last turn before `hidden` was known; −1: it began with nothing
         self._keep = keep
         self._changes = changes
         self._fetch = fetch
         self._at = since
         self._bookmarks = bookmarks
         self._bare = bare
-        self._columns: Any = None  # a Table's, while no event has carried them to the client
+        self._columns: list[Any] | None = None  # a Table's, while no event has carried them to the client
         self._titled = False
         self._form: dict[str, str] = {"kind": "Pod", "apiVersion": "v1"}
 
@@ -94,8 +95,10 @@ class WatchFilter:
             return None
         return self._with_columns(text) if self._bare else text
 
-    async def look_again(self, change: Change, *, anew: bool = False) -> bytes:
-        """A pod whose application changed; `anew`: what the client has is not known, so it is told in any case."""
+    async def look_again(self, change: Change) -> bytes:
+        """A pod whose application changed. If that was before `hidden` was known, what the client has is not known
+        either, and it is told in any case."""
+        anew = change.turn <= self.turn
         text = await self._fetch(change.key)
         pod = None if text is None else self._read(text)[0]
         if text is None or pod is None:
@@ -165,8 +168,7 @@ class WatchFilter:
     def remember_columns(self, line: bytes) -> None:
         """The API server puts the columns into its first event: kept for when that one is held back."""
         if self._columns is None and b'"columnDefinitions":[' in line:
-            found = _table.decode(bytes(_event.decode(line).object)).column_definitions
-            self._columns = None if found is None else msgspec.json.decode(bytes(found))
+            self._columns = _table.decode(bytes(_event.decode(line).object)).column_definitions
 
 
 def _key(meta: ObjectMeta) -> str:
