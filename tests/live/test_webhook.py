@@ -67,10 +67,10 @@ def editions(namespace: str) -> Plain:
     rules = [
         {
             "targetNodeGroup": [city],
-            "imageOverrider": [{"component": "Registry", "operator": "replace", "value": f"{city.lower()}.registry.io"}],
+            "imageOverrider": [{"component": "Registry", "operator": "replace", "value": registry}],
             "argsOverrider": [{"containerName": "nginx", "operator": "add", "value": ["--city={{nodegroup}}"]}],
         }
-        for city in ("Beijing", "Hangzhou")
+        for city, registry in (("Beijing", "beijing.registry.io"), ("Hangzhou", "hangzhou.registry.io"))
     ]
     return thing("OverridePolicy", "op", namespace, spec={"overrideRules": rules})
 

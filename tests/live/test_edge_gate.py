@@ -1,0 +1,362 @@
+"""`muster edge-gate` before a real API server, seen by kubectl and by clients that list and watch."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import random
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from http.client import HTTPSConnection
+from pathlib import Path
+
+import pytest
+
+from live.api import Api, Plain, Refused, place, until
+from live.binary import binary
+from live.conftest import MakeNodes
+from live.controlplane import ControlPlane
+from live.gate_client import GateClient
+from live.part_process import Part
+
+DOMAIN = "groupmanagement.kubeedge.io"
+REQUIRED, BINDING = f"{DOMAIN}/required-propagationpolicy", f"{DOMAIN}/binding-propagationpolicy"
+METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+class Gate:
+    """The part, and how its clients reach it."""
+
+    def __init__(self, part: Part, plane: ControlPlane, folder: Path) -> None:
+        self.part, self.plane, self.folder = part, plane, folder
+        self.ca = folder / "gate-ca.crt"
+        self.kubeconfig = folder / "gate-kubeconfig"
+
+    @property
+    def port(self) -> int:
+        return int(self.part.started["port"])
+
+    def client(self, path: str = "/api/v1/pods", **query: str) -> GateClient:
+        return GateClient(self.port, self.ca, self.plane.token, path, **query)
+
+    def kubectl(self, *arguments: str) -> list[str]:
+        self.write_kubeconfig(f"token: {self.plane.token}")
+        return [str(binary()), "kubectl", "--kubeconfig", str(self.kubeconfig), *arguments]
+
+    def write_kubeconfig(self, user: str) -> None:
+        authority = base64.b64encode(self.ca.read_bytes()).decode()
+        self.kubeconfig.write_text(
+            "apiVersion: v1\nkind: Config\ncurrent-context: gate\n"
+            f'clusters: [{{name: gate, cluster: {{server: "https://127.0.0.1:{self.port}", '
+            f"certificate-authority-data: {authority}}}}}]\n"
+            f"users: [{{name: gate, user: {{{user}}}}}]\n"
+            "contexts: [{name: gate, context: {cluster: gate, user: gate}}]\n",
+            encoding="utf-8",
+        )
+
+
+def started(plane: ControlPlane, folder: Path, *arguments: str) -> Gate:
+    part = Part(
+        "edge-gate", plane.kubeconfig, "--proxy-port", "0", "--write-ca-file", str(folder / "gate-ca.crt"), *arguments
+    )
+    return Gate(part, plane, folder)
+
+
+@pytest.fixture
+def gate(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Gate]:
+    made = started(control_plane, tmp_path)
+    with made.part:
+        yield made
+
+
+def deployment(namespace: str, name: str, replicas: int, labels: dict[str, str]) -> Plain:
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}], "terminationGracePeriodSeconds": 0},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
+    }
+
+
+def made(api: Api, namespace: str, name: str, replicas: int, labels: dict[str, str]) -> Plain:
+    """A Deployment whose pods are there."""
+    top = api.create(deployment(namespace, name, replicas, labels))
+    until(f"{replicas} pods of {name}", lambda: len(names(api, namespace, name)) == replicas)
+    return top
+
+
+def names(api: Api, namespace: str, app: str) -> list[str]:
+    found = api.list(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{app}")
+    return sorted(pod["metadata"]["name"] for pod in found)
+
+
+def bind(api: Api, top: Plain, policy: str | None = "pp") -> None:
+    api.merge(place(top), {"metadata": {"labels": {BINDING: policy}}})
+
+
+def lines_of(process: subprocess.Popen[str], into: list[str]) -> None:
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            into.append(line)
+
+    threading.Thread(target=read, daemon=True).start()
+
+
+def test_kubectl_get_w_sees_pods_come_when_they_are_released_and_go_when_they_are_held(
+    gate: Gate, api: Api, namespace: str
+) -> None:
+    made(api, namespace, "free", 1, {})
+    top = made(api, namespace, "held", 2, {REQUIRED: "pp"})
+    seen = subprocess.run(gate.kubectl("get", "pods", "-n", namespace), capture_output=True, text=True)
+    assert seen.returncode == 0, seen.stderr
+    assert "free-" in seen.stdout and "held-" not in seen.stdout
+    command = gate.kubectl("get", "pods", "-n", namespace, "-w", "--output-watch-events")
+    told: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        lines_of(watching, told)
+        until("the pod that is free", lambda: any("free-" in line for line in told))
+        assert told[0].split() == ["EVENT", "NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+        bind(api, top)
+        until("both pods to come", lambda: sum(line.startswith("ADDED") and "held-" in line for line in told) == 2)
+        bind(api, top, None)
+        until("both pods to go", lambda: sum(line.startswith("DELETED") and "held-" in line for line in told) == 2)
+        watching.terminate()
+    assert not any(line.startswith("MODIFIED") and "free-" in line and "held" in line for line in told)
+
+
+def test_the_columns_of_a_table_come_with_the_first_pod_that_may_be_seen(gate: Gate, api: Api, namespace: str) -> None:
+    top = made(api, namespace, "held", 1, {REQUIRED: "pp"})
+    told: list[str] = []
+    command = gate.kubectl("get", "pods", "-n", namespace, "--watch-only")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        lines_of(watching, told)
+        time.sleep(1.5)
+        assert told == []
+        bind(api, top)
+        until("the pod", lambda: len(told) >= 2)
+        watching.terminate()
+    assert told[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    assert told[1].startswith("held-")
+
+
+def test_a_held_pod_is_not_found_and_the_gate_says_why(gate: Gate, api: Api, namespace: str) -> None:
+    top = made(api, namespace, "held", 1, {REQUIRED: "pp"})
+    name = names(api, namespace, "held")[0]
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+    client = gate.client()
+    status, body, _ = client.ask(path)
+    assert (status, body["reason"], body["message"]) == (404, "NotFound", f'pods "{name}" not found')
+    assert client.ask(f"{path}/status")[0] == 404
+    assert client.ask(path, TABLE)[0] == 404
+    pod = api.get(path)
+    said = json.loads(gate.part.probe("/gate", pod)[1])
+    assert said["decision"] == "hold"
+    assert said["reason"].endswith("PropagationPolicy pp is required and not bound yet")
+    bind(api, top)
+    until("it to be released", lambda: client.ask(path)[0] == 200)
+    assert json.loads(gate.part.probe("/gate", pod)[1]) == {"decision": "send", "reason": ""}
+
+
+@pytest.mark.parametrize("accept", ["application/json", METADATA, TABLE, "application/vnd.kubernetes.protobuf"])
+def test_every_form_of_a_list_leaves_held_pods_out(gate: Gate, api: Api, namespace: str, accept: str) -> None:
+    made(api, namespace, "free", 2, {})
+    made(api, namespace, "held", 3, {REQUIRED: "pp"})
+    status, body, kind = gate.client().ask(f"/api/v1/namespaces/{namespace}/pods", accept)
+    assert status == 200 and kind.startswith("application/json")
+    rows = body["rows"] if "rows" in body else body["items"]
+    found = [row["object"]["metadata"]["name"] if "cells" in row else row["metadata"]["name"] for row in rows]
+    assert sorted(found) == names(api, namespace, "free")
+    if "rows" in body:
+        bare = gate.client().ask(f"/api/v1/namespaces/{namespace}/pods", accept, includeObject="None")[1]
+        assert [row["object"] for row in bare["rows"]] == [None, None]
+
+
+def test_a_watch_list_keeps_its_end_bookmark(gate: Gate, api: Api, namespace: str) -> None:
+    made(api, namespace, "free", 2, {})
+    made(api, namespace, "held", 3, {REQUIRED: "pp"})
+    query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    connection = HTTPSConnection(
+        "127.0.0.1", gate.port, timeout=20, context=ssl.create_default_context(cafile=str(gate.ca))
+    )
+    headers = {"Authorization": f"Bearer {gate.plane.token}"}
+    connection.request("GET", f"/api/v1/namespaces/{namespace}/pods?{query}", headers=headers)
+    answer = connection.getresponse()
+    events = [json.loads(answer.readline()) for _ in range(3)]
+    connection.close()
+    assert [event["type"] for event in events] == ["ADDED", "ADDED", "BOOKMARK"]
+    assert events[2]["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
+
+
+def test_a_watch_from_before_the_gate_is_told_to_list_again(gate: Gate, api: Api, namespace: str) -> None:
+    query = {"watch": "1", "resourceVersion": "1"}
+    connection = HTTPSConnection(
+        "127.0.0.1", gate.port, timeout=20, context=ssl.create_default_context(cafile=str(gate.ca))
+    )
+    url = f"/api/v1/namespaces/{namespace}/pods?watch=1&resourceVersion={query['resourceVersion']}"
+    connection.request("GET", url, headers={"Authorization": f"Bearer {gate.plane.token}"})
+    event = json.loads(connection.getresponse().readline())
+    connection.close()
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+
+
+def test_what_was_released_while_a_client_was_away_is_told_when_it_comes_back(
+    gate: Gate, api: Api, namespace: str
+) -> None:
+    top = made(api, namespace, "held", 3, {REQUIRED: "pp"})
+    with gate.client(f"/api/v1/namespaces/{namespace}/pods") as client:
+        until("its first list", lambda: client.relists == 1)
+        client.hang_up()
+        bind(api, top)
+        until("the pods", lambda: len(client.state) == 3)
+        assert client.relists == 1
+        assert [kind for kind, _ in client.events][:3] == ["ADDED"] * 3
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_replay_of_the_events_is_the_next_list(
+    gate: Gate, api: Api, namespace: str, make_nodes: MakeNodes, seed: int
+) -> None:
+    """Applications are bound, unbound, scaled and deleted, pods deleted, connections cut, in any order."""
+    dice = random.Random(seed)
+    make_nodes(2, prefix=f"edge{seed}-")
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    metadata = gate.client(path)
+    metadata.accept = METADATA
+    clients = [
+        gate.client(), gate.client(path), metadata, gate.client(fieldSelector=f"spec.nodeName=edge{seed}-1"),
+        gate.client(path, labelSelector="app=b"),
+    ]  # fmt: skip
+    for client in clients:
+        client.__enter__()
+    try:
+        tops: dict[str, Plain] = {}
+        for _ in range(60):
+            name = dice.choice("abcd")
+            if name not in tops:
+                labels = dice.choice([{REQUIRED: "pp"}, {REQUIRED: "pp", BINDING: "pp"}, {}])
+                tops[name] = api.create(deployment(namespace, name, dice.randint(1, 4), labels))
+                continue
+            match dice.randint(0, 6):
+                case 0 | 1:
+                    api.merge(place(tops[name]), {"metadata": {"labels": {REQUIRED: "pp", BINDING: "pp"}}})
+                case 2 | 3:
+                    api.merge(place(tops[name]), {"metadata": {"labels": {REQUIRED: "pp", BINDING: None}}})
+                case 4:
+                    api.merge(place(tops[name]), {"spec": {"replicas": dice.randint(0, 4)}})
+                case 5:
+                    for pod in names(api, namespace, name)[:1]:
+                        with contextlib.suppress(Refused):
+                            api.delete(f"{path}/{pod}", {"gracePeriodSeconds": 0})
+                case 6:
+                    api.delete(place(tops.pop(name)), {"propagationPolicy": "Background"})
+            if dice.random() < 0.3:
+                dice.choice(clients).hang_up()
+            time.sleep(dice.choice([0, 0, 0.02, 0.1]))
+        for i, client in enumerate(clients):
+
+            def settled(client: GateClient = client) -> bool:
+                before = client.listed()
+                return before == dict(client.state) == client.listed()
+
+            try:
+                until(f"client {i} to see what it would list", settled, 20, 0.3)
+            except AssertionError:
+                print(set(client.state.items()) ^ set(client.listed().items()), client.events[-20:], client.stumbles[-3:])
+                print("\n".join(gate.part.log_file.read_text().splitlines()[-10:]))
+                raise
+            assert client.faults == []
+        free = {pod["metadata"]["name"] for pod in api.list(path) if _is_free(api, namespace, pod)}
+        assert {key.partition("/")[2] for key in clients[1].state} == free
+    finally:
+        for client in clients:
+            client.__exit__()
+
+
+def _is_free(api: Api, namespace: str, pod: Plain) -> bool:
+    labels = api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{pod['metadata']['labels']['app']}")
+    given = labels["metadata"].get("labels", {})
+    return REQUIRED not in given or given.get(BINDING) == given[REQUIRED]
+
+
+def test_everything_else_goes_through_as_it_is(gate: Gate, api: Api, namespace: str) -> None:
+    def kubectl(*arguments: str, given: str = "") -> str:
+        done = subprocess.run(gate.kubectl(*arguments), input=given, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big", "namespace": namespace}}
+    kubectl("create", "-f", "-", given=json.dumps({**config, "data": {"text": "x" * 500_000}}))
+    assert api.get(place(config))["data"]["text"] == "x" * 500_000
+    assert kubectl("get", "--raw", f"/api/v1/namespaces/{namespace}/configmaps/big").count("x") > 500_000
+    kubectl("delete", "configmap", "big", "-n", namespace)
+    assert api.gone(place(config))
+    assert "Server Version" in kubectl("version")
+
+
+def test_upgrades_are_tunnelled_but_not_to_watch_pods(gate: Gate, namespace: str) -> None:
+    def upgraded(path: str, lines: int) -> bytes:
+        tls = ssl.create_default_context(cafile=str(gate.ca))
+        with socket.create_connection(("127.0.0.1", gate.port), 10) as plain, tls.wrap_socket(
+            plain, server_hostname="127.0.0.1"
+        ) as stream:
+            key = base64.b64encode(os.urandom(16)).decode()
+            head = (
+                f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gate.plane.token}\r\nUpgrade: websocket\r\n"
+                f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n"
+                "Origin: https://127.0.0.1\r\n\r\n"
+            )
+            stream.sendall(head.encode())
+            stream.settimeout(10)
+            got = b""
+            while got.count(b"\n") < lines:
+                piece = stream.recv(65536)
+                if not piece:
+                    break
+                got += piece
+            return got
+
+    tunnelled = upgraded(f"/api/v1/namespaces?watch=1&fieldSelector=metadata.name%3D{namespace}", 6)
+    assert tunnelled.startswith(b"HTTP/1.1 101")
+    assert b'"type":"ADDED"' in tunnelled
+    assert upgraded(f"/api/v1/namespaces/{namespace}/pods?watch=1", 3).startswith(b"HTTP/1.1 400")
+
+
+def test_certificate_users_are_told_what_they_need(control_plane: ControlPlane, tmp_path: Path) -> None:
+    pki = control_plane.folder / "pki"
+    user = (
+        f"client-certificate-data: {base64.b64encode((pki / 'admin.crt').read_bytes()).decode()}, "
+        f"client-key-data: {base64.b64encode((pki / 'admin.key').read_bytes()).decode()}"
+    )
+
+    def who(gate: Gate) -> subprocess.CompletedProcess[str]:
+        gate.write_kubeconfig(user)
+        command = [str(binary()), "kubectl", "--kubeconfig", str(gate.kubeconfig), "auth", "whoami", "-o", "json"]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    alone = started(control_plane, tmp_path, "--client-ca-file", str(control_plane.ca))
+    with alone.part:
+        said = who(alone)
+        assert said.returncode != 0
+        client = GateClient(alone.port, alone.ca, "")
+        assert client.ask("/api/v1/nodes")[0] == 401
+    trusted = started(
+        control_plane, tmp_path, "--client-ca-file", str(control_plane.ca), "--front-proxy-cert",
+        str(pki / "front-proxy.crt"), "--front-proxy-key", str(pki / "front-proxy.key"),
+    )  # fmt: skip
+    with trusted.part:
+        told = who(trusted)
+        assert told.returncode == 0, told.stderr
+        about = json.loads(told.stdout)["status"]["userInfo"]
+        assert about["username"] == "admin" and "system:masters" in about["groups"]
