@@ -176,6 +176,7 @@ class Watcher:
         self._plane = plane
         self._path = f"/api/v1/namespaces/{namespace}/pods?watch=1&timeoutSeconds=600"
         self._on: dict[str, str] = {}
+        self._last = time.monotonic()
         self._thread = Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Watcher:
@@ -183,7 +184,7 @@ class Watcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        time.sleep(0.5)  # what happened last is still on its way
+        until("the last event", lambda: time.monotonic() > self._last + 2, 120, 0.5)
 
     def _watch(self) -> None:
         api = self._plane.api
@@ -199,6 +200,7 @@ class Watcher:
     def _take(self, event: Plain) -> None:
         pod = event["object"]
         name = pod["metadata"]["name"]
+        self._last = time.monotonic()
         self._on.pop(name, None)
         goes = event["type"] == "DELETED" or "deletionTimestamp" in pod["metadata"]
         if pod["spec"].get("nodeName") and not goes:

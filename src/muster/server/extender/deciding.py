@@ -94,7 +94,7 @@ class GroupScheduling:
             try:
                 asked = self._ask(args.pod)
                 if asked is None:
-                    return self._result(args, dict.fromkeys(args.names))
+                    return self._result(args, {})
                 if isinstance(asked, Refused):
                     return self._result(args, dict.fromkeys(args.names, _text(asked.text)))
                 return self._divided(args, asked)
@@ -103,7 +103,8 @@ class GroupScheduling:
 
     def _divided(self, args: ExtenderArgs, asked: _Question) -> FilterResult:
         group_of = self._groups(args, asked)
-        wanted = sorted({group for group in group_of if group is not None}, key=asked.groups.index)
+        there = set(group_of)
+        wanted = [group for group in asked.groups if group in there]
         if asked.assigned:
             wanted = [group for group in wanted if group == asked.assigned]
         asked, open_ = self._settled(args.pod, asked, wanted)
@@ -115,7 +116,8 @@ class GroupScheduling:
             self.reservations.end(asked.id)
         self._changed.notify_all()
         reasons[None] = _text(f"node is in no node group of PropagationPolicy {asked.bound.policy}")
-        return self._result(args, {n: reasons[g] for n, g in zip(args.names, group_of, strict=True)})
+        named = zip(args.names, group_of, strict=True)
+        return self._result(args, {name: why for name, group in named if (why := reasons[group]) is not None})
 
     def _settled(self, pod: Pod, asked: _Question, wanted: list[str]) -> tuple[_Question, list[str]]:
         """The question once some group's answer is certain, or all are no; and the groups left open by then."""
@@ -137,18 +139,18 @@ class GroupScheduling:
 
     def _reasons(self, asked: _Question, open_: list[str]) -> dict[str | None, Raw | None]:
         """Per group of the policy why it does not take the pod, ready to be sent; None: it does."""
+        unclear = set(open_)
         found: dict[str | None, Raw | None] = {}
         for group in asked.groups:
             why = asked.standing.refusal(group)
             if asked.assigned and group != asked.assigned:
                 why = f"the pod was made for node group {asked.assigned}, the node is in {group}"
-            if why is None and group in open_:
+            if why is None and group in unclear:
                 why = f"node group {group} may be full: other pods of {asked.application} are being bound"
             found[group] = None if why is None else _text(why)
         return found
 
-    def _result(self, args: ExtenderArgs, reasons: dict[str, Raw | None]) -> FilterResult:
-        refused = {name: why for name, why in reasons.items() if why is not None}
+    def _result(self, args: ExtenderArgs, refused: dict[str, Raw]) -> FilterResult:
         result = FilterResult(failed_and_unresolvable_nodes=refused)
         if self._legacy:
             result.failed_nodes = refused
@@ -172,7 +174,7 @@ class GroupScheduling:
                 return [Score(name, 0) for name in args.names]
             group_of = self._groups(args, asked)
             lacks = {group: asked.standing.lack(group) for group in asked.groups}
-            most = max((lacks[group] for group in group_of if group is not None), default=0)
+            most = max((lacks[group] for group in set(group_of) if group is not None), default=0)
             worth: dict[str | None, int] = {group: score(n, most) for group, n in lacks.items()}
             worth[None] = 0
             return [Score(name, worth[group]) for name, group in zip(args.names, group_of, strict=True)]
@@ -229,11 +231,12 @@ class GroupScheduling:
         """Per node asked about, the group that holds it."""
         grouping = self._view.grouping
         known = grouping.group_of(asked.groups)
-        found = [known.get(name) for name in args.names]
-        for i, name in enumerate(args.names):
-            if found[i] is None and name not in grouping.held:
-                labels = args.labels[i] if args.labels is not None else {}
-                found[i] = grouping.group_of_stranger(asked.groups, name, labels)
+        found = list(map(known.get, args.names))
+        if None in found:
+            for i, name in enumerate(args.names):
+                if found[i] is None and name not in grouping.held:
+                    labels = args.labels[i] if args.labels is not None else {}
+                    found[i] = grouping.group_of_stranger(asked.groups, name, labels)
         return found
 
     def _group(self, groups: tuple[str, ...], node: str) -> str | None:

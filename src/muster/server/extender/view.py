@@ -37,6 +37,8 @@ class View:
         self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in kinds}
         self._on: dict[Unit, dict[str, str]] = {}  # unit's direct owner → pod → node, of pods that count
         self._places: dict[str, tuple[Unit, str]] = {}  # uid of a pod that counts → owner, node
+        # What was asked of a unit, by groups: pods per group, kept current from then on.
+        self._counts: dict[Unit, dict[tuple[str, ...], dict[str, int]]] = {}
         self._grouping: Grouping | None = None
         # Before the lists, so that nothing that goes in between is missed.
         self._watch = store.watch("", kinds)
@@ -55,6 +57,7 @@ class View:
                 self._put(event.kind, event.key, event.object)
             if self._grouping is not None and _regroups(event.kind, old, self._tables[event.kind].get(event.key)):
                 self._grouping = None
+                self._counts.clear()
 
     def close(self) -> None:
         self._watch.close()
@@ -104,11 +107,16 @@ class View:
     def counts(self, unit: Unit, groups: tuple[str, ...], but: str = "") -> dict[str, int]:
         """How many pods of the unit (but for the one of that key) each group has."""
         group_of = self.grouping.group_of(groups)
-        counts: dict[str, int] = {}
-        for pod, node in self._on.get(unit, {}).items():
-            group = group_of.get(node)
-            if group is not None and pod != but:
-                counts[group] = counts.get(group, 0) + 1
+        on = self._on.get(unit, {})
+        of_unit = self._counts.setdefault(unit, {})
+        known = of_unit.get(groups)
+        if known is None:
+            known = of_unit[groups] = {}
+            for node in on.values():
+                _add(known, group_of.get(node), 1)
+        counts = dict(known)
+        if but in on:
+            _add(counts, group_of.get(on[but]), -1)
         return counts
 
     def place(self, uid: str) -> tuple[Unit, str] | None:
@@ -138,12 +146,31 @@ class View:
             unit = _counted_by(name, pod)
             self._on.setdefault(unit, {})[name] = pod.spec.node_name
             self._places[meta.uid] = (unit, pod.spec.node_name)
+            self._recount(unit, pod.spec.node_name, 1)
 
     def _remove_pod(self, name: str) -> None:
         old = self._tables["Pod"].pop(name, None)
-        if isinstance(old, Pod):
-            self._on.get(_counted_by(name, old), {}).pop(name, None)
+        if not isinstance(old, Pod):
+            return
+        unit = _counted_by(name, old)
+        node = self._on.get(unit, {}).pop(name, None)
+        if node is not None:
             self._places.pop(old.metadata.uid, None)
+            self._recount(unit, node, -1)
+            if not self._on[unit]:
+                del self._on[unit]
+                self._counts.pop(unit, None)
+
+    def _recount(self, unit: Unit, node: str, by: int) -> None:
+        grouping = self._grouping
+        for groups, counts in self._counts.get(unit, {}).items() if grouping is not None else ():
+            assert grouping is not None
+            _add(counts, grouping.group_of(groups).get(node), by)
+
+
+def _add(counts: dict[str, int], group: str | None, by: int) -> None:
+    if group is not None:
+        counts[group] = counts.get(group, 0) + by
 
 
 def _counted_by(name: str, pod: Pod) -> Unit:
