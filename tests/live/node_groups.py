@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
@@ -174,9 +175,10 @@ class Watcher:
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.most: dict[str, int] = {}
         self._plane = plane
-        self._path = f"/api/v1/namespaces/{namespace}/pods?watch=1&timeoutSeconds=600"
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._on: dict[str, str] = {}
         self._last = time.monotonic()
+        self._over = False
         self._thread = Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Watcher:
@@ -185,19 +187,24 @@ class Watcher:
 
     def __exit__(self, *_: object) -> None:
         until("the last event", lambda: time.monotonic() > self._last + 2, 120, 0.5)
+        self._over = True
 
     def _watch(self) -> None:
         api = self._plane.api
         headers = {"Authorization": f"Bearer {api.token}"}
         pool = urllib3.PoolManager(ca_certs=str(api.ca), timeout=urllib3.Timeout(connect=5, read=600))
-        answer = pool.request("GET", api.url + self._path, headers=headers, preload_content=False)
-        held = b""
-        for part in answer.stream(1 << 16):
-            *lines, held = (held + part).split(b"\n")
-            for line in lines:
-                self._take(json.loads(line))
+        since = api.get(self._path)["metadata"]["resourceVersion"]
+        while not self._over:  # the API server ends a watch whose reader does not keep up
+            query = f"?watch=1&timeoutSeconds=600&resourceVersion={since}"
+            answer = pool.request("GET", api.url + self._path + query, headers=headers, preload_content=False)
+            held = b""
+            with suppress(urllib3.exceptions.ProtocolError):
+                for part in answer.stream(1 << 16):
+                    *lines, held = (held + part).split(b"\n")
+                    for line in lines:
+                        since = self._take(json.loads(line))
 
-    def _take(self, event: Plain) -> None:
+    def _take(self, event: Plain) -> str:
         pod = event["object"]
         name = pod["metadata"]["name"]
         self._last = time.monotonic()
@@ -207,3 +214,4 @@ class Watcher:
             self._on[name] = city_of(pod)
             for city, n in Counter(self._on.values()).items():
                 self.most[city] = max(n, self.most.get(city, 0))
+        return str(pod["metadata"]["resourceVersion"])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from muster.groups.division import by_ranges, by_weights, descending
 from muster.groups.override import edition
 from muster.groups.propagation import Propagation
+from muster.groups.seats import order_of, seated
 from muster.groups.standing import Answer, Maybe, Standing
 from muster.model.groups import OverridePolicySpec
 
@@ -136,3 +137,28 @@ def test_overriding_one_group_leaves_the_others_and_the_template_alone(
     assert edition(first, ["g2"], template).template == edition(second, ["g2"], template).template
     edition(second, ["g1"], template)
     assert template == before
+
+
+@given(weights, ranges(), st.integers(0, 40), st.integers(0, 10), uids, st.booleans())
+def test_the_first_seats_are_the_division_of_fewer_replicas(
+    given: dict[str, int], bounds: dict[str, tuple[int, int | None]], n: int, fewer: int, uid: str, ranged: bool
+) -> None:
+    meant = Propagation("NumRange", ranges=bounds) if ranged else Propagation("StaticWeight", weights=given)
+    order = order_of(meant, n, uid)
+    quotas = meant.quotas(max(n - fewer, 0), uid)
+    first = order[: max(n - fewer, 0)]
+    assert {name: first.count(name) for name in quotas.groups} == {g: q.desired for g, q in quotas.groups.items()}
+
+
+@given(st.lists(names, max_size=12), st.dictionaries(names, st.integers(0, 5)), st.data())
+def test_no_seat_is_held_twice_and_what_was_written_stays(order: list[str], sizes: dict[str, int], data: Any) -> None:
+    pods = {group: [f"{group}{i}" for i in range(size)] for group, size in sizes.items()}
+    held = {pod: data.draw(st.integers(0, 13)) for of_group in pods.values() for pod in of_group}
+    found = seated(order, pods, held)
+    taken = [seat for seat in found.values() if seat is not None]
+    assert len(taken) == len(set(taken)) and found.keys() == held.keys()
+    for group, of_group in pods.items():
+        seats = [i + 1 for i, name in enumerate(order) if name == group]
+        assert all(found[pod] is None or found[pod] in seats for pod in of_group)
+        assert sum(found[pod] is not None for pod in of_group) == min(len(seats), len(of_group))
+    assert seated(order, pods, {pod: seat or 0 for pod, seat in found.items()}) == found

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.controllers.nodegroup import NodeGroupController
+from muster.controllers.nodegroup import FINALIZER, NodeGroupController
+from muster.model.core import Node
 from muster.model.groups import NodeGroup, NodeGroupStatus
+from muster.model.meta import Object
+from muster.store import StoreError
 from node_groups import group, node, store_of
+
+T = TypeVar("T", bound=Object)
 
 
 def status(store: MemoryStore, name: str) -> NodeGroupStatus:
@@ -60,3 +70,55 @@ def test_nothing_is_written_while_nothing_changes() -> None:
     store.patch(type(node("n")), "n", {"metadata": {"annotations": {"heartbeat": "1"}}})
     assert not controller.run()
     assert store.version == version + 1
+
+
+def labels(store: MemoryStore, name: str) -> list[str]:
+    prefix = "nodegroup.groupmanagement.kubeedge.io/"
+    found = store.get(Node, name).metadata.labels
+    return sorted(label.removeprefix(prefix) for label in found if label.startswith(prefix))
+
+
+def rest(controller: NodeGroupController) -> None:
+    while controller.run():
+        pass
+
+
+def test_nodes_carry_the_names_of_their_groups_and_of_no_others() -> None:
+    store = store_of(node("a", "x"), node("b"), group("g", "b", location="x"), group("h", "a"), group("l" * 64, "a"))
+    controller = NodeGroupController(store, labels=True)
+    rest(controller)
+    assert (labels(store, "a"), labels(store, "b")) == (["g", "h"], ["g"])
+    store.patch(Node, "a", {"metadata": {"labels": {"location": "y"}}})
+    rest(controller)
+    assert labels(store, "a") == ["h"]
+    store.patch(Node, "b", {"metadata": {"labels": {"nodegroup.groupmanagement.kubeedge.io/gone": ""}}})
+    rest(controller)
+    assert labels(store, "b") == ["g"]
+
+
+def test_a_group_that_goes_leaves_no_label_and_then_no_finalizer() -> None:
+    store = store_of(node("a"), group("g", "a"))
+    controller = NodeGroupController(store, labels=True)
+    rest(controller)
+    known = store.get(NodeGroup, "g")
+    assert known.metadata.finalizers == [FINALIZER]
+    store.write(replace(known, metadata=replace(known.metadata, deletion_timestamp="2026-01-01T00:00:00Z")))
+    rest(controller)
+    assert labels(store, "a") == []
+    assert store.get(NodeGroup, "g").metadata.finalizers == []
+    assert controller.next_time() is None
+
+
+def test_one_group_that_cannot_be_written_keeps_no_other_from_its_status() -> None:
+    class Refusing(MemoryStore):
+        def update_status(self, obj: T) -> T:
+            if obj.metadata.name == "bad":
+                raise StoreError("forbidden")
+            return super().update_status(obj)
+
+    said: list[str] = []
+    store = Refusing(VirtualClock(1000.0), [node("n"), group("bad", "n"), group("good", "n")])
+    controller = NodeGroupController(store, report=said.append)
+    controller.run()
+    assert status(store, "good").contained_nodes == ["n"]
+    assert said == ["NodeGroup bad: forbidden"] and controller.next_time() == 1000.1
