@@ -63,8 +63,8 @@ class Answers:
         self.shape = task.shape
         self.nodes = placement.nodes
         self.ahead = Ahead()
-        request = task.shape.request(self.nodes.axis)
-        self._needs = [(row, int(amount)) for row, amount in enumerate(request) if fit and amount > 0]
+        rows = self.nodes.axis.rows
+        self._needs = sorted((rows[name], amount) for name, amount in task.shape.amounts.items() if fit and amount > 0)
         view = self.nodes.everything()
         self.static: Bools = np.ones(len(self.nodes), np.bool_)
         self.curable: Bools = self.static
@@ -100,9 +100,13 @@ class Answers:
             if how == Batch.SKIP:
                 continue
             self._fixed_batch = max(self._fixed_batch, how)
-            raw = scorer.raw(task, view) if scorer.scope == Scope.STATIC else None
-            if raw is not None and _says_nothing(raw, scorer.normalised):
-                continue
+            raw: Floats | None = None
+            if scorer.scope == Scope.STATIC:
+                if scorer.flat(task, view):
+                    continue
+                raw = scorer.raw(task, view)
+                if _says_nothing(raw, scorer.normalised):
+                    continue
             into.append((scorer, raw))
         self._keys: dict[Kind, Floats] = {}
         self._cursor: dict[Kind, int] = {}
@@ -141,7 +145,7 @@ class Answers:
         else:
             since = log[self._cursor[kind] :]
             if since:
-                changed = np.unique(np.array(since, np.int64))
+                changed = np.array(list(set(since)), np.int64)
                 if 3 * len(changed) > len(key):
                     key = self._keys[kind] = self.evaluate(self.nodes.everything(), kind)
                 else:
@@ -161,7 +165,7 @@ class Answers:
         else:
             since = log[self._scores_cursor :]
             if since:
-                changed = np.unique(np.array(since, np.int64))
+                changed = np.array(list(set(since)), np.int64)
                 self._all_scores[changed] = self.score(self.nodes.some(changed))
         self._scores_cursor = len(log)
         return self._all_scores

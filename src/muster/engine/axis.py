@@ -42,9 +42,10 @@ class Axis:
             self.row(name)
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
-        rows = [self.row(name) for name in amounts]
+        self.learn(amounts)
         vector = np.zeros(self.size, np.int64)
-        vector[rows] = list(amounts.values())
+        for name, amount in amounts.items():
+            vector[self.rows[name]] = amount
         return vector
 
     def padded(self, vector: Vector) -> Vector:

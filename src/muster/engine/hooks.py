@@ -121,6 +121,10 @@ class NodeScorer(Hook):
     def batch(self, task: Task) -> Batch:
         return Batch.SINGLE if self.scope == Scope.CLUSTER else Batch.COLUMNS
 
+    def flat(self, task: Task, nodes: NodeView) -> bool:
+        """For STATIC terms: is it known, without computing it, that raw is 0 (normalised: the same) everywhere?"""
+        return False
+
     @abstractmethod
     def raw(self, task: Task, nodes: NodeView) -> Floats: ...
 

@@ -49,6 +49,11 @@ class ImageLocality(PerSpec[Scores]):
                 self._sizes.setdefault(name, {})[i] = size
             self._held[i] = held
 
+    def nowhere(self, nodes: Nodes) -> bool:
+        """Does no node say what images it has?"""
+        self.keep_up(nodes)
+        return not any(self._sizes.values())
+
     def part(self, spec: PodSpec) -> Hashable:
         return tuple(full_name(c.image) for c in (*spec.init_containers, *spec.containers))
 

@@ -95,6 +95,8 @@ class HostPorts(Ledger):
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     """The host ports of a pod's containers and sidecars."""
     running = [c for c in spec.init_containers if c.restart_policy == "Always"] + spec.containers
+    if not any(container.ports for container in running):
+        return ()
     return tuple(
         HostPort(port.protocol or "TCP", port.host_port, port.host_ip or ANY_ADDRESS)
         for container in running

@@ -47,9 +47,13 @@ class PerSpec(ABC, Generic[A]):
         """Read these nodes (again), for subclasses that keep something of them."""
         return
 
-    def of(self, shape: Shape, nodes: Nodes) -> A:
+    def keep_up(self, nodes: Nodes) -> None:
+        """Read what changed in the node objects since the last question."""
         if nodes is not self._nodes or nodes.version != self._version:
             self._follow(nodes)
+
+    def of(self, shape: Shape, nodes: Nodes) -> A:
+        self.keep_up(nodes)
         found = self._by_shape.get(shape.id)
         if found is None:
             part = self.part(shape.spec)

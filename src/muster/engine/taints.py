@@ -34,6 +34,7 @@ class Standing:
     disliked: NDArray[np.int64]  # how many PreferNoSchedule taints it does not tolerate
     cordoned: Bools  # the node is unschedulable and the pod does not tolerate that
     any_cordoned: bool
+    any_disliked: bool
 
 
 class Tolerations(PerSpec[Standing]):
@@ -81,7 +82,11 @@ class Tolerations(PerSpec[Standing]):
                 first[code] = min(k, np.iinfo(np.uint16).max)  # more different taints than codes: refused all the same
             soft[code] = sum(t.effect == SOFT and not tolerated(t, tolerations) for t in taint_set)
         cordoned = self._unschedulable & (not tolerated(CORDONED, tolerations))
-        return Standing(sealed(first[self._codes]), taints, sealed(soft[self._codes]), sealed(cordoned), bool(cordoned.any()))
+        disliked = soft[self._codes]
+        return Standing(
+            sealed(first[self._codes]), taints, sealed(disliked), sealed(cordoned),
+            any_cordoned=bool(cordoned.any()), any_disliked=bool(disliked.any()),
+        )  # fmt: skip
 
 
 def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Taint | None:

@@ -46,6 +46,9 @@ class TaintToleration(Weighted):
         super().__init__(weight)
         self._tolerations = Tolerations()
 
+    def flat(self, task: Task, nodes: NodeView) -> bool:
+        return not self._tolerations.of(task.shape, nodes.nodes).any_disliked
+
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         return columns(self._tolerations.of(task.shape, nodes.nodes).disliked, nodes).astype(np.float64)
 
@@ -60,6 +63,9 @@ class ImageLocality(Weighted):
     def __init__(self, weight: int) -> None:
         super().__init__(weight)
         self._images = Images()
+
+    def flat(self, task: Task, nodes: NodeView) -> bool:
+        return self._images.nowhere(nodes.nodes)
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         return columns(self._images.of(task.shape, nodes.nodes), nodes).astype(np.float64) * self.weight
