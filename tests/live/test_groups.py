@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from live.api import Api, Plain, Refused, place, until
 from live.conftest import HOME, MakeNodes, served
@@ -39,6 +41,7 @@ from live.node_groups import (
     workload,
 )
 from live.part_process import free_port
+from muster.cli import main
 from muster.cli.install import PARTS, Settings, installation
 from muster.config.default import DEFAULT
 from muster.model.crd import OURS
@@ -318,6 +321,30 @@ def test_a_stateful_set_a_daemon_set_and_a_job_are_held_to_their_policy(
     until("agents", lambda: by_city(pods(api, namespace, "agent")) == {"beijing": 3})
     time.sleep(1)
     assert by_city(pods(api, namespace, "agent")) == {"beijing": 3}
+
+
+def test_a_dry_run_and_a_plan_say_what_would_happen_and_nothing_does(
+    site: Site, extender: Extender, api: Api, namespace: str, tmp_path: Path
+) -> None:
+    api.create(weights(namespace, Beijing=3, Hangzhou=2))
+    with Controllers(site.account("controllers"), HOME):
+        api.create(workload("Deployment", namespace, 5, REQUIRED))
+        before = {p["metadata"]["name"] for p in divided(api, namespace, beijing=3, hangzhou=2)}
+    wanted = weights(namespace, Beijing=2, Hangzhou=3)
+    (tmp_path / "pp.json").write_text(json.dumps(wanted))
+    (tmp_path / "op.json").write_text(json.dumps(registries(namespace)))
+    asked = ["controllers", "plan", "--kubeconfig", str(site.plane.kubeconfig), "-f", str(tmp_path), "-o", "json"]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 0, done.stderr
+    steps = [(step["verb"], step["object"]) for step in json.loads(done.stdout)["steps"]]
+    assert [verb for verb, name in steps if name.startswith(f"{namespace}/")] == ["evict"]
+    api.merge(policy_path(namespace), {"spec": wanted["spec"]})
+    with Controllers(site.account("controllers"), HOME, "--dry-run") as dry:
+        until("it to be told", lambda: any(e["msg"] == "would evict" for e in dry.log()))
+        time.sleep(1)
+        assert sum(e["msg"] == "would evict" for e in dry.log()) == 1
+    assert {p["metadata"]["name"] for p in pods(api, namespace)} == before
+    assert reasons(api, namespace)["Evicted"] == 0
 
 
 def test_a_budget_that_forbids_keeps_pods_where_they_are(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from muster.server.terms import LeaseSettings
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @options.kubeconfig
 @lease_options("controllers")
 @options.configured
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
               help="Label nodes with their groups, which the webhook's affinity needs.")  # fmt: skip
 @click.option("--allow-privileged-overrides", is_flag=True,
               help="Policies may give pods privileges that their templates have not.")  # fmt: skip
+@click.option("--dry-run", is_flag=True,
+              help="Write nothing: log what would be evicted and patched, as things stand.")  # fmt: skip
 @click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
               help="Where /healthz, /readyz and /metrics listen.")  # fmt: skip
 @click.option("--metrics-port", "--port", "metrics_port", type=click.IntRange(0, 65535), default=8080,
@@ -43,11 +45,14 @@ def controllers(
     seats: bool,
     node_labels: bool,
     allow_privileged_overrides: bool,
+    dry_run: bool,
     metrics_host: str,
     metrics_port: int,
     verbosity: int,
 ) -> None:
     """Keep node groups, propagation and override policies true until told to stop (SIGTERM ends gracefully)."""
+    if click.get_current_context().invoked_subcommand is not None:
+        return
     from muster.cli.live import run_until_stopped
     from muster.live.logs import Log
     from muster.server.controlling.service import Service, Settings
@@ -64,5 +69,53 @@ def controllers(
         seats=seats,
         node_labels=node_labels,
         privileged=allow_privileged_overrides,
+        dry_run=dry_run,
     )
     run_until_stopped(Service(settings, Log(verbosity)).run)
+
+
+@controllers.command()
+@options.files(required=False)
+@options.kubeconfig
+@click.option("--cluster", "clusters", type=click.Path(), multiple=True, metavar="FILE_OR_DIR",
+              help="The cluster in manifests or a snapshot, in place of the live one.")  # fmt: skip
+@options.config
+@options.output("table", "json")
+@options.keep_going
+@options.verbosity
+def plan(
+    files: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    clusters: tuple[str, ...],
+    config: str | None,
+    form: str,
+    keep_going: bool,
+    verbosity: int,
+) -> None:
+    """Show the evictions and patches that changed manifests (-f) would cause, before they happen.
+
+    Without -f: what the cluster as it stands would see. Nothing is written.
+    """
+    from muster.cli.answer import print_json, waiting
+    from muster.cli.live import read_cluster
+    from muster.cli.reading import read_manifests, scheduler_of
+    from muster.sim.plan import overlaid
+    from muster.sim.plan import plan as played
+
+    scheduler = scheduler_of(config)
+    there = read_manifests(clusters, keep_going=keep_going) if clusters else read_cluster(kubeconfig, context)
+    changes = read_manifests(files, keep_going=keep_going) if files else None
+    objects = overlaid(there.objects, changes.objects if changes is not None else {})
+    with waiting("playing"):
+        found = played(scheduler, objects, max(there.latest, changes.latest if changes is not None else 0.0))
+    for warning in found.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if form == "json":
+        print_json(found.as_dict())
+        return
+    for step in found.steps:
+        click.echo(f"{step.at - found.began:8.1f} s  {step.verb:<7} {step.kind} {step.key}  {step.text}".rstrip())
+    verbs = [step.verb for step in found.steps]
+    pending = f", {len(found.pending)} pods are left pending" if found.pending else ""
+    click.echo(f"{verbs.count('evict')} evictions, {verbs.count('images')} pods with other images{pending}")

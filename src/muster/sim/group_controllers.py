@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from muster.cluster.embedded import EmbeddedCluster, Part
 from muster.controllers.nodegroup import NodeGroupController
 from muster.controllers.override import OverridePolicyController
 from muster.controllers.propagation import RULE, PropagationPolicyController
+from muster.controllers.told import ToldStore, Written
 from muster.engine.plan import Eviction
 from muster.model.core import Pod
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import key
+from muster.store import Store
 
 
 class GroupControllers:
-    """They begin when the first object of theirs is there: most clusters have none, and should not pay for them."""
+    """They begin when the first object of theirs is there: most clusters have none, and should not pay for them.
 
-    def __init__(self, cluster: EmbeddedCluster) -> None:
+    Whoever wants to know is told of everything they write.
+    """
+
+    def __init__(self, cluster: EmbeddedCluster, tell: Callable[[Written], None] | None = None) -> None:
         self._cluster = cluster
+        self._tell = tell
         self._parts: list[Part] = []
 
     def run(self) -> bool:
@@ -29,9 +37,11 @@ class GroupControllers:
         return min((time for time in times if time is not None), default=None)
 
     def _begin(self) -> bool:
-        store = self._cluster.store
-        if not any(store.of(kind) for kind in (NodeGroup, PropagationPolicy, OverridePolicy)):
+        if not any(self._cluster.store.of(kind) for kind in (NodeGroup, PropagationPolicy, OverridePolicy)):
             return False
+        store: Store = self._cluster.store
+        if self._tell is not None:
+            store = ToldStore(store, self._tell, carry_out=True)
         # muster's own scheduler follows policies and groups: its pods need no nudge.
         propagation = PropagationPolicyController(store, nudge=False, evicted=self._note)
         self._parts = [NodeGroupController(store), propagation, OverridePolicyController(store)]

@@ -14,6 +14,7 @@ from muster.controllers.nodegroup import NodeGroupController
 from muster.controllers.override import OverridePolicyController
 from muster.controllers.pace import SETTLE
 from muster.controllers.propagation import PropagationPolicyController
+from muster.controllers.told import ToldStore, Written
 from muster.kube import config as access
 from muster.kube.client import Client
 from muster.kube.events import Recorder
@@ -46,6 +47,7 @@ class Settings:
     seats: bool = True
     node_labels: bool = True
     privileged: bool = False
+    dry_run: bool = False
 
 
 class Service:
@@ -57,6 +59,7 @@ class Service:
         self._terms = Terms(settings.lease, log)
         self._informers: Informers | None = None
         self._rounds: Rounds | None = None
+        self._told: dict[tuple[str, ...], None] = {}
         registry = CollectorRegistry()
         Gauge("muster_leader", "Whether this process works", registry=registry).set_function(
             lambda: float(self._rounds is not None)
@@ -120,6 +123,8 @@ class Service:
 
     def _parts(self, store: Store, kinds: Kinds) -> Sequence[Part]:
         settings, report = self.settings, self._log.report
+        if settings.dry_run:
+            store = ToldStore(store, self._would, carry_out=False)
         return [
             NodeGroupController(store, labels=settings.node_labels, report=report),
             PropagationPolicyController(
@@ -130,7 +135,16 @@ class Service:
             ),
         ]
 
+    def _would(self, written: Written) -> None:
+        """What would be written, once each."""
+        seen = (written.verb, written.kind, written.key, written.text)
+        if seen not in self._told:
+            self._told[seen] = None
+            self._log(0, f"would {written.verb}", kind=written.kind, object=written.key, text=written.text)
+
     def _note(self, pod: Pod, policy: str) -> None:
+        if self.settings.dry_run:
+            return
         self._evictions.inc()
         self._log(1, "evicted", pod=key(pod), node=pod.spec.node_name, policy=policy)
 

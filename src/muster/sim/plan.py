@@ -1,0 +1,95 @@
+"""What the controllers of node group management would do to a cluster, played to the end before it happens.
+
+The cluster is taken as it stands, with the changes laid over it; replacements of evicted pods are made and placed as
+the simulator does it, so that evictions that wait for one another are all seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from muster.cluster.embedded import EmbeddedCluster
+from muster.controllers.told import Written
+from muster.cycle.scheduler import Scheduler
+from muster.engine.session import silent
+from muster.engine.state import State
+from muster.model.core import Pod
+from muster.model.meta import Object
+from muster.sim.group_controllers import GroupControllers
+from muster.sim.simulate import Run
+
+# What users fear or wait for; statuses and notes on pods are not among it.
+SHOWN = ("evict", "images", "patch", "delete")
+
+
+@dataclass(slots=True)
+class Planned:
+    """The writes in order, with seconds since the beginning, and where it ends."""
+
+    began: float
+    steps: list[Written] = field(default_factory=list)
+    pending: dict[str, str] = field(default_factory=dict)
+    settled: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "steps": [
+                {
+                    "at": round(step.at - self.began, 3), "verb": step.verb, "kind": step.kind, "object": step.key,
+                    "text": step.text,
+                }
+                for step in self.steps
+            ],
+            "counts": dict(sorted(Counter(step.verb for step in self.steps).items())),
+            "pending": self.pending,
+            "settled": self.settled,
+        }  # fmt: skip
+
+
+def overlaid(
+    objects: Mapping[str, Mapping[str, Object]], changes: Mapping[str, Mapping[str, Object]]
+) -> dict[str, dict[str, Object]]:
+    """The cluster with the changes in the place of what it has under the same names."""
+    return {
+        kind: {**objects.get(kind, {}), **{key: _in_place(objects, kind, key, obj) for key, obj in new.items()}}
+        for kind, new in {**{kind: {} for kind in objects}, **changes}.items()
+    }
+
+
+def _in_place(objects: Mapping[str, Mapping[str, Object]], kind: str, key: str, obj: Object) -> Object:
+    """An object that is applied again stays the same one: owners are known by their uid."""
+    known = objects.get(kind, {}).get(key)
+    if known is not None:
+        obj.metadata.uid = known.metadata.uid
+        obj.metadata.creation_timestamp = known.metadata.creation_timestamp
+    return obj
+
+
+def plan(scheduler: Scheduler, objects: Mapping[str, Mapping[str, Object]], now: float) -> Planned:
+    """Play it until nothing happens any more."""
+    found = Planned(now)
+
+    def tell(written: Written) -> None:
+        if written.verb in SHOWN:
+            found.steps.append(written)
+
+    cluster = EmbeddedCluster(objects, now)
+    cluster.join(GroupControllers(cluster, tell))
+    state = State(_scheduler_names(objects))
+    cluster.follow(state)
+    run = Run(scheduler, cluster, state, silent)
+    run.until_quiet(None)
+    told = run.told()
+    found.pending = dict(told.pending)
+    found.settled = told.summary.settled
+    found.warnings = list(told.summary.warnings)
+    return found
+
+
+def _scheduler_names(objects: Mapping[str, Mapping[str, Object]]) -> Iterable[str]:
+    """Whoever schedules a pod in the cluster, here it is us; a Deployment's new pods have the same name on them."""
+    named = {pod.spec.scheduler_name for pod in objects.get("Pod", {}).values() if isinstance(pod, Pod)}
+    return sorted({"default-scheduler", "muster", "volcano", *named})

@@ -1,0 +1,71 @@
+"""What a changed policy would do, told before it happens."""
+
+from __future__ import annotations
+
+from muster.cycle.configure import default_configuration
+from muster.cycle.scheduler import Scheduler
+from muster.model.meta import Object, key
+from muster.sim.plan import Planned, overlaid, plan
+from node_groups import (
+    REQUIRED_OVERRIDE,
+    bound,
+    deployment,
+    groups,
+    nodes,
+    overrides,
+    pods,
+    registry,
+    weights,
+)
+
+Objects = dict[str, dict[str, Object]]
+
+
+def of(*objects: Object) -> Objects:
+    found: Objects = {}
+    for obj in objects:
+        found.setdefault(type(obj).__name__, {})[key(obj)] = obj
+    return found
+
+
+def cluster() -> Objects:
+    """Three pods in Beijing and two in Hangzhou, as the policy wants it."""
+    running = pods({"node-a": 1, "node-b": 1, "node-c": 1, "node-d": 1, "node-e": 1})
+    app = deployment({**bound(), REQUIRED_OVERRIDE: "op"})
+    return of(*nodes(), *groups(), weights(Beijing=3, Hangzhou=2), *app, *running)
+
+
+def planned(changes: Objects) -> Planned:
+    return plan(Scheduler(default_configuration()), overlaid(cluster(), changes), 1000.0)
+
+
+def told(found: Planned, verb: str) -> list[str]:
+    return [f"{step.key} {step.text}" for step in found.steps if step.verb == verb]
+
+
+def test_a_cluster_as_it_should_be_sees_nothing() -> None:
+    found = planned({})
+    assert told(found, "evict") == [] and found.settled
+
+
+def test_a_changed_policy_evicts_as_many_as_it_must_and_no_more() -> None:
+    found = planned(of(weights(Beijing=2, Hangzhou=3)))
+    (evicted,) = told(found, "evict")
+    assert "for PropagationPolicy default/pp" in evicted
+    assert found.steps[0].at >= found.began + 10 and found.settled and found.pending == {}
+
+
+def test_a_new_override_policy_changes_the_image_of_every_pod_one_after_the_other() -> None:
+    found = planned(of(overrides(registry("Beijing"), registry("Hangzhou"))))
+    images = told(found, "images")
+    assert len(images) == 5 and sum("beijing.registry.io/nginx:1.14" in text for text in images) == 3
+    assert told(found, "patch") == [
+        "default/nginx groupmanagement.kubeedge.io/binding-overridepolicy=op"
+    ]
+    assert found.as_dict()["counts"] == {"images": 5, "patch": 1}
+
+
+def test_the_input_is_not_touched() -> None:
+    before = cluster()
+    plan(Scheduler(default_configuration()), overlaid(before, of(weights(Beijing=1, Hangzhou=4))), 1000.0)
+    assert before == cluster()
