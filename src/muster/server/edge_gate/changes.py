@@ -30,6 +30,8 @@ class Changes:
         """The latest version that any answer was of."""
         self.turn = 0
         """Grows when an application changes, which is a moment before its pods are in the log."""
+        self.open: set[int] = set()
+        """Turns whose pods are not in the log yet."""
         self._log: deque[tuple[int, Change]] = deque()
         self._kept = kept
         self._readers: dict[asyncio.Queue[Change], None] = {}
@@ -46,8 +48,15 @@ class Changes:
         if version.isdecimal() and int(version) > self.handed:
             self.handed = int(version)
 
-    def add(self, changes: Iterable[Change], version: str) -> None:
-        """The application changed at `version`, and with it the verdict on these pods."""
+    def turned(self) -> int:
+        """An application changed; the number of that turn."""
+        self.turn += 1
+        self.open.add(self.turn)
+        return self.turn
+
+    def add(self, changes: Iterable[Change], version: str, turns: Iterable[int] = ()) -> None:
+        """Applications changed at `version` (in these turns), and with them the verdict on these pods."""
+        self.open.difference_update(turns)
         at = max(self.handed, int(version) if version.isdecimal() else 0)
         for change in changes:
             self._log.append((at, change))

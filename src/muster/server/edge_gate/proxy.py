@@ -61,6 +61,8 @@ class Proxy:
         except Unknown as why:
             return refusal(401, str(why))
         except errors.ApiError as fault:
+            if request.transport is not None and not request.transport.is_closing():
+                self._report(f"{request.method} {request.path}: {fault}")
             return refusal(502, f"the edge gate could not reach the API server: {fault}")
         except (ConnectionError, CutShort) as fault:
             return refusal(502, f"broken off: {fault}")  # the other side is gone, nobody reads this
@@ -157,8 +159,7 @@ class Proxy:
                     self._keep, self._changes, fetch, since="" if fresh else since, bookmarks=bookmarks, bare=bare
                 )
                 if not fresh:
-                    filter_.hidden = await self._hidden(target)
-                    filter_.turn = self._changes.turn
+                    await self._resume(filter_, target)
                 with self._metrics.watches.track_inprogress():
                     try:
                         await self._look_again(response, filter_, target, missed)
@@ -222,6 +223,16 @@ class Proxy:
             mark = filter_.bookmark()
             if mark:
                 await response.write(mark)
+
+    async def _resume(self, filter_: WatchFilter, target: Target) -> None:
+        """What a client that was here before does not see, as far as can be known."""
+        changes = self._changes
+        begun, open_ = changes.turn, bool(changes.open)
+        filter_.known = changes.handed
+        filter_.hidden = await self._hidden(target)
+        filter_.turn = changes.turn
+        if open_ or filter_.turn != begun:
+            filter_.unsure = set(filter_.hidden)
 
     async def _hidden(self, target: Target) -> set[str]:
         """The pods among those asked for that are held now."""

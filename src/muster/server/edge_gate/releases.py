@@ -47,8 +47,8 @@ class Releases:
         self._changes = changes
         self._report = report
         self._grouped = grouped
-        # Namespace ("": all) → applications (None: all), version, turn.
-        self._due: dict[str, tuple[set[Ref] | None, str, int]] = {}
+        # Namespace ("": all) → applications (None: all), version, turns.
+        self._due: dict[str, tuple[set[Ref] | None, str, set[int]]] = {}
         self._news = asyncio.Event()
 
     def notice(self, delta: Delta) -> None:
@@ -69,17 +69,17 @@ class Releases:
             await self._news.wait()
             self._news.clear()
             due, self._due = self._due, {}
-            for namespace, (apps, version, turn) in due.items():
+            for namespace, (apps, version, turns) in due.items():
                 try:
-                    found = await self._concerned(namespace, apps, turn)
+                    found = await self._concerned(namespace, apps, max(turns))
                 except errors.ApiError as fault:
                     where = namespace or "all namespaces"
                     self._report(f"pods of {where} could not be looked at, tried again: {fault}")
-                    self._put(namespace, apps, version, turn)
+                    self._put(namespace, apps, version, turns)
                     await asyncio.sleep(backoff.next())
                     continue
                 backoff.reset()
-                self._changes.add(found, version)
+                self._changes.add(found, version, turns)
 
     async def _concerned(self, namespace: str, apps: set[Ref] | None, turn: int) -> list[Change]:
         found = []
@@ -106,13 +106,12 @@ class Releases:
         return any((kind, key) in apps for kind, key in _above(application.object))
 
     def _turn(self, namespace: str, apps: set[Ref] | None, delta: Delta) -> None:
-        self._changes.turn += 1
-        self._put(namespace, apps, _version(delta), self._changes.turn)
+        self._put(namespace, apps, _version(delta), {self._changes.turned()})
 
-    def _put(self, namespace: str, apps: set[Ref] | None, version: str, turn: int) -> None:
-        known, latest, before = self._due.get(namespace, (set(), "", 0))
+    def _put(self, namespace: str, apps: set[Ref] | None, version: str, turns: set[int]) -> None:
+        known, latest, before = self._due.get(namespace, (set(), "", set()))
         together = None if apps is None or known is None else known | apps
-        self._due[namespace] = together, max(latest, version, key=lambda text: (len(text), text)), max(turn, before)
+        self._due[namespace] = together, max(latest, version, key=lambda text: (len(text), text)), before | turns
         self._news.set()
 
 

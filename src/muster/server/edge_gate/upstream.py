@@ -114,7 +114,9 @@ class Upstream:
         params = target.one(key)
         if include_object:
             params["includeObject"] = include_object
-        async with self.ours(target.path, params, accept) as answer:
+        # What is watched one by one is listed as a list.
+        forms = accept.replace("as=PartialObjectMetadata;", "as=PartialObjectMetadataList;")
+        async with self.ours(target.path, params, forms) as answer:
             found = msgspec.json.decode(await answer.read())
         if found.get("kind") == "Table":
             return msgspec.json.encode(found) if found.get("rows") else None

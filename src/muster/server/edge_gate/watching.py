@@ -50,7 +50,9 @@ class WatchFilter:
     ) -> None:
         """`since`: the version that the client knows ("": it is told everything); `bare`: rows lose their object."""
         self.hidden: set[str] = set()
+        self.unsure: set[str] = set()  # hidden ones that the client may have all the same, if they go before it is told
         self.turn = -1  # the last turn before `hidden` was known; −1: it began with nothing
+        self.known = -1  # the latest version that the client may have heard of earlier
         self._keep = keep
         self._changes = changes
         self._fetch = fetch
@@ -75,12 +77,14 @@ class WatchFilter:
             return line + b"\n"
         key = _key(pod.metadata)
         if event.type == DELETED:
-            if key in self.hidden:
-                self.hidden.discard(key)
-                return b""
-            return self._line(event.type, text)
+            dropped = key in self.hidden and key not in self.unsure
+            self.hidden.discard(key)
+            self.unsure.discard(key)
+            return b"" if dropped else self._line(event.type, text)
         if not await self._keep(pod, pod.kind != "Pod"):
-            gone = event.type == MODIFIED and key not in self.hidden
+            # A new pod that is held was never seen, unless the client begins anew from before what it has seen.
+            seen = event.type == MODIFIED or _number(version) <= self.known
+            gone = seen and key not in self.hidden
             self.hidden.add(key)
             return self._line(DELETED, text) if gone else b""
         if key in self.hidden:
@@ -98,18 +102,26 @@ class WatchFilter:
     async def look_again(self, change: Change) -> bytes:
         """A pod whose application changed. If that was before `hidden` was known, what the client has is not known
         either, and it is told in any case."""
-        anew = change.turn <= self.turn
         text = await self._fetch(change.key)
-        pod = None if text is None else self._read(text)[0]
+        pod, version = (None, "") if text is None else self._read(text)
         if text is None or pod is None:
             return b""  # not there: if the client has it, the API server's own DELETED is on its way
-        if await self._keep(pod, pod.kind != "Pod"):
-            if not anew and change.key not in self.hidden:
-                return b""
+        self.unsure.discard(change.key)
+        unknown = change.turn <= self.turn
+        sent = await self._keep(pod, pod.kind != "Pod")
+        if not unknown and sent == (change.key not in self.hidden):
+            return b""
+        if _number(version) > _number(self._at):
+            # An event of this pod is on its way, and a client that hears of it now would believe that it has heard
+            # everything up to then. That event will tell it, as of a pod that was hidden (or shown) until now.
+            if sent:
+                self.hidden.add(change.key)
+            else:
+                self.hidden.discard(change.key)
+            return b""
+        if sent:
             self.hidden.discard(change.key)
             return self._line(ADDED, text)
-        if not anew and change.key in self.hidden:
-            return b""
         self.hidden.add(change.key)
         return self._line(DELETED, text)
 
@@ -177,6 +189,10 @@ def _key(meta: ObjectMeta) -> str:
 
 def _version(text: bytes) -> str:
     return _table.decode(text).metadata.resource_version
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isdecimal() else 0
 
 
 def _written(type_: str, text: bytes) -> bytes:
