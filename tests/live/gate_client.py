@@ -25,7 +25,6 @@ class GateClient:
         self.state: dict[str, str] = {}
         self.events: list[tuple[str, str]] = []
         self.relists = 0
-        self.faults: list[str] = []
         self.stumbles: list[str] = []
         self._version = ""
         self._stop = threading.Event()
@@ -69,11 +68,9 @@ class GateClient:
                     self.state = found
                     self.relists += 1
                 self._watch()
-            except (OSError, HTTPException, ValueError) as fault:
+            except (OSError, HTTPException, ValueError, AttributeError) as fault:
+                # Python's TLS sockets lose their inside when another thread shuts them.
                 self.stumbles.append(repr(fault))
-            except Exception as fault:
-                self.faults.append(repr(fault))
-                return
 
     def _list(self) -> tuple[dict[str, str], str]:
         status, body, _ = self.ask(self._path, **self._query)
@@ -85,8 +82,10 @@ class GateClient:
         connection = self._socket = self._connected()
         try:
             query = {**self._query, "watch": "1", "resourceVersion": self._version, "allowWatchBookmarks": "true"}
-            connection.request("GET", _url(self._path, query), headers=self._headers(self.accept))
+            connection.request("GET", _url(self._path, query), headers=self._headers(self.accept.replace("List;", ";")))
             answer = connection.getresponse()
+            if answer.status != 200:
+                raise HTTPException(answer.read().decode())
             while line := answer.readline():
                 self._take(json.loads(line))
                 if not self._version:
