@@ -15,6 +15,7 @@ from muster.cli.lease import lease as lease_options
 if TYPE_CHECKING:
     import ssl
 
+    from muster.cycle.scheduler import Scheduler
     from muster.server.terms import LeaseSettings
 
 _MIB = 1 << 20
@@ -41,6 +42,10 @@ _MIB = 1 << 20
     "--legacy-failed-nodes", is_flag=True,
     help="Name refused nodes in FailedNodes as well, for schedulers before 1.22.",
 )  # fmt: skip
+@click.option(
+    "--plugins", type=click.Path(), metavar="FILE",
+    help="A scheduler configuration whose plugins filter and score pods that follow no policy.",
+)  # fmt: skip
 @options.keep_going
 @options.verbosity
 def extender(
@@ -56,6 +61,7 @@ def extender(
     client_ca_file: str,
     max_body: int,
     legacy_failed_nodes: bool,
+    plugins: str | None,
     keep_going: bool,
     verbosity: int,
 ) -> None:
@@ -63,7 +69,7 @@ def extender(
 
     With -f for the cluster in manifests, without for the live one. Beside them /healthz, /readyz and /metrics.
     """
-    from muster.cli.reading import BadInput
+    from muster.cli.reading import BadInput, scheduler_of
     from muster.server.extender.http import tls
 
     if tls_cert_file is None and (tls_private_key_file or client_ca_file):
@@ -72,8 +78,9 @@ def extender(
         secure = None if tls_cert_file is None else tls(tls_cert_file, tls_private_key_file, client_ca_file)
     except OSError as fault:  # ssl.SSLError is one
         raise BadInput(f"{tls_cert_file}: error: cannot be used for TLS: {fault} (give PEM files)") from None
+    scheduler = None if plugins is None else scheduler_of(plugins)
     if files:
-        _embedded(files, (host, port), secure, max_body * _MIB, legacy_failed_nodes, keep_going)
+        _embedded(files, (host, port), secure, max_body * _MIB, legacy_failed_nodes, keep_going, scheduler)
         return
     from muster.cli.live import run_until_stopped
     from muster.live.logs import Log
@@ -89,6 +96,7 @@ def extender(
         context_tls=secure,
         largest_body=max_body * _MIB,
         legacy=legacy_failed_nodes,
+        scheduler=scheduler,
     )
     run_until_stopped(Service(settings, Log(verbosity)).run)
 
@@ -100,6 +108,7 @@ def _embedded(
     largest_body: int,
     legacy: bool,
     keep_going: bool,
+    scheduler: Scheduler | None,
 ) -> None:
     """Serve for the cluster in manifests, until a signal comes."""
     from muster.cli.reading import BadInput, read_manifests
@@ -107,11 +116,13 @@ def _embedded(
     from muster.cluster.memory import MemoryStore
     from muster.server.extender.deciding import GroupScheduling
     from muster.server.extender.http import ExtenderServer
+    from muster.server.extender.scoring import PluginScores
 
     manifests = read_manifests(files, keep_going=keep_going)
     store = MemoryStore(VirtualClock(manifests.latest), manifests)
+    asked = None if scheduler is None else PluginScores(store, scheduler)
     try:
-        server = ExtenderServer(at, GroupScheduling(store, legacy=legacy), secure, largest_body)
+        server = ExtenderServer(at, GroupScheduling(store, legacy=legacy, plugins=asked), secure, largest_body)
     except OSError as fault:
         raise BadInput(f"muster: cannot listen on {at[0]}:{at[1]}: {fault.strerror} (choose another)") from None
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -122,7 +122,10 @@ def _pod(parts: dict[str, Raw]) -> Pod:
     asked = _given(parts, "pod", _Asked)
     if asked is None:
         raise WireError("no Pod is given")
-    return Pod(metadata=asked.metadata)
+    try:
+        return _typed(Pod, parts["pod"], "pod")
+    except WireError:
+        return Pod(metadata=asked.metadata)  # policies need no more
 
 
 def _parts(body: bytes) -> dict[str, Raw]:

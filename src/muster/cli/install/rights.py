@@ -79,7 +79,15 @@ CONTROLLERS: tuple[Right, ...] = (
     _EVENTS,
 )
 
-EXTENDER: tuple[Right, ...] = (Right(_CORE, ("nodes", "pods"), READ), *_OWNERS, _DIVISION)
+EXTENDER: tuple[Right, ...] = (
+    Right(_CORE, ("nodes", "pods"), READ),
+    *_OWNERS,
+    _DIVISION,
+    # With --plugins.
+    Right(_CORE, ("namespaces",), READ),
+    Right("scheduling.k8s.io", ("priorityclasses",), READ),
+    Right(_VOLCANO, ("queues", "podgroups"), READ),
+)
 
 
 # In the namespace it runs in: the ConfigMap that names further kinds of applications.

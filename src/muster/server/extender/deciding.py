@@ -26,6 +26,7 @@ from muster.model.extender import (
 )
 from muster.model.meta import key
 from muster.server.extender.reservations import Reservations
+from muster.server.extender.scoring import PluginScores, scaled
 from muster.server.extender.view import Fetch, View
 from muster.store import Store, StoreError
 
@@ -56,17 +57,19 @@ class GroupScheduling:
         legacy: bool = False,
         custom: Sequence[type[CustomApplication]] = (),
         fetch: Fetch | None = None,
+        plugins: PluginScores | None = None,
         now: Callable[[], float] = monotonic,
     ) -> None:
         """`legacy`: refused nodes are also named where schedulers before 1.22 look for them.
 
         `fetch` (on a live cluster) is asked for owners that are not seen yet; there, too, pods that wait at the
-        beginning may have been answered by whoever served before.
+        beginning may have been answered by whoever served before. `plugins` are asked about pods without a policy.
         """
         self.reservations = Reservations(now)
         self.waits = 0
         self._store = store
         self._fetch = fetch
+        self._plugins = plugins
         self._now = now
         self._legacy = legacy
         self._changed = Condition()
@@ -94,12 +97,25 @@ class GroupScheduling:
             try:
                 asked = self._ask(args.pod)
                 if asked is None:
-                    return self._result(args, {})
+                    return self._free(args)
                 if isinstance(asked, Refused):
                     return self._result(args, dict.fromkeys(args.names, _text(asked.text)))
                 return self._divided(args, asked)
             except (OwnerLoop, StoreError) as fault:
                 return FilterResult(error=str(fault))
+
+    def _free(self, args: ExtenderArgs) -> FilterResult:
+        """No policy: every node will do, unless a plugin says otherwise."""
+        if self._plugins is None:
+            return self._result(args, {})
+        said, _ = self._plugins.ask(args.pod)
+        refused = {name: _text(said[name][0]) for name in args.names if name in said}
+        result = self._result(args, refused)
+        # Where an eviction could help, kube-scheduler may try one.
+        curable = {name: why for name, why in refused.items() if said[name][1]}
+        result.failed_nodes = {**result.failed_nodes, **curable}
+        result.failed_and_unresolvable_nodes = {n: why for n, why in refused.items() if n not in curable}
+        return result
 
     def _divided(self, args: ExtenderArgs, asked: _Question) -> FilterResult:
         group_of = self._groups(args, asked)
@@ -171,7 +187,10 @@ class GroupScheduling:
             except (OwnerLoop, StoreError):
                 asked = None
             if not isinstance(asked, _Question):
-                return [Score(name, 0) for name in args.names]
+                worths: dict[str, int] = {}
+                if asked is None and self._plugins is not None:
+                    worths = scaled(self._plugins.ask(args.pod)[1], args.names)
+                return [Score(name, worths.get(name, 0)) for name in args.names]
             group_of = self._groups(args, asked)
             lacks = {group: asked.standing.lack(group) for group in asked.groups}
             most = max((lacks[group] for group in set(group_of) if group is not None), default=0)

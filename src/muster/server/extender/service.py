@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass
 
+from muster.cycle.scheduler import Scheduler
 from muster.kube import config as access
 from muster.kube import errors
 from muster.kube.client import Client
@@ -27,8 +28,11 @@ from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.extender.before import BeforeSync
 from muster.server.extender.deciding import GroupScheduling
 from muster.server.extender.http import LARGEST_BODY, Answers, ExtenderServer
+from muster.server.extender.scoring import KINDS as SCORING
+from muster.server.extender.scoring import PluginScores
 from muster.server.extender.view import KINDS
 from muster.server.terms import LeaseSettings, Terms
+from muster.store import Store
 
 PATIENCE = 2.0  # seconds for an owner that is asked for
 FORGET_ABSENT = 5.0  # seconds: an owner that was not there is not asked for again so soon
@@ -47,6 +51,7 @@ class Settings:
     context_tls: ssl.SSLContext | None = None
     largest_body: int = LARGEST_BODY
     legacy: bool = False
+    scheduler: Scheduler | None = None  # whose plugins are asked about pods without a policy
 
 
 class Service:
@@ -64,8 +69,9 @@ class Service:
     async def run(self, stop: asyncio.Event) -> None:
         settings = self.settings
         sys.setswitchinterval(_SWITCH)
-        async with Client(access.load(settings.kubeconfig, settings.context)) as client:  # noqa: SIM117
-            async with Informers(client, KINDS, self._log.report) as informers:
+        async with Client(access.load(settings.kubeconfig, settings.context)) as client:
+            followed = KINDS if settings.scheduler is None else (*KINDS, *(k for k in SCORING if k not in KINDS))
+            async with Informers(client, followed, self._log.report) as informers:
                 self._informers = informers
                 # It only reads: what is to be said about the configuration the controllers say.
                 recorder = Recorder(client, "muster-extender", settings.lease.identity)
@@ -108,9 +114,7 @@ class Service:
         await informers.synced()
         store = KubeStore(informers, Writes(client), recorder)
         try:
-            self._active = await asyncio.to_thread(
-                lambda: GroupScheduling(store, legacy=self.settings.legacy, custom=kinds.kinds, fetch=fetch)
-            )
+            self._active = await asyncio.to_thread(self._made, store, kinds.kinds, fetch)
             gc.collect()
             gc.freeze()  # what is there now stays: looking at it again and again is in vain
             self._log(0, "answering", strangers=self._active.reserved)
@@ -119,6 +123,11 @@ class Service:
             self._active = None
             store.close()
             gc.unfreeze()
+
+    def _made(self, store: Store, kinds: Kinds, fetch: _Fetch) -> GroupScheduling:
+        scheduler = self.settings.scheduler
+        plugins = None if scheduler is None else PluginScores(store, scheduler)
+        return GroupScheduling(store, legacy=self.settings.legacy, custom=kinds, fetch=fetch, plugins=plugins)
 
     async def _use(self, kinds: Kinds) -> None:
         active = self._active

@@ -11,12 +11,12 @@ from muster.controllers import applications
 from muster.kube.resources import SOURCES
 from muster.live import service
 from muster.model.meta import Object
-from muster.server.extender import view
+from muster.server.extender import scoring, view
 
 FOLLOWED: dict[str, Iterable[type[Object]]] = {
     "scheduler": (*service.KINDS, *service.OWNERS),
     "controllers": applications.KINDS,
-    "extender": view.KINDS,
+    "extender": {*view.KINDS, *scoring.KINDS},
 }
 
 
