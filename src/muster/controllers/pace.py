@@ -69,18 +69,20 @@ class Pace:
 
 
 class Rate:
-    """Evictions of all applications together."""
+    """Of all applications together, by default their evictions."""
 
-    def __init__(self) -> None:
-        self._tokens = BURST
+    def __init__(self, burst: float = BURST, per_second: float = PER_SECOND) -> None:
+        self._burst = burst
+        self._per_second = per_second
+        self._tokens = burst
         self._at = 0.0
 
     def ready(self, now: float) -> float:
         """When the next one may be: now, or later."""
         if now > self._at:
-            self._tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
+            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second)
             self._at = now
-        return now if self._tokens >= 1 else now + (1 - self._tokens) / PER_SECOND
+        return now if self._tokens >= 1 else now + (1 - self._tokens) / self._per_second
 
     def take(self) -> None:
         self._tokens -= 1

@@ -20,7 +20,7 @@ from muster.controllers.eviction import active, is_ready, ranked, spared
 from muster.controllers.pace import SETTLE, Pace, Rate
 from muster.controllers.policy_status import application_status, policy_conditions
 from muster.controllers.retries import Retries
-from muster.controllers.seats import write_seats
+from muster.controllers.seats import seat_rate, write_seats
 from muster.controllers.tables import Ref
 from muster.groups.applications import Application, Unit
 from muster.groups.gate import DOMAIN, Pair
@@ -66,6 +66,7 @@ class PropagationPolicyController:
         self._store = store
         self._nudge = nudge
         self._seats = seats
+        self._seat_rate = seat_rate()
         self._settle = settle
         self._evicted = evicted
         self._retries: Retries[Ref] = Retries(report)
@@ -125,7 +126,10 @@ class PropagationPolicyController:
         self._rebalance(divided, pace)
         if self._seats and not self._rolling(app):
             unit = (type(app).__name__, key_of(app))
-            self._wrote = write_seats(self._store, divided, Application(app, unit)) or self._wrote
+            wrote, again = write_seats(self._store, divided, Application(app, unit), self._seat_rate)
+            self._wrote = self._wrote or wrote
+            if again is not None:
+                pace.wake = again if pace.wake is None else min(pace.wake, again)
         self._records[ref] = policy, application_status(divided, pace.stopped)
         yield policy
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.controllers.eviction import DELETION_COST
 from muster.controllers.propagation import PropagationPolicyController
-from muster.controllers.seats import LOWEST, SEAT
+from muster.controllers.seats import BURST, LOWEST, PER_SECOND, SEAT
 from muster.model.batch import Deployment
 from muster.model.core import Pod
 from node_groups import bound, deployment, group, groups, node, nodes, pod, pods, store_of, weights
@@ -72,3 +73,18 @@ def test_seats_follow_the_policy() -> None:
     rest(controller)
     assert seats(store) == {"p-node-a-0": "2", "p-node-c-0": "1"}
     assert store.get(Deployment, "default/nginx").metadata.annotations == {}
+
+
+def test_seats_of_a_large_application_are_written_little_by_little() -> None:
+    many = pods({"node-a": 600})
+    store = store_of(*nodes(), *groups(), weights(), *deployment(bound(), 600), *many)
+    controller = PropagationPolicyController(store, seats=True)
+    rest(controller)
+    assert sum(1 for seat in seats(store).values() if seat) == BURST
+    again = controller.next_time()
+    assert again is not None
+    clock = store.clock
+    assert isinstance(clock, VirtualClock)
+    clock.advance(again)
+    rest(controller)
+    assert sum(1 for seat in seats(store).values() if seat) == BURST + PER_SECOND
