@@ -97,9 +97,18 @@ class Capacity:
         self._nodes: Nodes | None = None
         self._version = -1
         self._rows: dict[int, tuple[NDArray[np.float64], bool]] = {}
+        self._stacks: dict[tuple[int, ...], NDArray[np.float64]] = {}
 
     def of(self, view: NodeView, row: int) -> NDArray[np.float64]:
         return columns(self._row(view.nodes, row)[0], view)
+
+    def together(self, view: NodeView, rows: tuple[int, ...]) -> NDArray[np.float64]:
+        """The same for several resources: resources × columns."""
+        self._row(view.nodes, rows[0])  # forget what is out of date
+        found = self._stacks.get(rows)
+        if found is None:
+            found = self._stacks[rows] = sealed(np.stack([self._row(view.nodes, row)[0] for row in rows]))
+        return found if view.rows is view.nodes.rows else found.take(view.index, axis=1)
 
     def everywhere(self, view: NodeView, row: int) -> bool:
         """Do all nodes (not only the view's) offer some of the resource?"""
@@ -109,6 +118,7 @@ class Capacity:
         if nodes is not self._nodes or nodes.version != self._version:
             self._nodes, self._version = nodes, nodes.version
             self._rows.clear()
+            self._stacks.clear()
         found = self._rows.get(row)
         if found is None:
             offered = nodes.alloc[row].astype(np.float64)

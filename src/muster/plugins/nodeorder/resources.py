@@ -49,22 +49,23 @@ class OfLoad(Weighted):
     def score(self, task: Task, nodes: NodeView) -> Floats:
         """0 to 100, in an array of its own."""
 
-    def percent(self, amount: NDArray[np.int64], nodes: NodeView, row: int) -> Floats:
-        """The amount in per cent of what the node offers, rounded down; 0 where it offers nothing."""
-        percent = amount.astype(np.float64)
-        percent *= 100.0
-        percent /= self.capacity.of(nodes, row)
-        np.floor(percent, out=percent)
-        if not self.capacity.everywhere(nodes, row):
-            percent[nodes.alloc[row] == 0] = 0.0
-        return percent
+    def mean_per_cent(self, amounts: NDArray[np.int64], nodes: NodeView) -> Floats:
+        """Amounts of cpu and memory in per cent of what the node offers, 0 to 100; their mean; all rounded down.
 
-    def mean(self, of_cpu: Floats, of_memory: Floats, nodes: NodeView) -> Floats:
-        """The mean, rounded down, over the resources of which the node offers any."""
-        mean: Floats = of_cpu + of_memory
+        A resource of which the node offers nothing takes no part.
+        """
+        percent = amounts.astype(np.float64)
+        percent *= 100.0
+        percent /= self.capacity.together(nodes, (CPU, MEMORY))
+        np.floor(percent, out=percent)
+        np.maximum(percent, 0.0, out=percent)
+        np.minimum(percent, 100.0, out=percent)
         if self.capacity.everywhere(nodes, CPU) and self.capacity.everywhere(nodes, MEMORY):
+            mean: Floats = percent[0] + percent[1]
             mean /= 2.0
         else:
+            percent[nodes.alloc[: MEMORY + 1] == 0] = 0.0
+            mean = percent[0] + percent[1]
             mean /= np.where((nodes.alloc[CPU] > 0) & (nodes.alloc[MEMORY] > 0), 2.0, 1.0)
         np.floor(mean, out=mean)
         return mean
@@ -74,24 +75,16 @@ class LeastRequested(OfLoad):
     term = "leastrequested"
 
     def score(self, task: Task, nodes: NodeView) -> Floats:
-        parts = []
-        for row, asked in zip((CPU, MEMORY), task.shape.nonzero, strict=True):
-            free = nodes.alloc[row] - nodes.nonzero[row]
-            free -= asked
-            percent = self.percent(free, nodes, row)
-            parts.append(np.maximum(percent, 0.0, out=percent))
-        return self.mean(parts[0], parts[1], nodes)
+        free = nodes.alloc[: MEMORY + 1] - nodes.nonzero
+        free -= np.array(task.shape.nonzero)[:, None]
+        return self.mean_per_cent(free, nodes)
 
 
 class MostRequested(OfLoad):
     term = "mostrequested"
 
     def score(self, task: Task, nodes: NodeView) -> Floats:
-        parts = []
-        for row, asked in zip((CPU, MEMORY), task.shape.nonzero, strict=True):
-            percent = self.percent(nodes.nonzero[row] + asked, nodes, row)
-            parts.append(np.minimum(percent, 100.0, out=percent))
-        return self.mean(parts[0], parts[1], nodes)
+        return self.mean_per_cent(nodes.nonzero + np.array(task.shape.nonzero)[:, None], nodes)
 
 
 class BalancedResource(OfLoad):
@@ -110,31 +103,21 @@ class BalancedResource(OfLoad):
 
     def score(self, task: Task, nodes: NodeView) -> Floats:
         asked = task.shape.amounts
-        rows = [CPU, MEMORY]
-        if asked.get(GPU):
-            rows.append(nodes.nodes.axis.row(GPU))
-        before, after = [], []
-        for row, name in zip(rows, ("cpu", "memory", GPU), strict=False):
-            capacity = self.capacity.of(nodes, row)
-            load = nodes.load[row].astype(np.float64)
-            before.append(_share(load, capacity))
-            load += asked.get(name, 0)
-            after.append(_share(load, capacity))
+        names = ("cpu", "memory", GPU) if asked.get(GPU) else ("cpu", "memory")
+        rows = tuple(nodes.nodes.axis.row(name) for name in names)
+        # Without and with the pod × resources × columns, so that each step is one for both.
+        shares = np.empty((2, len(rows), len(nodes)))
+        shares[0] = nodes.load[: MEMORY + 1] if len(rows) == 2 else nodes.load[list(rows)]
+        np.add(shares[0], np.array([float(asked.get(name, 0)) for name in names])[:, None], out=shares[1])
+        shares /= self.capacity.together(nodes, rows)
+        np.minimum(shares, 1.0, out=shares)
         offered = [None if self.capacity.everywhere(nodes, row) else nodes.alloc[row] > 0 for row in rows]
-        score = evenness(after, offered)
-        score -= evenness(before, offered)
+        even = evenness([shares[:, i] for i in range(len(rows))], offered)
+        score: Floats = even[1] - even[0]
         score += 150.0
         score /= 2.0
         np.floor(score, out=score)
         return score
-
-
-def _share(load: Floats, capacity: Floats) -> Floats:
-    """What part of the node is asked for, at most all of it."""
-    share: Floats = load / capacity
-    if share.max(initial=0.0) > 1.0:
-        np.minimum(share, 1.0, out=share)
-    return share
 
 
 def evenness(shares: list[Floats], offered: list[NDArray[np.bool_] | None]) -> Floats:
@@ -147,7 +130,7 @@ def evenness(shares: list[Floats], offered: list[NDArray[np.bool_] | None]) -> F
         if len(shares) == 3 and offered[2] is not None and offered[2].any():
             deviation = np.where(offered[2], _of_three(shares), deviation)
     else:
-        deviation = _of_some(shares, [np.ones(len(shares[0]), np.bool_) if o is None else o for o in offered])
+        deviation = _of_some(shares, [np.ones(shares[0].shape[-1], np.bool_) if o is None else o for o in offered])
     even: Floats = 1.0 - deviation
     even *= 100.0
     np.floor(even, out=even)
@@ -165,7 +148,7 @@ def _of_three(shares: list[Floats]) -> Floats:
     mean: Floats = shares[0] + shares[1]
     mean += shares[2]
     mean /= 3.0
-    squares = np.zeros(len(mean))
+    squares = np.zeros_like(mean)
     for share in shares:
         off = share - mean
         off *= off
@@ -176,7 +159,7 @@ def _of_three(shares: list[Floats]) -> Floats:
 
 def _of_some(shares: list[Floats], offered: list[NDArray[np.bool_]]) -> Floats:
     """Where nodes differ in what they offer: each set of resources by itself."""
-    deviation = np.zeros(len(shares[0]))
+    deviation = np.zeros_like(shares[0])
     for left_out in range(len(shares)):
         pair = [i for i in range(len(shares)) if i != left_out] if len(shares) == 3 else [0, 1]
         both = offered[pair[0]] & offered[pair[1]]
