@@ -76,7 +76,7 @@ class GateClient:
         status, body, _ = self.ask(self._path, **self._query)
         if status != 200:
             raise HTTPException(str(body))
-        return dict(map(_told, body["items"])), body["metadata"]["resourceVersion"]
+        return dict(map(_told, body["items"] or [])), body["metadata"]["resourceVersion"]
 
     def _watch(self) -> None:
         connection = self._socket = self._connected()

@@ -16,8 +16,6 @@ def difference(before: Any, after: Any) -> list[Operation]:
 
 
 def _between(before: Any, after: Any, at: list[str]) -> Iterator[Operation]:
-    if before == after and type(before) is type(after):
-        return
     if isinstance(before, dict) and isinstance(after, dict):
         for name in before:
             if name not in after:
@@ -32,5 +30,5 @@ def _between(before: Any, after: Any, at: list[str]) -> Iterator[Operation]:
             yield from _between(value, after[i], [*at, str(i)])
         for value in after[len(before) :]:
             yield {"op": "add", "path": text([*at, "-"]), "value": value}
-    else:
+    elif before != after or type(before) is not type(after):
         yield {"op": "replace", "path": text(at), "value": after}

@@ -20,7 +20,7 @@ Keep = Callable[[Pod, bool], Awaitable[bool]]
 """The pod as far as it is told, and whether only its metadata is."""
 
 _OPEN = re.compile(rb'"(?:items|rows)":\s*(\[|null)')
-_FIRST = re.compile(rb'\s*\{\s*"[^"\\]*"\s*:')
+_FIRST = re.compile(rb'\s*\{\s*"([^"\\]*)"\s*:')
 _VERSION = re.compile(rb'"resourceVersion":\s*"(\d+)"')
 LONGEST_HEAD = 1 << 20
 
@@ -56,7 +56,7 @@ class ListFilter:
         self._bare = bare
         self._held = b""
         self._inside = self._over = False
-        self._between = b""  # how one item ends and the next begins
+        self._between: re.Pattern[bytes] | None = None  # how one item ends and the next begins
         self._from = 0  # where in what is held to look on
         self._any = False
 
@@ -95,20 +95,21 @@ class ListFilter:
         return True
 
     async def _items(self, out: list[bytes]) -> None:
-        if not self._between:
+        if self._between is None:
             first = _FIRST.match(self._held)
             if first is None:
                 return
-            self._between = b"}," + first[0].strip()
+            self._between = re.compile(rb'\}(\s*,\s*)\{\s*"' + re.escape(first[1]) + rb'"\s*:')
         begin = 0
-        while (at := self._held.find(self._between, self._from)) >= 0:
-            item = _decoded(self._held[begin : at + 1])
-            self._from = at + 1
+        while (found := self._between.search(self._held, self._from)) is not None:
+            text = self._held[begin : found.start() + 1]
+            item = _decoded(text)
+            self._from = found.start() + 1
             if item is not None:
-                await self._pass(item, self._held[begin : at + 1], out)
-                begin = self._from = at + 2
-        self._from = max(self._from, len(self._held) - len(self._between))
-        self._from -= begin
+                await self._pass(item, text, out)
+                begin = self._from = found.end(1)
+        # What stands between may have come in part: from the last brace on it is looked for again.
+        self._from = max(self._from, self._held.rfind(b"}")) - begin
         self._taken(begin)
 
     async def _last(self, out: list[bytes]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,8 @@ class Service:
 
     async def run(self, stop: asyncio.Event) -> None:
         settings = self.settings
+        # Clients come and go in the middle of an answer: that is no news.
+        logging.getLogger("asyncio").setLevel(logging.ERROR)
         kinds = (*APPLICATIONS, *(_EDITION_KINDS if settings.hold_outdated else ()))
         async with (
             Client(access.load(settings.kubeconfig, settings.context)) as client,
