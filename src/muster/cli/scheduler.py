@@ -60,6 +60,9 @@ def scheduler(
     from muster.live.logs import Log
     from muster.live.reload import Unusable
     from muster.live.service import Service, Settings
+    from muster.sim.memory import keep_freed_memory
+
+    keep_freed_memory()
 
     if not lease_duration > lease_renew_deadline > lease_retry_period:
         raise click.UsageError("--lease-duration must be longer than --lease-renew-deadline, and that longer than "

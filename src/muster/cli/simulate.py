@@ -46,7 +46,10 @@ def simulate(
     from muster.cli.answer import waiting
     from muster.cli.reading import log, read_manifests, scheduler_of
     from muster.sim.compare import Comparison
+    from muster.sim.memory import keep_freed_memory
     from muster.sim.simulate import simulate as run
+
+    keep_freed_memory()
 
     schedulers = [scheduler_of(path) for path in ((config,) if compare is None else (config, compare))]
     manifests = read_manifests(files, keep_going=keep_going)

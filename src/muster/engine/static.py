@@ -125,3 +125,21 @@ class Capacity:
             everywhere = bool((offered > 0).all())
             found = self._rows[row] = (sealed(np.maximum(offered, 1.0)), everywhere)
         return found
+
+
+class Workspace:
+    """Scratch arrays that are used again and again: making large ones anew costs more than filling them.
+
+    What stands in one is gone with the next question, so an answer must never be one of them.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[int, ...], NDArray[np.float64]] = {}
+
+    def array(self, *shape: int) -> NDArray[np.float64]:
+        found = self._arrays.get(shape)
+        if found is None:
+            if len(self._arrays) > 8:
+                self._arrays.clear()  # slices come in all sizes; whole views come again
+            found = self._arrays[shape] = np.empty(shape)
+        return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.hooks import Batch, Floats, NodeScorer, Plugin, Scope
+from muster.engine.hooks import Batch, Bools, Floats, NodeScorer, Plugin, Scope
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
 from muster.engine.static import Capacity
@@ -50,10 +50,8 @@ class Binpack(Plugin, NodeScorer):
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         counted = self._counted(task)
         weights = sum(counted.values())
-        total = np.zeros(len(nodes))
-        if weights == 0:
-            return total
-        over = np.zeros(len(nodes), np.bool_)
+        total: Floats | None = None
+        over: Bools | None = None
         axis = nodes.nodes.axis
         for name, weight in counted.items():
             # Volcano: with a weight of 0 the resource is not looked at; a node without any of it adds nothing, but the
@@ -69,9 +67,12 @@ class Binpack(Plugin, NodeScorer):
                     absent = nodes.alloc[row] == 0
                     part[absent] = 0.0
                     too_much &= ~absent
-                over |= too_much
-                total += part
+                over = too_much if over is None else over | too_much
+                total = part if total is None else total + part
+        if total is None or over is None:
+            return np.zeros(len(nodes))
         total /= weights
         total *= 100.0 * self._weight
-        total[over] = 0.0
+        if over.any():
+            total[over] = 0.0
         return total

@@ -18,7 +18,7 @@ from muster.engine.axis import CPU, MEMORY
 from muster.engine.hooks import Floats, Scope
 from muster.engine.jobs import Task
 from muster.engine.nodes import Nodes, NodeView, Rows
-from muster.engine.static import Capacity
+from muster.engine.static import Capacity, Workspace
 from muster.plugins.nodeorder.weighted import Weighted
 
 GPU = "nvidia.com/gpu"
@@ -32,6 +32,7 @@ class OfLoad(Weighted):
     def __init__(self, weight: int) -> None:
         super().__init__(weight)
         self.capacity = Capacity()
+        self.workspace = Workspace()
         self._began: Rows | None = None
 
     def open(self, nodes: Nodes, current: bool) -> None:
@@ -49,17 +50,19 @@ class OfLoad(Weighted):
     def score(self, task: Task, nodes: NodeView) -> Floats:
         """0 to 100, in an array of its own."""
 
+    def hold(self, percent: Floats) -> None:
+        """Hold what is beyond 0 or 100, where a node is asked for more than it offers, to that."""
+
     def mean_per_cent(self, amounts: NDArray[np.int64], nodes: NodeView) -> Floats:
         """Amounts of cpu and memory in per cent of what the node offers, 0 to 100; their mean; all rounded down.
 
         A resource of which the node offers nothing takes no part.
         """
-        percent = amounts.astype(np.float64)
-        percent *= 100.0
+        percent = self.workspace.array(2, len(nodes))
+        np.multiply(amounts, 100.0, out=percent)
         percent /= self.capacity.together(nodes, (CPU, MEMORY))
         np.floor(percent, out=percent)
-        np.maximum(percent, 0.0, out=percent)
-        np.minimum(percent, 100.0, out=percent)
+        self.hold(percent)
         if self.capacity.everywhere(nodes, CPU) and self.capacity.everywhere(nodes, MEMORY):
             mean: Floats = percent[0] + percent[1]
             mean /= 2.0
@@ -74,6 +77,9 @@ class OfLoad(Weighted):
 class LeastRequested(OfLoad):
     term = "leastrequested"
 
+    def hold(self, percent: Floats) -> None:
+        np.maximum(percent, 0.0, out=percent)
+
     def score(self, task: Task, nodes: NodeView) -> Floats:
         free = nodes.alloc[: MEMORY + 1] - nodes.nonzero
         free -= np.array(task.shape.nonzero)[:, None]
@@ -82,6 +88,9 @@ class LeastRequested(OfLoad):
 
 class MostRequested(OfLoad):
     term = "mostrequested"
+
+    def hold(self, percent: Floats) -> None:
+        np.minimum(percent, 100.0, out=percent)
 
     def score(self, task: Task, nodes: NodeView) -> Floats:
         return self.mean_per_cent(nodes.nonzero + np.array(task.shape.nonzero)[:, None], nodes)
@@ -106,7 +115,7 @@ class BalancedResource(OfLoad):
         names = ("cpu", "memory", GPU) if asked.get(GPU) else ("cpu", "memory")
         rows = tuple(nodes.nodes.axis.row(name) for name in names)
         # Without and with the pod × resources × columns, so that each step is one for both.
-        shares = np.empty((2, len(rows), len(nodes)))
+        shares = self.workspace.array(2, len(rows), len(nodes))
         shares[0] = nodes.load[: MEMORY + 1] if len(rows) == 2 else nodes.load[list(rows)]
         np.add(shares[0], np.array([float(asked.get(name, 0)) for name in names])[:, None], out=shares[1])
         shares /= self.capacity.together(nodes, rows)

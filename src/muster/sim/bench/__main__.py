@@ -8,9 +8,11 @@ from dataclasses import asdict
 
 from muster.sim.bench.measure import measure
 from muster.sim.bench.workloads import WORKS
+from muster.sim.memory import keep_freed_memory
 
 
 def main() -> None:
+    keep_freed_memory()  # as the commands do
     work = next(w for w in WORKS if w.name == sys.argv[1])
     print(json.dumps(asdict(measure(work))))
 
