@@ -105,13 +105,22 @@ def bind(api: Api, top: Plain, policy: str | None = "pp") -> None:
     api.merge(place(top), {"metadata": {"labels": {BINDING: policy}}})
 
 
-def lines_of(process: subprocess.Popen[str], into: list[str]) -> None:
-    def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            into.append(line)
+@contextlib.contextmanager
+def watched(command: list[str]) -> Iterator[list[str]]:
+    """The lines that the command has printed so far; it is ended with the block."""
+    told: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
 
-    threading.Thread(target=read, daemon=True).start()
+        def read() -> None:
+            assert process.stdout is not None
+            for line in process.stdout:
+                told.append(line)
+
+        threading.Thread(target=read, daemon=True).start()
+        try:
+            yield told
+        finally:
+            process.terminate()
 
 
 def test_kubectl_get_w_sees_pods_come_when_they_are_released_and_go_when_they_are_held(
@@ -123,30 +132,22 @@ def test_kubectl_get_w_sees_pods_come_when_they_are_released_and_go_when_they_ar
     assert seen.returncode == 0, seen.stderr
     assert "free-" in seen.stdout and "held-" not in seen.stdout
     command = gate.kubectl("get", "pods", "-n", namespace, "-w", "--output-watch-events")
-    told: list[str] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
-        lines_of(watching, told)
+    with watched(command) as told:
         until("the pod that is free", lambda: any("free-" in line for line in told))
         assert told[0].split() == ["EVENT", "NAME", "READY", "STATUS", "RESTARTS", "AGE"]
         bind(api, top)
         until("both pods to come", lambda: sum(line.startswith("ADDED") and "held-" in line for line in told) == 2)
         bind(api, top, None)
         until("both pods to go", lambda: sum(line.startswith("DELETED") and "held-" in line for line in told) == 2)
-        watching.terminate()
-    assert not any(line.startswith("MODIFIED") and "free-" in line and "held" in line for line in told)
 
 
 def test_the_columns_of_a_table_come_with_the_first_pod_that_may_be_seen(gate: Gate, api: Api, namespace: str) -> None:
     top = made(api, namespace, "held", 1, {REQUIRED: "pp"})
-    told: list[str] = []
-    command = gate.kubectl("get", "pods", "-n", namespace, "--watch-only")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
-        lines_of(watching, told)
+    with watched(gate.kubectl("get", "pods", "-n", namespace, "--watch-only")) as told:
         time.sleep(1.5)
         assert told == []
         bind(api, top)
         until("the pod", lambda: len(told) >= 2)
-        watching.terminate()
     assert told[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
     assert told[1].startswith("held-")
 
@@ -270,14 +271,7 @@ def test_a_replay_of_the_events_is_the_next_list(
                 before = client.listed()
                 return before == dict(client.state) == client.listed()
 
-            try:
-                until(f"client {i} to see what it would list", settled, 20, 0.3)
-            except AssertionError:
-                now, kept = set(client.listed().items()), set(client.state.items())
-                print("lacks", now - kept, "has", kept - now, "at", client._version, client.stumbles[-3:], i)
-                print([event for event in client.events if any(key == event[1] for key, _ in now ^ kept)])
-                print("\n".join(gate.part.log_file.read_text().splitlines()[-10:]))
-                raise
+            until(f"client {i} to see what it would list", settled, 20, 0.3)
         free = {pod["metadata"]["name"] for pod in api.list(path) if _is_free(api, namespace, pod)}
         assert {key.partition("/")[2] for key in clients[1].state} == free
     finally:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -119,7 +120,7 @@ class Upstream:
         async with self.ours(target.path, params, forms) as answer:
             found = msgspec.json.decode(await answer.read())
         if found.get("kind") == "Table":
-            return msgspec.json.encode(found) if found.get("rows") else None
+            return msgspec.json.encode(_of_one(found)) if found.get("rows") else None
         items = found.get("items") or []
         if not items:
             return None
@@ -138,3 +139,9 @@ class Upstream:
                 return decode_json(Pod, await answer.read())
         except errors.NotFound:
             return None
+
+
+def _of_one(table: dict[str, Any]) -> dict[str, Any]:
+    """A list's Table has the list's version, an event's that of its object."""
+    version = table["rows"][0]["object"]["metadata"]["resourceVersion"]
+    return {**table, "metadata": {"resourceVersion": version}}
