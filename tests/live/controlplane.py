@@ -33,6 +33,7 @@ _READY = {
     "kube-scheduler": ("https", "/readyz"),
     "kwok": ("http", "/healthz"),
 }
+SAMPLE = Path(__file__).parents[2] / "deploy" / "kube-scheduler.yaml"
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _libc = ctypes.CDLL(None)
 
@@ -214,13 +215,12 @@ class ControlPlane:
         text = (
             "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
             "clientConnection: {kubeconfig: kubeconfig, qps: 1000, burst: 2000}\n"
-            "leaderElection: {leaderElect: false}\n"
         )
         if self._extender:
-            text += (
-                f"extenders: [{{urlPrefix: {self._extender}, filterVerb: filter, prioritizeVerb: prioritize, "
-                "preemptVerb: preempt, weight: 5, nodeCacheCapable: true, httpTimeout: 5s, ignorable: false}]\n"
-            )
+            # The sample that users are given, but for the places it says to change.
+            text = SAMPLE.read_text(encoding="utf-8").replace("http://127.0.0.1:8888", self._extender)
+            text = text.replace("/etc/kubernetes/scheduler.conf", "kubeconfig\n  qps: 1000\n  burst: 2000")
+        text += "leaderElection: {leaderElect: false}\n"
         (self.folder / "kube-scheduler.yaml").write_text(text, encoding="utf-8")
         return [
             "--config=kube-scheduler.yaml", "--bind-address=127.0.0.1",
