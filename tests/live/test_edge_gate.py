@@ -355,3 +355,39 @@ def test_certificate_users_are_told_what_they_need(control_plane: ControlPlane, 
         assert told.returncode == 0, told.stderr
         about = json.loads(told.stdout)["status"]["userInfo"]
         assert about["username"] == "admin" and "system:masters" in about["groups"]
+
+
+def test_a_pod_in_the_wrong_edition_is_held_until_it_is_put_right(
+    control_plane: ControlPlane, tmp_path: Path, api: Api, crds: None, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1, prefix="bj", labels={"location": "beijing"})
+    version = f"{DOMAIN}/v1alpha1"
+    group = api.create({
+        "apiVersion": version, "kind": "NodeGroup", "metadata": {"name": "beijing"},
+        "spec": {"matchLabels": {"location": "beijing"}},
+    })  # fmt: skip
+    change = {"component": "Registry", "operator": "replace", "value": "beijing.registry.io"}
+    api.create({
+        "apiVersion": version, "kind": "OverridePolicy", "metadata": {"name": "op", "namespace": namespace},
+        "spec": {"overrideRules": [{"targetNodeGroup": ["beijing"], "imageOverrider": [change]}]},
+    })  # fmt: skip
+    labels = {f"{DOMAIN}/{word}-overridepolicy": "op" for word in ("required", "binding")}
+    gate = started(control_plane, tmp_path, "--hold-outdated")
+    try:
+        with gate.part, gate.client(f"/api/v1/namespaces/{namespace}/pods") as client:
+            made(api, namespace, "web", 1, labels)
+            path = f"/api/v1/namespaces/{namespace}/pods/{names(api, namespace, 'web')[0]}"
+            until("it to run", lambda: api.get(path)["status"]["phase"] == "Running")
+            until("it to be held", lambda: client.state == {} and client.ask(path)[0] == 404)
+            api.call(
+                "PATCH", path, {"spec": {"containers": [{"name": "main", "image": "beijing.registry.io/app:1"}]}},
+                "application/strategic-merge-patch+json",
+            )  # fmt: skip
+            until("it to be sent", lambda: client.ask(path)[0] == 200 and len(client.state) == 1)
+            api.merge(
+                f"/apis/{version}/namespaces/{namespace}/overridepolicies/op",
+                {"spec": {"overrideRules": [{"imageOverrider": [{**change, "value": "other.registry.io"}]}]}},
+            )
+            until("it to be held again", lambda: client.state == {} and client.ask(path)[0] == 404)
+    finally:
+        api.delete(place(group))
