@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -412,3 +413,55 @@ def test_a_kind_that_the_config_map_names_at_run_time_is_an_application(
     api.delete(place(config))
     until("it to be forgotten", lambda: any("by configuration: none" in e["msg"] for e in controllers.log()))
     api.delete(place(definition))
+
+
+def test_a_cron_jobs_pods_are_divided_job_by_job(
+    extender: Extender, controllers: Controllers, api: Api, namespace: str
+) -> None:
+    api.create(weights(namespace, Beijing=2, Hangzhou=3))
+    made = template("nightly")
+    made["spec"]["restartPolicy"] = "Never"
+    job = {"parallelism": 5, "completions": 5, "template": made}
+    meta = {"name": "nightly", "namespace": namespace, "labels": REQUIRED}
+    spec = {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": {"spec": job}}
+    cron = api.create({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": meta, "spec": spec})
+    # What `kubectl create job --from=cronjob/nightly` does.
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": cron["metadata"]["uid"]}
+    below = {"name": "nightly-1", "namespace": namespace, "ownerReferences": [{**owner, "controller": True}]}
+    api.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": below, "spec": job})
+    divided(api, namespace, app="nightly", beijing=2, hangzhou=3)
+
+
+def test_a_node_in_two_groups_counts_for_the_one_the_policy_names_first(
+    extender: Extender, controllers: Controllers, api: Api, namespace: str
+) -> None:
+    everywhere = [n["metadata"]["name"] for n in api.list("/api/v1/nodes")]
+    group = api.create(thing("NodeGroup", "everywhere", spec={"nodes": everywhere}))
+    try:
+        api.create(weights(namespace, Beijing=1, everywhere=1))
+        api.create(workload("Deployment", namespace, 6, REQUIRED))
+        divided(api, namespace, beijing=3, hangzhou=3)
+    finally:
+        api.delete(place(group))
+
+
+def test_plugins_score_pods_that_follow_no_policy(site: Site, cities: None, api: Api, namespace: str) -> None:
+    fit = "resource-strategy-fit, arguments: {resourceStrategyFitWeight: 10, resources: {cpu: {type: MostAllocated}}}"
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
+        config.write(f"actions: allocate\ntiers:\n- plugins:\n  - {{name: {fit}}}\n")
+        config.flush()
+        arguments = ("--no-leader-elect", "--plugins", config.name)
+        with Extender(site.account("extender"), site.port, HOME, *arguments) as extender:
+            busy = next(n["metadata"]["name"] for n in api.list("/api/v1/nodes") if "beijing" in n["metadata"]["name"])
+            first = workload("Deployment", namespace, 1, {}, "first")
+            asking = {"resources": {"requests": {"cpu": "20"}}}
+            first["spec"]["template"]["spec"]["containers"][0] |= asking
+            first["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": busy}
+            api.create(first)
+            until("the first", lambda: sum(by_city(pods(api, namespace, "first")).values()) == 1)
+            more = workload("Deployment", namespace, 2, {}, "more")
+            more["spec"]["template"]["spec"]["containers"][0] |= {"resources": {"requests": {"cpu": "2"}}}
+            api.create(more)
+            until("the others", lambda: sum(by_city(pods(api, namespace, "more")).values()) == 2)
+            assert {p["spec"]["nodeName"] for p in pods(api, namespace, "more")} == {busy}
+            assert extender.metric("muster_extender_requests_total", 'verb="prioritize",code="200"') >= 2
