@@ -50,7 +50,7 @@ class WatchFilter:
     ) -> None:
         """`since`: the version that the client knows ("": it is told everything); `bare`: rows lose their object."""
         self.hidden: set[str] = set()
-        self.unsure: set[str] = set()  # hidden ones that the client may have all the same, if they go before it is told
+        self.unsure: set[str] = set()  # hidden ones that the client may have all the same, until it is told
         self.turn = -1  # the last turn before `hidden` was known; −1: it began with nothing
         self.known = -1  # the latest version that the client may have heard of earlier
         self._keep = keep
@@ -84,9 +84,11 @@ class WatchFilter:
         if not await self._keep(pod, pod.kind != "Pod"):
             # A new pod that is held was never seen, unless the client begins anew from before what it has seen.
             seen = event.type == MODIFIED or _number(version) <= self.known
-            gone = seen and key not in self.hidden
+            gone = seen and (key not in self.hidden or key in self.unsure)
             self.hidden.add(key)
+            self.unsure.discard(key)
             return self._line(DELETED, text) if gone else b""
+        self.unsure.discard(key)
         if key in self.hidden:
             self.hidden.discard(key)
             return self._line(ADDED, text)
@@ -104,21 +106,24 @@ class WatchFilter:
         either, and it is told in any case."""
         text = await self._fetch(change.key)
         pod, version = (None, "") if text is None else self._read(text)
-        if text is None or pod is None:
-            return b""  # not there: if the client has it, the API server's own DELETED is on its way
-        self.unsure.discard(change.key)
         unknown = change.turn <= self.turn
+        if text is None or pod is None:
+            if unknown:
+                self.unsure.add(change.key)
+            return b""  # not there: if the client has it, the API server's own DELETED is on its way
         sent = await self._keep(pod, pod.kind != "Pod")
         if not unknown and sent == (change.key not in self.hidden):
             return b""
         if _number(version) > _number(self._at):
             # An event of this pod is on its way, and a client that hears of it now would believe that it has heard
             # everything up to then. That event will tell it, as of a pod that was hidden (or shown) until now.
-            if sent:
-                self.hidden.add(change.key)
-            else:
+            if not sent:
                 self.hidden.discard(change.key)
+            elif unknown:
+                self.hidden.add(change.key)
+                self.unsure.add(change.key)
             return b""
+        self.unsure.discard(change.key)
         if sent:
             self.hidden.discard(change.key)
             return self._line(ADDED, text)

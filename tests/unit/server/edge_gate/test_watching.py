@@ -175,3 +175,22 @@ def test_the_log_tells_what_changed_at_or_after_a_version_and_says_when_it_does_
     changes.add([Change("d/c")], "30")
     assert changes.since("20") is None
     assert changes.since("21") == [Change("d/b"), Change("d/c")]
+
+
+def test_a_pod_that_a_client_may_have_is_deleted_for_it_though_its_release_was_not_told_yet() -> None:
+    for then in ("DELETED", "MODIFIED"):
+        world = World(since="20")
+        world.filter.turn = 3
+        world.pods["a"] = 25
+        assert world.look("a", turn=3) is None  # its own event is on its way
+        world.held.add("a")
+        assert world.event(then, "a", 26) == ("DELETED", "a")
+
+
+def test_a_pod_that_went_before_its_hold_was_told_is_deleted_for_a_client_that_comes_back() -> None:
+    world = World(since="20")
+    world.filter.turn = 3
+    world.held.add("a")
+    world.filter.hidden.add("d/a")
+    assert world.look("a", turn=3) is None
+    assert world.event("DELETED", "a", 26) == ("DELETED", "a")
