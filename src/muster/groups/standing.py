@@ -63,6 +63,8 @@ class Standing:
         current, coming = self.counts.get(group, 0), self.maybe.counts.get(group, 0)
         if quota.most is not None and current >= quota.most:
             return Answer.NO
+        if self._short <= 0:  # nobody is below its min: only the most counts
+            return Answer.OPEN if quota.most is not None and current + coming >= quota.most else Answer.YES
         placed = self._placed + self.maybe.pods
         if self._kept(group, current, self._best, placed):
             return Answer.NO

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Condition
 from time import monotonic
 
@@ -264,6 +265,7 @@ class GroupScheduling:
         return known if known or node in grouping.held else grouping.group_of_stranger(groups, node, {})
 
 
+@lru_cache(maxsize=16384)
 def _text(text: str) -> Raw:
     """A reason as it is sent: thousands of nodes share it, and it is encoded once."""
     return Raw(msgspec.json.encode(text))
