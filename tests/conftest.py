@@ -1,4 +1,4 @@
-"""How properties are searched: the same examples every time, unless a search is asked for.
+"""How properties are searched, wherever they stand: the same examples every time, unless a search is asked for.
 
 `HYPOTHESIS_PROFILE=search pytest tests/properties` looks at other examples with every run; `glance` stops at the first
 that fails, however large it is.
