@@ -124,10 +124,14 @@ class Election:
         self._lose()
         if held is None or not may:
             return
-        held.spec.holder_identity = ""
-        held.spec.lease_duration_seconds = 1
         with suppress(errors.ApiError):  # then it runs out by itself
-            await self._put(held)
+            try:
+                await self._put(_given_back(held))
+            except errors.Conflict:
+                # A renewal that nobody waited for any more may have arrived after all.
+                found = await self._get()
+                if found.spec.holder_identity == self.identity:
+                    await self._put(_given_back(found))
 
     async def _acquire(self) -> None:
         sent = self._clock()
@@ -215,6 +219,12 @@ class Election:
             renew_time=now,
             lease_transitions=transitions,
         )
+
+
+def _given_back(lease: Lease) -> Lease:
+    lease.spec.holder_identity = ""
+    lease.spec.lease_duration_seconds = 1
+    return lease
 
 
 def _steady() -> float:
