@@ -25,7 +25,7 @@ check: $(VENV)/.dev ## ruff, mypy --strict, the direction of imports
 	$(BIN)/lint-imports
 
 e2e: $(VENV)/.dev ## tests against a real control plane, which is built once from source (needs Go)
-	$(BIN)/pytest -q tests/live
+	$(BIN)/pytest -q tests/live $(AGAIN)
 
 bench: venv ## how fast it is, on this machine
 	$(BIN)/muster bench

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,21 @@ from muster.model.crd import OURS, PEERS
 MakeNodes = Callable[..., list[Plain]]
 Labels = dict[str, str]
 _numbers = itertools.count(1)
+LONGEST = 240  # seconds: a test that waits longer waits for something that does not come
+
+
+@pytest.fixture(autouse=True)
+def in_time(control_plane: ControlPlane) -> Iterator[None]:
+    """No test hangs: it fails where it waits."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TimeoutError(f"not done after {LONGEST} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LONGEST)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")
