@@ -13,6 +13,7 @@ from muster.kube import Informers, Recorder, Writes
 from muster.kube.difference import difference
 from muster.kube.store import KubeStore
 from muster.model.core import Pod
+from muster.model.meta import ObjectMeta
 from muster.model.scheduling import Queue
 from muster.store import Change, Conflict, NotFound, Store
 
@@ -103,3 +104,19 @@ def test_a_list_of_which_only_a_part_is_known_is_not_replaced() -> None:
     with pytest.raises(ValueError, match=r"spec\.containers"):
         difference(old, new, whole=False)
     assert difference(old, new, whole=True) == new
+
+
+def test_images_are_changed_by_the_containers_names_and_only_on_that_pod() -> None:
+    def work(store: Store, api: AwkwardApi) -> Any:
+        images = {"containers": [{"name": "c", "image": "old"}], "initContainers": [{"name": "i", "image": "same"}]}
+        known = pod("new", 6) | {"spec": images}
+        api.plan("POST", "/api/v1/namespaces/ns/pods", give(known))
+        made = store.create(Pod(metadata=ObjectMeta(name="new", namespace="ns")))
+        api.plan("PATCH", "/api/v1/namespaces/ns/pods/new", give(known))
+        store.set_images("ns/new", {"c": "local/c:1", "i": "same", "other": "x"}, uid=made.metadata.uid)
+        store.set_images("ns/new", {"i": "same"})
+        return made.metadata.uid, [one for one in api.asked if one.method == "PATCH"]
+
+    uid, patches = controller(work)
+    (patch,) = patches
+    assert patch.body == {"metadata": {"uid": uid}, "spec": {"containers": [{"name": "c", "image": "local/c:1"}]}}
