@@ -58,6 +58,9 @@ def parse(value: Quantity) -> Fraction | int:
     if match is None:
         raise _not_a_quantity(text)
     sign, digits, suffix, exponent = match.groups()
+    factor = _FACTOR[suffix]
+    if exponent is None and isinstance(factor, int) and digits.isdigit():
+        return int(sign + digits if sign else digits) * factor
     number = Fraction(digits)
     if exponent is not None:
         power = int(exponent)
@@ -65,7 +68,7 @@ def parse(value: Quantity) -> Fraction | int:
             raise QuantityError(f"{text!r} is out of range", f"the exponent may be {_LARGEST_EXPONENT} at most")
         number *= Fraction(10) ** power
     else:
-        number *= _FACTOR[suffix]
+        number *= factor
     if sign == "-":
         number = -number
     return number.numerator if number.denominator == 1 else number
@@ -91,6 +94,8 @@ def units(value: Quantity) -> int:
 @lru_cache(maxsize=65536)
 def milli(value: Quantity) -> int:
     """The quantity in thousandths, rounded up."""
+    if isinstance(value, str) and value.endswith("m") and value[:-1].isascii() and value[:-1].isdigit():
+        return _within(int(value[:-1]) if len(value) <= _LONGEST else LARGEST + 1, value)
     return _within(_ceiling(parse(value) * 1000), value)
 
 
