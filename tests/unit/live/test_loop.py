@@ -72,8 +72,8 @@ def test_the_event_loop_keeps_its_deadlines_while_thousands_of_pods_wait() -> No
 
     took, late = asyncio.run(run())
     assert len(late) > 3, f"the cycle took {took:.2f} s and the event loop never ran"
-    assert sorted(late)[len(late) * 9 // 10] < 0.25
-    assert max(late) < 1.0
+    assert sorted(late)[len(late) // 2] < 0.25
+    assert max(late) < 5.0, "a lease must be renewed within ten seconds"
 
 
 def test_a_cycle_runs_for_a_new_pod_and_for_nothing_that_bears_on_nothing() -> None:
