@@ -74,17 +74,23 @@ def test_the_leader_is_killed_while_a_thousand_pods_are_bound(
 ) -> None:
     make_nodes(20)
     objects, names = many(namespace, 20, 25, 500)
-    create_all(api, objects)
     lease = f"{HOME}/muster-scheduler"
     first = Scheduler(scheduler_kubeconfig, elect=True, lease=lease)
     second = Scheduler(scheduler_kubeconfig, elect=True, lease=lease)
+
+    def bound(name: str) -> bool:
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        return not api.gone(path) and bool(api.get(path)["spec"].get("nodeName"))
+
     with nothing_is_bound_twice(api, namespace), first, second:
         leader = until("a leader", lambda: next((s for s in (first, second) if s.leads()), None))
-        # Some pods are looked at, not all: listing a thousand takes as long as binding them.
-        some = [f"/api/v1/namespaces/{namespace}/pods/{name}" for name in (names[0], names[250], names[-1])]
-        until("some bound", lambda: any(api.get(path)["spec"].get("nodeName") for path in some), every=0.001)
+        # The pods come while it leads: a leader that found them all there would be through before it is killed.
+        making = threading.Thread(target=create_all, args=(api, objects), daemon=True)
+        making.start()
+        until("one bound", lambda: any(bound(name) for name in (names[0], names[100], names[-1])), 60, every=0.01)
         leader.kill()
         assert len(placed(api, namespace)) < len(names), "it was through before it could be killed"
+        making.join(60)
         all_placed(api, namespace, names, 90)
         other = second if leader is first else first
         assert other.leads()
