@@ -25,7 +25,7 @@ from muster.model.custom import CustomApplication
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller, key
 
 __all__ = ["APPLICATIONS", "Application", "Lookup", "OwnerLoop", "Unit", "application_of",
-           "chain_of", "owner_kind", "replicas_of", "template_of"]  # fmt: skip
+           "chain_of", "counted_by", "owner_kind", "replicas_of", "template_of"]  # fmt: skip
 
 Lookup = Callable[[str, str], Object | None]  # kind, ns/name → the object, if it is there
 Unit = tuple[str, str]  # kind, ns/name of what the pods are counted by
@@ -90,6 +90,14 @@ def application_of(pod: Pod, lookup: Lookup, custom: Collection[str] = ()) -> Ap
     chain = chain_of(pod, lookup, custom)
     counted = chain[1] if len(chain) > 1 else pod
     return Application(chain[-1], (type(counted).__name__, key(counted)))
+
+
+def counted_by(name: str, pod: Pod) -> Unit:
+    """The unit of a pod (`ns/name`) that follows a policy, told without its owners: the direct owner, or the pod."""
+    owner = controller(pod.metadata)
+    if owner is None:
+        return ("Pod", name)
+    return (owner_kind(owner), f"{pod.metadata.namespace or 'default'}/{owner.name}")
 
 
 def chain_of(obj: Object, lookup: Lookup, custom: Collection[str] = ()) -> list[Object]:

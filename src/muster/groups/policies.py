@@ -46,7 +46,10 @@ class Policies:
             return None
         known = self._read.get(key)
         if known is None or known[0] is not policy:
-            known = self._read[key] = (policy, read_propagation(policy.spec, self._groups))
+            # A status is written often, and changes nothing that the policy says.
+            same = known is not None and known[0].spec == policy.spec
+            meant = known[1] if known is not None and same else read_propagation(policy.spec, self._groups)
+            known = self._read[key] = (policy, meant)
         return known[1]
 
     def ruling(self, application: Application) -> Bound | Refused | None:

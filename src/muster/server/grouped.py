@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TypeVar, cast
 
 from muster.groups.grouping import Grouping
-from muster.kube.informer import Delta
 from muster.model.core import Node
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object
@@ -22,14 +21,14 @@ class Grouped:
         self._tables = tables
         self._grouping: Grouping | None = None
 
-    def notice(self, delta: Delta) -> bool:
-        """Whether the change bears on who belongs where."""
-        if delta.kind not in ("Node", "NodeGroup", "PropagationPolicy"):
+    def notice(self, kind: str, old: Object | None, new: Object | None) -> bool:
+        """Whether the change bears on who belongs where; a node's heartbeat does not."""
+        if kind not in ("Node", "NodeGroup", "PropagationPolicy"):
             return False
-        if delta.kind == "Node" and delta.old is not None and delta.new is not None:
-            bears = delta.old.metadata.labels != delta.new.metadata.labels
+        if kind == "Node" and old is not None and new is not None:
+            bears = old.metadata.labels != new.metadata.labels
         else:
-            bears = getattr(delta.old, "spec", None) != getattr(delta.new, "spec", None) or delta.kind == "Node"
+            bears = kind == "Node" or getattr(old, "spec", None) != getattr(new, "spec", None)
         if bears:
             self._grouping = None
         return bears

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from muster.groups.applications import Unit
+from muster.groups.applications import Unit, counted_by
 from muster.groups.assignment import ADMITTED, ASSIGNED
 from muster.groups.grouping import Grouping
 from muster.groups.policies import Bound
 from muster.groups.standing import Answer, Standing
 from muster.kube.informer import Delta
 from muster.model.core import Pod
-from muster.model.meta import controller
 from muster.server.extender.reservations import Reservations
 
 FINISHED = ("Succeeded", "Failed")
@@ -30,13 +29,13 @@ class Seats:
 
     def notice(self, delta: Delta) -> None:
         if isinstance(delta.old, Pod):
-            unit = _unit(delta.key, delta.old)
+            unit = counted_by(delta.key, delta.old)
             of_unit = self._pods.get(unit, {})
             of_unit.pop(delta.key, None)
             if not of_unit:
                 self._pods.pop(unit, None)
         if isinstance(delta.new, Pod):
-            self._pods.setdefault(_unit(delta.key, delta.new), {})[delta.key] = delta.new
+            self._pods.setdefault(counted_by(delta.key, delta.new), {})[delta.key] = delta.new
             request = delta.new.metadata.annotations.get(ADMITTED, "")
             if request:
                 self.reservations.end(request)
@@ -59,9 +58,3 @@ class Seats:
             if group in groups:
                 counts[group] = counts.get(group, 0) + 1
         return counts
-
-
-def _unit(key: str, pod: Pod) -> Unit:
-    """The direct owner is what all units are but for pods by themselves."""
-    owner = controller(pod.metadata)
-    return ("Pod", key) if owner is None else (owner.kind, f"{pod.metadata.namespace or 'default'}/{owner.name}")

@@ -125,7 +125,7 @@ class Service:
         self.metrics.gated.set_function(lambda: len(self._ungating.waiting))
 
         def notice(delta: Delta) -> None:
-            grouped.notice(delta)
+            grouped.notice(delta.kind, delta.old, delta.new)
             if delta.kind == "Pod":
                 seats.notice(delta)
             self._ungating.notice(delta)

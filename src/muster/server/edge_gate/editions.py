@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from muster.groups.applications import Application, template_of
+from muster.groups.applications import Application, owner_kind, template_of
 from muster.groups.gate import Pair, Situation, situation
 from muster.groups.override import OverrideError, edition
 from muster.model.batch import DaemonSet, StatefulSet
@@ -59,7 +59,7 @@ class Editions:
         owner = controller(pod.metadata)
         if owner is None:
             return None
-        maker = self._tables.get(owner.kind, {}).get(f"{application.namespace}/{owner.name}")
+        maker = self._tables.get(owner_kind(owner), {}).get(f"{application.namespace}/{owner.name}")
         maker = application.object if maker is None else maker
         template = template_of(maker)
         if template is None or not _is_of_this_revision(maker, pod):

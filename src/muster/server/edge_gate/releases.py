@@ -57,7 +57,7 @@ class Releases:
             if _differs(delta.old, delta.new, editions=self._grouped is not None):
                 self._turn(namespace, {(delta.kind, delta.key)}, delta)
         elif self._grouped is not None:
-            if self._grouped.notice(delta):
+            if self._grouped.notice(delta.kind, delta.old, delta.new):
                 self._turn("", None, delta)
             elif delta.kind == "OverridePolicy" and _spec(delta.old) != _spec(delta.new):
                 self._turn(namespace, None, delta)

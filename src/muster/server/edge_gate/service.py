@@ -117,7 +117,7 @@ class Service:
             if self._begun:
                 releases.notice(delta)
             elif grouped is not None:
-                grouped.notice(delta)
+                grouped.notice(delta.kind, delta.old, delta.new)
 
         informers.subscribe(notice)
         proxy = Proxy(upstream, self._verdicts, self.changes, self._ready, self.metrics, self._log.report)

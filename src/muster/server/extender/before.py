@@ -16,17 +16,17 @@ from muster.groups.gate import Pair, Situation, situation, waiting
 from muster.model.core import Pod
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import controller
-from muster.server.extender.view import Fetch
+from muster.server.owners import Ask, followed
 from muster.store import StoreError
 
 
 class BeforeSync:
-    """`why`: what it waits for. `custom`: the names of configured kinds, as far as they are known by now."""
+    """`ask`: for owners. `why`: what it waits for. `custom`: the configured kinds' names, as far as they are known."""
 
     reserved = waits = 0
 
-    def __init__(self, fetch: Fetch, why: Callable[[], str], custom: Callable[[], frozenset[str]]) -> None:
-        self._fetch = fetch
+    def __init__(self, ask: Ask, why: Callable[[], str], custom: Callable[[], frozenset[str]]) -> None:
+        self._ask = ask
         self._why = why
         self._custom = custom
 
@@ -65,4 +65,4 @@ class BeforeSync:
         direct = controller(pod.metadata)
         if direct is None:
             return pod.metadata.labels
-        return application_of(pod, lambda kind, key: self._fetch(kind, key, ""), self._custom()).labels
+        return application_of(pod, followed(pod, {}, self._ask), self._custom()).labels

@@ -28,7 +28,8 @@ from muster.model.extender import (
 from muster.model.meta import key
 from muster.server.extender.reservations import Reservations
 from muster.server.extender.scoring import PluginScores, scaled
-from muster.server.extender.view import Fetch, View
+from muster.server.extender.view import View
+from muster.server.owners import Ask
 from muster.store import Store, StoreError
 
 LONGEST_WAIT = 0.5  # seconds; kube-scheduler gives up after 5
@@ -57,25 +58,25 @@ class GroupScheduling:
         *,
         legacy: bool = False,
         custom: Sequence[type[CustomApplication]] = (),
-        fetch: Fetch | None = None,
+        ask: Ask | None = None,
         plugins: PluginScores | None = None,
         now: Callable[[], float] = monotonic,
     ) -> None:
         """`legacy`: refused nodes are also named where schedulers before 1.22 look for them.
 
-        `fetch` (on a live cluster) is asked for owners that are not seen yet; there, too, pods that wait at the
+        `ask` (on a live cluster) is asked for owners that are not seen yet; there, too, pods that wait at the
         beginning may have been answered by whoever served before. `plugins` are asked about pods without a policy.
         """
         self.reservations = Reservations(now)
         self.waits = 0
         self._store = store
-        self._fetch = fetch
+        self._ask_owner = ask
         self._plugins = plugins
         self._now = now
         self._legacy = legacy
         self._changed = Condition()
-        self._view = View(store, self.reservations.end, custom, fetch)
-        if fetch is not None:
+        self._view = View(store, self.reservations.end, custom, ask)
+        if ask is not None:
             for uid, unit in self._view.waiting():
                 self.reservations.put_stranger(uid, unit)
 
@@ -85,7 +86,7 @@ class GroupScheduling:
 
     def use(self, custom: Sequence[type[CustomApplication]]) -> None:
         """Applications may be of these kinds from now on."""
-        view = View(self._store, self.reservations.end, custom, self._fetch)
+        view = View(self._store, self.reservations.end, custom, self._ask_owner)
         with self._changed:
             self._view.close()
             self._view = view

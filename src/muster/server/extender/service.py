@@ -7,8 +7,6 @@ import gc
 import ssl
 import sys
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass
 
@@ -22,7 +20,6 @@ from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
 from muster.live.logs import Log
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
-from muster.model.kinds import KINDS as MODEL_KINDS
 from muster.model.meta import Object
 from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.extender.before import BeforeSync
@@ -31,11 +28,11 @@ from muster.server.extender.http import LARGEST_BODY, Answers, ExtenderServer
 from muster.server.extender.scoring import KINDS as SCORING
 from muster.server.extender.scoring import PluginScores
 from muster.server.extender.view import KINDS
+from muster.server.owners import Ask, Owners
 from muster.server.terms import LeaseSettings, Terms
 from muster.store import Store
 
 PATIENCE = 2.0  # seconds for an owner that is asked for
-FORGET_ABSENT = 5.0  # seconds: an owner that was not there is not asked for again so soon
 # A thread that decodes a burst of changes must not keep a question waiting for long.
 _SWITCH = 0.0005
 
@@ -78,8 +75,9 @@ class Service:
                 kinds = self._kinds = ConfiguredKinds(
                     client, informers, settings.configured, recorder, self._log.report
                 )
-                fetch = _Fetch(Writes(client), kinds)
-                self._before = BeforeSync(fetch, self.ready, fetch.custom)
+                owners = Owners(informers.objects, Writes(client).get, lambda: kinds.kinds)
+                ask = _Asked(owners)
+                self._before = BeforeSync(ask, self.ready, owners.custom)
                 at = (settings.host, settings.port)
                 server = ExtenderServer(at, _Switch(self), settings.context_tls, settings.largest_body, self.ready)
                 serving = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
@@ -88,7 +86,7 @@ class Service:
                 self._log(0, "started", identity=settings.lease.identity, port=port, probes=port)
 
                 async def term() -> None:
-                    await self._serve(client, informers, recorder, fetch, kinds)
+                    await self._serve(client, informers, recorder, ask, kinds)
 
                 tasks = [
                     asyncio.create_task(kinds.run(self._use)), asyncio.create_task(self._terms.run(client, term))
@@ -108,13 +106,13 @@ class Service:
                     self._log(0, "stopped")
 
     async def _serve(
-        self, client: Client, informers: Informers, recorder: Recorder, fetch: _Fetch, kinds: ConfiguredKinds
+        self, client: Client, informers: Informers, recorder: Recorder, ask: Ask, kinds: ConfiguredKinds
     ) -> None:
         """One term: answer until cancelled."""
         await informers.synced()
         store = KubeStore(informers, Writes(client), recorder)
         try:
-            self._active = await asyncio.to_thread(self._made, store, kinds.kinds, fetch)
+            self._active = await asyncio.to_thread(self._made, store, kinds.kinds, ask)
             gc.collect()
             gc.freeze()  # what is there now stays: looking at it again and again is in vain
             self._log(0, "answering", strangers=self._active.reserved)
@@ -124,10 +122,10 @@ class Service:
             store.close()
             gc.unfreeze()
 
-    def _made(self, store: Store, kinds: Kinds, fetch: _Fetch) -> GroupScheduling:
+    def _made(self, store: Store, kinds: Kinds, ask: Ask) -> GroupScheduling:
         scheduler = self.settings.scheduler
         plugins = None if scheduler is None else PluginScores(store, scheduler)
-        return GroupScheduling(store, legacy=self.settings.legacy, custom=kinds, fetch=fetch, plugins=plugins)
+        return GroupScheduling(store, legacy=self.settings.legacy, custom=kinds, ask=ask, plugins=plugins)
 
     async def _use(self, kinds: Kinds) -> None:
         active = self._active
@@ -175,34 +173,17 @@ class _Switch:
         return self._service.answers.preempt(args)
 
 
-class _Fetch:
+class _Asked:
     """Owners from the API server itself, asked for in a thread of the HTTP server."""
 
-    def __init__(self, writes: Writes, kinds: ConfiguredKinds, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, owners: Owners) -> None:
         self._loop = asyncio.get_running_loop()
-        self._writes = writes
-        self._kinds = kinds
-        self._now = now
-        self._absent: dict[tuple[str, str, str], float] = {}
-
-    def custom(self) -> frozenset[str]:
-        return frozenset(kind.__name__ for kind in self._kinds.kinds)
+        self._owners = owners
 
     def __call__(self, kind: str, key: str, uid: str) -> Object | None:
-        at, now = (kind, key, uid), self._now()
-        if self._absent.get(at, 0.0) > now:
-            return None
-        type_ = MODEL_KINDS.get(kind) or next((k for k in self._kinds.kinds if k.__name__ == kind), None)
-        if type_ is None:
-            return None
-        asking = asyncio.run_coroutine_threadsafe(self._writes.get(type_, key), self._loop)
+        asking = asyncio.run_coroutine_threadsafe(self._owners.ask(kind, key, uid), self._loop)
         try:
             return asking.result(PATIENCE)
-        except errors.NotFound:
-            if len(self._absent) > 10_000:
-                self._absent.clear()
-            self._absent[at] = now + FORGET_ABSENT
-            return None
         except Late:
             asking.cancel()
             raise errors.TimedOut(f"GET {kind} {key}", f"no answer in {PATIENCE:g} s") from None

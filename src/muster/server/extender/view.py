@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from muster.groups.applications import APPLICATIONS, Application, Unit, application_of, owner_kind
+from muster.groups.applications import APPLICATIONS, Application, Unit, application_of, counted_by
 from muster.groups.grouping import Grouping
 from muster.groups.policies import Bound, Refused
 from muster.model.core import Node, Pod
 from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, PropagationPolicy
-from muster.model.meta import Object, controller, key
+from muster.model.meta import Object, key
+from muster.server.grouped import Grouped
+from muster.server.owners import Ask, followed
 from muster.store import Change, Store
 
 FINISHED = ("Succeeded", "Failed")
-Fetch = Callable[[str, str, str], Object | None]
-"""Kind, key and uid of an owner that is not in the tables → the object as it is in the cluster; None: it is not."""
 KINDS: tuple[type[Object], ...] = (Node, Pod, NodeGroup, PropagationPolicy, *APPLICATIONS)
 
 
@@ -27,19 +27,22 @@ class View:
         store: Store,
         ended: Callable[[str], None],
         custom: Sequence[type[CustomApplication]] = (),
-        fetch: Fetch | None = None,
+        ask: Ask | None = None,
     ) -> None:
-        """`ended` is told of pods (their uid) that have a node now, or are gone. `custom`: the configured kinds."""
+        """`ended` is told of pods (their uid) that have a node now, or are gone. `custom`: the configured kinds.
+
+        `ask` is asked for owners that the store does not have (yet).
+        """
         kinds = (*KINDS, *custom)
         self._ended = ended
-        self._fetch = fetch
+        self._ask = ask or _nobody
         self._custom = frozenset(kind.__name__ for kind in custom)
         self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in kinds}
         self._on: dict[Unit, dict[str, str]] = {}  # unit's direct owner → pod → node, of pods that count
         self._places: dict[str, tuple[Unit, str]] = {}  # uid of a pod that counts → owner, node
         # What was asked of a unit, by groups: pods per group, kept current from then on.
         self._counts: dict[Unit, dict[tuple[str, ...], dict[str, int]]] = {}
-        self._grouping: Grouping | None = None
+        self._grouped = Grouped(self._tables)
         # Before the lists, so that nothing that goes in between is missed.
         self._watch = store.watch("", kinds)
         for kind in kinds:
@@ -55,8 +58,7 @@ class View:
                 self._remove(event.kind, event.key)
             elif event.object is not old:
                 self._put(event.kind, event.key, event.object)
-            if self._grouping is not None and _regroups(event.kind, old, self._tables[event.kind].get(event.key)):
-                self._grouping = None
+            if self._grouped.notice(event.kind, old, self._tables[event.kind].get(event.key)):
                 self._counts.clear()
 
     def close(self) -> None:
@@ -65,33 +67,13 @@ class View:
     @property
     def grouping(self) -> Grouping:
         """Nodes, groups and policies as they are."""
-        if self._grouping is None:
-            tables = self._tables
-            self._grouping = Grouping(
-                {name: node for name, node in tables["Node"].items() if isinstance(node, Node)},
-                {name: group for name, group in tables["NodeGroup"].items() if isinstance(group, NodeGroup)},
-                {name: p for name, p in tables["PropagationPolicy"].items() if isinstance(p, PropagationPolicy)},
-            )
-        return self._grouping
+        return self._grouped.grouping
 
     # --- questions
 
     def application(self, pod: Pod) -> Application:
         """The pod's application; OwnerLoop if there is no end to its owners."""
-        direct = controller(pod.metadata)
-
-        def lookup(kind: str, name: str) -> Object | None:
-            found = self._tables.get(kind, {}).get(name)
-            if self._fetch is None:
-                return found
-            uid = ""
-            if direct is not None and owner_kind(direct) == kind and name.endswith(f"/{direct.name}"):
-                uid = direct.uid
-            # A pod is often asked about before its owner is seen, and one of the same name may be another one.
-            known = found is not None and uid in ("", found.metadata.uid)
-            return found if known else self._fetch(kind, name, uid)
-
-        return application_of(pod, lookup, self._custom)
+        return application_of(pod, followed(pod, self._tables, self._ask), self._custom)
 
     def waiting(self) -> Iterator[tuple[str, Unit]]:
         """Pods (their uid) that have no node and could get one, with the unit they would be counted in."""
@@ -99,7 +81,7 @@ class View:
             if not isinstance(pod, Pod) or pod.spec.node_name or pod.spec.scheduling_gates:
                 continue
             if pod.metadata.deletion_timestamp is None and pod.status.phase not in FINISHED:
-                yield pod.metadata.uid, _counted_by(name, pod)
+                yield pod.metadata.uid, counted_by(name, pod)
 
     def ruling(self, application: Application) -> Bound | Refused | None:
         return self.grouping.policies.ruling(application)
@@ -143,7 +125,7 @@ class View:
             return
         self._ended(meta.uid)
         if meta.deletion_timestamp is None and pod.status.phase not in FINISHED:
-            unit = _counted_by(name, pod)
+            unit = counted_by(name, pod)
             self._on.setdefault(unit, {})[name] = pod.spec.node_name
             self._places[meta.uid] = (unit, pod.spec.node_name)
             self._recount(unit, pod.spec.node_name, 1)
@@ -152,7 +134,7 @@ class View:
         old = self._tables["Pod"].pop(name, None)
         if not isinstance(old, Pod):
             return
-        unit = _counted_by(name, old)
+        unit = counted_by(name, old)
         node = self._on.get(unit, {}).pop(name, None)
         if node is not None:
             self._places.pop(old.metadata.uid, None)
@@ -162,10 +144,8 @@ class View:
                 self._counts.pop(unit, None)
 
     def _recount(self, unit: Unit, node: str, by: int) -> None:
-        grouping = self._grouping
-        for groups, counts in self._counts.get(unit, {}).items() if grouping is not None else ():
-            assert grouping is not None
-            _add(counts, grouping.group_of(groups).get(node), by)
+        for groups, counts in self._counts.get(unit, {}).items():
+            _add(counts, self.grouping.group_of(groups).get(node), by)
 
 
 def _add(counts: dict[str, int], group: str | None, by: int) -> None:
@@ -173,18 +153,5 @@ def _add(counts: dict[str, int], group: str | None, by: int) -> None:
         counts[group] = counts.get(group, 0) + by
 
 
-def _counted_by(name: str, pod: Pod) -> Unit:
-    """The direct owner is what all units are but for pods by themselves."""
-    owner = controller(pod.metadata)
-    if owner is None:
-        return ("Pod", name)
-    return (owner_kind(owner), f"{pod.metadata.namespace or 'default'}/{owner.name}")
-
-
-def _regroups(kind: str, old: Object | None, new: Object | None) -> bool:
-    """Does the change bear on which group holds which node, or on what a policy says? A node's heartbeat does not."""
-    if kind not in ("Node", "NodeGroup", "PropagationPolicy"):
-        return False
-    if kind == "Node" and old is not None and new is not None:
-        return old.metadata.labels != new.metadata.labels
-    return kind == "Node" or getattr(old, "spec", None) != getattr(new, "spec", None)
+def _nobody(kind: str, name: str, uid: str) -> None:
+    """A cluster in files has what it has."""
