@@ -1,6 +1,6 @@
 """allocate: gives pending pods nodes, queue by queue and job by job, gangs all or nothing.
 
-The loop is Volcano's (`spec` §3): the first queue in queue order that is not overused, its first job in job order, the
+The loop is Volcano's: the first queue in queue order that is not overused, its first job in job order, the
 job's tasks in task order. A job that becomes ready is committed and, if tasks are left, goes back into its queue, so
 that what is above the minimum is given out one pod at a time and jobs take turns. A job that is only pipelined keeps
 what it reserved; one that is neither gives everything back.

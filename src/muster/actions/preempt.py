@@ -1,6 +1,6 @@
 """preempt: inside one queue, a starving job takes room from jobs that matter less, then a job from its own tasks.
 
-Volcano's loop (`spec` §3). Phase 1, per queue and job: for each task the nodes by score; victims in victim order until
+Volcano's loop. Phase 1, per queue and job: for each task the nodes by score; victims in victim order until
 the queue admits the task, it fits what will be free, and every filter passes. Phase 2: pending tasks of a starving job
 may evict tasks of the same job. `enableTopologyAwarePreemption` instead compares the smallest victim sets of all nodes.
 """

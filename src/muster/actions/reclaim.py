@@ -1,6 +1,6 @@
 """reclaim: a queue below its share takes room back from other queues.
 
-Volcano's loop (`spec` §3): queues in queue order, overused ones dropped; each starving job of the queue; its tasks
+Volcano's loop: queues in queue order, overused ones dropped; each starving job of the queue; its tasks
 until it no longer starves. On the first node (by name) where the victims that the plugins give up are enough, they are
 evicted and the task is pipelined. A job that ends pipelined commits its evictions, any other gives them back.
 """

@@ -1,7 +1,7 @@
 """One cycle's view of the cluster and of its plugins, and the rules by which plugins' answers combine.
 
 The plugins lie in tiers, in the order of the configuration. How answers combine differs from one extension point to
-the next (Volcano's rules, `spec` §2.5): orders take the first difference, filters must all agree, votes are counted
+the next (Volcano's rules): orders take the first difference, filters must all agree, votes are counted
 tier by tier, victims are intersected within a tier. All of that is here and nowhere else.
 """
 
