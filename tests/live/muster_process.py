@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -27,8 +28,9 @@ class Scheduler:
     """One replica. `with Scheduler(kubeconfig) as muster`: ready when the block begins, ended when it is left."""
 
     def __init__(
-        self, kubeconfig: Path | str, *arguments: str, config: str = "", elect: bool = False, lease: str = ""
-    ) -> None:
+        self, kubeconfig: Path | str, *arguments: str, config: str = "", elect: bool = False, lease: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         self._folder = tempfile.TemporaryDirectory(prefix="muster-scheduler-")
         self.folder = Path(self._folder.name)
         self.config = self.folder / "scheduler.yaml"
@@ -43,6 +45,7 @@ class Scheduler:
         else:
             command += ["--no-leader-elect"]
         self._command = [*command, "-v", "4", *arguments]
+        self._environment = {**os.environ, **(environment or {})}
         self.log_file = self.folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -61,10 +64,12 @@ class Scheduler:
 
     def start(self, wait: bool = True) -> None:
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self._environment
+            )
         self._port = until("the probes' port", lambda: self._logged_port(), 30)
         if wait:
-            until("ready", lambda: self.probe("/readyz")[0] == 200, 30)
+            until("ready", self._ready, 30)
 
     def run_instead(self, program: Sequence[str], cwd: Path) -> None:
         """The same arguments for another program; nobody waits until it is ready."""
@@ -125,6 +130,10 @@ class Scheduler:
             except ValueError:
                 found.append({"msg": line})
         return found
+
+    def _ready(self) -> bool:
+        assert self.running, self.log_file.read_text(encoding="utf-8")
+        return self.probe("/readyz")[0] == 200
 
     def leads(self) -> bool:
         return self.metric("muster_leader") == 1

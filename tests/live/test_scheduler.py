@@ -186,24 +186,6 @@ def test_chips_are_on_the_pod_when_it_is_bound(
         assert len(given[0]) == 4 and not given[0] & given[1]
 
 
-def test_a_changed_configuration_is_used_and_a_bad_one_is_not(
-    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
-) -> None:
-    make_nodes(1)
-    only_best_effort = EVICTS.replace("enqueue, allocate, reclaim, preempt, backfill", "enqueue, backfill")
-    with Scheduler(scheduler_kubeconfig, config=only_best_effort) as muster:
-        api.create(pod(namespace, "waits"))
-        until("a reason", lambda: "no allocate action" in condition(api, namespace, "waits").get("message", ""))
-        muster.config.write_text("actions: alocate\n", encoding="utf-8")
-        until("the refusal", lambda: muster.metric("muster_configuration_valid") == 0)
-        stays_unplaced(api, namespace, ["waits"])
-        muster.config.write_text(EVICTS, encoding="utf-8")
-        all_placed(api, namespace, ["waits"])
-        assert muster.metric("muster_configuration_valid") == 1
-        versions = {entry["configuration"] for entry in muster.log() if entry["msg"] == "cycle"}
-        assert len(versions) == 2
-
-
 def test_a_kubelets_rejection_is_heeded(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
 ) -> None:

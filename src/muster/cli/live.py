@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -64,3 +65,9 @@ def own_namespace(outside: str = "kube-system") -> str:
         return _NAMESPACE.read_text(encoding="utf-8").strip() or outside
     except OSError:
         return outside
+
+
+def own_pod() -> str:
+    """The pod we run in as NAMESPACE/NAME, by the environment that `muster manifests` gives it; empty outside one."""
+    name, namespace = os.environ.get("POD_NAME", ""), os.environ.get("POD_NAMESPACE", "")
+    return f"{namespace}/{name}" if name and namespace else ""

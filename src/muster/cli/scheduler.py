@@ -11,7 +11,9 @@ from muster.cli import options
 @options.kubeconfig
 @click.option("--scheduler-name", "scheduler_names", multiple=True, default=("muster",), show_default=True,
               metavar="NAME", help="Schedule pods with this schedulerName. May be given several times.")  # fmt: skip
-@options.config
+@click.option("-c", "--config", "config", metavar="FILE_OR_MAP",
+              help="Scheduler configuration in Volcano's format: a file, or configmap:NAMESPACE/NAME[/KEY] "
+              "(configmap:NAME in the namespace muster runs in). Without it: the default.")  # fmt: skip
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
               help="Take part in an election, so that of several replicas one decides.")  # fmt: skip
 @click.option("--lease-name", metavar="NS/NAME", help="The Lease that is held by the one that decides. "
@@ -52,10 +54,10 @@ def scheduler(
 ) -> None:
     """Schedule the pods of a cluster until told to stop (SIGTERM ends gracefully).
 
-    Logs are JSON lines on stderr. The configuration file is followed: a changed one is checked first, and the last
-    good one stays in use.
+    Logs are JSON lines on stderr. The configuration is followed: a changed one is checked first, and the last good one
+    stays in use.
     """
-    from muster.cli.live import own_namespace, run_until_stopped
+    from muster.cli.live import own_namespace, own_pod, run_until_stopped
     from muster.cli.reading import BadInput
     from muster.live.logs import Log
     from muster.live.reload import Unusable
@@ -70,10 +72,13 @@ def scheduler(
     lease_name = lease_name or f"{own_namespace()}/muster-scheduler"
     if lease_name.count("/") != 1:
         raise click.UsageError("--lease-name is NAMESPACE/NAME")
+    file, config_map = _place(config)
     settings = Settings(
         kubeconfig=kubeconfig,
         context=context,
-        config=config,
+        config=file,
+        config_map=config_map,
+        pod=own_pod(),
         scheduler_names=scheduler_names,
         leader_elect=leader_elect,
         lease=lease_name,
@@ -87,7 +92,19 @@ def scheduler(
         claim_patience=volume_patience,
     )
     try:
-        service = Service(settings, Log(verbosity))
+        run_until_stopped(Service(settings, Log(verbosity)).run)
     except Unusable as why:
         raise BadInput(str(why)) from None
-    run_until_stopped(service.run)
+
+
+def _place(config: str | None) -> tuple[str | None, str]:
+    """The file, or the ConfigMap with its namespace."""
+    from muster.cli.live import own_namespace
+    from muster.live.sources import PREFIX
+
+    if config is None or not config.startswith(PREFIX):
+        return config, ""
+    parts = config.removeprefix(PREFIX).split("/")
+    if len(parts) > 3 or not all(parts):
+        raise click.UsageError(f"-c {PREFIX}… is {PREFIX}NAMESPACE/NAME, {PREFIX}NAMESPACE/NAME/KEY or {PREFIX}NAME")
+    return None, "/".join(parts if len(parts) > 1 else [own_namespace(), *parts])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from muster.model.yamltext import Document, YamlError, load_all
 
-__all__ = ["Source", "find_configuration"]
+__all__ = ["Source", "find_configuration", "key_of_configuration"]
 
 SHAPE = "a mapping with `actions` and `tiers`"
 
@@ -36,12 +36,16 @@ def find_configuration(text: str, name: str) -> Source:
     return Source(_mapping(document, name, document.line), name, document.line_of)
 
 
+def key_of_configuration(keys: Iterable[str]) -> str:
+    """Volcano: a ConfigMap has the configuration under a key that ends in .conf. Empty if there is none."""
+    return min((key for key in keys if key.endswith(".conf")), default="")
+
+
 def _unwrap(config_map: Document, text: str, name: str) -> Source:
     data = config_map.value.get("data")
-    keys = sorted(key for key in data if key.endswith(".conf")) if isinstance(data, dict) else []
-    if not keys:
+    key = key_of_configuration(data) if isinstance(data, dict) else ""
+    if not key:
         raise YamlError(name, config_map.line, "the ConfigMap has no key that ends in .conf under `data`")
-    key = keys[0]
     at = config_map.line_of(("data", key))
     inner = data[key]
     if not isinstance(inner, str):

@@ -88,7 +88,7 @@ class Metrics:
         self.rejections = counter("muster_kubelet_rejections", "Pods rejected by their kubelet", ["reason"])
         self.rechecks = counter("muster_cache_rechecks", "Pods looked at because the watch was silent")
         self.reloads = counter("muster_configuration_reloads", "Configurations read again, by result", ["result"])
-        self.config_good = gauge("muster_configuration_valid", "1 while the configuration on disk is the used one")
+        self.config_good = gauge("muster_configuration_valid", "1 while the configuration found is the one in use")
         self.faults = counter("muster_faults", "Faults of muster itself, after which it began anew")
         self.leading = gauge("muster_leader", "1 while this process leads")
         self.loop_lag = histogram(

@@ -25,11 +25,13 @@ from muster.kube.writes import Writes
 from muster.live.binder import Binder
 from muster.live.cache import Cache
 from muster.live.decider import Decider
+from muster.live.following import Following
 from muster.live.logs import Log
 from muster.live.loop import Loop
 from muster.live.metrics import Metrics
 from muster.live.probes import Probes
-from muster.live.reload import Loaded, Reloader, read
+from muster.live.reload import Loaded, read
+from muster.live.sources import File, Map, Source
 from muster.live.writer import Writer
 from muster.model import batch, core, groups, scheduling, storage, topology
 from muster.model.meta import Object
@@ -53,6 +55,8 @@ class Settings:
     kubeconfig: str | None = None
     context: str | None = None
     config: str | None = None
+    config_map: str = ""  # NAMESPACE/NAME or NAMESPACE/NAME/KEY, in place of a file
+    pod: str = ""  # our own, as NAMESPACE/NAME
     scheduler_names: tuple[str, ...] = ("muster",)
     leader_elect: bool = True
     lease: str = "kube-system/muster-scheduler"
@@ -87,23 +91,45 @@ class Service:
         async with Client(access.load(settings.kubeconfig, settings.context), limits=limits) as client:
             await self.probes.start(settings.metrics_host, settings.metrics_port)
             self.log(0, "started", identity=settings.identity, probes=self.probes.port, server=client.access.host)
-            background = [asyncio.create_task(self._lead(client))]
-            if settings.config is not None:
-                reloader = Reloader(settings.config, self._loaded, self._use, self.metrics, self.log)
-                background.append(asyncio.create_task(reloader.run()))
+            work = asyncio.create_task(self._configured(client))
             stopping = asyncio.create_task(stop.wait())
             try:
-                done, _ = await asyncio.wait([stopping, *background], return_when=asyncio.FIRST_COMPLETED)
-                for task in done - {stopping}:
-                    task.result()  # neither ends by itself: a fault of ours, to be seen
+                await asyncio.wait([stopping, work], return_when=asyncio.FIRST_COMPLETED)
+                if work.done():
+                    work.result()  # no configuration to begin with, or a fault of ours: to be seen
             finally:
-                for task in (stopping, *background):
+                for task in (stopping, work):
                     task.cancel()
-                await asyncio.gather(stopping, *background, return_exceptions=True)
+                await asyncio.gather(stopping, work, return_exceptions=True)
                 if self._election is not None:
                     await self._election.release()
                 await self.probes.stop()
                 self.log(0, "stopped")
+
+    async def _configured(self, client: Client) -> None:
+        """Lead, and follow the configuration meanwhile."""
+        settings = self.settings
+        # With slots of their own and without a gate: every replica tells what became of its configuration.
+        async with Client(client.access) as calm:
+            source: Source
+            if settings.config_map:
+                source = Map(calm, settings.config_map, self.log.report)
+            elif settings.config is not None:
+                source = File(settings.config)
+            else:
+                await self._lead(client)
+                return
+            recorder = Recorder(calm, "muster", settings.identity)
+            following = Following(source, settings.pod, Writes(calm), recorder.record, self.metrics, self.log)
+            try:
+                if settings.config_map:
+                    self._loaded = await following.first()
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(recorder.run())
+                    group.create_task(following.run(self._loaded, self._use))
+                    group.create_task(self._lead(client))
+            finally:
+                await recorder.close(2.0)
 
     # --- terms
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from muster.cli import main
@@ -42,3 +43,9 @@ def test_explain_asks_either_manifests_or_the_cluster(tmp_path: Path) -> None:
     for arguments in ((), ("--live", "-f", str(tmp_path))):
         result = asked("explain", "d/a", *arguments)
         assert result.exit_code == 2 and "either manifests" in result.stderr
+
+
+@pytest.mark.parametrize("place", ["configmap:", "configmap:a/b/c/d", "configmap:a//c"])
+def test_a_configmap_is_named_as_it_should_be(place: str) -> None:
+    result = asked("scheduler", "-c", place)
+    assert result.exit_code == 2 and "configmap:NAMESPACE/NAME" in result.stderr

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part
+from muster.cli.install.parts import CONFIGURATION, PORT, Part
 from muster.cli.install.rights import Right, own_lease
 
 Plain = dict[str, Any]
@@ -87,9 +87,6 @@ def _deployment(part: Part, meta: Plain, settings: Settings) -> Plain:
 
 
 def _pod(part: Part, settings: Settings) -> Plain:
-    volumes: list[Plain] = [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
-    if part.configured:
-        volumes.append({"name": "configuration", "configMap": {"name": CONFIGURATION}})
     return {
         "serviceAccountName": part.name,
         "priorityClassName": "system-cluster-critical",
@@ -100,19 +97,19 @@ def _pod(part: Part, settings: Settings) -> Plain:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(part, settings)],
-        "volumes": volumes,
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
     }
 
 
 def _container(part: Part, settings: Settings) -> Plain:
-    mounts: list[Plain] = [{"name": "tmp", "mountPath": "/tmp"}]
-    if part.configured:
-        # The folder, not the file: only then does the kubelet carry changes of the ConfigMap into it.
-        mounts.append({"name": "configuration", "mountPath": FOLDER, "readOnly": True})
+    # It tells on its own pod what became of its configuration.
+    own_pod = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"} if part.configured else {}
+    named = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}} for name, field in own_pod.items()]
     return {
         "name": part.verb,
         "image": settings.image,
         "args": part.command,
+        **({"env": named} if named else {}),
         "ports": [{"name": "http", "containerPort": PORT}],
         "livenessProbe": _probe("/healthz", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=5, failures=2),
@@ -122,7 +119,7 @@ def _container(part: Part, settings: Settings) -> Plain:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": mounts,
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
 
 

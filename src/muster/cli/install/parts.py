@@ -10,7 +10,6 @@ from muster.cli.install.rights import Right
 CONFIGURATION = "muster-scheduler"
 """The ConfigMap with the scheduler's configuration, and (with .conf) the key in it."""
 PORT = 8080
-FOLDER = "/etc/muster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Part:
     limits: tuple[tuple[str, str], ...]
     # Others call it, by its Service.
     serves: bool = False
-    # It mounts the scheduler's configuration.
+    # It follows the scheduler's configuration.
     configured: bool = False
     # What it may do besides in the namespace it runs in.
     at_home: tuple[Right, ...] = ()
@@ -44,8 +43,9 @@ PARTS: dict[str, Part] = {
     part.verb: part
     for part in (
         Part(
-            "scheduler", rights.SCHEDULER, ("-c", f"{FOLDER}/{CONFIGURATION}.conf"),
+            "scheduler", rights.SCHEDULER, ("-c", f"configmap:{CONFIGURATION}"),
             replicas=2, requests=(("cpu", "500m"), ("memory", "512Mi")), limits=(("memory", "2Gi"),), configured=True,
+            at_home=rights.own_configuration(CONFIGURATION),
         ),
         Part(
             "controllers", rights.CONTROLLERS, (),

@@ -94,6 +94,11 @@ EXTENDER: tuple[Right, ...] = (
 CONFIGURED: tuple[Right, ...] = (Right(_CORE, ("configmaps",), READ, ("groupmanagement-config",)),)
 
 
+def own_configuration(name: str) -> tuple[Right, ...]:
+    """In the namespace it runs in: the ConfigMap that it is configured by."""
+    return (Right(_CORE, ("configmaps",), READ, (name,)),)
+
+
 def own_lease(name: str) -> tuple[Right, ...]:
     """What a part may do where it runs: hold its Lease."""
     return (
