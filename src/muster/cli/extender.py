@@ -114,6 +114,7 @@ def _embedded(
     from muster.cli.reading import BadInput, read_manifests
     from muster.cluster.clock import VirtualClock
     from muster.cluster.memory import MemoryStore
+    from muster.model.custom import custom_kinds
     from muster.server.extender.deciding import GroupScheduling
     from muster.server.extender.http import ExtenderServer
     from muster.server.extender.scoring import PluginScores
@@ -122,7 +123,9 @@ def _embedded(
     store = MemoryStore(VirtualClock(manifests.latest), manifests)
     asked = None if scheduler is None else PluginScores(store, scheduler)
     try:
-        server = ExtenderServer(at, GroupScheduling(store, legacy=legacy, plugins=asked), secure, largest_body)
+        custom = custom_kinds(manifests.objects)
+        scheduling = GroupScheduling(store, legacy=legacy, custom=custom, plugins=asked)
+        server = ExtenderServer(at, scheduling, secure, largest_body)
     except OSError as fault:
         raise BadInput(f"muster: cannot listen on {at[0]}:{at[1]}: {fault.strerror} (choose another)") from None
     for number in (signal.SIGTERM, signal.SIGINT):

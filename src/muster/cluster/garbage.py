@@ -30,8 +30,9 @@ class Garbage:
         before = self._store.version
         only_pods = all(kind == "Pod" for kind, _, _ in gone)
         # Pods own nothing but the claims of their ephemeral volumes: no need to look through everything for them.
-        kinds = [PersistentVolumeClaim] if only_pods else [KINDS[kind] for kind in sorted(self._store.everything())]
-        for kind in kinds:
+        # Applications of configured kinds are nobody's.
+        there = sorted(kind for kind in self._store.everything() if kind in KINDS)
+        for kind in [PersistentVolumeClaim] if only_pods else [KINDS[kind] for kind in there]:
             left = [key for key, obj in self._store.of(kind).items() if _orphaned(obj, gone)]
             for key in sorted(left):
                 self._store.delete(kind, key)

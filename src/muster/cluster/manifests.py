@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from muster.cluster import checks, timestamps
+from muster.cluster.configured import could_be_configured, kinds_named_by
 from muster.cluster.place import Place, Places
 from muster.cluster.sources import contents
 from muster.cluster.texts import values
@@ -97,6 +98,7 @@ class _Reader:
     def __init__(self) -> None:
         self.manifests = Manifests()
         self.found: dict[tuple[str, str], list[tuple[Object, Place]]] = {}
+        self.unread: list[tuple[dict[str, Any], Place]] = []  # of kinds that a ConfigMap may name
 
     def tell(
         self, severity: Severity, place: Place, path: str, about: str, code: str, message: str, fix: str = ""
@@ -123,9 +125,11 @@ class _Reader:
         if kind.endswith("List") and "items" in value:
             return self.items(value, api_version, kind, place)
         cls = kinds.find(api_version, kind)
-        if cls is None:
-            return self.skip(api_version, kind, place)
-        return self.object(cls, value, place)
+        if cls is not None:
+            return self.object(cls, value, place)
+        if could_be_configured(api_version, value):
+            return self.unread.append((value, place))
+        return self.skip(api_version, kind, place)
 
     def items(self, value: dict[str, Any], api_version: str, kind: str, place: Place) -> None:
         items = value["items"] if value["items"] is not None else []
@@ -177,8 +181,19 @@ class _Reader:
             return True
         return False
 
+    def configured(self) -> None:
+        found = (entry for entries in self.found.values() for entry in entries)
+        named = kinds_named_by(found, self.manifests.findings) if self.unread else {}
+        for value, place in self.unread:
+            api_version, kind = value["apiVersion"], value["kind"]
+            if (api_version, kind) in named:
+                self.object(named[api_version, kind], value, place)
+            else:
+                self.skip(api_version, kind, place)
+
     def finish(self) -> Manifests:
         manifests = self.manifests
+        self.configured()
         for (kind, name), candidates in sorted(self.found.items(), key=lambda entry: entry[0]):
             kept, place = candidates[0] if len(candidates) == 1 else self.one_of(kind, name, candidates)
             manifests.objects.setdefault(kind, {})[name] = kept

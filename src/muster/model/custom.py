@@ -6,6 +6,7 @@ not taken for Kubernetes' own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ import msgspec
 from muster.model.meta import Object
 from muster.model.pod import PodTemplateSpec
 
-__all__ = ["CustomApplication", "custom_kind"]
+__all__ = ["CustomApplication", "custom_kind", "custom_kinds"]
 
 Path = tuple[str, ...]
 
@@ -75,3 +76,9 @@ def custom_kind(
     assert issubclass(made, CustomApplication)
     made.__name__ = f"{kind}.{group}"
     return made
+
+
+def custom_kinds(objects: Mapping[str, Mapping[str, Object]]) -> list[type[CustomApplication]]:
+    """The configured kinds among objects by kind and key, in the order of their names."""
+    some = (next(iter(table.values()), None) for _, table in sorted(objects.items()))
+    return [type(obj) for obj in some if isinstance(obj, CustomApplication)]

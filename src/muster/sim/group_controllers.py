@@ -11,6 +11,7 @@ from muster.controllers.propagation import RULE, PropagationPolicyController
 from muster.controllers.told import ToldStore, Written
 from muster.engine.plan import Eviction
 from muster.model.core import Pod
+from muster.model.custom import custom_kinds
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import key
 from muster.store import Store
@@ -43,8 +44,9 @@ class GroupControllers:
         if self._tell is not None:
             store = ToldStore(store, self._tell, carry_out=True)
         # muster's own scheduler follows policies and groups: its pods need no nudge.
-        propagation = PropagationPolicyController(store, nudge=False, evicted=self._note)
-        self._parts = [NodeGroupController(store), propagation, OverridePolicyController(store)]
+        custom = custom_kinds(self._cluster.store.everything())
+        propagation = PropagationPolicyController(store, nudge=False, evicted=self._note, custom=custom)
+        self._parts = [NodeGroupController(store), propagation, OverridePolicyController(store, custom=custom)]
         return True
 
     def _note(self, pod: Pod, policy: str) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.cluster.manifests import Manifests, read
+from muster.groups.applications import replicas_of
 from muster.model.core import Node, Pod
 from muster.model.finding import Finding
 from muster.model.kinds import KINDS
@@ -359,3 +360,29 @@ def test_whatever_stands_in_a_field_is_read_or_told(kind: str, path: tuple[str, 
     inner[path[-1]] = anything
     manifests = read([("x.json", json.dumps(value).encode())])
     assert list(manifests) or manifests.findings or kind.endswith("List")
+
+
+def test_objects_of_a_kind_that_the_config_map_names_are_read() -> None:
+    text = (
+        "{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, metadata: {name: c}, spec: {replicas: 3}}\n---\n"
+        "{apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, metadata: {name: d}, spec: {replicas: 3}}\n---\n"
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: groupmanagement-config, namespace: kubeedge}, data: "
+        '{config.yaml: "applications: [{group: apps.kruise.io, version: v1alpha1, kind: CloneSet}]"}}\n'
+    )
+    manifests = read([("all.yaml", text.encode())])
+    found = manifests.objects["CloneSet.apps.kruise.io"]
+    assert list(found) == ["default/c"]
+    assert replicas_of(found["default/c"]) == 3
+    assert manifests.skipped == {"CloneSet (apps.kruise.io/v1beta1)": 1}
+
+
+def test_a_config_map_that_cannot_be_used_is_told_and_names_no_kinds() -> None:
+    text = (
+        "{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, metadata: {name: c}, spec: {replicas: 3}}\n---\n"
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: groupmanagement-config}, data: "
+        '{config.yaml: "applications: [{kind: CloneSet}]"}}\n'
+    )
+    manifests = read([("all.yaml", text.encode())])
+    assert [(f.severity, f.line, f.code) for f in manifests.findings] == [("warning", 3, "configured-kinds")]
+    assert "applications[0]" in manifests.findings[0].message
+    assert manifests.skipped == {"CloneSet (apps.kruise.io/v1alpha1)": 1}

@@ -9,10 +9,11 @@ import numpy as np
 
 from muster.engine.hooks import Index
 from muster.engine.jobs import ALLOCATED_LIKE, Status, Task
-from muster.groups.applications import Application, OwnerLoop, Unit, application_of
+from muster.groups.applications import Application, OwnerLoop, Unit, application_of, owner_kind
 from muster.groups.gate import Pair
 from muster.groups.membership import Membership
 from muster.groups.policies import Bound, Policies, Refused
+from muster.model.custom import custom_kinds
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object, controller
 
@@ -44,6 +45,7 @@ class Units:
         groups = {k: g.spec for k, g in state.objects["NodeGroup"].items() if isinstance(g, NodeGroup)}
         self._policies = Policies(policies, groups)
         self._membership = Membership(groups)
+        self._custom = frozenset(kind.__name__ for kind in custom_kinds(state.objects))
         self._owned: dict[tuple[str, str, str, str], Ruled | None] = {}  # by the controller that pods name
         self._ruled: dict[Unit, Ruled | None] = {}
         self._any = False
@@ -86,7 +88,7 @@ class Units:
 
     def _find(self, task: Task) -> tuple[Unit, Ruled | None]:
         try:
-            application = application_of(task.pod, self._lookup)
+            application = application_of(task.pod, self._lookup, self._custom)
         except OwnerLoop as loop:
             alone = ("Pod", task.key)
             return alone, Ruled(alone, Refused("owner-loop", str(loop)))
@@ -129,7 +131,7 @@ class Units:
             for task in self._state.tasks.values():
                 if task.node >= 0 and task.status in _COUNTED:
                     owner = controller(task.pod.metadata)
-                    name = task.key if owner is None else f"{task.namespace}/{owner.kind}/{owner.name}"
+                    name = task.key if owner is None else f"{task.namespace}/{owner_kind(owner)}/{owner.name}"
                     self._placed.setdefault(name, []).append(task)
         kind, key = unit
         namespace, _, name = key.partition("/")
