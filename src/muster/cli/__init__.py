@@ -29,6 +29,7 @@ VERBS: dict[str, str] = {
     "manifests": "muster.cli.manifests:manifests",
     "override": "muster.cli.override:override",
     "plugins": "muster.cli.plugins:plugins",
+    "pod-groups": "muster.cli.pod_groups:pod_groups",
     "scheduler": "muster.cli.scheduler:scheduler",
     "simulate": "muster.cli.simulate:simulate",
     "snapshot": "muster.cli.snapshot:snapshot",

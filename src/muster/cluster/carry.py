@@ -12,7 +12,7 @@ from muster.cluster.volumes import settle_claim
 from muster.cycle import telling
 from muster.engine.hooks import Effect
 from muster.engine.plan import Eviction, Plan
-from muster.engine.reading import GROUP
+from muster.engine.podgroups import GROUP
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup
 from muster.store import Severity, StoreError

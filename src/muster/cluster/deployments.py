@@ -18,6 +18,8 @@ from muster.model.meta import LabelSelector, ObjectMeta, controller
 from muster.model.meta import key as key_of
 from muster.model.selectors import matches
 
+_KEPT = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/")
+
 
 def reconcile(owners: Owners, sets: Owned[ReplicaSet], deployment: Deployment) -> None:
     if owners.adopt(deployment, deployment.spec.selector, sets):
@@ -43,6 +45,9 @@ def reconcile(owners: Owners, sets: Owned[ReplicaSet], deployment: Deployment) -
         owners.adopt(deployment, deployment.spec.selector, owners.pods, owner=made)
         return
     owners.adopt(deployment, deployment.spec.selector, owners.pods, owner=current)
+    notes = {**current.metadata.annotations, **_passed_on(deployment)}
+    if notes != current.metadata.annotations:
+        current = owners.store.update(replace(current, metadata=replace(current.metadata, annotations=notes)))
     _scale(owners, current, share)
     _report(owners, deployment, owned, current)
 
@@ -77,19 +82,28 @@ def _replica_set(deployment: Deployment, hash_: str, replicas: int) -> ReplicaSe
     template, meta = deployment.spec.template, deployment.spec.template.metadata
     labels = {**meta.labels, TEMPLATE_HASH: hash_}
     selector = deployment.spec.selector or LabelSelector(match_labels=meta.labels)
+    own = replace(template, metadata=replace(meta, labels=labels))
+    own.keep(template.written)
     return ReplicaSet(
         metadata=ObjectMeta(
             name=f"{deployment.metadata.name}-{hash_}",
             namespace=deployment.metadata.namespace,
             labels=labels,
+            annotations=_passed_on(deployment),
             owner_references=[reference(deployment)],
         ),
         spec=ReplicaSetSpec(
             replicas=replicas,
             selector=replace(selector, match_labels={**selector.match_labels, TEMPLATE_HASH: hash_}),
-            template=replace(template, metadata=replace(meta, labels=labels)),
+            template=own,
         ),
     )
+
+
+def _passed_on(deployment: Deployment) -> dict[str, str]:
+    """Kubernetes: a ReplicaSet has its Deployment's annotations, but for what kubectl and controllers keep there."""
+    notes = deployment.metadata.annotations
+    return {name: value for name, value in notes.items() if not name.startswith(_KEPT)}
 
 
 def _unavailable(deployment: Deployment, wanted: int) -> int:

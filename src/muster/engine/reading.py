@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muster.engine.jobs import Job, Queue, Shape, Status, Task
+from muster.engine.podgroups import QUEUE_NAME, derived_group, owner_of
+from muster.groups.applications import Lookup
 from muster.model.core import Namespace, Pod, PriorityClass
-from muster.model.meta import Object, ObjectMeta, controller, seconds
+from muster.model.meta import Object, seconds
 from muster.model.quantity import whole
 from muster.model.requests import amounts
-from muster.model.scheduling import PodGroup, PodGroupSpec
+from muster.model.scheduling import PodGroup
 from muster.model.scheduling import Queue as QueueObject
 
-GROUP = "scheduling.k8s.io/group-name"
-QUEUE_NAME = "scheduling.volcano.sh/queue-name"
-MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 PREEMPTABLE = "volcano.sh/preemptable"
 ROLE = "volcano.sh/task-spec"
 TASK_PRIORITY = "volcano.sh/task-priority"
 ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+# What we write on a pod behind that gate when its queue has room for it.
+ADMITTED = "muster.io/queue-admitted"
 
 _TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
 
@@ -38,13 +39,19 @@ def read_task(
         if flag is not None:
             task.preemptable = flag in _TRUE  # Volcano: what cannot be parsed is false
     if spec.scheduling_gates:
-        task.gated = any(
-            gate.name != ALLOCATION_GATE or notes.get(ALLOCATION_GATE) != "true" for gate in spec.scheduling_gates
-        )
+        # Behind the gate that its queue opens a pod is placed as if it were open, until that has been said.
+        task.gated = not waits_for_queue(pod) or notes.get(ADMITTED) == "true"
     parts = task.name.rsplit("-", 2)
     if len(parts) == 3 and (serial := whole(parts[2])) is not None:
         task.serial = serial
     return task
+
+
+def waits_for_queue(pod: Pod) -> bool:
+    """Volcano: a pod whose only gate is the one that opens when its queue has room, and that asks for it."""
+    gates = pod.spec.scheduling_gates
+    asks = bool(gates) and pod.metadata.annotations.get(ALLOCATION_GATE) == "true"
+    return asks and all(gate.name == ALLOCATION_GATE for gate in gates)
 
 
 def priority_of(pod: Pod, classes: Mapping[str, Object]) -> int:
@@ -110,47 +117,21 @@ def group_priority(group: PodGroup, classes: Mapping[str, Object]) -> int:
     return max((c.value for c in defaults), default=0)
 
 
-def in_memory_group(task: Task) -> tuple[str, PodGroup]:
-    """The group of pods that name none: one per controller, else one per pod, with a minimum of one."""
-    pod = task.pod
-    owner = controller(pod.metadata)
-    whose = (owner.uid or owner.name) if owner else task.uid
-    name = f"podgroup-{whose.replace('/', '-')}"  # a uid that the input does not give is `namespace/name`
-    notes = pod.metadata.annotations
-    count = whole(notes.get(MIN_MEMBER, ""))
-    spec = PodGroupSpec(
-        min_member=1 if count is None else max(count, 0),
-        queue=notes.get(QUEUE_NAME) or "default",
-        priority_class_name=pod.spec.priority_class_name,
-        min_resources=_minimum(task),
-    )
-    meta = ObjectMeta(
-        name=name, namespace=task.namespace, creation_timestamp=pod.metadata.creation_timestamp, annotations=notes
-    )
-    group = PodGroup(metadata=meta, spec=spec)
+def in_memory_group(task: Task, lookup: Lookup) -> PodGroup:
+    """The group of pods that name none, as it is while only this pod is known."""
+    group = derived_group(task.pod, task.shape.amounts, owner_of(task.pod, lookup))
     group.status.phase = "Pending" if task.status in (Status.PENDING, Status.RELEASING) else "Running"
-    return f"{task.namespace}/{name}", group
+    return group
 
 
-def group_of_all(job: Job) -> PodGroup:
+def group_of_all(job: Job, lookup: Lookup) -> PodGroup:
     """The group in memory of pods with one controller: as its oldest pod has it, whichever came first.
 
     An admission that the scheduler remembers stays while no pod runs.
     """
     oldest = min(job.tasks.values(), key=lambda task: (task.created, task.key))
-    _, group = in_memory_group(oldest)
+    group = in_memory_group(oldest, lookup)
     waiting = job.count[Status.PENDING] + job.count[Status.RELEASING] == len(job.tasks)
     remembered = job.phase if job.phase == "Inqueue" else "Pending"
     group.status.phase = remembered if waiting else "Running"
     return group
-
-
-def _minimum(task: Task) -> dict[str, int | float | str]:
-    """One pod's request, as quantities again."""
-    units: dict[str, int | float | str] = {}
-    for name, amount in task.shape.amounts.items():
-        if name == "memory":
-            units[name] = amount
-        elif name != "pods":
-            units[name] = f"{amount}m"
-    return units

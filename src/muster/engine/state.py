@@ -16,7 +16,8 @@ from muster.engine.axis import Axis
 from muster.engine.hooks import Reason
 from muster.engine.jobs import ON_NODE, Job, Queue, Shape, Status, Task
 from muster.engine.nodes import Nodes
-from muster.engine.reading import GROUP, group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
+from muster.engine.podgroups import GROUP, OWNING, group_name, groups_of
+from muster.engine.reading import group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
 from muster.engine.shapes import Shapes
 from muster.model.core import Node, Pod, PriorityClass
 from muster.model.meta import Object
@@ -110,7 +111,7 @@ class State:
                 self._node_set()[key] = object
         else:
             self.objects[kind][key] = object
-            self._follow(kind, key)
+            self._follow(kind, key, object)
 
     def remove(self, kind: str, key: str) -> None:
         """An object is gone."""
@@ -120,8 +121,9 @@ class State:
         elif kind == "Node":
             self._node_set().pop(key, None)
         else:
-            self.objects[kind].pop(key, None)
-            self._follow(kind, key)
+            gone = self.objects[kind].pop(key, None)
+            if gone is not None:
+                self._follow(kind, key, gone)
 
     def refresh(self) -> None:
         """Called before a cycle: make the columns anew if nodes came or went, groups in memory if pods did."""
@@ -145,10 +147,15 @@ class State:
             self._new_nodes = dict(zip(self.nodes.names, self.nodes.objects, strict=True))
         return self._new_nodes
 
-    def _follow(self, kind: str, key: str) -> None:
-        """Queues, groups, priorities and namespaces bear on jobs: read again what hangs on the changed object."""
+    def lookup(self, kind: str, key: str) -> Object | None:
+        return self.objects[kind].get(key)
+
+    def _follow(self, kind: str, key: str, object: Object) -> None:
+        """Queues, groups, priorities, namespaces and owners bear on jobs: read again what hangs on the changed one."""
         if kind == "PodGroup":
             self._regroup(key)
+        elif isinstance(object, OWNING):
+            self._regrouped.update(dict.fromkeys(groups_of(object)))
         elif kind in ("Queue", "PriorityClass", "Namespace"):
             if kind == "PriorityClass":
                 for task in self.tasks.values():
@@ -180,7 +187,7 @@ class State:
     def _read_job(self, job: Job) -> None:
         """Read the job's group again; its tasks stay."""
         if job.tasks and job.key not in self.objects["PodGroup"]:
-            job.group = group_of_all(job)
+            job.group = group_of_all(job, self.lookup)
         fresh = read_job(job.key, job.group, self.objects)
         job.created, job.queue_name = fresh.created, fresh.queue_name
         job.priority, job.min_available = fresh.priority, fresh.min_available
@@ -205,13 +212,17 @@ class State:
             self.jobs[key] = self._job(key, group)
         elif job is not None:
             self._drop_job(job)
-        members = [k for k, t in self.tasks.items() if t.annotations.get(GROUP) == key.partition("/")[2]]
+        namespace, _, name = key.partition("/")
+        # Pods that do not name it yet may be in it, too: it can be the group in memory, written.
+        members = [k for k, t in self.tasks.items() if t.annotations.get(GROUP) == name or (job and t.job is job)]
         for member in members:
-            if member.startswith(key.partition("/")[0] + "/"):
+            if member.startswith(f"{namespace}/"):
                 self.upsert("Pod", member, self.tasks[member].pod)
 
     def _drop_job(self, job: Job) -> None:
-        self.jobs.pop(job.key, None)
+        if self.jobs.get(job.key) is not job:
+            return  # another one has its name by now
+        del self.jobs[job.key]
         if job.queue is not None:
             job.queue.jobs.pop(job.key, None)
 
@@ -229,22 +240,22 @@ class State:
 
     def _job_of(self, task: Task) -> Job | None:
         """The group a pod names; a group in memory for a pod of ours that names none; none for other schedulers'."""
-        group_name = task.pod.metadata.annotations.get(GROUP, "")
+        named = task.pod.metadata.annotations.get(GROUP, "")
         ours = task.pod.spec.scheduler_name in self.ours
-        if group_name:
+        if named:
             if not ours and task.status == Status.PENDING:
                 return None
-            job = self.jobs.get(f"{task.namespace}/{group_name}")
+            job = self.jobs.get(f"{task.namespace}/{named}")
             if job is None and ours:
-                text = f"pod group {task.namespace}/{group_name} does not exist"
+                text = f"pod group {task.namespace}/{named} does not exist"
                 self.set_aside[task.key] = Reason("no-group", text, resolvable=False)
             return job
         if not ours:
             return None
-        name, group = in_memory_group(task)
+        name = f"{task.namespace}/{group_name(task.pod)}"
         job = self.jobs.get(name)
         if job is None:
-            job = self.jobs[name] = self._job(name, group)
+            job = self.jobs[name] = self._job(name, in_memory_group(task, self.lookup))
         else:
             self._regrouped[name] = None
         return job

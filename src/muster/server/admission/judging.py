@@ -14,7 +14,7 @@ from typing import Any
 from muster.cluster.checks import check
 from muster.cycle.scheduler import Scheduler
 from muster.engine.hooks import JobValid
-from muster.engine.reading import GROUP
+from muster.engine.podgroups import GROUP
 from muster.engine.state import State
 from muster.groups.applications import APPLICATIONS, replicas_of, template_of
 from muster.groups.override import faults

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -19,19 +18,17 @@ from muster.kube import config as access
 from muster.kube.client import Client
 from muster.kube.events import Recorder
 from muster.kube.informers import Informers
-from muster.kube.store import KubeStore
-from muster.kube.writes import Writes
 from muster.live.logs import Log
 from muster.model.core import Pod
 from muster.model.meta import key
 from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.controlling.rounds import Part, Rounds
+from muster.server.controlling.term import turns
 from muster.server.probes import Probes
 from muster.server.terms import LeaseSettings, Terms
 from muster.store import Store
 
 REST = 10.0
-_PATIENCE = 10.0  # seconds for a turn to end when its term does
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +98,10 @@ class Service:
         """One term: the controllers, made anew whenever the configured kinds become others."""
         await informers.synced()
         while True:
-            store = KubeStore(informers, Writes(client), recorder)
-            rounds = self._rounds = Rounds(store.clock.now)
-            informers.subscribe(rounds.wake, replay=False)
-            turning = asyncio.create_task(asyncio.to_thread(rounds.run, partial(self._parts, store, kinds.kinds)))
-            try:
-                await asyncio.shield(turning)
-            except asyncio.CancelledError:
-                rounds.stop()
-                await asyncio.wait([turning], timeout=_PATIENCE)
-                raise
-            finally:
-                self._rounds = None
-                rounds.stop()
-                informers.unsubscribe(rounds.wake)
-                store.close()
+            await turns(client, informers, recorder, lambda store: self._parts(store, kinds.kinds), self._at_work)
+
+    def _at_work(self, rounds: Rounds | None) -> None:
+        self._rounds = rounds
 
     async def _begin_anew(self, kinds: Kinds) -> None:
         if self._rounds is not None:

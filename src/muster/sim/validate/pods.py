@@ -11,7 +11,7 @@ from muster.config.names import nearest, suggest
 from muster.engine.axis import show
 from muster.engine.hooks import Batch, Bools, Scope
 from muster.engine.jobs import Status, Task
-from muster.engine.reading import GROUP
+from muster.engine.podgroups import GROUP
 from muster.engine.session import Session
 from muster.model.finding import Finding, Severity
 from muster.sim.opening import waits

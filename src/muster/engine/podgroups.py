@@ -1,0 +1,119 @@
+"""The PodGroup of pods that name none: what it is called, and what it asks for.
+
+The engine keeps such a group in memory; `muster controllers --pod-groups` writes the same one into the cluster, as
+Volcano's controller does. Pods of one controller share a group, any other pod has one of its own. Its minimum is 1
+unless the controller (a ReplicaSet has its Deployment's annotations), or else the pod, says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from muster.groups.applications import Lookup, OwnerLoop, chain_of, owner_kind
+from muster.model.batch import DaemonSet, Job, ReplicaSet, StatefulSet
+from muster.model.core import Pod
+from muster.model.meta import Object, ObjectMeta, OwnerReference, controller
+from muster.model.meta import key as key_of
+from muster.model.quantity import LARGEST, whole
+from muster.model.quantity import format as quantity
+from muster.model.scheduling import NetworkTopology, PodGroup, PodGroupSpec
+
+GROUP = "scheduling.k8s.io/group-name"
+QUEUE_NAME = "scheduling.volcano.sh/queue-name"
+MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+NETWORK_MODE = "volcano.sh/network-topology-mode"
+NETWORK_TIER = "volcano.sh/network-topology-highest-tier"
+# Whose annotations bear on the group of their pods.
+OWNING: tuple[type[Object], ...] = (ReplicaSet, StatefulSet, DaemonSet, Job)
+
+_OWNING = frozenset(kind.__name__ for kind in OWNING)
+# What plugins read on a group. Volcano: annotations under volcano.sh/ are passed on.
+_PASSED_ON = ("volcano.sh/", "kai.scheduler/topology", "sla-waiting-time", "muster.io/one-node-group")
+
+
+def group_name(pod: Pod) -> str:
+    owner = controller(pod.metadata)
+    whose = (owner.uid or owner.name) if owner else pod.metadata.uid or key_of(pod)
+    return f"podgroup-{whose.replace('/', '-')}"  # a uid that the input does not give is `namespace/name`
+
+
+def groups_of(owner: Object) -> list[str]:
+    """The keys that the group of the owner's pods may have."""
+    namespace, _, name = key_of(owner).partition("/")
+    names = dict.fromkeys((owner.metadata.uid or name, name))
+    return [f"{namespace}/podgroup-{whose.replace('/', '-')}" for whose in names]
+
+
+def expected_owner(pod: Pod) -> tuple[str, str] | None:
+    """Kind and key of the owner whose annotations bear on the pod's group; None: no such owner."""
+    owner = controller(pod.metadata)
+    if owner is None or (kind := owner_kind(owner)) not in _OWNING:
+        return None
+    return kind, f"{pod.metadata.namespace or 'default'}/{owner.name}"
+
+
+def owner_of(pod: Pod, lookup: Lookup) -> Object | None:
+    """That owner, if it is there."""
+    if not pod.metadata.owner_references:
+        return None
+    try:
+        chain = chain_of(pod, lambda kind, key: lookup(kind, key) if kind in _OWNING else None)
+    except OwnerLoop:
+        return None
+    return chain[1] if len(chain) > 1 else None
+
+
+def derived_group(pod: Pod, amounts: Mapping[str, int], owner: Object | None) -> PodGroup:
+    """The group of a pod that asks for these amounts; every pod of the owner gives the same but for its own notes."""
+    above = owner.metadata.annotations if owner is not None else {}
+    notes = {**above, **pod.metadata.annotations}
+    members = _members(above.get(MIN_MEMBER) or pod.metadata.annotations.get(MIN_MEMBER, ""))
+    spec = PodGroupSpec(
+        min_member=members,
+        queue=pod.metadata.annotations.get(QUEUE_NAME) or "default",
+        priority_class_name=pod.spec.priority_class_name,
+        min_resources=_times(amounts, members),
+        network_topology=_network(pod.metadata.annotations),
+    )
+    meta = ObjectMeta(
+        name=group_name(pod),
+        namespace=pod.metadata.namespace or "default",
+        creation_timestamp=pod.metadata.creation_timestamp,
+        annotations={name: value for name, value in sorted(notes.items()) if name.startswith(_PASSED_ON)},
+    )
+    return PodGroup(metadata=meta, spec=spec)
+
+
+def owners_of_group(pod: Pod) -> list[OwnerReference]:
+    """What the written group goes with. Volcano: all owners of a pod that is controlled, else the pod itself.
+
+    None of them waits for it: an owner that must wait may only be named by who may change that owner.
+    """
+    given = pod.metadata.owner_references
+    if controller(pod.metadata) is None:
+        meta = pod.metadata
+        given = [OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)]
+    return [replace(owner, block_owner_deletion=False) for owner in given]
+
+
+def _members(text: str) -> int:
+    """Volcano: what is no number of 32 bits, or below zero, is 1."""
+    given = whole(text)
+    return given if given is not None and 0 <= given < 2**31 else 1
+
+
+def _times(amounts: Mapping[str, int], members: int) -> dict[str, int | float | str]:
+    """The requests of so many pods, as quantities again."""
+    return {name: quantity(name, min(n * members, LARGEST)) for name, n in amounts.items() if name != "pods"}
+
+
+def _network(notes: Mapping[str, str]) -> NetworkTopology | None:
+    """Volcano: a mode that is none is hard, a tier that is none is not said."""
+    if NETWORK_MODE not in notes and NETWORK_TIER not in notes:
+        return None
+    mode = notes.get(NETWORK_MODE, "").lower()
+    return NetworkTopology(
+        mode=mode if mode in ("hard", "soft") else "hard", highest_tier_allowed=whole(notes.get(NETWORK_TIER, ""))
+    )
