@@ -3,7 +3,7 @@
 Narrow levels come before wide ones. Inside a level: where members already are, then domains that could start the pods
 at once, then those that would hold more of the surplus, then the fuller one first (KAI: a fuller parent's children
 come before those of an emptier one). Inside a domain that is wider than the preferred level the preferred domains are
-filled one after the other, the emptiest first, and the last of them is the fullest that takes what is left.
+filled one after the other, the emptiest first, so that a gang needs few of them.
 """
 
 from __future__ import annotations
@@ -158,18 +158,6 @@ class Ordered(Sequence[NodeSet]):
         rank = self._ranks[level][low:high]
         points = np.empty(len(rank))
         points[np.argsort(rank)] = POINTS * np.arange(1, len(rank) + 1)
-        able = self.counts.pods(level)
-        if able is None:
-            return points
-        able, parent = able[low:high], self.cut.tiers[level].parent[low:high]
-        left = self.counts.demand.count
-        for at in np.argsort(-rank).tolist():
-            if able[at] >= left:
-                # The fullest beside it that takes all that is left; the larger ones stay whole for others.
-                enough = np.flatnonzero((able >= left) & (rank <= rank[at]) & (parent == parent[at]))
-                points[enough[np.argmin(rank[enough])]] = points[at] + POINTS / 2
-                break
-            left -= int(able[at])
         return points
 
 
