@@ -71,7 +71,7 @@ BOTH = {"cpu": 1, GPU: 1}
         ({"deserved": {"cpu": 1}}, [CPU, CPU], {GPU: 1}, [False, False]),  # nothing in common
         ({"deserved": {GPU: 2}}, [BOTH, BOTH], CPU, [False, False]),  # cpu is not deserved, the devices are
         ({"deserved": {GPU: 1}}, [BOTH, BOTH], BOTH, [True, False]),
-        ({"deserved": {"pods": 1}}, [CPU, CPU], CPU, [True, False]),  # pods count here
+        ({"deserved": {"pods": 1}}, [CPU, CPU], CPU, [False, False]),  # pods are deserved, but never compared
     ],
 )
 def test_what_may_be_taken_back(

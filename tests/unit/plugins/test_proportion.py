@@ -48,6 +48,14 @@ def test_each_dimension_is_divided_by_itself() -> None:
     assert found[1] == pytest.approx({"cpu": 50, "memory": 90, "pods": 4})
 
 
+def test_a_rounding_error_is_not_taken_off_what_a_queue_was_given() -> None:
+    """Two rounds; after the first the sum of the parts of cpu is a little more than there is."""
+    asks = [(1, 7000, 19000), (6, 14000, 5000), (2, 3000, 11000)]
+    total = {"cpu": 15000, "memory": 19000}
+    found = shares(total, *(Claim(weight, {"cpu": cpu, "memory": memory}, total, {}) for weight, cpu, memory in asks))
+    assert found[2]["cpu"] == 3000
+
+
 def two(**spec: Any) -> State:
     """10 cpu; queue a holds 6 and asks for 9, queue b asks for 9."""
     return world(node(), queue("a", **spec), queue("b"), job("ja", "a", 6, 3), job("jb", "b", 0, 9))

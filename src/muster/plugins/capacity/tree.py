@@ -17,6 +17,7 @@ from muster.engine.resources import ALWAYS
 from muster.model.scheduling import Queue as QueueObject
 
 ROOT = "root"
+LIMITLESS = 2**62  # of everything that the cluster has: more than any job can ask for
 
 
 def flat(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Account]:
@@ -47,7 +48,8 @@ def tree(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Acc
         children.setdefault(line[-1], []).append(account)
     root = found[ROOT]
     root.guarantee = accounts.promised(child.queue for child in children.get(ROOT, ()))
-    root.real = accounts.real_capability(total, {}, {}, root.queue.capability)
+    # Volcano: the root does not stop at what the cluster has today; a group may be admitted before its nodes are there.
+    root.real = accounts.real_capability(dict.fromkeys(total, LIMITLESS), {}, {}, root.queue.capability)
     root.deserved = dict(total)
     _descend(root, root.queue.capability, children)
     return found
@@ -65,7 +67,8 @@ def _descend(parent: Account, capability: Mapping[str, int], children: Mapping[s
             own = {n: amount for n, amount in queue.capability.items() if amount > 0 or n not in ALWAYS}
             limits = {**capability, **own}
             child.real = accounts.real_capability(parent.real, promised, queue.guarantee, limits)
-            child.deserved = deserved(queue, child.real)
+            # Volcano: in a tree what a queue deserves is not held to what it may have.
+            child.deserved = deserved(queue, {})
             left.append((child, limits))
 
 
@@ -84,12 +87,9 @@ def _line(name: str, found: Mapping[str, Account]) -> list[str] | Reason:
     return [*line][::-1]
 
 
-def deserved(queue: Queue, real: Mapping[str, int]) -> dict[str, int]:
-    """spec.deserved, at most what the queue may hold, at least what it is guaranteed."""
-    found = {
-        name: min(amount, real.get(name, 0)) if name in real or name in ALWAYS else amount
-        for name, amount in queue.deserved.items()
-    }
+def deserved(queue: Queue, most: Mapping[str, int]) -> dict[str, int]:
+    """spec.deserved, at most what is given, at least what the queue is guaranteed."""
+    found = {name: min(amount, most.get(name, amount)) for name, amount in queue.deserved.items()}
     for name, amount in queue.guarantee.items():
         found[name] = max(found.get(name, 0), amount)
     return found

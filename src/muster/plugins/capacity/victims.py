@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from muster.engine.accounts import Account
 from muster.engine.jobs import Task
-from muster.engine.resources import ALWAYS, add, at_most, empty
+from muster.engine.resources import ALWAYS, add, asked, at_most
 
 
 class Walk:
@@ -16,8 +16,8 @@ class Walk:
         self._accounts = accounts
         self._level = level  # ancestorReclaimLevel
         self._held: dict[str, dict[str, int]] = {}
-        amounts = claimer.shape.amounts
-        self._wanted = {name for name, amount in amounts.items() if amount > 0 and name != "pods"}
+        self._request = claimer.shape.amounts
+        self._wanted = {name for name, _ in asked(self._request)}
         self._own = accounts.get(claimer.job.queue_name) if claimer.job is not None else None
 
     def answers(self, candidates: Sequence[Task]) -> list[bool]:
@@ -43,12 +43,13 @@ class Walk:
     def _ancestors_agree(self, account: Account, request: Mapping[str, int]) -> bool:
         """The nearest ancestors that the claimer is not under must have too much, too.
 
-        Two leaves that deserve nothing of their own do not take from each other what their common ancestor deserves.
+        Under a common ancestor a leaf that deserves nothing of what it asks for takes nothing of what another leaf
+        deserves nothing of: that is for the ancestor to give.
         """
         mine = self._own.ancestors if self._own is not None else ()
         nearest = account.ancestors[1:][::-1][: self._level]
         shared = [a for a in nearest if a in mine]
-        if shared and empty(account.deserved) and (self._own is None or empty(self._own.deserved)):
+        if shared and not relevant(account, request) and not (self._own and relevant(self._own, self._request)):
             return False
         return all(exceeds(a, self._holds(a), request) for a in nearest if a not in shared)
 
@@ -59,18 +60,20 @@ class Walk:
         return held
 
 
+def relevant(account: Account, request: Mapping[str, int]) -> bool:
+    """Whether the queue deserves something that the pod asks for. Volcano: here `pods` counts like the others."""
+    return any(amount > 0 and account.deserved.get(name, 0) > 0 for name, amount in request.items())
+
+
 def exceeds(account: Account, held: Mapping[str, int], request: Mapping[str, int]) -> bool:
     """Whether the queue holds more than it deserves of something that the pod asks for.
 
-    What the queue deserves nothing of at all may always be taken (here `pods` counts like any other resource).
+    What the queue deserves nothing of at all may always be taken.
     """
     deserved = account.deserved
-    if not any(amount > 0 and deserved.get(name, 0) > 0 for name, amount in request.items()):
+    if not relevant(account, request):
         return True
     return any(
-        amount > 0
-        and name in deserved
-        and (deserved[name] > 0 or name not in ALWAYS)
-        and held.get(name, 0) > deserved[name]
-        for name, amount in request.items()
+        name in deserved and (deserved[name] > 0 or name not in ALWAYS) and held.get(name, 0) > deserved[name]
+        for name, _ in asked(request)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muster.engine.resources import ALWAYS, SLACK, at_most, empty
+from muster.engine.resources import ALWAYS, at_most, empty
 
 
 @dataclass(slots=True)
@@ -43,9 +43,10 @@ def divide(total: Mapping[str, int], claims: Sequence[Claim]) -> None:
                 into = grown if change > 0 else shrunk
                 into[name] = into.get(name, 0.0) + abs(change)
         for name in remaining:
-            left = remaining[name] - grown.get(name, 0.0) + shrunk.get(name, 0.0)
-            # Guarantees may add up to more than there is; nobody else is to pay for that.
-            remaining[name] = left if left > -SLACK else 0.0
+            left = remaining[name] + shrunk.get(name, 0.0) - grown.get(name, 0.0)
+            # Never below nothing: guarantees may add up to more than there is, and a rounding error of the last round
+            # must not be taken off what somebody has been given.
+            remaining[name] = max(left, 0.0)
         if empty(remaining) or remaining == before:
             return
         unmet = still
