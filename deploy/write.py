@@ -20,7 +20,10 @@ HERE = Path(__file__).parent
 CHART = "helm/muster"
 
 _REPLICAS = 424242
-_SAID = "# An empty tag is the chart's appVersion. defaultQueue: false where there is a queue `default` already.\n"
+_SAID = (
+    "# An empty tag is the chart's appVersion. defaultQueue: false where there is a queue `default` already.\n"
+    "# edgeGate needs a Secret with its certificate first: docs/install.md.\n"
+)
 _IMAGE = '{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}'
 
 
@@ -47,15 +50,21 @@ def _values() -> str:
     for part in PARTS.values():
         more: dict[str, object] = {"defaultQueue": True, "configuration": DEFAULT} if part.configured else {}
         resources = {"requests": dict(part.requests), "limits": dict(part.limits)}
-        values[part.verb] = {"enabled": True, "replicas": part.replicas, "resources": resources, **more}
+        values[_key(part)] = {"enabled": part.by_default, "replicas": part.replicas, "resources": resources, **more}
     return _SAID + dump(values)
+
+
+def _key(part: Part) -> str:
+    """Its key among the values: a template can only name keys without hyphens."""
+    first, *rest = part.verb.split("-")
+    return first + "".join(word.title() for word in rest)
 
 
 def _template(part: Part) -> str:
     """The part's objects, with what the values decide in place of the default."""
     settings = Settings(namespace="@namespace@", image="@image@", configuration="@configuration@")
     marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=())
-    own = f".Values.{part.verb}"
+    own = f".Values.{_key(part)}"
     texts = []
     for one in part_objects(marked, settings):
         text = dump(one).strip()

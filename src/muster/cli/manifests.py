@@ -8,11 +8,13 @@ from muster import __version__
 from muster.cli import options
 from muster.cli.install.parts import PARTS
 
+_ASKED_FOR = [part.verb for part in PARTS.values() if not part.by_default]
+
 
 @click.command()
 @click.option(
     "--part", "parts", multiple=True, type=click.Choice(list(PARTS)),
-    help="Only this part. May be given several times; without it: all.",
+    help=f"Only this part. May be given several times; without it: all but {' and '.join(_ASKED_FOR)}.",
 )  # fmt: skip
 @click.option("--namespace", default="muster-system", show_default=True, metavar="NAME", help="Where the parts run.")
 @click.option("--image", default=f"muster:{__version__}", show_default=True, metavar="IMAGE", help="What they run.")
@@ -32,7 +34,8 @@ def manifests(
     from muster.cli.install import Settings, installation
 
     settings = Settings(namespace=namespace, image=image, configuration=_configuration(config))
-    print_objects(installation(settings, [PARTS[name] for name in parts or PARTS]), form)
+    wanted = [part for part in PARTS.values() if (part.verb in parts if parts else part.by_default)]
+    print_objects(installation(settings, wanted), form)
 
 
 def _configuration(path: str | None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from muster.cli.install.parts import CONFIGURATION, PORT, Part
+from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part
 from muster.cli.install.rights import Right, own_lease
 
 Plain = dict[str, Any]
@@ -38,7 +38,9 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     yield _object("v1", "ServiceAccount", here)
     everywhere = {"name": part.name, "labels": _labels(part)}
     yield from _granted("ClusterRole", everywhere, part.rights, part.name, settings.namespace)
-    yield from _granted("Role", here, (*own_lease(part.name), *part.at_home), part.name, settings.namespace)
+    at_home = (*(own_lease(part.name) if part.elects else ()), *part.at_home)
+    if at_home:
+        yield from _granted("Role", here, at_home, part.name, settings.namespace)
     if part.configured:
         here_configured = {**here, "name": CONFIGURATION}
         yield _object("v1", "ConfigMap", here_configured, data={f"{CONFIGURATION}.conf": settings.configuration})
@@ -46,7 +48,8 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
         yield _object("scheduling.volcano.sh/v1beta1", "Queue", {"name": "default"}, spec={})
     yield _deployment(part, here, settings)
     if part.serves:
-        ports = [{"name": "http", "port": 80, "targetPort": "http"}]
+        scheme, port = ("https", 443) if part.tls_port else ("http", 80)
+        ports = [{"name": scheme, "port": port, "targetPort": scheme}]
         yield _object("v1", "Service", here, spec={"selector": _selector(part), "ports": ports})
     if part.replicas > 1:
         spec = {"maxUnavailable": 1, "selector": {"matchLabels": _selector(part)}}
@@ -76,10 +79,13 @@ def _granted(kind: str, meta: Plain, rights: Sequence[Right], account: str, name
 
 
 def _deployment(part: Part, meta: Plain, settings: Settings) -> Plain:
+    # Only the one that holds the Lease is ready: a new one would wait for the old one, and the old one for it.
+    strategy = {"strategy": {"type": "Recreate"}} if part.serves and part.elects else {}
     return _object(
         "apps/v1", "Deployment", meta,
         spec={
             "replicas": part.replicas,
+            **strategy,
             "selector": {"matchLabels": _selector(part)},
             "template": {"metadata": {"labels": _labels(part)}, "spec": _pod(part, settings)},
         },
@@ -87,6 +93,9 @@ def _deployment(part: Part, meta: Plain, settings: Settings) -> Plain:
 
 
 def _pod(part: Part, settings: Settings) -> Plain:
+    volumes: list[Plain] = [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
+    if part.certificate:
+        volumes.append({"name": "certificate", "secret": {"secretName": part.certificate}})
     return {
         "serviceAccountName": part.name,
         "priorityClassName": "system-cluster-critical",
@@ -97,7 +106,7 @@ def _pod(part: Part, settings: Settings) -> Plain:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(part, settings)],
-        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
+        "volumes": volumes,
     }
 
 
@@ -105,12 +114,18 @@ def _container(part: Part, settings: Settings) -> Plain:
     # It tells on its own pod what became of its configuration.
     own_pod = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"} if part.configured else {}
     named = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}} for name, field in own_pod.items()]
+    ports: list[Plain] = [{"name": "http", "containerPort": PORT}]
+    if part.tls_port:
+        ports.append({"name": "https", "containerPort": part.tls_port})
+    mounts: list[Plain] = [{"name": "tmp", "mountPath": "/tmp"}]
+    if part.certificate:
+        mounts.append({"name": "certificate", "mountPath": FOLDER, "readOnly": True})
     return {
         "name": part.verb,
         "image": settings.image,
         "args": part.command,
         **({"env": named} if named else {}),
-        "ports": [{"name": "http", "containerPort": PORT}],
+        "ports": ports,
         "livenessProbe": _probe("/healthz", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=5, failures=2),
         "resources": {"requests": dict(part.requests), "limits": dict(part.limits)},
@@ -119,7 +134,7 @@ def _container(part: Part, settings: Settings) -> Plain:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+        "volumeMounts": mounts,
     }
 
 

@@ -10,6 +10,9 @@ from muster.cli.install.rights import Right
 CONFIGURATION = "muster-scheduler"
 """The ConfigMap with the scheduler's configuration, and (with .conf) the key in it."""
 PORT = 8080
+FOLDER = "/etc/muster"
+"""Where a part finds its certificate."""
+_CERTIFICATE, _KEY = f"{FOLDER}/tls.crt", f"{FOLDER}/tls.key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,15 @@ class Part:
     replicas: int
     requests: tuple[tuple[str, str], ...]
     limits: tuple[tuple[str, str], ...]
-    # Others call it, by its Service.
+    # Others call it, by its Service: over HTTP, or over TLS at a port of its own.
     serves: bool = False
+    tls_port: int = 0
+    # The Secret with the certificate that it shows them; it may not read it, it is mounted.
+    certificate: str = ""
+    # Of several replicas one is active, by a Lease.
+    elects: bool = True
+    # Installed unless others are named.
+    by_default: bool = True
     # It follows the scheduler's configuration.
     configured: bool = False
     # What it may do besides in the namespace it runs in.
@@ -52,11 +62,29 @@ PARTS: dict[str, Part] = {
             replicas=2, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),),
             at_home=rights.CONFIGURED,
         ),
+        Part(
+            "pod-groups", rights.POD_GROUPS, (),
+            replicas=2, requests=(("cpu", "50m"), ("memory", "128Mi")), limits=(("memory", "512Mi"),),
+            by_default=False,
+        ),
         # One: reservations are kept in memory.
         Part(
             "extender", rights.EXTENDER, (),
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
             at_home=rights.CONFIGURED,
+        ),
+        # One: places are kept in memory.
+        Part(
+            "webhook", rights.WEBHOOK, (),
+            replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
+            tls_port=9443, at_home=rights.CONFIGURED,
+        ),
+        # One: what was released or held is remembered in memory. A certificate of its own would be new at every start.
+        Part(
+            "edge-gate", rights.EDGE_GATE,
+            ("--proxy-host", "0.0.0.0", "--tls-cert-file", _CERTIFICATE, "--tls-private-key-file", _KEY),
+            replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
+            tls_port=6444, elects=False, certificate="muster-edge-gate", by_default=False, at_home=rights.CONFIGURED,
         ),
     )
 }  # fmt: skip

@@ -13,6 +13,8 @@ _BATCH = "batch"
 _STORAGE = "storage.k8s.io"
 _VOLCANO = "scheduling.volcano.sh"
 _GROUPS = "groupmanagement.kubeedge.io"
+_ADMISSION = "admissionregistration.k8s.io"
+_WEBHOOKS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,16 @@ CONTROLLERS: tuple[Right, ...] = (
     _EVENTS,
 )
 
+# The switch: a part of its own, so that nobody else may write groups and change the specs of pods.
+POD_GROUPS: tuple[Right, ...] = (
+    Right(_CORE, ("pods",), READ),
+    Right(_APPS, ("replicasets", "statefulsets", "daemonsets"), READ),
+    Right(_BATCH, ("jobs",), READ),
+    Right(_VOLCANO, ("podgroups",), (*READ, "create", "patch", "delete")),
+    # The group's name, and the gate that opens.
+    Right(_CORE, ("pods",), ("patch",)),
+)
+
 EXTENDER: tuple[Right, ...] = (
     Right(_CORE, ("nodes", "pods"), READ),
     *_OWNERS,
@@ -87,6 +99,30 @@ EXTENDER: tuple[Right, ...] = (
     Right(_CORE, ("namespaces",), READ),
     Right("scheduling.k8s.io", ("priorityclasses",), READ),
     Right(_VOLCANO, ("queues", "podgroups"), READ),
+)
+
+WEBHOOK: tuple[Right, ...] = (
+    Right(_CORE, ("nodes", "pods"), READ),
+    *_OWNERS,
+    _DIVISION,
+    Right(_GROUPS, ("overridepolicies",), READ),
+    Right(_VOLCANO, ("queues",), READ),
+    # A pod that waited for its policies is let go, or deleted to be made anew; one without a place is evicted.
+    Right(_CORE, ("pods",), ("patch", "delete")),
+    Right(_CORE, ("pods/eviction",), ("create",)),
+    # An object that is being made has no name yet that a right could ask for.
+    Right(_ADMISSION, _WEBHOOKS, ("create",)),
+    Right(_ADMISSION, _WEBHOOKS, ("get", "update"), ("muster-webhook",)),
+)
+
+EDGE_GATE: tuple[Right, ...] = (
+    # Only looked at when an application is bound or unbound. Clients read pods with their own tokens.
+    Right(_CORE, ("pods",), ("get", "list")),
+    *_OWNERS,
+    # With --hold-outdated.
+    Right(_CORE, ("nodes",), READ),
+    _DIVISION,
+    Right(_GROUPS, ("overridepolicies",), READ),
 )
 
 

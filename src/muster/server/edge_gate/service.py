@@ -37,7 +37,7 @@ from muster.server.grouped import Grouped
 from muster.server.owners import Owners
 from muster.server.probes import Probes
 
-_EDITION_KINDS: tuple[type[Object], ...] = (Node, NodeGroup, PropagationPolicy, OverridePolicy)
+EDITION_KINDS: tuple[type[Object], ...] = (Node, NodeGroup, PropagationPolicy, OverridePolicy)
 LOOK_EVERY = 3600.0
 
 
@@ -80,7 +80,7 @@ class Service:
         settings = self.settings
         # Clients come and go in the middle of an answer: that is no news.
         logging.getLogger("asyncio").setLevel(logging.ERROR)
-        kinds = (*APPLICATIONS, *(_EDITION_KINDS if settings.hold_outdated else ()))
+        kinds = (*APPLICATIONS, *(EDITION_KINDS if settings.hold_outdated else ()))
         async with (
             Client(access.load(settings.kubeconfig, settings.context)) as client,
             Upstream(client.access, settings.front_proxy) as upstream,

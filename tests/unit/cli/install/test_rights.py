@@ -7,16 +7,23 @@ from collections.abc import Iterable
 import pytest
 
 from muster.cli.install import PARTS
-from muster.controllers import applications
+from muster.controllers import applications, podgroups
+from muster.groups.applications import APPLICATIONS
 from muster.kube.resources import SOURCES
 from muster.live import service
 from muster.model.meta import Object
+from muster.server.admission import registration
+from muster.server.admission import service as admission_service
+from muster.server.edge_gate import service as gate_service
 from muster.server.extender import scoring, view
 
 FOLLOWED: dict[str, Iterable[type[Object]]] = {
     "scheduler": (*service.KINDS, *service.OWNERS),
     "controllers": applications.KINDS,
+    "pod-groups": podgroups.KINDS,
     "extender": {*view.KINDS, *scoring.KINDS},
+    "webhook": admission_service.KINDS,
+    "edge-gate": (*APPLICATIONS, *gate_service.EDITION_KINDS),
 }
 
 
@@ -36,3 +43,14 @@ def test_the_rights_to_read_are_those_of_the_kinds_it_follows(part: str) -> None
 def test_nothing_is_granted_twice(part: str) -> None:
     single = [(r.group, resource, verb) for r in PARTS[part].rights for resource in r.resources for verb in r.verbs]
     assert len(single) == len(set(single))
+
+
+def test_the_webhook_writes_its_own_configurations_and_no_others() -> None:
+    rights = [right for right in PARTS["webhook"].rights if right.group == "admissionregistration.k8s.io"]
+    own = (registration.NAME,)
+    assert {(v, r.names) for r in rights for v in r.verbs} == {("create", ()), ("get", own), ("update", own)}
+
+
+@pytest.mark.parametrize("part", ["edge-gate", "extender"])
+def test_what_only_answers_writes_nothing(part: str) -> None:
+    assert {verb for right in PARTS[part].rights for verb in right.verbs} == {"get", "list", "watch"}
