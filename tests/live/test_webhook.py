@@ -2,106 +2,62 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from live.api import Api, Plain, Refused, place, until
-from live.conftest import MakeNodes
+from live.conftest import MakeNodes, served
 from live.controlplane import ControlPlane
 from live.part_process import Part, free_port
-
-DOMAIN = "groupmanagement.kubeedge.io"
-ASSIGNED, EDITION, ADMITTED = f"{DOMAIN}/nodegroup", f"{DOMAIN}/edition", f"{DOMAIN}/admission"
-REGISTERED = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/muster-webhook"
-BOUND = {
-    f"{DOMAIN}/{word}-{kind}policy": name
-    for word in ("required", "binding")
-    for kind, name in (("propagation", "pp"), ("override", "op"))
-}
+from live.second_webhook import SecondWebhook
+from live.webhook_site import (
+    ADMITTED,
+    ASSIGNED,
+    BOUND,
+    DIVIDED,
+    DOMAIN,
+    EDITION,
+    REGISTERED,
+    alone,
+    by_city,
+    deployment,
+    editions,
+    groups,
+    made,
+    pod_template,
+    pods,
+    ranges,
+    running,
+    thing,
+    unregister,
+    webhook_part,
+    weights,
+)
 
 pytestmark = pytest.mark.usefixtures("crds")
 
 
 @pytest.fixture
-def webhook(control_plane: ControlPlane, api: Api) -> Iterator[Part]:
-    port = free_port()
-    part = Part(
-        "webhook", control_plane.kubeconfig, "--url", f"https://127.0.0.1:{port}", "--webhook-host", "127.0.0.1",
-        "--webhook-port", str(port), "--check-period", "0.5",
-    )  # fmt: skip
-    with part:
+def webhook(control_plane: ControlPlane, api: Api, namespace: str) -> Iterator[Part]:
+    with webhook_part(control_plane.kubeconfig, namespace, free_port()) as part:
         yield part
-    for kind in ("mutating", "validating"):
-        api.delete(f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/muster-webhook")
+    unregister(api)
 
 
 @pytest.fixture
 def cities(api: Api, namespace: str, make_nodes: MakeNodes) -> Iterator[str]:
     """The design's two groups with their nodes, and a namespace that has opted in."""
     api.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {f"{DOMAIN}/webhook": "enabled"}}})
-    made = []
+    there = []
     for city, count in (("hangzhou", 2), ("beijing", 3)):
         make_nodes(count, prefix=f"{city}-", labels={"location": city, f"nodegroup.{DOMAIN}/{city}": ""})
-        made.append(api.create(thing("NodeGroup", city, spec={"matchLabels": {"location": city}})))
+        there.append(api.create(thing("NodeGroup", city, spec={"matchLabels": {"location": city}})))
     yield namespace
-    for group in made:
+    for group in there:
         api.delete(place(group))
-
-
-def thing(kind: str, name: str, namespace: str = "", **parts: object) -> Plain:
-    meta = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": f"{DOMAIN}/v1alpha1", "kind": kind, "metadata": meta, **parts}
-
-
-def weights(namespace: str, beijing: int = 2, hangzhou: int = 3) -> Plain:
-    entries = [{"nodeGroupNames": ["Beijing"], "weight": beijing}, {"nodeGroupNames": ["Hangzhou"], "weight": hangzhou}]
-    spec = {"propagationStrategy": "StaticWeight", "staticWeightList": entries}
-    return thing("PropagationPolicy", "pp", namespace, spec=spec)
-
-
-def editions(namespace: str) -> Plain:
-    """The design's registries, and a flag that no running pod could be given."""
-    rules = [
-        {
-            "targetNodeGroup": [city],
-            "imageOverrider": [{"component": "Registry", "operator": "replace", "value": registry}],
-            "argsOverrider": [{"containerName": "nginx", "operator": "add", "value": ["--city={{nodegroup}}"]}],
-        }
-        for city, registry in (("Beijing", "beijing.registry.io"), ("Hangzhou", "hangzhou.registry.io"))
-    ]
-    return thing("OverridePolicy", "op", namespace, spec={"overrideRules": rules})
-
-
-def deployment(namespace: str, replicas: int, labels: dict[str, str], name: str = "nginx") -> Plain:
-    template = {
-        "metadata": {"labels": {"app": name}},
-        "spec": {"containers": [{"name": "nginx", "image": "nginx:1.14"}], "terminationGracePeriodSeconds": 0},
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
-    }
-
-
-def pods(api: Api, namespace: str) -> list[Plain]:
-    return api.list(f"/api/v1/namespaces/{namespace}/pods")
-
-
-def running(api: Api, namespace: str, count: int) -> list[Plain]:
-    def all_run() -> list[Plain] | None:
-        found = [p for p in pods(api, namespace) if p["status"]["phase"] == "Running"]
-        return found if len(found) == count else None
-
-    return until(f"{count} pods running", all_run, 40)
-
-
-def by_city(found: list[Plain]) -> dict[str, int]:
-    return dict(Counter(pod["spec"]["nodeName"].rpartition("-")[0] for pod in found))
 
 
 def test_every_pod_is_made_for_its_group_and_runs_there_in_its_edition(webhook: Part, cities: str, api: Api) -> None:
@@ -126,42 +82,133 @@ def test_every_pod_is_made_for_its_group_and_runs_there_in_its_edition(webhook: 
 def test_a_burst_never_gives_a_group_more_than_its_number(webhook: Part, cities: str, api: Api) -> None:
     api.create(weights(cities, 1, 1))
     time.sleep(0.3)
-    labels = {label: value for label, value in BOUND.items() if "propagation" in label}
-    api.create(deployment(cities, 100, labels))
-    found = until("100 pods", lambda: made if len(made := pods(api, cities)) == 100 else None, 60)
-    assert Counter(pod["metadata"]["labels"].get(ASSIGNED) for pod in found) == {"beijing": 50, "hangzhou": 50}
+    api.create(deployment(cities, 100, DIVIDED))
+    assert groups(made(api, cities, 100)) == {"beijing": 50, "hangzhou": 50}
 
 
-def test_a_dry_run_shows_the_change_and_keeps_no_seat(webhook: Part, cities: str, api: Api) -> None:
+def test_a_dry_run_shows_the_change_and_keeps_no_seat(
+    webhook: Part, cities: str, control_plane: ControlPlane, api: Api
+) -> None:
     api.create(weights(cities))
     time.sleep(0.3)
-    labels = {label: value for label, value in BOUND.items() if "propagation" in label}
-    pod = deployment(cities, 1, {})["spec"]["template"] | {"apiVersion": "v1", "kind": "Pod"}
-    pod["metadata"] = {"name": "alone", "namespace": cities, "labels": labels}
+    pod = alone(cities, "alone", DIVIDED)
     for _ in range(3):
         shown = api.create(pod, dry_run=True)
         assert shown["metadata"]["labels"][ASSIGNED] == "hangzhou"
         terms = shown["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         wanted = {"key": f"nodegroup.{DOMAIN}/hangzhou", "operator": "Exists"}
         assert terms == {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
+    said = control_plane.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", given=json.dumps(pod))
+    assert said.returncode == 0, said.stderr
+    assert json.loads(said.stdout)["metadata"]["labels"][ASSIGNED] == "hangzhou"
     assert webhook.metric("muster_webhook_reservations") == 0
     assert pods(api, cities) == []
+
+
+def test_another_webhook_that_changes_the_pod_later_does_not_make_its_edition_twice(
+    webhook: Part, cities: str, api: Api
+) -> None:
+    """The API server asks a second time when a webhook after ours has changed the pod."""
+    api.create(weights(cities))
+    api.create(editions(cities))
+    time.sleep(0.3)
+    with SecondWebhook(api, cities) as second:
+        api.create(deployment(cities, 2, BOUND))
+        found = running(api, cities, 2)
+        assert second.asked == 2
+    for pod in found:
+        names = [container["name"] for container in pod["spec"]["containers"]]
+        assert names == ["nginx", "sidecar"]
+        assert len(pod["spec"]["containers"][0]["args"]) == 1
+    assert groups(found) == {"beijing": 1, "hangzhou": 1}
+    assert webhook.metric("muster_webhook_requests_total", 'path="mutate"') == 4
+    until("no reservations left", lambda: webhook.metric("muster_webhook_reservations") == 0)
+
+
+def test_where_no_group_lacks_a_pod_it_is_left_unassigned(webhook: Part, cities: str, api: Api) -> None:
+    api.create(ranges(cities, (1, 2), (1, 4)))
+    time.sleep(0.3)
+    api.create(deployment(cities, 7, DIVIDED))
+    assert groups(made(api, cities, 7)) == {"beijing": 2, "hangzhou": 4, None: 1}
+
+
+def test_pods_of_a_kind_that_the_config_map_names_at_run_time_get_their_group(
+    webhook: Part, cities: str, api: Api
+) -> None:
+    """The kind is defined last of all; by then the webhook has long been running."""
+    config: Plain = {"apiVersion": "v1", "kind": "ConfigMap"}
+    config["metadata"] = {"name": "groupmanagement-config", "namespace": cities}
+    entry = "applications:\n- {group: apps.webhook.example, version: v1, kind: CloneSet}\n"
+    api.create({**config, "data": {"config.yaml": entry}})
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    names = {"plural": "clonesets", "singular": "cloneset", "kind": "CloneSet", "listKind": "CloneSetList"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "clonesets.apps.webhook.example"},
+        "spec": {"group": "apps.webhook.example", "scope": "Namespaced", "names": names, "versions": [version]},
+    }  # fmt: skip
+    api.create(definition)
+    until("it to be served", lambda: served(api, "/apis/apps.webhook.example/v1/clonesets"))
+    time.sleep(2)
+    api.create(weights(cities))
+    try:
+        until("it to be followed", lambda: any("CloneSet" in entry["msg"] for entry in webhook.log()), 20)
+        top = api.create({
+            "apiVersion": "apps.webhook.example/v1", "kind": "CloneSet",
+            "metadata": {"name": "shop", "namespace": cities, "labels": DIVIDED},
+            "spec": {"replicas": 5, "template": pod_template("shop")},
+        })  # fmt: skip
+        owner = {"apiVersion": "apps.webhook.example/v1", "kind": "CloneSet", "name": "shop", "controller": True}
+        owner["uid"] = top["metadata"]["uid"]
+        for i in range(6):
+            pod = alone(cities, f"shop-{i}", {"app": "shop"})
+            pod["metadata"]["ownerReferences"] = [owner]
+            api.create(pod)
+        assert groups(pods(api, cities, "shop")) == {"beijing": 2, "hangzhou": 3, None: 1}
+        stranger = alone(cities, "stranger", {"app": "other"})
+        stranger["metadata"]["ownerReferences"] = [{**owner, "apiVersion": "apps.other.example/v1"}]
+        assert ASSIGNED not in api.create(stranger)["metadata"]["labels"]
+    finally:
+        api.delete(place(definition))
 
 
 def test_pods_of_an_unbound_application_wait_and_are_let_go_with_group_and_edition(
     webhook: Part, cities: str, api: Api
 ) -> None:
     required = {label: value for label, value in BOUND.items() if "required" in label}
-    made = api.create(deployment(cities, 5, required))
-    waiting = until("5 pods", lambda: found if len(found := pods(api, cities)) == 5 else None)
+    top = api.create(deployment(cities, 5, required))
+    waiting = made(api, cities, 5)
     assert all(pod["spec"]["schedulingGates"] == [{"name": f"{DOMAIN}/unbound"}] for pod in waiting)
     api.create(weights(cities))
     api.create(editions(cities))
     time.sleep(0.3)
-    api.merge(place(made), {"metadata": {"labels": BOUND}})  # what the controllers do
+    api.merge(place(top), {"metadata": {"labels": BOUND}})  # what the controllers do
     found = running(api, cities, 5)
     assert by_city(found) == {"beijing": 2, "hangzhou": 3}
     assert {tuple(pod["spec"]["containers"][0]["args"]) for pod in found} == {("--city=beijing",), ("--city=hangzhou",)}
+
+
+    before = {pod["metadata"]["uid"] for pod in waiting}
+    assert before.isdisjoint(pod["metadata"]["uid"] for pod in found)
+
+
+def test_where_only_images_differ_the_gate_is_taken_away_and_the_pods_stay(
+    webhook: Part, cities: str, api: Api
+) -> None:
+    required = {label: value for label, value in BOUND.items() if "required" in label}
+    top = api.create(deployment(cities, 5, required))
+    before = {pod["metadata"]["uid"] for pod in made(api, cities, 5)}
+    api.create(weights(cities))
+    api.create(editions(cities, args=False))
+    time.sleep(0.3)
+    api.merge(place(top), {"metadata": {"labels": BOUND}})
+    found = running(api, cities, 5)
+    assert by_city(found) == {"beijing": 2, "hangzhou": 3}
+    assert {pod["metadata"]["uid"] for pod in found} == before
+    for pod in found:
+        city = pod["spec"]["nodeName"].rpartition("-")[0]
+        assert pod["spec"]["containers"][0]["image"] == f"{city}.registry.io/nginx:1.14"
 
 
 def test_a_namespace_that_has_not_opted_in_is_left_alone(webhook: Part, cities: str, api: Api) -> None:
@@ -206,15 +253,15 @@ def test_chips_in_a_number_that_no_board_serves_are_refused(
 
 
 def test_a_queue_that_would_close_a_circle_is_refused(webhook: Part, cities: str, api: Api) -> None:
-    made = []
+    ring = []
     for name, parent in (("ring-a", "root"), ("ring-b", "ring-a")):
         queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
-        made.append(api.create({**queue, "spec": {"parent": parent}}))
+        ring.append(api.create({**queue, "spec": {"parent": parent}}))
     time.sleep(0.5)
     with pytest.raises(Refused) as circle:
-        api.merge(place(made[0]), {"spec": {"parent": "ring-b"}})
+        api.merge(place(ring[0]), {"spec": {"parent": "ring-b"}})
     assert "goes in a circle" in circle.value.message
-    for queue in made:
+    for queue in ring:
         api.delete(place(queue))
 
 
@@ -230,8 +277,7 @@ def test_without_the_webhook_pods_are_created_as_they_are_and_it_comes_back_by_i
     webhook.start()
     assert api.get(REGISTERED)["webhooks"][0]["clientConfig"]["caBundle"] != trusted
     api.create(deployment(cities, 2, BOUND, "second"))
-    found = [pod for pod in running(api, cities, 4) if pod["metadata"]["labels"]["app"] == "second"]
-    assert Counter(pod["metadata"]["labels"].get(ASSIGNED) for pod in found) == {"beijing": 1, "hangzhou": 1}
+    assert groups(running(api, cities, 2, "second")) == {"beijing": 1, "hangzhou": 1}
 
 
 def test_a_configuration_that_somebody_changed_is_put_right(webhook: Part, api: Api) -> None:
@@ -245,19 +291,13 @@ def test_a_configuration_that_somebody_changed_is_put_right(webhook: Part, api: 
 def test_certificates_are_renewed_before_they_end_without_a_gap(
     control_plane: ControlPlane, cities: str, api: Api
 ) -> None:
-    port = free_port()
-    part = Part(
-        "webhook", control_plane.kubeconfig, "--url", f"https://127.0.0.1:{port}", "--webhook-host", "127.0.0.1",
-        "--webhook-port", str(port), "--check-period", "0.3", "--certificate-lifetime", "6",
-    )  # fmt: skip
-    labels = {label: value for label, value in BOUND.items() if "propagation" in label}
+    arguments = ("--no-leader-elect", "--certificate-lifetime", "6", "--check-period", "0.3")
+    part = webhook_part(control_plane.kubeconfig, cities, free_port(), *arguments)
     with part:
         api.create(weights(cities))
         for i in range(20):
             time.sleep(0.5)
-            pod = deployment(cities, 1, {})["spec"]["template"] | {"apiVersion": "v1", "kind": "Pod"}
-            pod["metadata"] = {"name": f"alone-{i}", "namespace": cities, "labels": labels}
-            assert ASSIGNED in api.create(pod)["metadata"]["labels"], f"pod {i} was not seen"
+            told = api.create(alone(cities, f"alone-{i}", DIVIDED))
+            assert ASSIGNED in told["metadata"]["labels"], f"pod {i} was not seen"
         assert sum(1 for entry in part.log() if entry["msg"] == "certificate renewed") >= 2
-    for kind in ("mutating", "validating"):
-        api.delete(f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/muster-webhook")
+    unregister(api)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
 from muster.cli import options
@@ -9,6 +11,7 @@ from muster.cli import options
 
 @click.command("edge-gate")
 @options.kubeconfig
+@options.configured
 @click.option("--proxy-host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
               help="Where the proxy listens.")  # fmt: skip
 @click.option("--proxy-port", type=click.IntRange(0, 65535), default=6444, show_default=True, metavar="PORT",
@@ -36,6 +39,7 @@ from muster.cli import options
 def edge_gate(
     kubeconfig: str | None,
     context: str | None,
+    configured: Callable[[], str],
     proxy_host: str,
     proxy_port: int,
     tls_cert_file: str | None,
@@ -68,6 +72,7 @@ def edge_gate(
     if front_proxy_cert is not None and not client_ca_file:
         raise click.UsageError("--front-proxy-cert needs --client-ca-file: whose certificates are to be believed?")
     settings = Settings(
+        configured=configured(),
         kubeconfig=kubeconfig,
         context=context,
         host=proxy_host,

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 
 from muster.cli import options
+from muster.cli.lease import lease as lease_options
+
+if TYPE_CHECKING:
+    from muster.server.terms import LeaseSettings
 
 
 @click.command()
 @options.kubeconfig
 @options.config
+@lease_options("webhook")
+@options.configured
 @click.option("--service", metavar="NS/NAME", help="The Service by which the API server reaches this process. "
               "Default: muster-webhook in the namespace muster runs in.")  # fmt: skip
 @click.option("--service-port", type=click.IntRange(1, 65535), default=443, show_default=True, metavar="PORT",
@@ -23,6 +32,8 @@ from muster.cli import options
               help="Policies may give pods privileges that their templates have not.")  # fmt: skip
 @click.option("--ungate/--no-ungate", default=True, show_default=True,
               help="Let pods go that waited for their application to be bound to its policies.")  # fmt: skip
+@click.option("--readmit-after", type=click.FloatRange(min=1), default=300.0, show_default=True, metavar="SECONDS",
+              help="A pod that finds no place in its group for so long is evicted, to be made anew.")  # fmt: skip
 @click.option("--webhook-host", default="0.0.0.0", show_default=True, metavar="ADDRESS", help="Where HTTPS listens.")
 @click.option("--webhook-port", type=click.IntRange(0, 65535), default=9443, show_default=True, metavar="PORT",
               help="Its port.")  # fmt: skip
@@ -39,6 +50,8 @@ def webhook(
     kubeconfig: str | None,
     context: str | None,
     config: str | None,
+    lease: Callable[[], LeaseSettings],
+    configured: Callable[[], str],
     service: str | None,
     service_port: int,
     url: str | None,
@@ -46,6 +59,7 @@ def webhook(
     registration: str,
     allow_privileged_overrides: bool,
     ungate: bool,
+    readmit_after: float,
     webhook_host: str,
     webhook_port: int,
     metrics_host: str,
@@ -79,6 +93,8 @@ def webhook(
     host = urlsplit(url).hostname if url is not None else None
     settings = Settings(
         endpoint=Endpoint(url=url) if url is not None else Endpoint(service=service, port=service_port),
+        lease=lease(),
+        configured=configured(),
         kubeconfig=kubeconfig,
         context=context,
         config=config,
@@ -90,6 +106,7 @@ def webhook(
         registration=registration,
         privileged=allow_privileged_overrides,
         ungate=ungate,
+        readmit_after=readmit_after,
         lifetime=certificate_lifetime,
         look_every=check_period,
     )

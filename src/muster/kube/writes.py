@@ -70,16 +70,19 @@ class Writes:
             return False
         return pod.spec.node_name == node and (not uid or pod.metadata.uid == uid)
 
-    async def evict(self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None) -> None:
-        """Ask the pod to leave. BudgetRefused if a PodDisruptionBudget says no, Conflict if it is another pod by now.
+    async def evict(
+        self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None, version: str = ""
+    ) -> None:
+        """Ask the pod to leave. BudgetRefused if a PodDisruptionBudget says no, Conflict if it is another pod by now,
+        or (with a `version`) changed in any way.
 
         With `dry_run` the server only says whether it would. Ask that first: it takes from the budget before it looks
         at the uid, so a real eviction of the wrong pod costs a disruption for two minutes.
         """
         namespace, _, name = key.partition("/")
         options: dict[str, Any] = {}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        if uid or version:
+            options["preconditions"] = _only_if(uid, version)["metadata"]
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         if dry_run:
@@ -123,6 +126,14 @@ class Writes:
         resource = resource_of(kind, api_version)
         path = resource.path(key)
         return _decoded(kind, resource, await self.client.request("GET", path), f"GET {path}")
+
+    async def whole(self, kind: type[Object], key: str) -> dict[str, Any]:
+        """The object as the server has it, with the fields that the model has not; NotFound."""
+        path = resource_of(kind).path(key)
+        try:
+            return msgspec.json.decode(await self.client.request("GET", path), type=dict[str, Any])
+        except msgspec.MsgspecError as error:
+            raise errors.BadAnswer(f"GET {path}", f"the answer is no {kind.__name__}: {error}", code=502) from None
 
     async def patch_status(
         self, kind: type[T], key: str, status: Mapping[str, Any], *, uid: str = "", version: str = ""

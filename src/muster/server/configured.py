@@ -24,6 +24,7 @@ from muster.model.custom import CustomApplication
 from muster.store import Severity
 
 AGAIN = 5.0  # seconds until a kind that the API server does not serve is looked for again
+PATIENCE = 10.0  # seconds for the ConfigMap to be read; who may not read it has Kubernetes' own kinds
 
 Kinds = tuple[type[CustomApplication], ...]
 Changed = Callable[[Kinds], Awaitable[None]]
@@ -34,6 +35,7 @@ class ConfiguredKinds:
 
     def __init__(self, client: Client, informers: Informers, key: str, recorder: Recorder, report: Report) -> None:
         self.kinds: Kinds = ()
+        self._known = asyncio.Event()
         self._client = client
         self._informers = informers
         self._recorder = recorder
@@ -54,11 +56,20 @@ class ConfiguredKinds:
                 self._news.clear()
                 wanted = self._read(wanted)
                 missing = await self._follow(wanted, changed)
+                self._known.set()
                 try:
                     async with asyncio.timeout(AGAIN if missing else None):
                         await self._news.wait()
                 except TimeoutError:
                     continue
+
+    async def known(self) -> None:
+        """Until the ConfigMap was read for the first time, or has kept us waiting for too long."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._known.wait()
+        except TimeoutError:
+            self._report("the ConfigMap of further kinds cannot be read: only Kubernetes' own kinds are understood")
 
     def _notice(self, delta: Delta) -> None:
         self._map = delta.new if isinstance(delta.new, ConfigMap) else None

@@ -6,7 +6,7 @@ controllers put right, is better than none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -37,15 +37,33 @@ from muster.server.grouped import Grouped
 from muster.server.owners import Owners
 
 Plain = dict[str, Any]
+MayChoose = Callable[[], bool | None]
+"""False: the pod waits behind the gate for the replica that does; None: it does not, and is left as it is."""
+
 _OURS = ("metadata", "spec")
+_NOT_ACTIVE = "this replica of muster webhook is not the active one: the pod gets its node group later"
+
+
+def _always() -> bool:
+    return True
 
 
 class Mutation:
-    def __init__(self, owners: Owners, grouped: Grouped, seats: Seats, *, privileged: bool = False) -> None:
-        """`privileged`: policies may give pods privileges that their templates have not."""
+    def __init__(
+        self,
+        owners: Owners,
+        grouped: Grouped,
+        seats: Seats,
+        may_choose: MayChoose = _always,
+        *,
+        privileged: bool = False,
+    ) -> None:
+        """`may_choose`: whether this replica gives pods their place. `privileged`: policies may give pods privileges
+        that their templates have not."""
         self._owners = owners
         self._grouped = grouped
         self._seats = seats
+        self._may_choose = may_choose
         self._privileged = privileged
 
     async def answer(self, request: AdmissionRequest) -> Verdict:
@@ -75,7 +93,17 @@ class Mutation:
             verdict.warnings.append(f"the pod waits: {why}")
             return after
         # From here to the reservation nothing is waited for, so no other request can take the same seat.
-        groups = self._groups(application, typed, verdict)
+        ruling = self._grouped.grouping.policies.ruling(application)
+        node = pinned_to(typed)
+        may_choose = self._may_choose() if isinstance(ruling, Bound) and _needs_seat(ruling, node) else True
+        if not may_choose:
+            verdict.warnings.append(_NOT_ACTIVE)
+            if may_choose is None:
+                return pod
+            after = deepcopy(pod)
+            suspend(after)
+            return after
+        groups = self._groups(application, ruling, node, verdict)
         return released(self._edited(application, pod, groups, request, verdict, reserve))
 
     def forget(self, request: str) -> None:
@@ -84,19 +112,18 @@ class Mutation:
 
     # --- the group
 
-    def _groups(self, application: Application, pod: Pod, verdict: Verdict) -> list[str]:
+    def _groups(
+        self, application: Application, ruling: Bound | Refused | None, node: str, verdict: Verdict
+    ) -> list[str]:
         """The group chosen for the pod; for one that has its node already, those that hold the node."""
         grouping = self._grouped.grouping
-        ruling = grouping.policies.ruling(application)
-        node = pinned_to(pod)
         if isinstance(ruling, Refused):
             verdict.warnings.append(ruling.text)
             return []
         if not isinstance(ruling, Bound):
             return list(grouping.held.get(node, ()))
-        groups = tuple(ruling.propagation.groups)
-        if node or ruling.quotas.replicas is None:
-            group = grouping.group_of(groups).get(node)
+        if not _needs_seat(ruling, node):
+            group = grouping.group_of(tuple(ruling.propagation.groups)).get(node)
         else:
             group = self._seats.choose(application.unit, ruling, grouping)
             if group is None:
@@ -154,3 +181,8 @@ class Mutation:
             return pod
         made.template["metadata"].setdefault("annotations", {})[EDITION] = edition_name(policy, groups[0])
         return made.template
+
+
+def _needs_seat(ruling: Bound, node: str) -> bool:
+    """Is the pod divided among groups? One that is made for a node, or has no number, is not."""
+    return not node and ruling.quotas.replicas is not None

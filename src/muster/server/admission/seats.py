@@ -25,7 +25,9 @@ class Seats:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.reservations = Reservations(now)
+        self._now = now
         self._pods: dict[Unit, dict[str, Pod]] = {}
+        self._shunned: dict[tuple[Unit, str], float] = {}  # unit and group → until when
 
     def notice(self, delta: Delta) -> None:
         if isinstance(delta.old, Pod):
@@ -41,11 +43,22 @@ class Seats:
                 self.reservations.end(request)
 
     def choose(self, unit: Unit, bound: Bound, grouping: Grouping) -> str | None:
-        """The group that lacks most, ties as the policy writes them; None: none takes any more."""
+        """The group that lacks most, ties as the policy writes them; None: none takes any more.
+
+        One in which a pod of the unit found no place comes last.
+        """
         groups = bound.propagation.groups
         standing = Standing(bound.quotas, self._counts(unit, tuple(groups), grouping))
         open_ = [group for group in groups if standing.may_take(group) == Answer.YES]
-        return max(open_, key=standing.lack, default=None)
+        now = self._now()
+        good = [group for group in open_ if self._shunned.get((unit, group), now) <= now]
+        return max(good or open_, key=standing.lack, default=None)
+
+    def shun(self, unit: Unit, group: str, seconds: float) -> None:
+        """A pod of the unit found no place in the group."""
+        now = self._now()
+        self._shunned = {at: until for at, until in self._shunned.items() if until > now}
+        self._shunned[unit, group] = now + seconds
 
     def _counts(self, unit: Unit, groups: tuple[str, ...], grouping: Grouping) -> dict[str, int]:
         counts, _ = self.reservations.of(unit, but="")

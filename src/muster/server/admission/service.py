@@ -1,20 +1,25 @@
-"""The running webhook: informers, HTTPS with certificates of its own, registration, probes."""
+"""The running webhook: informers, HTTPS with certificates of its own, election, registration, probes.
+
+Places in groups are kept in memory, so of several replicas one is active, by a Lease, and only that one is ready: a
+Service sends questions there. One that is asked although it is not gates the pods that need a place, and the active
+one lets them go.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from muster.controllers.pace import REPLACED
 from muster.groups.applications import APPLICATIONS
 from muster.kube import config as access
-from muster.kube import errors
 from muster.kube.client import Client
+from muster.kube.events import Recorder
 from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
@@ -24,23 +29,29 @@ from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import Object
 from muster.model.scheduling import Queue
+from muster.server.admission.answering import LARGEST_BODY, answering
 from muster.server.admission.judging import Judging
+from muster.server.admission.metrics import Metrics
 from muster.server.admission.mutation import Mutation
-from muster.server.admission.registration import NAME, Endpoint, register
+from muster.server.admission.readmission import Readmission
+from muster.server.admission.registered import Registered
+from muster.server.admission.registration import NAME, Endpoint
 from muster.server.admission.seats import Seats
 from muster.server.admission.ungating import Ungating
-from muster.server.admission.wire import AdmissionRequest, Verdict, WireError, read_review, write_review
-from muster.server.certificates import LIFETIME, Issued, issue, server_context, use, utc_now
+from muster.server.admission.wire import AdmissionRequest, Verdict
+from muster.server.certificates import LIFETIME
+from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.grouped import Grouped
 from muster.server.owners import Owners
 from muster.server.probes import Probes
+from muster.server.terms import LeaseSettings, Terms
 
 KINDS: tuple[type[Object], ...] = (
     Node, Pod, NodeGroup, PropagationPolicy, OverridePolicy, Queue, *APPLICATIONS,
 )  # fmt: skip
-LARGEST_BODY = 8 << 20
 LOOK_EVERY = 30.0  # seconds: are the configurations still as they should be, is a certificate old?
-HEARD_OF = 5.0  # seconds until every API server trusts an authority that was made known
+SEEN = 2.0  # seconds for the last pods answered to be seen, before another replica takes over
+HEARD = 1.0  # seconds to hear of the last pods that another replica answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,8 @@ class Settings:
     """`names`: what the serving certificate is for, beside the endpoint's own."""
 
     endpoint: Endpoint
+    lease: LeaseSettings
+    configured: str  # the ConfigMap that names further kinds, namespace/name
     kubeconfig: str | None = None
     context: str | None = None
     config: str | None = None
@@ -59,21 +72,9 @@ class Settings:
     registration: str = NAME
     privileged: bool = False
     ungate: bool = True
+    readmit_after: float = REPLACED
     lifetime: float = field(default=LIFETIME.total_seconds())
     look_every: float = LOOK_EVERY
-
-
-class Metrics:
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "muster_webhook_requests", "Requests by path and result", ["path", "result"], registry=self.registry
-        )
-        self.seconds = Histogram("muster_webhook_seconds", "Time to answer", ["path"], registry=self.registry)
-        self.reserved = Gauge("muster_webhook_reservations", "Pods answered, not seen yet", registry=self.registry)
-        self.gated = Gauge("muster_webhook_gated_pods", "Pods that wait for their policies", registry=self.registry)
-        self.ends = Gauge("muster_webhook_certificate_ends", "End of the certificate (Unix)", registry=self.registry)
-        self.written = Counter("muster_webhook_registrations", "Configurations written", registry=self.registry)
 
 
 class Service:
@@ -86,48 +87,64 @@ class Service:
         self._log = log
         self._scheduler = read(settings.config).scheduler
         self._informers: Informers | None = None
-        self._registered = False
-        self._issued = self._issue()
-        self._tls = server_context(self._issued)
+        self._terms = Terms(settings.lease, log, writes=False)
+        self._active = False
+        self._registered = Registered(
+            settings.endpoint, settings.names, settings.registration, settings.lifetime, self.metrics, log
+        )
         self.probes = Probes(self.metrics.registry, self._ready)
 
     async def run(self, stop: asyncio.Event) -> None:
         settings = self.settings
-        async with Client(access.load(settings.kubeconfig, settings.context)) as client:
+        loaded = access.load(settings.kubeconfig, settings.context)
+        # The second one writes only while this replica is the active one.
+        async with Client(loaded) as client, Client(loaded) as active:
             await self.probes.start(settings.probes_host, settings.probes_port)
-            async with Informers(client, KINDS, self._log.report) as informers:
-                runner = await self._serve(client, informers)
-                self._log(0, "started", probes=self.probes.port, port=self.port, server=client.access.host)
-                tasks = [asyncio.create_task(self._stay_registered(client, informers))]
-                if settings.ungate:
-                    tasks.append(asyncio.create_task(self._ungating.run()))
+            async with Informers(client, KINDS, self._log.report) as informers, self._serving(active, informers):
+                identity = settings.lease.identity
+                self._log(0, "started", identity=identity, probes=self.probes.port, port=self.port, server=loaded.host)
                 stopping = asyncio.create_task(stop.wait())
+                tasks = [
+                    asyncio.create_task(self._kinds.run(self._use)),
+                    asyncio.create_task(self._stay_registered(client, informers)),
+                    asyncio.create_task(self._terms.run(active, self._work)),
+                ]
                 try:
                     done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
                     for task in done - {stopping}:
-                        task.result()  # neither ends by itself: a fault of ours, to be seen
+                        task.result()  # none ends by itself: a fault of ours, to be seen
+                    await self._leave()
                 finally:
                     for task in (stopping, *tasks):
                         task.cancel()
                     await asyncio.gather(stopping, *tasks, return_exceptions=True)
-                    await runner.cleanup()
                     await self.probes.stop()
                     self._log(0, "stopped")
 
-    async def _serve(self, client: Client, informers: Informers) -> web.AppRunner:
+    @asynccontextmanager
+    async def _serving(self, active: Client, informers: Informers) -> AsyncIterator[None]:
+        settings, report = self.settings, self._log.report
         self._informers = informers
-        owners = Owners(informers.objects, Writes(client).get)
+        # It only reads: what is to be said about the configuration the controllers say.
+        recorder = Recorder(active, "muster-webhook", settings.lease.identity)
+        self._kinds = ConfiguredKinds(active, informers, settings.configured, recorder, report)
+        owners = Owners(informers.objects, Writes(active).get, lambda: self._kinds.kinds)
         grouped, seats = Grouped(informers.objects), Seats(time.monotonic)
-        mutation = Mutation(owners, grouped, seats, privileged=self.settings.privileged)
+        mutation = Mutation(owners, grouped, seats, self._may_choose, privileged=settings.privileged)
         judging = Judging(informers.objects, self._scheduler)
-        self._ungating = Ungating(client, owners, mutation, lambda: informers.is_synced, self._log.report)
+        self._seats = seats
+        self._ungating = Ungating(active, owners, mutation, report)
+        self._readmission = Readmission(Writes(active), owners, seats, self._log, self.metrics, settings.readmit_after)
         self.metrics.reserved.set_function(lambda: len(seats.reservations))
         self.metrics.gated.set_function(lambda: len(self._ungating.waiting))
+        self.metrics.active.set_function(lambda: float(self._is_active()))
 
         def notice(delta: Delta) -> None:
-            grouped.notice(delta.kind, delta.old, delta.new)
+            if grouped.notice(delta.kind, delta.old, delta.new) and delta.kind != "Node":
+                self._readmission.forgive()
             if delta.kind == "Pod":
                 seats.notice(delta)
+                self._readmission.notice(delta)
             self._ungating.notice(delta)
 
         informers.subscribe(notice)
@@ -136,75 +153,70 @@ class Service:
             return judging.answer(request)
 
         application = web.Application(client_max_size=LARGEST_BODY)
-        application.router.add_post("/mutate", self._answering("mutate", mutation.answer))
-        application.router.add_post("/validate", self._answering("validate", judge))
+        for path, ask in (("mutate", mutation.answer), ("validate", judge)):
+            handler = answering(path, ask, lambda: informers.is_synced, self.metrics, self._log)
+            application.router.add_post(f"/{path}", handler)
         runner = web.AppRunner(application, access_log=None)
         await runner.setup()
-        await web.TCPSite(runner, self.settings.host, self.settings.port, ssl_context=self._tls).start()
+        await web.TCPSite(runner, settings.host, settings.port, ssl_context=self._registered.tls).start()
         self.port = runner.addresses[0][1]
-        return runner
+        try:
+            yield
+        finally:
+            await runner.cleanup()
 
-    def _answering(
-        self, path: str, ask: Callable[[AdmissionRequest], Awaitable[Verdict]]
-    ) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def answer(request: web.Request) -> web.Response:
-            began = time.perf_counter()
-            result, body, status = "error", b"", 200
-            try:
-                asked = read_review(await request.read())
-                if self._informers is None or not self._informers.is_synced:
-                    verdict = Verdict(warnings=["muster has not read the cluster yet: nothing was done"])
-                else:
-                    verdict = await ask(asked)
-                body = write_review(asked.uid, verdict)
-                result = "refused" if verdict.refusal else "patched" if verdict.patch else "allowed"
-            except WireError as fault:
-                status, body = 400, str(fault).encode()
-            except web.HTTPRequestEntityTooLarge:
-                status, body = 413, f"a body above the limit of {LARGEST_BODY} bytes".encode()
-            except Exception as fault:  # one bad object never stops the rest
-                status, body = 500, f"unexpected {type(fault).__name__}: {fault}".encode()
-                self._log(0, f"{path}: unexpected {type(fault).__name__}: {fault}")
-            self.metrics.requests.labels(path, result).inc()
-            self.metrics.seconds.labels(path).observe(time.perf_counter() - began)
-            return web.Response(body=body, status=status, content_type="application/json")
+    # --- one of several
 
-        return answer
+    async def _work(self) -> None:
+        """One term: give pods their groups, let those go that waited, and see to those without a place."""
+        assert self._informers is not None
+        await self._informers.synced()
+        await self._kinds.known()
+        if self.settings.lease.elect:
+            await asyncio.sleep(HEARD)
+        self._active = True
+        self._log(0, "active")
+        tasks = [asyncio.create_task(self._readmission.run())]
+        if self.settings.ungate:
+            tasks.append(asyncio.create_task(self._ungating.run()))
+        try:
+            for task in asyncio.as_completed(tasks):
+                await task  # neither ends by itself
+        finally:
+            self._active = False
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    # --- certificates and registration
+    def _is_active(self) -> bool:
+        return self._active and self._terms.leading()
 
-    def _issue(self) -> Issued:
-        settings = self.settings
-        namespace, _, name = settings.endpoint.service.partition("/")
-        names = [f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local"] if name else []
-        made = issue([*names, *settings.names], utc_now, timedelta(seconds=settings.lifetime))
-        self.metrics.ends.set(made.ends.timestamp())
-        return made
+    def _may_choose(self) -> bool | None:
+        """None: not this replica, and nobody would let a pod go that is made to wait for the other one."""
+        return True if self._is_active() else False if self.settings.ungate else None
+
+    async def _leave(self) -> None:
+        """Whoever comes next must see what was answered here."""
+        self._active = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SEEN):
+                while len(self._seats.reservations):
+                    await asyncio.sleep(0.05)
+
+    async def _use(self, kinds: Kinds) -> None:
+        """Applications may be of other kinds now: pods that wait for one may be let go."""
+        self._ungating.look()
 
     async def _stay_registered(self, client: Client, informers: Informers) -> None:
-        """Registered only once there is something to answer from; looked at again now and then."""
+        """Only once there is something to answer from."""
         await informers.synced()
-        while True:
-            try:
-                trusted = [self._issued.authority]
-                fresh = self._issue() if self._issued.is_old(utc_now()) else None
-                if fresh is not None:
-                    trusted.append(fresh.authority)
-                endpoint = self.settings.endpoint
-                if await register(client, endpoint, trusted, utc_now, self.settings.registration):
-                    self.metrics.written.inc()
-                    self._log(0, "registered", name=self.settings.registration)
-                self._registered = True
-                if fresh is not None:
-                    await asyncio.sleep(min(HEARD_OF, self.settings.look_every))
-                    self._issued = fresh
-                    use(self._tls, fresh)
-                    self._log(0, "certificate renewed", ends=fresh.ends.isoformat())
-            except errors.ApiError as fault:
-                self._log(0, f"the webhook configurations could not be written: {fault}")
-            await asyncio.sleep(self.settings.look_every)
+        await self._registered.run(client, self.settings.look_every)
 
     def _ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:
             return "the cluster has not been read yet"
-        return "" if self._registered else "the webhook is not registered yet"
+        if not self._registered.is_known:
+            return "the webhook is not registered yet"
+        if not self._terms.leading():
+            return f"another replica holds the Lease {self.settings.lease.key}"
+        return "" if self._active else "the cluster has not been read yet"

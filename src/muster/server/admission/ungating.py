@@ -1,7 +1,7 @@
 """Pods that were created before their application was bound: let go once it is.
 
 Such a pod has a scheduling gate and never ran. What a gated pod may still change (images, labels, tighter affinity) is
-patched together with the gate's removal; if its edition differs in more, it is deleted, so that its owner makes it
+patched together with the gate's removal; if its edition differs in more, it is evicted, so that its owner makes it
 again and it is admitted anew.
 """
 
@@ -21,6 +21,7 @@ from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.informer import Delta
 from muster.kube.resources import resource_of
+from muster.kube.writes import Writes
 from muster.model.core import Pod
 from muster.model.meta import controller
 from muster.server.admission.mutation import Mutation
@@ -37,19 +38,13 @@ _IMAGES = ("containers", "initContainers")
 class Ungating:
     """Tell it of every change; `run` does the work."""
 
-    def __init__(
-        self,
-        client: Client,
-        owners: Owners,
-        mutation: Mutation,
-        may_write: Callable[[], bool],
-        report: Callable[[str], None],
-    ) -> None:
+    def __init__(self, client: Client, owners: Owners, mutation: Mutation, report: Callable[[str], None]) -> None:
+        """`client`: writes only while it may."""
         self.waiting: dict[str, Pod] = {}
         self._client = client
+        self._writes = Writes(client)
         self._owners = owners
         self._mutation = mutation
-        self._may_write = may_write
         self._report = report
         self._news = asyncio.Event()
 
@@ -65,15 +60,19 @@ class Ungating:
         else:
             self.waiting.pop(delta.key, None)
 
+    def look(self) -> None:
+        """Something changed for those that wait."""
+        self._news.set()
+
     async def run(self) -> None:
         """Until cancelled."""
+        self.look()
         while True:
             await self._news.wait()
             self._news.clear()
-            if not self._may_write():
-                await asyncio.sleep(1.0)
-                self._news.set()
-                continue
+            gate = self._client.gate
+            while gate is not None and not gate():
+                await asyncio.sleep(1.0)  # the replica that was active before may still write
             for key, pod in sorted(self.waiting.items()):
                 try:
                     await self._let_go(key, pod)
@@ -112,8 +111,8 @@ class Ungating:
             await self._client.request("PATCH", _POD.path(key), body=patch, content_type=JSON_PATCH)
         else:
             self._mutation.forget(uid)  # the pod that is made in its place takes the seat
-            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
-            await self._client.request("DELETE", _POD.path(key), body=options)
+            # A pod that never ran is evicted whatever budgets say, and no right to delete pods is needed.
+            await self._writes.evict(key, uid=uid, grace=0)
 
 
 def _is_gated(pod: Pod) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from muster.groups.applications import APPLICATIONS, OwnerLoop
+from muster.groups.applications import APPLICATIONS, OwnerLoop, owner_kind
 from muster.groups.gate import DOMAIN, Pair, held
 from muster.kube import errors
 from muster.kube.backoff import Backoff
@@ -18,14 +18,14 @@ from muster.kube.informer import Delta
 from muster.kube.lists import Selection, pages
 from muster.kube.resources import resource_of
 from muster.model.core import Pod
-from muster.model.meta import Object
+from muster.model.meta import Object, controller
 from muster.model.meta import key as key_of
 from muster.server.edge_gate.changes import Change, Changes
 from muster.server.grouped import Grouped
 from muster.server.owners import Owners
 
 Ref = tuple[str, str]  # kind, ns/name
-_KINDS = frozenset(kind.__name__ for kind in APPLICATIONS)
+_OWN = frozenset(kind.__name__ for kind in APPLICATIONS)
 _PAGE = 500
 
 
@@ -53,7 +53,7 @@ class Releases:
 
     def notice(self, delta: Delta) -> None:
         namespace = delta.key.partition("/")[0]
-        if delta.kind in _KINDS:
+        if delta.kind in _OWN or delta.kind in self._owners.custom():
             if _differs(delta.old, delta.new, editions=self._grouped is not None):
                 self._turn(namespace, {(delta.kind, delta.key)}, delta)
         elif self._grouped is not None:
@@ -61,6 +61,10 @@ class Releases:
                 self._turn("", None, delta)
             elif delta.kind == "OverridePolicy" and _spec(delta.old) != _spec(delta.new):
                 self._turn(namespace, None, delta)
+
+    def reconfigured(self) -> None:
+        """Other kinds are applications now: any pod may have another one than before."""
+        self._put("", None, "", {self._changes.turned()})
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -117,7 +121,8 @@ class Releases:
 
 def _above(obj: Object) -> list[Ref]:
     namespace = obj.metadata.namespace or "default"
-    return [(owner.kind, f"{namespace}/{owner.name}") for owner in obj.metadata.owner_references if owner.controller]
+    owner = controller(obj.metadata)
+    return [] if owner is None else [(owner_kind(owner), f"{namespace}/{owner.name}")]
 
 
 def _differs(old: Object | None, new: Object | None, *, editions: bool) -> bool:

@@ -15,6 +15,7 @@ from muster.groups.applications import APPLICATIONS
 from muster.kube import config as access
 from muster.kube import errors
 from muster.kube.client import Client
+from muster.kube.events import Recorder
 from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
@@ -25,6 +26,7 @@ from muster.model.kinds import decode_as
 from muster.model.meta import Object
 from muster.model.shape import Problem
 from muster.server.certificates import Issued, issue, server_context, use, utc_now
+from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.edge_gate.changes import Changes
 from muster.server.edge_gate.door import Door
 from muster.server.edge_gate.editions import Editions
@@ -45,6 +47,7 @@ LOOK_EVERY = 3600.0
 class Settings:
     """`certificate` is a file with its key in another (or ""); without one the gate makes its own for `names`."""
 
+    configured: str  # the ConfigMap that names further kinds, namespace/name
     kubeconfig: str | None = None
     context: str | None = None
     host: str = "127.0.0.1"
@@ -80,32 +83,46 @@ class Service:
         settings = self.settings
         # Clients come and go in the middle of an answer: that is no news.
         logging.getLogger("asyncio").setLevel(logging.ERROR)
-        kinds = (*APPLICATIONS, *(EDITION_KINDS if settings.hold_outdated else ()))
+        followed = (*APPLICATIONS, *(EDITION_KINDS if settings.hold_outdated else ()))
         async with (
             Client(access.load(settings.kubeconfig, settings.context)) as client,
             Upstream(client.access, settings.front_proxy) as upstream,
-            Informers(client, kinds, self._log.report) as informers,
+            Informers(client, followed, self._log.report) as informers,
         ):
             await self.probes.start(settings.probes_host, settings.probes_port)
-            server, releases = await self._serve(client, upstream, informers)
+            # It only reads: what is to be said about the configuration the controllers say.
+            recorder = Recorder(client, "muster-edge-gate", "")
+            kinds = ConfiguredKinds(client, informers, settings.configured, recorder, self._log.report)
+            server, releases = await self._serve(client, upstream, informers, kinds)
             self._log(0, "started", probes=self.probes.port, port=self.port, server=client.access.host)
-            tasks = [asyncio.create_task(work) for work in (releases.run(), self._begin(informers), self._renew())]
+
+            async def use(_: Kinds) -> None:
+                if self._begun:
+                    releases.reconfigured()
+
+            works = (releases.run(), kinds.run(use), self._begin(informers, kinds), self._renew())
+            tasks = [asyncio.create_task(work) for work in works]
+            stopping = asyncio.create_task(stop.wait())
             try:
-                await stop.wait()
+                running = {stopping, *tasks}
+                while not stopping.done():
+                    done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done - {stopping}:
+                        task.result()  # but for the beginning none ends by itself: a fault of ours, to be seen
             finally:
-                for task in tasks:
+                for task in (stopping, *tasks):
                     task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await asyncio.gather(stopping, *tasks, return_exceptions=True)
                 server.close()
                 await self._web.shutdown(1.0)
                 await self.probes.stop()
                 self._log(0, "stopped")
 
     async def _serve(
-        self, client: Client, upstream: Upstream, informers: Informers
+        self, client: Client, upstream: Upstream, informers: Informers, kinds: ConfiguredKinds
     ) -> tuple[asyncio.Server, Releases]:
         settings = self.settings
-        owners = Owners(informers.objects, Writes(client).get)
+        owners = Owners(informers.objects, Writes(client).get, lambda: kinds.kinds)
         grouped = Grouped(informers.objects) if settings.hold_outdated else None
         editions = None
         if grouped is not None:
@@ -129,9 +146,10 @@ class Service:
         self.port = server.sockets[0].getsockname()[1]
         return server, releases
 
-    async def _begin(self, informers: Informers) -> None:
+    async def _begin(self, informers: Informers, kinds: ConfiguredKinds) -> None:
         """From the moment that all applications are known, the log is whole."""
         await informers.synced()
+        await kinds.known()
         versions = [int(one.resource_version) for one in informers.informers if one.resource_version.isdecimal()]
         self.changes.begin(max(versions, default=0))
         self._begun = True

@@ -170,9 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
         if int(length) > self.server.largest_body:
             self.close_connection = True  # what is left of the body is not read
             most = self.server.largest_body
-            raise Refusal(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length} bytes is above the limit of {most}"
-            )
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length} bytes is above the limit of {most}")
         return self.rfile.read(int(length))
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> None:

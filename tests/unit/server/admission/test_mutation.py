@@ -33,6 +33,7 @@ from node_groups import (
     overrides,
     owner,
     pod,
+    ranges,
     registry,
     thing,
     weights,
@@ -53,7 +54,8 @@ class World:
         self.down = False
         self.clock = 0.0
         self.seats = Seats(lambda: self.clock)
-        self.mutation = Mutation(Owners(self.tables, self.get), Grouped(self.tables), self.seats)
+        self.active: bool | None = True
+        self.mutation = Mutation(Owners(self.tables, self.get), Grouped(self.tables), self.seats, lambda: self.active)
         self.count = 0
         for name, city in CITIES.items():
             made = node(name, city)
@@ -82,9 +84,7 @@ class World:
         """The pod as it is stored after the webhook's patch."""
         self.count += 1
         body = made or {"metadata": {"generateName": "p-", **owner("ReplicaSet", "nginx-1")}, "spec": containers()}
-        asked = AdmissionRequest(
-            uid=f"r{self.count}", namespace="default", operation="CREATE", object=body, **request
-        )
+        asked = AdmissionRequest(uid=f"r{self.count}", namespace="default", operation="CREATE", object=body, **request)
         verdict = asyncio.run(self.mutation.answer(asked))
         return patched(body, verdict.patch), verdict
 
@@ -210,6 +210,39 @@ def test_a_pod_of_an_unbound_application_waits_behind_a_gate(labels: dict[str, s
     assert made["spec"]["schedulingGates"] == [{"name": UNBOUND}]
     again, verdict = world.create(made)
     assert again == made and verdict.patch == []
+
+
+def test_a_replica_that_is_not_active_gates_pods_that_need_a_place_and_nothing_else() -> None:
+    top, below = deployment(EDITIONS, name="free")
+    world = World(weights(), overrides(registry("Hangzhou")), *deployment(bound()), top, below)
+    world.active = False
+    made, verdict = world.create()
+    assert made["spec"]["schedulingGates"] == [{"name": UNBOUND}] and ASSIGNED not in made["metadata"].get("labels", {})
+    assert "is not the active one" in verdict.warnings[0]
+    assert len(world.seats.reservations) == 0
+    at_once = {"metadata": {"name": "f", **owner("ReplicaSet", "free-1")}, "spec": {**containers(), "nodeName": "hz"}}
+    assert world.create(at_once)[0]["spec"]["containers"][0]["image"] == "hangzhou.registry.io/nginx:1.14"
+    world.active = True
+    freed = asyncio.run(world.mutation.made(made, "default", "r9", Verdict(), reserve=True))
+    assert freed["spec"]["schedulingGates"] == [] and freed["metadata"]["labels"][ASSIGNED] == "hangzhou"
+
+
+def test_where_nobody_would_let_it_go_a_replica_that_is_not_active_leaves_the_pod_as_it_is() -> None:
+    world = World(weights(), *deployment(bound()))
+    world.active = None
+    _, verdict = world.create()
+    assert verdict.patch == [] and "is not the active one" in verdict.warnings[0]
+
+
+def test_a_group_in_which_a_pod_found_no_place_comes_last_for_a_while() -> None:
+    world = World(ranges(Beijing=(0, 3), Hangzhou=(0, 9)), *deployment(bound()))
+    unit = ("ReplicaSet", "default/nginx-1")
+    world.seats.shun(unit, "hangzhou", 60)
+    assert assigned(*(world.create() for _ in range(4))) == ["beijing", "beijing", "beijing", "hangzhou"]
+    other = World(ranges(Beijing=(0, 3), Hangzhou=(0, 9)), *deployment(bound()))
+    other.seats.shun(unit, "beijing", 60)
+    other.clock = 61
+    assert set(assigned(*(other.create() for _ in range(4)))) == {"beijing", "hangzhou"}
 
 
 def test_pods_without_policies_are_left_alone() -> None:
