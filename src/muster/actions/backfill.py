@@ -2,18 +2,22 @@
 
 Jobs that are admitted and valid, in queue, job and task order. Volcano: pods that an earlier action had pipelined are
 taken back first; and once a job is ready everything it holds is bound, also what allocate had only reserved for it.
+Where plugins divide the nodes for a job, its pods go into one set, as many as it needs to have its minimum.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cmp_to_key
 
 from muster.actions.allocate import equal_run
 from muster.engine.answers import Answers
+from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Job, Task
 from muster.engine.nodes import Kind
 from muster.engine.session import Session, candidates
-from muster.engine.statement import Move, revert
+from muster.engine.sets import fold
+from muster.engine.statement import Move, Statement, revert
 from muster.engine.trace import unfit
 
 NAME = "backfill"
@@ -61,6 +65,47 @@ def _take_back(session: Session, job: Job) -> None:
 
 def _place(session: Session, job: Job, tasks: list[Task], answers: dict[int, Answers]) -> None:
     statement = session.statement()
+    sets = fold(session, job, tasks)
+    if sets is None:
+        _fill(session, statement, tasks, None, answers)
+    else:
+        job.attempt.divided = True
+        _on_sets(session, statement, job, tasks, sets, answers)
+    left = [task for task in tasks if task.node < 0]
+    while left and job.attempt.refusal is None:
+        equal = equal_run(session, left, 0)
+        why = unfit(session, equal[0], with_fit=False)
+        job.attempt.unfit.update((task.key, why) for task in equal)
+        del left[: len(equal)]
+    if statement.moves and session.ready(job):
+        statement.commit()
+        _bind_reserved(session, job)
+    else:
+        statement.keep()
+
+
+def _on_sets(
+    session: Session,
+    statement: Statement,
+    job: Job,
+    tasks: list[Task],
+    sets: Sequence[NodeSet],
+    answers: dict[int, Answers],
+) -> None:
+    """The first set that takes as many as the job needs to have its minimum on nodes."""
+    placed = sum(1 for task in job.tasks.values() if task.node >= 0)
+    needed = min(max(job.min_available - placed, 1), len(tasks))
+    for node_set in sets:
+        _fill(session, statement, tasks, node_set, answers)
+        if sum(len(move.tasks) for move in statement.moves) >= needed:
+            return
+        statement.discard()
+
+
+def _fill(
+    session: Session, statement: Statement, tasks: list[Task], within: NodeSet | None, answers: dict[int, Answers]
+) -> None:
+    """As many of the tasks as find a node, in order."""
     placement = session.placement
     at = 0
     while at < len(tasks):
@@ -69,20 +114,13 @@ def _place(session: Session, job: Job, tasks: list[Task], answers: dict[int, Ans
         if signature not in answers or not placement.caching:
             answers[signature] = Answers(placement, task, fit=False)
         equal = equal_run(session, tasks, at)
-        chosen = placement.choose(answers[signature], len(equal), None, Kind.ALLOCATE)
+        chosen = placement.choose(answers[signature], len(equal), within, Kind.ALLOCATE)
         if not chosen:
-            why = unfit(session, task, with_fit=False)
-            job.attempt.unfit.update((t.key, why) for t in equal)
             at += len(equal)
             continue
         statement.allocate(equal[: len(chosen)], chosen)
         answers[signature].placed()
         at += len(chosen)
-    if statement.moves and session.ready(job):
-        statement.commit()
-        _bind_reserved(session, job)
-    else:
-        statement.keep()
 
 
 def _bind_reserved(session: Session, job: Job) -> None:
