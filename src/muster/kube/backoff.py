@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+_dice = random.Random()  # one for all: making one asks the kernel for a seed, and every call makes a Backoff
+
 
 class Backoff:
     """Waits that double from `first` to `most` seconds, each somewhere in the upper half of its span."""
@@ -11,7 +13,7 @@ class Backoff:
     def __init__(self, first: float = 0.1, most: float = 30.0, dice: random.Random | None = None) -> None:
         self._first = first
         self._most = most
-        self._dice = dice or random.Random()
+        self._dice = dice or _dice
         self._span = first
 
     def next(self, at_least: float | None = None) -> float:

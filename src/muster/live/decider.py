@@ -190,7 +190,8 @@ class Decider:
         ends = [self.cache.holds.wake(now)]
         again = self.rejections.wake(wall)
         ends.append(None if again is None else now + again - wall)
-        ends.append(now + min(self._teller.again_at - wall, self._period) if plan.reasons else None)
+        ends.append(now + self._period if plan.reasons else None)
+        ends.append(now + self._teller.again_at - wall if self._teller.again_at < float("inf") else None)
         if plan.binds or plan.evictions or plan.phases:
             ends.append(now + SOON)  # phases and conditions follow from what was just decided
         elif self.cache.journalled or self.cache.assumed:

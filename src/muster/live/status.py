@@ -1,7 +1,7 @@
 """What objects are to be told after a cycle: pods why they wait, groups their phase, queues what they hold.
 
-Only what is not said already is written. Counts in a pod's reason change with every pod that comes or goes, so a new
-wording for the same pod is written at most every few seconds; a nomination at once.
+Only what is not said already is written. Counts change with every pod that comes or goes, so a new wording for the same
+object is written at most every few seconds; a nomination, a phase and a condition that turns at once.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
 from muster.store.clock import timestamp
 
 AGAIN = 15.0
+# While a gang starts, its counts change with every pod: the API server is told now and then, of a phase at once.
+PACE = 5.0
 # A pod that has just come is told nothing: most get their node before anybody could read it.
 FIRST = 1.0
 BELOW = "BelowMinMember"
@@ -77,22 +79,27 @@ class Teller:
         self.below: int = 0  # running gangs with fewer pods than their minimum
 
     def notes(self, plan: Plan, state: State, transition: str, now: float) -> list[Note]:
+        self.again_at = float("inf")
         others: list[GroupNote | QueueNote] = [*self._groups(plan, state, transition, now), *_queues(plan, state)]
+        if len(self._sent) > 2 * len(others) + 1000:
+            self._sent = {key: sent for key, sent in self._sent.items() if now < sent[2] + AGAIN}
         return [*self._pods(plan, state, now), *(note for note in others if self._news(note, now))]
 
     def _news(self, note: GroupNote | QueueNote, now: float) -> bool:
-        """Not if it is on its way already: the object has not changed since we sent the same."""
+        """Not if it is on its way already (the object has not changed since we sent the same), nor at every count."""
         version = note.object.metadata.resource_version
         key, says = (type(note), note.key), _without_times(note.status)
         sent = self._sent.get(key)
         if sent is not None and sent[:2] == (version, says) and now < sent[2] + AGAIN:
+            return False
+        if sent is not None and now < sent[2] + PACE and not _turns(note):
+            self.again_at = min(self.again_at, sent[2] + PACE)
             return False
         self._sent[key] = (version, says, now)
         return True
 
     def _pods(self, plan: Plan, state: State, now: float) -> list[Note]:
         made: list[Note] = []
-        self.again_at = float("inf")
         told: dict[str, _Told] = {}
         for key, reason in plan.reasons.items():
             task = state.tasks.get(key)
@@ -177,6 +184,16 @@ def _queues(plan: Plan, state: State) -> list[QueueNote]:
             change.setdefault("allocated", {})
             made.append(QueueNote(found, key, change))
     return made
+
+
+def _turns(note: GroupNote | QueueNote) -> bool:
+    """A phase, a state, or a condition that came to hold or no longer does: more than a count or a wording."""
+    if "phase" in note.status or "state" in note.status:
+        return True
+    if isinstance(note, QueueNote) or "conditions" not in note.status:
+        return False
+    before = {c.type: c.status for c in note.object.status.conditions}
+    return {c["type"]: c["status"] for c in note.status["conditions"]} != before
 
 
 def _without_times(status: dict[str, Any]) -> dict[str, Any]:

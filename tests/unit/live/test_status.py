@@ -6,7 +6,7 @@ import asyncio
 
 from hand_driven import Leader
 from live_objects import bound, cluster_of, waiting
-from muster.live.status import AGAIN, BELOW, GroupNote, PodNote
+from muster.live.status import AGAIN, BELOW, PACE, GroupNote, PodNote, QueueNote
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup, Queue
 from small_cluster import node, pod_group, queue
@@ -53,12 +53,36 @@ def test_groups_and_queues_say_what_they_hold() -> None:
             queue("default"), node("n1"), pod_group("g", members=2), *(waiting(f"g-x-{i}", "g") for i in range(2))
         )
         leader = Leader(cluster)
-        await leader.settle(4)
+        await leader.settle(12)
         group = cluster.store.get(PodGroup, "d/g")
         assert group.status.phase == "Running" and group.status.running == 2
         assert [c.type for c in group.status.conditions if c.status == "True"] == ["Scheduled"]
         found = cluster.store.get(Queue, "default").status
         assert found.allocated == {"cpu": "2"} and found.running == 1 and found.state == "Open"
+
+    asyncio.run(run())
+
+
+def test_counts_are_told_now_and_then_and_a_phase_at_once() -> None:
+    async def run() -> None:
+        pods = [waiting(f"g-x-{i}", "g", "n1") for i in range(2)]
+        cluster = cluster_of(queue("default"), node("n1", cpu="4"), pod_group("g", members=2), *pods)
+        leader = Leader(cluster)
+        told = [n.status for n in (await leader.turn()).notes if isinstance(n, GroupNote)]
+        assert [(s["phase"], s["running"]) for s in told] == [("Running", 2)]
+        cluster.store.create(waiting("g-x-4", "g", "n1"))
+        leader.watch()
+        held = leader.decide()
+        assert not [n for n in held.notes if isinstance(n, GroupNote | QueueNote)]
+        assert held.due is not None and held.due <= cluster.clock.now() + PACE
+        cluster.advance(cluster.clock.now() + PACE)
+        told = [n.status for n in leader.decide().notes if isinstance(n, GroupNote)]
+        assert [s["running"] for s in told] == [3]
+        for name in ("g-x-1", "g-x-4"):
+            cluster.store.delete(Pod, f"d/{name}")
+        leader.watch()
+        told = [n.status for n in leader.decide().notes if isinstance(n, GroupNote)]
+        assert [c["type"] for c in told[0]["conditions"] if c["status"] == "True"] == ["Scheduled", BELOW]
 
     asyncio.run(run())
 
