@@ -28,6 +28,12 @@ if TYPE_CHECKING:
               help="Label nodes with their groups, which the webhook's affinity needs.")  # fmt: skip
 @click.option("--allow-privileged-overrides", is_flag=True,
               help="Policies may give pods privileges that their templates have not.")  # fmt: skip
+@click.option("--revert-on-unbind", is_flag=True,
+              help="Pods get their template back when their application asks for no OverridePolicy more.")  # fmt: skip
+@options.exclusive_groups
+@click.option("--webhook-lease", metavar="NS/NAME", help="The Lease of muster webhook: while it is alive, pods "
+              "are evicted whose edition only it can make. Default: muster-webhook in the namespace muster runs in, "
+              "else in kube-system.")  # fmt: skip
 @click.option("--dry-run", is_flag=True,
               help="Write nothing: log what would be evicted and patched, as things stand.")  # fmt: skip
 @click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
@@ -45,6 +51,9 @@ def controllers(
     seats: bool,
     node_labels: bool,
     allow_privileged_overrides: bool,
+    revert_on_unbind: bool,
+    exclusive_groups: bool,
+    webhook_lease: str | None,
     dry_run: bool,
     metrics_host: str,
     metrics_port: int,
@@ -53,10 +62,12 @@ def controllers(
     """Keep node groups, propagation and override policies true until told to stop (SIGTERM ends gracefully)."""
     if click.get_current_context().invoked_subcommand is not None:
         return
-    from muster.cli.live import run_until_stopped
+    from muster.cli.live import own_namespace, run_until_stopped
     from muster.live.logs import Log
     from muster.server.controlling.service import Service, Settings
 
+    if webhook_lease is not None and webhook_lease.count("/") != 1:
+        raise click.UsageError("--webhook-lease is NAMESPACE/NAME")
     settings = Settings(
         lease=lease(),
         configured=configured(),
@@ -69,6 +80,9 @@ def controllers(
         seats=seats,
         node_labels=node_labels,
         privileged=allow_privileged_overrides,
+        revert=revert_on_unbind,
+        exclusive=exclusive_groups,
+        webhook_lease=webhook_lease or f"{own_namespace()}/muster-webhook",
         dry_run=dry_run,
     )
     run_until_stopped(Service(settings, Log(verbosity)).run)

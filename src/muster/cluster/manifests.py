@@ -22,6 +22,7 @@ from muster.cluster.configured import could_be_configured, kinds_named_by
 from muster.cluster.place import Place, Places
 from muster.cluster.sources import contents
 from muster.cluster.texts import values
+from muster.groups.applications import template_of, written_template
 from muster.model import kinds, shape
 from muster.model.finding import Finding, Severity, in_order
 from muster.model.meta import Object, key
@@ -161,7 +162,7 @@ class _Reader:
             return
         if not self.named(obj, place, about):
             return
-        _complete(obj)
+        _complete(obj, value)
         for unknown in kinds.unknown_fields(cls, value):
             message = f"{unknown.path}: no such field, it is not read"
             self.tell("error", place, unknown.path, about, "unknown-field", message, _nearest(cls, unknown))
@@ -253,8 +254,11 @@ def _about(cls: type[Object], value: dict[str, Any]) -> str:
     return f"{cls.__name__} {namespace or 'default'}/{name}" if cls.namespaced else f"{cls.__name__} {name}"
 
 
-def _complete(obj: Object) -> None:
-    """What the API server would have filled in."""
+def _complete(obj: Object, value: dict[str, Any]) -> None:
+    """What the API server would have filled in; and a pod template as it is written, which overrides are made from."""
+    template = template_of(obj)
+    if template is not None:
+        template.keep(written_template(type(obj), value))
     meta = obj.metadata
     meta.namespace = (meta.namespace or "default") if obj.namespaced else ""
     if not meta.uid:

@@ -10,10 +10,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from muster.cluster import pods
 from muster.cluster.merge import merged
+from muster.groups.applications import template_of, template_path
 from muster.model.core import Pod
 from muster.model.kinds import decode_as, plain
 from muster.model.meta import Object
@@ -90,6 +92,17 @@ class MemoryStore:
             raise NotFound(kind.__name__, key)
         return found
 
+    def whole(self, kind: type[Object], key: str) -> dict[str, Any]:
+        found = self.get(kind, key)
+        value, template = plain(found), template_of(found)
+        if template is not None and template.written is not None:
+            place = value
+            for step in template_path(kind)[:-1]:
+                place = place.setdefault(step, {})
+            meta = msgspec.to_builtins(template.metadata)
+            place[template_path(kind)[-1]] = {**template.written, "metadata": meta}
+        return value
+
     def known(self, kind: type[Object], key: str) -> bool:
         """Whether there is, or ever was, an object of this name."""
         return key in self.of(kind) or (kind.__name__, key) in self._lives
@@ -139,7 +152,10 @@ class MemoryStore:
         return old if new == old else self.write(new)
 
     def patch(self, kind: type[T], key: str, merge: Mapping[str, Any], *, status: bool = False) -> T:
-        changed = decode_as(kind, merged(plain(self.get(kind, key)), merge))
+        old = self.get(kind, key)
+        changed = decode_as(kind, merged(plain(old), merge))
+        if "spec" not in merge and hasattr(old, "spec"):
+            changed = replace(changed, spec=old.spec)  # the same one: it may know how it was written
         return self.update_status(changed) if status else self.update(changed)
 
     def delete(self, kind: type[Object], key: str, *, grace: int | None = None, uid: str = "") -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from muster.controllers.states import active, usable
 from muster.controllers.tables import News, Ref, Tables
 from muster.groups.applications import APPLICATIONS, OwnerLoop, chain_of
 from muster.groups.gate import Pair
 from muster.groups.grouping import Grouping
-from muster.model.core import Node, Pod, PodDisruptionBudget
+from muster.model.batch import ControllerRevision, Deployment, StatefulSet
+from muster.model.core import Namespace, Node, Pod, PodDisruptionBudget
 from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import Object
@@ -17,6 +19,7 @@ from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from muster.store import Store
 
 _POLICIES = {"PropagationPolicy": Pair.PROPAGATION, "OverridePolicy": Pair.OVERRIDE}
+_SILENT = ("PersistentVolume", "PersistentVolumeClaim", "Namespace", "ControllerRevision")
 KINDS: tuple[type[Object], ...] = (
     Node,
     NodeGroup,
@@ -25,6 +28,8 @@ KINDS: tuple[type[Object], ...] = (
     PodDisruptionBudget,
     PersistentVolume,
     PersistentVolumeClaim,
+    Namespace,
+    ControllerRevision,
     *APPLICATIONS,
     Pod,
 )
@@ -33,8 +38,11 @@ KINDS: tuple[type[Object], ...] = (
 class Applications:
     """Follows a store. `grouping` is the nodes, groups and policies as they are; `version` grows when it changes."""
 
-    def __init__(self, store: Store, pair: Pair, custom: Sequence[type[CustomApplication]] = ()) -> None:
-        """`custom`: the kinds that are configured."""
+    def __init__(
+        self, store: Store, pair: Pair, custom: Sequence[type[CustomApplication]] = (), *, exclusive: bool = False
+    ) -> None:
+        """`custom`: the kinds that are configured; `exclusive`: a node is in one group only."""
+        self._exclusive = exclusive
         self.tables = Tables(store, (*KINDS[:-1], *custom, Pod))
         self._custom = frozenset(kind.__name__ for kind in custom)
         self.asking: dict[Ref, None] = {}  # applications with a label of the pair
@@ -57,10 +65,10 @@ class Applications:
                     dirty.update(self._naming(_POLICIES[news.kind], news.key))
                     if news.kind == self._pair.value:
                         self.policies[news.key] = None
-            elif news.kind == "PodDisruptionBudget":
+            elif news.kind == "PodDisruptionBudget" or (news.kind == "Namespace" and _relabelled(news)):
                 namespace = news.key.partition("/")[0]
                 dirty.update({ref: None for ref in self.asking if ref[1].startswith(f"{namespace}/")})
-            elif news.kind not in ("PersistentVolume", "PersistentVolumeClaim"):
+            elif news.kind not in _SILENT:
                 self._note(news, dirty)
         if regroup:
             self._regroup()
@@ -77,6 +85,24 @@ class Applications:
         ref = (type(app).__name__, key_of(app))
         found = [self.tables.owned(owner, Pod) for owner in (ref, *self.tables.makers(ref))]
         return [pods for pods in found if pods]
+
+    def open_groups(self, groups: Sequence[str]) -> list[str]:
+        """Those of a policy's groups that have a node which would take a pod."""
+        nodes = self.tables.of(Node)
+        group_of = self.grouping.group_of(tuple(groups))
+        found = {group for name, group in group_of.items() if name in nodes and usable(nodes[name])}
+        return [group for group in groups if group in found]
+
+    def rolling(self, app: Object) -> bool:
+        """Is the application on its way from one template to another?"""
+        if isinstance(app, Deployment):
+            if any(c.reason == "ProgressDeadlineExceeded" for c in app.status.conditions):
+                return False
+            alive = [pods for pods in self.units(app) if any(active(pod) for pod in pods)]
+            return app.status.observed_generation < app.metadata.generation or len(alive) > 1
+        if isinstance(app, StatefulSet):
+            return app.status.update_revision != app.status.current_revision
+        return False
 
     def _naming(self, pair: Pair, policy: str) -> dict[Ref, None]:
         namespace, _, name = policy.partition("/")
@@ -112,8 +138,15 @@ class Applications:
 
     def _regroup(self) -> None:
         tables = self.tables
-        self.grouping = Grouping(tables.of(Node), tables.of(NodeGroup), tables.of(PropagationPolicy))
+        self.grouping = Grouping(
+            tables.of(Node), tables.of(NodeGroup), tables.of(PropagationPolicy), exclusive=self._exclusive
+        )
         self.version += 1
+
+
+def _relabelled(news: News) -> bool:
+    """Did the labels of an object that stays change?"""
+    return news.old is None or news.new is None or news.old.metadata.labels != news.new.metadata.labels
 
 
 def _regroups(news: News) -> bool:
@@ -121,7 +154,7 @@ def _regroups(news: News) -> bool:
     if news.old is None or news.new is None:
         return True
     if news.kind == "Node":
-        return news.old.metadata.labels != news.new.metadata.labels
+        return _relabelled(news)
     return _spec(news.old) != _spec(news.new)
 
 
@@ -131,12 +164,3 @@ def _spec(obj: Object | None) -> object:
 
 def _usable(node: Object | None) -> bool:
     return isinstance(node, Node) and usable(node)
-
-
-def usable(node: Node) -> bool:
-    """Ready (or silent about it) and open to pods."""
-    return not node.spec.unschedulable and ready(node)
-
-
-def ready(node: Node) -> bool:
-    return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from muster.controllers.states import is_ready
 from muster.groups.propagation import Propagation, Quotas
 from muster.model.core import Pod
 from muster.model.meta import Object
@@ -25,6 +26,11 @@ class Division:
     @property
     def counts(self) -> dict[str, int]:
         return {group: len(pods) for group, pods in self.current.items()}
+
+    @property
+    def moving(self) -> int:
+        """How many are on their way out, or not ready yet."""
+        return self.leaving + sum(1 for pod in self.pods if not is_ready(pod))
 
     @property
     def pods(self) -> list[Pod]:

@@ -1,15 +1,13 @@
-"""The editions of an application's templates by node group, as far as a running pod can follow them; made once each."""
+"""The editions of an application's templates by node group, and what a pod has otherwise; each made once."""
 
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import to_builtins
-
-from muster.groups.override import OverrideError, edition
-from muster.model.core import Pod, PodTemplateSpec
+from muster.groups.override import OverrideError, edition, outdated
+from muster.model.core import Pod
 from muster.model.groups import OverridePolicySpec
 
 Template = dict[str, Any]
@@ -18,12 +16,18 @@ _LISTS = ("containers", "initContainers")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a pod of an edition should have of what may change while it runs."""
+    """What a pod of an edition should have: images and metadata, which may change while it runs, and the rest."""
 
-    images: dict[str, str]  # container → image
-    metadata: dict[str, dict[str, str | None]]  # labels, annotations → those the rules touch; None: taken away
-    beyond: bool = False  # the edition differs in more than that
+    images: dict[str, str] = field(default_factory=dict)  # container → image
+    # labels, annotations → those the rules touch; None: taken away
+    metadata: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    rest: tuple[Template, Template] = field(default_factory=lambda: ({}, {}))  # as the template has it, as is wanted
     fault: str = ""  # why it cannot be made
+
+    @property
+    def beyond(self) -> bool:
+        """Does it differ in what no running pod can be given?"""
+        return self.rest[0] != self.rest[1]
 
     def images_to_change(self, pod: Pod) -> dict[str, str]:
         """Container → the image it should have, where it has another."""
@@ -33,52 +37,59 @@ class Wanted:
     def metadata_to_change(self, pod: Pod) -> Template:
         """Labels and annotations that are not as they should be, as a merge patch."""
         changes: Template = {}
-        for field, has in (("labels", pod.metadata.labels), ("annotations", pod.metadata.annotations)):
-            wrong = {name: value for name, value in self.metadata[field].items() if has.get(name) != value}
+        for name, has in (("labels", pod.metadata.labels), ("annotations", pod.metadata.annotations)):
+            touched = self.metadata.get(name, {})
+            wrong = {label: value for label, value in touched.items() if has.get(label) != value}
             if wrong:
-                changes[field] = wrong
+                changes[name] = wrong
         return changes
+
+    def beyond_repair(self, whole: Template) -> list[str]:
+        """Where the pod (as a plain value) is not as wanted and can only be made anew."""
+        return outdated(*self.rest, _rest(whole))
 
 
 class Editions:
     """Of one application. An edition is made anew when the policy or the template is another object."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, ...], tuple[OverridePolicySpec, PodTemplateSpec, Wanted]] = {}
+        self._known: dict[tuple[str, ...], tuple[OverridePolicySpec, Template, Wanted]] = {}
 
     def of(
-        self, spec: OverridePolicySpec, maker: str, template: PodTemplateSpec, groups: list[str], privileged: bool
-    ) -> Wanted:
-        """The edition of the template (that `maker` has) for the groups."""
-        at = (maker, *groups)
+        self, spec: OverridePolicySpec, maker: str, template: Template, groups: list[str], *, privileged: bool,
+        revert: bool = False,
+    ) -> Wanted:  # fmt: skip
+        """The edition of the template (that `maker` has) for the groups; to `revert` it, the template itself."""
+        at = ("revert" if revert else "apply", maker, *groups)
         known = self._known.get(at)
         if known is None or known[0] is not spec or known[1] is not template:
-            known = self._known[at] = (spec, template, _made(spec, to_builtins(template), groups, privileged))
+            known = self._known[at] = (spec, template, _made(spec, template, groups, privileged, revert))
         return known[2]
 
 
-def _made(spec: OverridePolicySpec, template: Template, groups: list[str], privileged: bool) -> Wanted:
+def _made(spec: OverridePolicySpec, template: Template, groups: list[str], privileged: bool, revert: bool) -> Wanted:
     try:
         made = edition(spec, groups, template, privileged=privileged).template
     except OverrideError as fault:
-        return Wanted({}, {"labels": {}, "annotations": {}}, fault=str(fault))
-    images = {c["name"]: c.get("image", "") for field in _LISTS for c in made.get("spec", {}).get(field, [])}
-    return Wanted(images, _touched(template, made), beyond=_rest(made) != _rest(template))
+        return Wanted(fault=str(fault))
+    before, after = (made, template) if revert else (template, made)
+    images = {c["name"]: c.get("image", "") for part in _LISTS for c in after.get("spec", {}).get(part) or []}
+    return Wanted(images, _touched(before, after), (_rest(before), _rest(after)))
 
 
-def _touched(template: Template, made: Template) -> dict[str, dict[str, str | None]]:
+def _touched(before: Template, after: Template) -> dict[str, dict[str, str | None]]:
     """Labels and annotations that the edition has otherwise than the template."""
     found = {}
-    for field in ("labels", "annotations"):
-        old, new = (side.get("metadata", {}).get(field, {}) for side in (template, made))
-        found[field] = {name: new.get(name) for name in (*old, *new) if old.get(name) != new.get(name)}
+    for part in ("labels", "annotations"):
+        old, new = ((side.get("metadata") or {}).get(part) or {} for side in (before, after))
+        found[part] = {name: new.get(name) for name in (*old, *new) if old.get(name) != new.get(name)}
     return found
 
 
 def _rest(template: Template) -> Template:
     """The spec without its images: what cannot change on a running pod."""
-    spec: Template = deepcopy(template.get("spec", {}))
-    for field in _LISTS:
-        for container in spec.get(field, []):
+    spec: Template = deepcopy(template.get("spec") or {})
+    for part in _LISTS:
+        for container in spec.get(part) or []:
             container.pop("image", None)
     return spec

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from muster.controllers.applications import ready
+from muster.controllers.states import active, finished, is_ready, ready
 from muster.controllers.tables import Tables
 from muster.groups.gate import DOMAIN
+from muster.model.batch import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Node, Pod, PodDisruptionBudget
+from muster.model.custom import CustomApplication
 from muster.model.meta import seconds
 from muster.model.selectors import matches
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
@@ -15,18 +17,11 @@ from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 EVICT = f"{DOMAIN}/evict"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 MIRROR = "kubernetes.io/config.mirror"
-_FINISHED = ("Succeeded", "Failed")
 _PHASES = {"": 0, "Pending": 0, "Unknown": 1}
 
 
-def active(pod: Pod) -> bool:
-    """Neither finished nor on its way out."""
-    return pod.metadata.deletion_timestamp is None and pod.status.phase not in _FINISHED
-
-
-def is_ready(pod: Pod) -> bool:
-    conditions = [c for c in pod.status.conditions if c.type == "Ready"]
-    return pod.status.phase == "Running" and all(c.status == "True" for c in conditions)
+# Their pods are made anew elsewhere. A DaemonSet's would come back to the same node, a Job's work would be lost.
+REPLACED = (Deployment, ReplicaSet, StatefulSet, ReplicationController, CustomApplication)
 
 
 def ranked(pods: Sequence[Pod], *, by_ordinal: bool) -> list[Pod]:
@@ -120,7 +115,7 @@ def _allowed(budget: PodDisruptionBudget, namespace: str, tables: Tables) -> int
         pod
         for key, pod in tables.of(Pod).items()
         if key.startswith(f"{namespace}/")
-        and pod.status.phase not in _FINISHED
+        and not finished(pod)
         and matches(budget.spec.selector, pod.metadata.labels)
     ]
     healthy = sum(1 for pod in covered if is_ready(pod) and pod.metadata.deletion_timestamp is None)

@@ -1,7 +1,8 @@
 """NodeGroupController: writes into each NodeGroup's status which nodes it contains, and how they are.
 
-With `labels` nodes carry a label for each of their groups, which the affinity of pods can ask for. A finalizer on the
-group sees to it that its label is off the nodes before the group is gone.
+With `exclusive` a node is in one group only, the oldest. With `labels` nodes carry a label for each of their groups,
+which the affinity of pods can ask for. A finalizer on the group sees to it that its label is off the nodes before the
+group is gone.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from muster.controllers.conditions import merged, said
-from muster.controllers.retries import Retries
+from muster.controllers.retries import Retries, unheard
 from muster.controllers.tables import News, Tables
 from muster.groups.assignment import MEMBER, member_label
 from muster.groups.gate import DOMAIN
-from muster.groups.membership import Membership, contains, members
+from muster.groups.membership import Membership, contains, members, membership
 from muster.model.core import Node
 from muster.model.groups import MemberStatus, NodeGroup, NodeGroupStatus
 from muster.store import Conflict, NotFound, Store
@@ -23,17 +24,14 @@ from muster.store import Conflict, NotFound, Store
 FINALIZER = f"{DOMAIN}/node-labels"
 
 
-def _unheard(fault: str) -> None:
-    """For whom it is nobody's business."""
-
-
 class NodeGroupController:
     """Watches nodes besides groups: a status that is not corrected when nodes come, go or change is not true."""
 
     def __init__(
-        self, store: Store, *, labels: bool = False, report: Callable[[str], None] = _unheard
+        self, store: Store, *, labels: bool = False, exclusive: bool = False, report: Callable[[str], None] = unheard
     ) -> None:
         self._store = store
+        self._exclusive = exclusive
         self._labels = labels
         self._retries: Retries[tuple[str, str]] = Retries(report)
         self._tables = Tables(store, (Node, NodeGroup))
@@ -50,14 +48,16 @@ class NodeGroupController:
         for kind, key in self._retries.due(now):
             (groups if kind == "NodeGroup" else nodes)[key] = None
         self._wrote = False
-        stay = {k: g.spec for k, g in self._tables.of(NodeGroup).items() if g.metadata.deletion_timestamp is None}
-        membership = Membership(stay if nodes else {})
+        if not nodes and not groups:
+            return False
+        stay = {k: g for k, g in self._tables.of(NodeGroup).items() if g.metadata.deletion_timestamp is None}
+        among = membership(stay, exclusive=self._exclusive)
         for name in sorted(nodes):
             with self._retries.trying(("Node", name), now):
-                self._label(name, membership)
+                self._label(name, among)
         for name in sorted(groups):
             with self._retries.trying(("NodeGroup", name), now):
-                self._reconcile(name)
+                self._reconcile(name, among)
         return self._wrote
 
     def next_time(self) -> float | None:
@@ -66,7 +66,8 @@ class NodeGroupController:
     def _concerned(self, news: News) -> Iterator[str]:
         """The group itself; of a node, every group that holds it now or held it before."""
         if news.kind == "NodeGroup":
-            yield news.key
+            # Where a node is in one group only, a change of one is news for all that want its nodes.
+            yield from self._tables.of(NodeGroup) if self._exclusive and _regroups(news) else (news.key,)
             return
         if isinstance(news.old, Node) and isinstance(news.new, Node):
             same = news.old.metadata.labels == news.new.metadata.labels
@@ -76,11 +77,11 @@ class NodeGroupController:
             if any(node is not None and contains(group.spec, news.key, node.metadata.labels) for node in news[2:]):
                 yield name
 
-    def _reconcile(self, name: str) -> None:
+    def _reconcile(self, name: str, among: Membership) -> None:
         group = self._tables.of(NodeGroup).get(name)
         if group is None or (self._labels and not self._guarded(group)):
             return
-        status = self._status(group)
+        status = self._status(group, among)
         if status != group.status:
             try:
                 self._store.update_status(replace(group, status=status))
@@ -122,12 +123,12 @@ class NodeGroupController:
             if label in labels or any(contains(group.spec, name, labels) for group in groups):
                 yield name
 
-    def _label(self, name: str, membership: Membership) -> None:
+    def _label(self, name: str, among: Membership) -> None:
         node = self._tables.of(Node).get(name)
         if node is None:
             return
         has = node.metadata.labels
-        wanted = [label for key in membership.of(name, has) if (label := member_label(key)) is not None]
+        wanted = [label for key in among.of(name, has) if (label := member_label(key)) is not None]
         change: dict[str, str | None] = {label: "" for label in wanted if has.get(label) != ""}
         change |= {label: None for label in has if label.startswith(MEMBER) and label not in wanted}
         if change:
@@ -139,9 +140,12 @@ class NodeGroupController:
 
     # --- the status
 
-    def _status(self, group: NodeGroup) -> NodeGroupStatus:
-        nodes = self._tables.of(Node)
-        contained = members(group.spec, {name: node.metadata.labels for name, node in nodes.items()})
+    def _status(self, group: NodeGroup, among: Membership) -> NodeGroupStatus:
+        nodes, own = self._tables.of(Node), group.metadata.name
+        matching = members(group.spec, {name: node.metadata.labels for name, node in nodes.items()})
+        holder = {name: among.of(name, nodes[name].metadata.labels) for name in matching} if self._exclusive else {}
+        taken = {name: held[0] for name, held in holder.items() if held and own not in held}
+        contained = [name for name in matching if name not in taken]
         missing = sorted(dict.fromkeys(name for name in group.spec.nodes if name not in nodes))
         statuses = [
             MemberStatus(node_name=name, ready_status=readiness(nodes[name]), selection_status="Succeeded")
@@ -157,9 +161,21 @@ class NodeGroupController:
             for name in missing
         ]
         ready = sum(1 for status in statuses if status.ready_status == "Ready")
+        statuses += [
+            MemberStatus(
+                node_name=name,
+                ready_status=readiness(nodes[name]),
+                selection_status="Failed",
+                selection_status_reason=f"already belongs to {other}",
+            )
+            for name, other in taken.items()
+        ]
         generation = group.metadata.generation
         if missing:
             word = said("Resolved", False, "NodesMissing", f"no such node: {', '.join(missing)}", generation)
+        elif taken:
+            others = ", ".join(f"{name} belongs to {other}" for name, other in taken.items())
+            word = said("Resolved", False, "NodesTaken", others, generation)
         elif not contained:
             word = said("Resolved", False, "Empty", "the group contains no node", generation)
         else:
@@ -172,6 +188,11 @@ class NodeGroupController:
             observed_generation=generation,
             conditions=merged(group.status.conditions, [word], self._store.clock.now()),
         )
+
+
+def _regroups(news: News) -> bool:
+    sides = [(g.spec, g.metadata.deletion_timestamp) for g in (news.old, news.new) if isinstance(g, NodeGroup)]
+    return len(sides) < 2 or sides[0] != sides[1]
 
 
 def readiness(node: Node) -> str:

@@ -1,166 +1,182 @@
-"""OverridePolicyController: binds applications to their policies, and gives running pods their group's images.
+"""OverridePolicyController: binds applications to their policies, and sees to it that pods are their group's edition.
 
 Of a pod that runs only images and metadata may change, so that is what is patched, one pod of an application after the
-other. An edition that differs in more must be made when the pod is; until somebody does that, the policy's status says
-so. What a pod should be comes from the template it was made of, never from the pod itself: adding twice is wrong.
+other. A pod that differs in more is evicted, by the pace and past the guards of all evictions, so that it is made anew:
+but only where a webhook is there to make it right; else the policy's status says what is missing. What a pod should be
+comes from the template it was made of, never from the pod itself: adding twice is wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
-from msgspec.structs import replace
-
-from muster.controllers.applications import Applications
-from muster.controllers.binding import Binding
-from muster.controllers.conditions import merged, said
-from muster.controllers.editions import Editions, Template
-from muster.controllers.eviction import active, is_ready
-from muster.controllers.retries import Retries
+from muster.controllers.bound import PolicyController
+from muster.controllers.editions import Editions, Wanted
+from muster.controllers.eviction import REPLACED, ranked, spared
+from muster.controllers.evictions import Evictions
+from muster.controllers.outdated import (
+    NEEDS_PROPAGATION,
+    NOT_EVICTED,
+    WEBHOOK_REQUIRED,
+    Held,
+    Outdated,
+    override_conditions,
+)
+from muster.controllers.pace import SETTLE, Pace
+from muster.controllers.retries import unheard
+from muster.controllers.revisions import Revisions
+from muster.controllers.states import finished, is_ready
 from muster.controllers.tables import Ref
-from muster.groups.applications import owner_kind, template_of
+from muster.groups.assignment import EDITION, OPT_IN, edition_name
 from muster.groups.gate import Pair, Situation, situation
 from muster.groups.override import faults
+from muster.groups.override.policy import warnings
 from muster.groups.propagation import Trouble
-from muster.model.core import Pod, PodTemplateSpec
+from muster.model.batch import StatefulSet
+from muster.model.core import Namespace, Pod
 from muster.model.custom import CustomApplication
-from muster.model.groups import BoundApplication, OverridePolicy, OverridePolicySpec, PolicyStatus
-from muster.model.meta import Condition, Object, controller
+from muster.model.groups import OverridePolicy, OverridePolicySpec
+from muster.model.meta import Condition, Object, seconds
 from muster.model.meta import key as key_of
 from muster.store import NotFound, Severity, Store
 
-_POLICY = ""  # in the place of an application's kind, where a policy's status is to be written again
+RULE = "override"
+_LOOK_AGAIN = 1.0  # seconds, at an application that nobody tells of any more
 
 
-@dataclass(slots=True)
-class _Told:
-    """An application's pods held against their editions."""
-
-    told: BoundApplication
-    unmade: list[str] = field(default_factory=list)  # why editions cannot be made
-    beyond: list[str] = field(default_factory=list)  # groups whose edition differs in more than a running pod can
+def _nobody() -> bool:
+    """There is no webhook."""
+    return False
 
 
-def _unheard(fault: str) -> None:
-    """For whom it is nobody's business."""
-
-
-class OverridePolicyController:
+class OverridePolicyController(PolicyController[OverridePolicy, Held]):
     """`privileged`: policies may give pods privileges that their templates have not.
 
     `rest`: seconds between two restarts of ready pods of an application. A kubelet needs a moment before a pod whose
-    image was changed is not ready any more, and until then all would seem well.
+    image was changed is not ready any more, and until then all would seem well. `webhook`: whether one is alive that
+    makes new pods right. `revert`: pods of an application that asks for no policy any more get their template back.
     """
 
     def __init__(
         self,
         store: Store,
+        evictions: Evictions,
         *,
         privileged: bool = False,
         rest: float = 0.0,
+        settle: float = SETTLE,
+        webhook: Callable[[], bool] = _nobody,
+        revert: bool = False,
+        exclusive: bool = False,
         custom: Sequence[type[CustomApplication]] = (),
-        report: Callable[[str], None] = _unheard,
+        report: Callable[[str], None] = unheard,
     ) -> None:
-        self._store = store
+        super().__init__(store, OverridePolicy, Pair.OVERRIDE, custom, report, exclusive=exclusive)
+        self._evictions = evictions
         self._privileged = privileged
         self._rest = rest
-        self._rests: dict[Ref, float] = {}  # application → when the next of its ready pods may be restarted
-        self._waits: set[Ref] = set()  # applications with outdated pods that wait for nothing but that
-        self._retries: Retries[Ref] = Retries(report)
-        self._apps = Applications(store, Pair.OVERRIDE, custom)
-        self._binding = Binding(store, Pair.OVERRIDE, (self._good,))
+        self._settle = settle
+        self._webhook = webhook
+        self._revert = revert
+        self._alive = False
+        self._revisions = Revisions(store, self._apps.tables)
         self._editions: dict[Ref, Editions] = {}
-        self._faults: dict[str, tuple[OverridePolicySpec, list[Trouble]]] = {}  # policy name → its spec, what is wrong
-        self._records: dict[Ref, tuple[str, _Told]] = {}  # application → policy key, what is told of it
+        self._paces: dict[Ref, Pace] = {}
+        self._rests: dict[Ref, float] = {}  # application → when the next of its ready pods may be restarted
+        self._wakes: dict[Ref, float] = {}  # applications that wait for nothing but time
+        # application → the policy that its pods were made by, as it was
+        self._made: dict[Ref, tuple[str, OverridePolicySpec]] = {}
+        self._whole: dict[str, tuple[Wanted, list[str]]] = {}  # pod's uid → what it was held against, and the answer
+        self._faults: dict[str, tuple[OverridePolicySpec, list[Trouble]]] = {}  # policy → its spec, what is wrong
 
     def run(self) -> bool:
-        """Do what is to be done now; whether anything was written."""
-        dirty = self._apps.follow()
-        now = self._store.clock.now()
-        policies, self._apps.policies = self._apps.policies, {}
-        dirty.update({ref: None for ref in self._waits if self._rests.get(ref, 0.0) <= now})
-        for kind, key in self._retries.due(now):
-            if kind == _POLICY:
-                policies[key] = None
-            else:
-                dirty[kind, key] = None
-        self._wrote = False
-        for ref in sorted(dirty):
-            self._waits.discard(ref)
-            with self._retries.trying(ref, now):
-                for policy in self._look(ref):
-                    policies[policy] = None
-        for key in sorted(policies):
-            with self._retries.trying((_POLICY, key), now):
-                self._report(key)
-        return self._wrote
+        alive, self._alive = self._alive, self._webhook()
+        if alive != self._alive:
+            now = self._store.clock.now()
+            self._wakes.update({ref: now for ref, (_, held) in self._records.items() if held.beyond})
+        return super().run()
 
-    def next_time(self) -> float | None:
-        times = [self._rests.get(ref, 0.0) for ref in self._waits]
-        again = self._retries.next_time()
-        return min(times if again is None else [*times, again], default=None)
+    def _alarms(self) -> Iterator[tuple[Ref, float]]:
+        yield from self._wakes.items()
+        yield from ((ref, pace.wake) for ref, pace in self._paces.items() if pace.wake is not None)
 
     def _good(self, app: Object, policy: str) -> str | None:
-        """The check before binding: the policy is there and can be used."""
-        found = self._apps.tables.of(OverridePolicy).get(f"{app.metadata.namespace or 'default'}/{policy}")
+        key = f"{app.metadata.namespace or 'default'}/{policy}"
+        found = self._apps.tables.of(OverridePolicy).get(key)
         if found is None:
             return f"OverridePolicy {policy} not found"
-        known = self._faults.get(policy)
-        if known is None or known[0] is not found.spec:
-            known = self._faults[policy] = (found.spec, faults(found.spec))
-        wrong = known[1]
+        wrong = self._wrong(key, found.spec)
         return f"OverridePolicy {policy} cannot be used: {wrong[0]}" if wrong else None
+
+    def _wrong(self, key: str, spec: OverridePolicySpec) -> list[Trouble]:
+        known = self._faults.get(key)
+        if known is None or known[0] is not spec:
+            known = self._faults[key] = (spec, faults(spec))
+        return known[1]
 
     # --- one application
 
-    def _look(self, ref: Ref) -> Iterator[str]:
-        before = self._records.pop(ref, None)
-        if before is not None:
-            yield before[0]
-        app = self._apps.object(ref)
-        bound = None if app is None else self._binding.settle(app)
-        if app is None:
-            self._editions.pop(ref, None)
-            self._rests.pop(ref, None)
-            return
-        self._wrote = self._wrote or app.metadata.labels.get(Pair.OVERRIDE.binding) != bound
-        if bound is None:
-            return
-        key = f"{app.metadata.namespace or 'default'}/{bound}"
-        policy = self._apps.tables.of(OverridePolicy)[key]
-        self._records[ref] = key, self._held_against(app, policy)
-        yield key
+    def _put_right(self, ref: Ref, app: Object, policy: OverridePolicy) -> Held:
+        self._wakes.pop(ref, None)
+        self._made[ref] = (policy.metadata.name, policy.spec)
+        held = self._held_against(ref, app, policy.spec, policy)
+        held.missing = self._missing(app)
+        self._act(ref, app, held, f"as OverridePolicy {policy.metadata.name} wants it")
+        return held
 
-    def _held_against(self, app: Object, policy: OverridePolicy) -> _Told:
-        pods = [pod for unit in self._apps.units(app) for pod in unit if active(pod) and pod.spec.node_name]
-        told = BoundApplication(
-            api_version=app.api_version, kind=type(app).__name__, name=app.metadata.name, replicas=len(pods)
-        )
-        found = _Told(told)
-        counts: dict[str, int] = {}
-        ref = (type(app).__name__, key_of(app))
+    def _let_go(self, ref: Ref, app: Object | None, before: str) -> None:
+        """Required no more: pods stay as they are, unless the user asked for their template back."""
+        self._wakes.pop(ref, None)
+        name, spec = self._made.get(ref, ("", None))
+        if app is not None and spec is not None and self._revert and Pair.OVERRIDE.required not in app.metadata.labels:
+            held = self._held_against(ref, app, spec, None)
+            held.missing = "" if isinstance(app, REPLACED) else NOT_EVICTED  # a template needs no webhook
+            self._act(ref, app, held, f"without OverridePolicy {name}")
+            if any(entry.images or entry.metadata or not held.missing for entry in held.pods):
+                # Without its label nothing that happens to it is told any more.
+                self._wakes[ref] = self._store.clock.now() + max(self._rest, _LOOK_AGAIN)
+                return
+        for table in (self._editions, self._rests, self._paces, self._made):
+            table.pop(ref, None)
+
+    def _held_against(
+        self, ref: Ref, app: Object, spec: OverridePolicySpec, policy: OverridePolicy | None
+    ) -> Held:
+        """The pods that are on nodes, each held against its edition; without a policy against its template."""
+        pods = [pod for unit in self._apps.units(app) for pod in unit if not finished(pod)]
+        stay = [pod for pod in pods if not self._evictions.goes(pod)]
+        held = Held.of(app, [pod for pod in stay if pod.spec.node_name], pods)
         editions = self._editions.setdefault(ref, Editions())
-        outdated: list[tuple[Pod, dict[str, str], Template]] = []
-        for pod in pods:
-            groups, maker = self._groups(app, pod.spec.node_name), self._maker(app, pod)
+        for pod in held.placed:
+            groups, maker = self._groups(app, pod.spec.node_name), self._revisions.of(app, pod)
             if not groups or maker is None:
                 continue
-            wanted = editions.of(policy.spec, *maker, groups, self._privileged)
+            wanted = editions.of(spec, *maker, groups, privileged=self._privileged, revert=policy is None)
             if wanted.fault:
-                found.unmade.append(wanted.fault)
+                held.unmade.append(wanted.fault)
                 continue
-            if wanted.beyond and groups[0] not in found.beyond:
-                found.beyond.append(groups[0])
+            named = "" if policy is None else edition_name(policy, groups[0])
+            beyond = self._beyond(pod, wanted, named)
             images, meta = wanted.images_to_change(pod), wanted.metadata_to_change(pod)
-            if images or meta:
-                outdated.append((pod, images, meta))
+            if images or meta or beyond:
+                held.pods.append(Outdated(pod, groups[0], images, meta, beyond))
             else:
-                counts[groups[0]] = counts.get(groups[0], 0) + 1
-        self._patch(ref, outdated, calm=all(is_ready(pod) for pod in pods))
-        told.editions = dict(sorted(counts.items()))
-        told.outdated = len(outdated)
-        return found
+                held.told.editions[groups[0]] = held.told.editions.get(groups[0], 0) + 1
+        held.told.editions = dict(sorted(held.told.editions.items()))
+        held.told.outdated = len(held.pods)
+        return held
+
+    def _beyond(self, pod: Pod, wanted: Wanted, name: str) -> list[str]:
+        """Where the pod can only be made anew. One that carries the edition's name was made as it."""
+        if not wanted.beyond or (name and pod.metadata.annotations.get(EDITION) == name):
+            return []
+        known = self._whole.get(pod.metadata.uid)
+        if known is None or known[0] is not wanted:
+            found = wanted.beyond_repair(self._store.whole(Pod, key_of(pod)))
+            if len(self._whole) > 100_000:
+                self._whole.clear()
+            known = self._whole[pod.metadata.uid] = (wanted, found)
+        return known[1]
 
     def _groups(self, app: Object, node: str) -> list[str]:
         """The group that counts by the application's PropagationPolicy; without one, all that hold the node."""
@@ -172,26 +188,62 @@ class OverridePolicyController:
         group = None if meant is None else grouping.group_of(tuple(meant.groups)).get(node)
         return [] if group is None else [group]
 
-    def _maker(self, app: Object, pod: Pod) -> tuple[str, PodTemplateSpec] | None:
-        """What the pod was made of: its ReplicaSet's template, its Job's, or the application's own; and whose it is."""
-        if isinstance(app, Pod):
-            return None  # a pod by itself has no template to compute an edition from a second time
-        owner = controller(pod.metadata)
-        namespace = app.metadata.namespace or "default"
-        maker = None if owner is None else self._apps.tables.lookup(owner_kind(owner), f"{namespace}/{owner.name}")
-        maker = app if maker is None else maker
-        template = template_of(maker)
-        return None if template is None else (f"{type(maker).__name__}/{maker.metadata.name}", template)
+    def _missing(self, app: Object) -> str:
+        """Why pods that must be made anew are left as they are; empty: they need not be."""
+        if not isinstance(app, REPLACED):
+            return NOT_EVICTED
+        if situation(app.metadata.labels, Pair.PROPAGATION) == Situation.FREE:
+            return NEEDS_PROPAGATION
+        namespace = self._apps.tables.of(Namespace).get(app.metadata.namespace or "default")
+        opted = namespace is not None and namespace.metadata.labels.get(OPT_IN) == "enabled"
+        return "" if self._alive and opted else WEBHOOK_REQUIRED
 
-    def _patch(self, ref: Ref, outdated: list[tuple[Pod, dict[str, str], Template]], calm: bool) -> None:
+    # --- what is done
+
+    def _act(self, ref: Ref, app: Object, held: Held, why: str) -> None:
+        pace = self._paces.setdefault(ref, Pace(self._settle))
+        pace.look((*self._made[ref], held.missing, why), self._store.clock.now(), self._apps.version)
+        anew = [] if held.missing else held.beyond
+        patched = [entry for entry in held.pods if held.missing or not entry.beyond]
+        self._patch(ref, patched, calm=all(map(is_ready, held.placed)))
+        if anew and not self._apps.rolling(app):
+            self._replace(ref, app, held, anew, why)
+
+    def _replace(self, ref: Ref, app: Object, held: Held, anew: list[Outdated], why: str) -> None:
+        """Evict pods that must be made anew, each of which is replaced in its own group."""
+        pace, now = self._paces[ref], self._store.clock.now()
+        # Made after the last one went, and not as it should be: the next would be no better.
+        late = [entry.pod for entry in anew if pace.last is not None and _made_at(entry.pod) >= int(pace.last)]
+        if late:
+            pace.came_wrong(now)
+            held.failing = f"pod {late[0].metadata.name} was made without its edition"
+        if pace.paused_until > now:
+            pace.wake = pace.paused_until
+            return
+        room = min(1, 1 - held.moving) if late else pace.room(held.count, held.moving, held.waiting, now)
+        homes = self._apps.open_groups(sorted({entry.group for entry in anew}))
+        open_ = {entry.pod.metadata.uid for entry in anew if entry.group in homes}
+        candidates = (
+            pod
+            for pod in ranked([entry.pod for entry in anew], by_ordinal=isinstance(app, StatefulSet))
+            if pod.metadata.uid in open_ and spared(pod, self._apps.tables) is None
+        )
+        policy = ("OverridePolicy", self._made[ref][0])
+        text = f"to be made anew {why}"
+        self._wrote = self._evictions.some(candidates, room, app, policy, RULE, pace, text) or self._wrote
+
+    def _patch(self, ref: Ref, outdated: list[Outdated], calm: bool) -> None:
         """Pods that are not ready lose nothing by a restart; of the others one at a time, when all are ready."""
         now = self._store.clock.now()
-        rested = self._rests.get(ref, 0.0) <= now
-        for pod, images, meta in sorted(outdated, key=lambda entry: key_of(entry[0])):
+        rests = self._rests.get(ref, 0.0)
+        for entry in sorted(outdated, key=lambda entry: key_of(entry.pod)):
+            pod, images, meta = entry.pod, entry.images, entry.metadata
+            if not images and not meta:
+                continue
             if images and is_ready(pod):
-                if calm and not rested:
-                    self._waits.add(ref)
-                if not calm or not rested:
+                if calm and rests > now:
+                    self._wakes[ref] = rests
+                if not calm or rests > now:
                     continue
                 calm = False
                 self._rests[ref] = now + self._rest
@@ -209,38 +261,13 @@ class OverridePolicyController:
 
     # --- what is told
 
-    def _report(self, key: str) -> None:
-        policy = self._apps.tables.of(OverridePolicy).get(key)
-        if policy is None:
-            return
-        records = [record for of, record in (self._records[ref] for ref in sorted(self._records)) if of == key]
-        now = self._store.clock.now()
-        status = PolicyStatus(
-            observed_generation=policy.metadata.generation,
-            conditions=merged(policy.status.conditions, _conditions(policy, records), now),
-            applications=[record.told for record in records],
-        )
-        if status != policy.status:
-            try:
-                self._store.update_status(replace(policy, status=status))
-                self._wrote = True
-            except NotFound:
-                return
+    def _troubles(self, policy: OverridePolicy) -> list[Trouble]:
+        return [*self._wrong(key_of(policy), policy.spec), *warnings(policy.spec)]
+
+    def _conditions(self, policy: OverridePolicy, records: list[Held]) -> Iterator[Condition]:
+        wrong = [str(fault) for fault in self._wrong(key_of(policy), policy.spec)]
+        return override_conditions(wrong, records, policy.metadata.generation)
 
 
-def _conditions(policy: OverridePolicy, records: list[_Told]) -> Iterator[Condition]:
-    generation = policy.metadata.generation
-    wrong = [str(fault) for fault in faults(policy.spec)] + [why for record in records for why in record.unmade]
-    if wrong:
-        yield said("Resolved", False, "Invalid", "; ".join(dict.fromkeys(wrong)), generation)
-    else:
-        yield said("Resolved", True, "RulesUsable", "", generation)
-    outdated = sum(record.told.outdated for record in records)
-    beyond = sorted({group for record in records for group in record.beyond})
-    if beyond:
-        message = f"editions of {', '.join(beyond)} differ in more than images: they are made when pods are created"
-        yield said("Satisfied", False, "WebhookRequired", message, generation)
-    else:
-        word = f"{outdated} pods are outdated" if outdated else ""
-        reason = "Progressing" if outdated else "AsDesired"
-        yield said("Satisfied", not outdated and not wrong, reason, word, generation)
+def _made_at(pod: Pod) -> float:
+    return seconds(pod.metadata.creation_timestamp)

@@ -26,14 +26,18 @@ class Pace:
     last: float | None = None  # the last eviction
     pause: float = 0.0
     paused_until: float = 0.0
+    failed: float | None = None  # the eviction whose replacement was not what it should be
+    around: object = None
     wake: float | None = None
 
-    def look(self, inputs: object, now: float) -> None:
-        """Changed inputs begin a new wait, and forgive failures."""
+    def look(self, inputs: object, now: float, around: object = None) -> None:
+        """Changed inputs begin a new wait, and forgive failures; a change around them only begins the wait."""
         self.wake = None
         if self.inputs != inputs:
-            self.inputs, self.settled = inputs, now + self.settle
             self.pause = self.paused_until = 0.0
+            self.last = None
+        if (self.inputs, self.around) != (inputs, around):
+            self.inputs, self.around, self.settled = inputs, around, now + self.settle
 
     def room(self, replicas: int, moving: int, unplaced: int, now: float) -> int:
         """How many pods may be evicted now; if none, `wake` says when to look again, unless something happens first."""
@@ -53,18 +57,25 @@ class Pace:
             self.wake = self.paused_until
             return 0
         if unplaced and not self.paused_until:
-            return self._stop(now)
+            self.fail(now)
+            return 0
         self.paused_until = 0.0
         return 1
 
-    def _stop(self, now: float) -> int:
+    def came_wrong(self, now: float) -> None:
+        """The replacement of the last one that went is not what it should be; said often, it counts once."""
+        if self.failed != self.last:
+            self.failed = self.last
+            self.fail(now)
+
+    def fail(self, now: float) -> None:
+        """Replacements find no place, or are not what they should be: nothing is evicted for ever longer."""
         self.pause = min(max(2 * self.pause, REPLACED), LONGEST_PAUSE)
         self.wake = self.paused_until = now + self.pause
-        return 0
 
     @property
     def stopped(self) -> bool:
-        """Replacements found no place."""
+        """Replacements came to nothing."""
         return self.pause > 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from muster.controllers.conditions import said
 from muster.controllers.divided import Division
-from muster.controllers.eviction import is_ready
+from muster.controllers.states import is_ready
 from muster.groups.propagation import Propagation
 from muster.model.groups import BoundApplication, GroupReplicas
 from muster.model.meta import Condition
@@ -37,17 +37,24 @@ def application_status(divided: Division, stopped: bool) -> BoundApplication:
     )
 
 
-def policy_conditions(meant: Propagation, applications: Sequence[BoundApplication], generation: int) -> list[Condition]:
-    """Resolved: every group the policy names is there. Satisfied: every pod is where it should be."""
-    return [_resolved(meant, generation), _satisfied(meant, applications, generation)]
+def policy_conditions(
+    meant: Propagation, empty: Sequence[str], applications: Sequence[BoundApplication], generation: int
+) -> list[Condition]:
+    """Resolved: every group the policy names is there and has nodes (`empty`: which have none, in words).
+
+    Satisfied: every pod is where it should be.
+    """
+    return [_resolved(meant, empty, generation), _satisfied(meant, applications, generation)]
 
 
-def _resolved(meant: Propagation, generation: int) -> Condition:
+def _resolved(meant: Propagation, empty: Sequence[str], generation: int) -> Condition:
     if meant.errors:
         return said("Resolved", False, "Invalid", "; ".join(map(str, meant.errors)), generation)
     if meant.unknown:
         message = f"no such node group: {', '.join(meant.unknown)}; their share waits"
         return said("Resolved", False, "GroupUnknown", message, generation)
+    if empty:
+        return said("Resolved", False, "GroupEmpty", "; ".join(empty), generation)
     renamed = [f"{name} means {group}" for name, group in meant.spellings.items() if name != group]
     return said("Resolved", True, "GroupsFound", ", ".join(renamed), generation)
 

@@ -13,6 +13,10 @@ K = TypeVar("K")
 FIRST, LONGEST = 0.1, 300.0
 
 
+def unheard(fault: str) -> None:
+    """For whom it is nobody's business."""
+
+
 class Retries(Generic[K]):
     """Keys that failed, each with the time of its next try."""
 

@@ -42,6 +42,9 @@ class ToldStore:
     def get(self, kind: type[T], key: str) -> T:
         return self._store.get(kind, key)
 
+    def whole(self, kind: type[Object], key: str) -> dict[str, Any]:
+        return self._store.whole(kind, key)
+
     def list(self, kind: type[T], namespace: str = "") -> Listing[T]:
         return self._store.list(kind, namespace)
 

@@ -8,8 +8,9 @@ during a roll-out old pods do not keep new ones out; the pods of a CronJob by th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from muster.model.batch import (
     CronJob,
@@ -25,7 +26,8 @@ from muster.model.custom import CustomApplication
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller, key
 
 __all__ = ["APPLICATIONS", "Application", "Lookup", "OwnerLoop", "Unit", "application_of",
-           "chain_of", "counted_by", "owner_kind", "replicas_of", "template_of"]  # fmt: skip
+           "chain_of", "counted_by", "owner_kind", "replicas_of", "template_of", "template_path",
+           "written_template"]  # fmt: skip
 
 Lookup = Callable[[str, str], Object | None]  # kind, ns/name → the object, if it is there
 Unit = tuple[str, str]  # kind, ns/name of what the pods are counted by
@@ -150,6 +152,21 @@ def replicas_of(obj: Object) -> int | None:
         case _:
             number = 1
     return 1 if number is None else max(number, 0)
+
+
+def template_path(kind: type[Object]) -> tuple[str, ...]:
+    """Where the template stands in the application."""
+    if issubclass(kind, CustomApplication):
+        return kind.template_path
+    return ("spec", "jobTemplate", "spec", "template") if kind is CronJob else ("spec", "template")
+
+
+def written_template(kind: type[Object], whole: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The template in the plain value of an application, with all its fields; None if there is none at its place."""
+    found: Any = whole
+    for step in template_path(kind):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found if isinstance(found, dict) else None
 
 
 def template_of(obj: Object) -> PodTemplateSpec | None:

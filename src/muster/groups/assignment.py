@@ -15,7 +15,7 @@ from muster.groups.gate import DOMAIN
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicy
 
-__all__ = ["ADMITTED", "ASSIGNED", "EDITION", "MEMBER", "UNBOUND", "assign", "edition_name", "is_settled",
+__all__ = ["ADMITTED", "ASSIGNED", "EDITION", "MEMBER", "OPT_IN", "UNBOUND", "assign", "edition_name", "is_settled",
            "member_label", "pinned_to", "released", "suspend"]  # fmt: skip
 
 ASSIGNED = f"{DOMAIN}/nodegroup"
@@ -26,6 +26,9 @@ ADMITTED = f"{DOMAIN}/admission"
 """The annotation with the request that a place in the group was kept for."""
 UNBOUND = f"{DOMAIN}/unbound"
 """The scheduling gate of a pod whose application is not bound to its policies yet."""
+
+OPT_IN = f"{DOMAIN}/webhook"
+"""A namespace with this label (`enabled`) has its pods and workloads admitted by muster."""
 
 MEMBER = f"nodegroup.{DOMAIN}/"
 """What a node's label begins with that says it is in a group; the group's name follows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster.groups.membership import Membership
+from muster.groups.membership import membership
 from muster.groups.policies import Policies
 from muster.model.core import Node
 from muster.model.groups import NodeGroup, PropagationPolicy
@@ -23,12 +23,15 @@ class Grouping:
         nodes: Mapping[str, Node],
         groups: Mapping[str, NodeGroup],
         policies: Mapping[str, PropagationPolicy],
+        *,
+        exclusive: bool = False,
     ) -> None:
-        specs = {name: group.spec for name, group in groups.items()}
-        self.policies = Policies(policies, specs)
-        self._membership = Membership(specs)
+        """`exclusive`: a node is in one group only."""
+        self.policies = Policies(policies, groups)
+        self._membership = membership(groups, exclusive=exclusive)
         self.held = {name: self._membership.of(name, node.metadata.labels) for name, node in nodes.items()}
         self._group_of: dict[tuple[str, ...], dict[str, str]] = {}
+        self._shared: dict[tuple[str, ...], dict[str, list[str]]] = {}
 
     def group_of(self, groups: tuple[str, ...]) -> Mapping[str, str]:
         """Node → the first of the groups, in this order, that holds it; nodes in none are left out."""
@@ -40,6 +43,17 @@ class Grouping:
                 ours = [group for group in held if group in rank]
                 if ours:
                     found[name] = min(ours, key=rank.__getitem__)
+        return found
+
+    def shared(self, groups: tuple[str, ...]) -> Mapping[str, list[str]]:
+        """Nodes that several of the groups hold, with those groups in this order: the first of them has the node."""
+        found = self._shared.get(groups)
+        if found is None:
+            ours = set(groups)
+            several = {name: ours.intersection(held) for name, held in sorted(self.held.items())}
+            found = self._shared[groups] = {
+                name: sorted(held, key=groups.index) for name, held in several.items() if len(held) > 1
+            }
         return found
 
     def group_of_stranger(self, groups: tuple[str, ...], node: str, labels: Mapping[str, str]) -> str | None:

@@ -1,16 +1,18 @@
 """Which nodes a NodeGroup contains: those it names, and those that have all of its labels.
 
 The union of both. No labels select no node (a selector that is absent does not mean "all"), and a name without a node
-contains nothing: a group can be written before its nodes come. Groups may overlap.
+contains nothing: a group can be written before its nodes come. Groups may overlap, unless they are to be exclusive:
+then a node is in the oldest of those that would contain it, as in KubeEdge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from muster.model.groups import NodeGroupSpec
+from muster.model.groups import NodeGroup, NodeGroupSpec
+from muster.model.meta import seconds
 
-__all__ = ["Membership", "contains", "members", "resolve"]
+__all__ = ["Membership", "contains", "members", "membership", "resolve"]
 
 
 def contains(group: NodeGroupSpec, node: str, labels: Mapping[str, str]) -> bool:
@@ -39,7 +41,9 @@ def resolve(name: str, groups: Collection[str]) -> str | None:
 class Membership:
     """All NodeGroups at once: which of them contain a node."""
 
-    def __init__(self, groups: Mapping[str, NodeGroupSpec]) -> None:
+    def __init__(self, groups: Mapping[str, NodeGroupSpec], order: Sequence[str] | None = None) -> None:
+        """`order`: a node is only in the first of these that contains it."""
+        self._order = None if order is None else {name: i for i, name in enumerate(order)}
         self._named: dict[str, list[str]] = {}
         self._labelled: dict[tuple[str, str], list[str]] = {}  # one of the labels that a group asks for → groups
         self._groups = groups
@@ -56,4 +60,13 @@ class Membership:
             for name in self._labelled.get(pair, ()):
                 if contains(self._groups[name], node, labels):
                     found[name] = None
+        if self._order is not None and found:
+            return (min(found, key=self._order.__getitem__),)
         return tuple(sorted(found))
+
+
+def membership(groups: Mapping[str, NodeGroup], *, exclusive: bool = False) -> Membership:
+    """Of the groups as objects. KubeEdge's rule, if `exclusive`: the oldest group has the node, then the first name."""
+    specs = {name: group.spec for name, group in groups.items()}
+    age = sorted(groups, key=lambda name: (seconds(groups[name].metadata.creation_timestamp), name))
+    return Membership(specs, age if exclusive else None)

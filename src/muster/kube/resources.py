@@ -67,6 +67,7 @@ _ROWS: tuple[tuple[type[Object], str, tuple[str, ...], str], ...] = (
     (batch.ReplicaSet, "apps", ("v1",), "replicasets"),
     (batch.StatefulSet, "apps", ("v1",), "statefulsets"),
     (batch.DaemonSet, "apps", ("v1",), "daemonsets"),
+    (batch.ControllerRevision, "apps", ("v1",), "controllerrevisions"),
     (batch.ReplicationController, "", ("v1",), "replicationcontrollers"),
     (batch.Job, "batch", ("v1",), "jobs"),
     (batch.CronJob, "batch", ("v1",), "cronjobs"),

@@ -15,6 +15,7 @@ from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.lists import Report, Selection, list_all
 from muster.kube.resources import SOURCES, Resource
+from muster.model.batch import ControllerRevision
 from muster.model.core import ConfigMap, Container, Node, Pod, PodSpec
 from muster.model.kinds import plain
 from muster.model.meta import Object
@@ -22,8 +23,10 @@ from muster.model.meta import key as key_of
 
 # Without these a snapshot is of no use; others may be forbidden to the one who takes it.
 NEEDED: tuple[type[Object], ...] = (Pod, Node)
+# A ControllerRevision is an old template, and nothing but what containers are told to run is needed from it.
+_LEFT_OUT = (ConfigMap, ControllerRevision)
 # Pods come first: what they refer to was made before them, so it is in the lists that are taken after.
-KINDS: tuple[type[Object], ...] = (Pod, *(kind for kind in SOURCES if kind not in (Pod, ConfigMap)))
+KINDS: tuple[type[Object], ...] = (Pod, *(kind for kind in SOURCES if kind not in (Pod, *_LEFT_OUT)))
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

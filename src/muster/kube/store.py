@@ -91,6 +91,9 @@ class KubeStore:
             raise NotFound(kind.__name__, key)
         return found
 
+    def whole(self, kind: type[Object], key: str) -> dict[str, Any]:
+        return self._wait(self._writes.whole(kind, key))
+
     def list(self, kind: type[T], namespace: str = "") -> Listing[T]:
         return self._wait(self._list(kind, namespace))
 

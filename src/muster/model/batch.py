@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import field
 
@@ -157,6 +157,17 @@ class DaemonSet(Object, kw_only=True):
     kind: str = "DaemonSet"
     spec: DaemonSetSpec = field(default_factory=DaemonSetSpec)
     status: DaemonSetStatus = field(default_factory=DaemonSetStatus)
+
+
+class ControllerRevision(Object, kw_only=True):
+    """A template that a StatefulSet or a DaemonSet has or had, under spec.template of its data, with all its fields."""
+
+    namespaced: ClassVar[bool] = True
+
+    api_version: str = "apps/v1"
+    kind: str = "ControllerRevision"
+    data: dict[str, Any] = {}
+    revision: Int = 0
 
 
 class JobSpec(Partial, kw_only=True):

@@ -31,6 +31,7 @@ _VERSIONS: dict[type[Object], tuple[str, ...]] = {
     batch.ReplicaSet: ("apps/v1",),
     batch.StatefulSet: ("apps/v1",),
     batch.DaemonSet: ("apps/v1",),
+    batch.ControllerRevision: ("apps/v1",),
     batch.ReplicationController: ("v1",),
     batch.Job: ("batch/v1",),
     batch.CronJob: ("batch/v1", "batch/v1beta1"),

@@ -195,8 +195,19 @@ class Pod(Object, kw_only=True):
     status: PodStatus = field(default_factory=PodStatus)
 
 
-class PodTemplateSpec(Partial, kw_only=True):
+class PodTemplateSpec(Partial, kw_only=True, dict=True, gc=True):
     """What a workload makes its pods from."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PodSpec = field(default_factory=PodSpec)
+
+    @property
+    def written(self) -> dict[str, Any] | None:
+        """As it stands in a manifest, with the fields that the model has not; None where nobody kept it.
+
+        No field of the struct: it is neither compared nor encoded, and a copy does not have it.
+        """
+        return self.__dict__.get("written")
+
+    def keep(self, written: dict[str, Any] | None) -> None:
+        self.__dict__["written"] = written

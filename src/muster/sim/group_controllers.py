@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from muster.cluster.embedded import EmbeddedCluster, Part
+from muster.controllers.evictions import Evictions
 from muster.controllers.nodegroup import NodeGroupController
 from muster.controllers.override import OverridePolicyController
-from muster.controllers.propagation import RULE, PropagationPolicyController
+from muster.controllers.propagation import PropagationPolicyController
 from muster.controllers.told import ToldStore, Written
 from muster.engine.plan import Eviction
 from muster.model.core import Pod
@@ -45,9 +46,13 @@ class GroupControllers:
             store = ToldStore(store, self._tell, carry_out=True)
         # muster's own scheduler follows policies and groups: its pods need no nudge.
         custom = custom_kinds(self._cluster.store.everything())
-        propagation = PropagationPolicyController(store, nudge=False, evicted=self._note, custom=custom)
-        self._parts = [NodeGroupController(store), propagation, OverridePolicyController(store, custom=custom)]
+        evictions = Evictions(store, self._note)
+        self._parts = [
+            NodeGroupController(store),
+            PropagationPolicyController(store, evictions, nudge=False, custom=custom),
+            OverridePolicyController(store, evictions, custom=custom),
+        ]
         return True
 
-    def _note(self, pod: Pod, policy: str) -> None:
-        self._cluster.evicted.append(Eviction(key(pod), pod.spec.node_name, policy, RULE))
+    def _note(self, pod: Pod, policy: str, rule: str) -> None:
+        self._cluster.evicted.append(Eviction(key(pod), pod.spec.node_name, policy, rule))

@@ -26,6 +26,10 @@ class Store(Protocol):
         """The object; NotFound if there is none."""
         ...
 
+    def whole(self, kind: type[Object], key: str) -> dict[str, Any]:
+        """The object as a plain value, with the fields that the model has not; NotFound. Not for every day."""
+        ...
+
     def list(self, kind: type[T], namespace: str = "") -> Listing[T]:
         """All objects of the kind, in the order of their keys, with the resourceVersion to watch from."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muster.cluster.memory import MemoryStore
+from muster.controllers.evictions import Evictions
 from muster.controllers.override import OverridePolicyController
 from muster.model.batch import Deployment
 from muster.model.core import Pod
@@ -30,7 +31,7 @@ BOTH = {REQUIRED: "pp", BINDING: "pp", REQUIRED_OVERRIDE: "op"}
 
 def run(store: MemoryStore) -> int:
     """Until it rests; how many turns wrote something."""
-    controller = OverridePolicyController(store)
+    controller = OverridePolicyController(store, Evictions(store))
     return sum(1 for _ in iter(controller.run, False))
 
 
@@ -57,7 +58,7 @@ def satisfied(store: MemoryStore) -> tuple[str, str]:
 
 def test_every_pod_on_a_node_gets_its_groups_registry_one_after_the_other() -> None:
     store = cluster(overrides(registry("Beijing"), registry("Hangzhou")), pod("waits"))
-    controller = OverridePolicyController(store)
+    controller = OverridePolicyController(store, Evictions(store))
     controller.run()
     assert sum(1 for image in images(store).values() if "registry" in image) == 1
     while controller.run():
@@ -77,7 +78,7 @@ def test_every_pod_on_a_node_gets_its_groups_registry_one_after_the_other() -> N
 
 def test_the_next_pod_waits_until_the_last_one_is_ready_again() -> None:
     store = cluster(overrides(registry("Hangzhou")), on={"node-a": 2})
-    controller = OverridePolicyController(store)
+    controller = OverridePolicyController(store, Evictions(store))
     controller.run()
     (first,) = [name for name, image in images(store).items() if "registry" in image]
     set_ready(store, first, "False")

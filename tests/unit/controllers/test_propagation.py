@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from muster.cluster.memory import MemoryStore
+from muster.controllers.evictions import Evictions
 from muster.controllers.propagation import OBSERVED, PropagationPolicyController
 from muster.model.batch import Deployment
 from muster.model.core import Node, Pod
 from muster.model.groups import PropagationPolicy
-from muster.model.meta import Object, key
+from muster.model.meta import Object
 from node_groups import (
     BINDING,
     REQUIRED,
@@ -40,9 +41,8 @@ class Cluster:
     def __init__(self, *objects: Object, **options: Any) -> None:
         self.store: MemoryStore = store_of(*objects)
         self.evicted: list[str] = []
-        self.controller = PropagationPolicyController(
-            self.store, evicted=lambda pod, policy: self.evicted.append(key(pod).partition("/")[2]), **options
-        )
+        evictions = Evictions(self.store, lambda pod, policy, rule: self.evicted.append(pod.metadata.name))
+        self.controller = PropagationPolicyController(self.store, evictions, **options)
 
     def after(self, seconds: float) -> list[str]:
         """What is evicted when so much time has passed."""

@@ -60,7 +60,7 @@ PARTS: dict[str, Part] = {
         Part(
             "controllers", rights.CONTROLLERS, (),
             replicas=2, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),),
-            at_home=rights.CONFIGURED,
+            at_home=(*rights.CONFIGURED, *rights.WEBHOOK_LEASE),
         ),
         Part(
             "pod-groups", rights.POD_GROUPS, (),

@@ -62,11 +62,15 @@ SCHEDULER: tuple[Right, ...] = (
 )
 
 CONTROLLERS: tuple[Right, ...] = (
-    Right(_CORE, ("nodes", "pods", "persistentvolumes", "persistentvolumeclaims"), READ),
+    Right(_CORE, ("nodes", "pods", "namespaces", "persistentvolumes", "persistentvolumeclaims"), READ),
     Right("policy", ("poddisruptionbudgets",), READ),
     *_OWNERS,
     _DIVISION,
     Right(_GROUPS, ("overridepolicies",), READ),
+    # The templates that pods of StatefulSets and DaemonSets were made of.
+    Right(_APPS, ("controllerrevisions",), READ),
+    # Is a webhook registered that makes new pods right?
+    Right(_ADMISSION, ("mutatingwebhookconfigurations",), ("get",), ("muster-webhook",)),
     Right(_CORE, ("pods/eviction",), ("create",)),
     # Images in place, the nudge of a pending pod, why a pod was evicted.
     Right(_CORE, ("pods",), ("patch",)),
@@ -133,6 +137,10 @@ CONFIGURED: tuple[Right, ...] = (Right(_CORE, ("configmaps",), READ, ("groupmana
 def own_configuration(name: str) -> tuple[Right, ...]:
     """In the namespace it runs in: the ConfigMap that it is configured by."""
     return (Right(_CORE, ("configmaps",), READ, (name,)),)
+
+
+# … and the Lease of the webhook, which says whether it is alive.
+WEBHOOK_LEASE: tuple[Right, ...] = (Right("coordination.k8s.io", ("leases",), ("get",), ("muster-webhook",)),)
 
 
 def own_lease(name: str) -> tuple[Right, ...]:

@@ -2,10 +2,11 @@
 
 `policy` says which rules apply and what is wrong with them, `edition` applies them in order and all or nothing,
 `image` changes parts of an image's name, `pointer` is JSON patch, `paths` says what a path is relative to, `privileges`
-what a policy may not give.
+what a policy may not give, `outdated` what a pod has otherwise than its edition.
 """
 
 from muster.groups.override.edition import Edition, OverrideError, edition
+from muster.groups.override.outdated import outdated
 from muster.groups.override.policy import faults, rules_for
 
-__all__ = ["Edition", "OverrideError", "edition", "faults", "rules_for"]
+__all__ = ["Edition", "OverrideError", "edition", "faults", "outdated", "rules_for"]

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from muster.groups.assignment import OPT_IN
 from muster.groups.gate import DOMAIN
 from muster.kube import errors
 from muster.kube.client import Client
@@ -22,8 +23,6 @@ from muster.server.certificates import bundle
 Plain = dict[str, Any]
 
 NAME = "muster-webhook"
-OPT_IN = f"{DOMAIN}/webhook"
-"""A namespace with this label (`enabled`) has its pods and workloads admitted by muster."""
 _SELECTOR = {"matchLabels": {OPT_IN: "enabled"}}
 _ROOT = "/apis/admissionregistration.k8s.io/v1"
 _TRIES = 5

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from muster.controllers.applications import KINDS
+from muster.controllers.evictions import Evictions
 from muster.controllers.nodegroup import NodeGroupController
 from muster.controllers.override import OverridePolicyController
 from muster.controllers.pace import SETTLE
@@ -24,6 +25,7 @@ from muster.model.meta import key
 from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.controlling.rounds import Part, Rounds
 from muster.server.controlling.term import turns
+from muster.server.controlling.webhook import WebhookLife
 from muster.server.probes import Probes
 from muster.server.terms import LeaseSettings, Terms
 from muster.store import Store
@@ -44,6 +46,9 @@ class Settings:
     seats: bool = True
     node_labels: bool = True
     privileged: bool = False
+    revert: bool = False
+    exclusive: bool = False
+    webhook_lease: str = "kube-system/muster-webhook"
     dry_run: bool = False
 
 
@@ -73,12 +78,14 @@ class Service:
                 self._log(0, "started", identity=settings.lease.identity, probes=self.probes.port)
                 recorder = Recorder(client, "muster-controllers", settings.lease.identity)
                 kinds = ConfiguredKinds(client, informers, settings.configured, recorder, self._log.report)
+                webhook = WebhookLife(client, settings.webhook_lease, self._wake, self._log.report)
 
                 async def term() -> None:
-                    await self._work(client, informers, recorder, kinds)
+                    await self._work(client, informers, recorder, kinds, webhook)
 
                 tasks = [
                     asyncio.create_task(recorder.run()),
+                    asyncio.create_task(webhook.run()),
                     asyncio.create_task(kinds.run(self._begin_anew)),
                     asyncio.create_task(self._terms.run(client, term)),
                 ]
@@ -94,32 +101,46 @@ class Service:
                     await self.probes.stop()
                     self._log(0, "stopped")
 
-    async def _work(self, client: Client, informers: Informers, recorder: Recorder, kinds: ConfiguredKinds) -> None:
+    async def _work(
+        self, client: Client, informers: Informers, recorder: Recorder, kinds: ConfiguredKinds, webhook: WebhookLife
+    ) -> None:
         """One term: the controllers, made anew whenever the configured kinds become others."""
         await informers.synced()
         while True:
-            await turns(client, informers, recorder, lambda store: self._parts(store, kinds.kinds), self._at_work)
+
+            def make(store: Store) -> Sequence[Part]:
+                return self._parts(store, kinds.kinds, webhook)
+
+            await turns(client, informers, recorder, make, self._at_work)
 
     def _at_work(self, rounds: Rounds | None) -> None:
         self._rounds = rounds
+
+    def _wake(self) -> None:
+        if self._rounds is not None:
+            self._rounds.wake()
 
     async def _begin_anew(self, kinds: Kinds) -> None:
         if self._rounds is not None:
             self._rounds.stop()
 
-    def _parts(self, store: Store, kinds: Kinds) -> Sequence[Part]:
+    def _parts(self, store: Store, kinds: Kinds, webhook: WebhookLife) -> Sequence[Part]:
         settings, report = self.settings, self._log.report
         if settings.dry_run:
             store = ToldStore(store, self._would, carry_out=False)
+        evictions = Evictions(store, self._note)
         return [
-            NodeGroupController(store, labels=settings.node_labels, report=report),
+            NodeGroupController(store, labels=settings.node_labels, exclusive=settings.exclusive, report=report),
             PropagationPolicyController(
-                store, seats=settings.seats, settle=settings.settle, custom=kinds, evicted=self._note, report=report
+                store, evictions, seats=settings.seats, settle=settings.settle, exclusive=settings.exclusive,
+                custom=kinds, report=report,
             ),
             OverridePolicyController(
-                store, privileged=settings.privileged, rest=settings.rest, custom=kinds, report=report
+                store, evictions, privileged=settings.privileged, rest=settings.rest, settle=settings.settle,
+                webhook=lambda: webhook.alive, revert=settings.revert, exclusive=settings.exclusive, custom=kinds,
+                report=report,
             ),
-        ]
+        ]  # fmt: skip
 
     def _would(self, written: Written) -> None:
         """What would be written, once each."""
@@ -128,11 +149,11 @@ class Service:
             self._told[seen] = None
             self._log(0, f"would {written.verb}", kind=written.kind, object=written.key, text=written.text)
 
-    def _note(self, pod: Pod, policy: str) -> None:
+    def _note(self, pod: Pod, policy: str, rule: str) -> None:
         if self.settings.dry_run:
             return
         self._evictions.inc()
-        self._log(1, "evicted", pod=key(pod), node=pod.spec.node_name, policy=policy)
+        self._log(1, "evicted", pod=key(pod), node=pod.spec.node_name, policy=policy, rule=rule)
 
     def _ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:
