@@ -178,8 +178,8 @@ class Leader:
         """One cycle, carried out until nothing is in flight or the process is dead."""
         decision = self.decide()
         self.binder.start(decision.orders)
-        for group in decision.close:
-            self.binder.close_journal(group)
+        for place in decision.close:
+            self.binder.close_journal(place)
         self.binder.look_at(decision.overdue)
         await self.landed()
         self.writer.write(decision.notes)

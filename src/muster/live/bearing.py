@@ -10,10 +10,12 @@ from enum import IntEnum
 from muster.engine.jobs import Status
 from muster.engine.reading import status_of
 from muster.live.journal import JOURNAL
+from muster.model.batch import CronJob, DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Node, Pod
 from muster.model.meta import Object, ObjectMeta
 from muster.model.scheduling import PodGroup, Queue
 
+_APPLICATIONS = (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, ReplicationController)
 _ENDED = (Status.SUCCEEDED, Status.FAILED)
 
 
@@ -38,6 +40,9 @@ def bearing(old: Object | None, new: Object | None) -> Bearing:
         return Bearing.NONE if same else Bearing.NOW
     if isinstance(old, Queue) and isinstance(new, Queue):
         same = (old.spec, old.status.state, _notes(old.metadata)) == (new.spec, new.status.state, _notes(new.metadata))
+        return Bearing.NONE if same else Bearing.NOW
+    if isinstance(old, _APPLICATIONS) and isinstance(new, _APPLICATIONS):
+        same = (old.spec, _notes(old.metadata)) == (new.spec, _notes(new.metadata))
         return Bearing.NONE if same else Bearing.NOW
     return Bearing.NOW
 

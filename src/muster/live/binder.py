@@ -16,7 +16,7 @@ from muster.cycle import telling
 from muster.kube import errors
 from muster.kube.backoff import Backoff
 from muster.live.calls import Calls, Tell
-from muster.live.journal import JOURNAL
+from muster.live.journal import JOURNAL, Place, written
 from muster.live.messages import Committed, Held, Message, Seen, Settled
 from muster.live.metrics import Metrics
 from muster.live.orders import Bind, Commit, Orders
@@ -58,8 +58,8 @@ class Binder:
         for removal in orders.removals:
             self._spawn(self._remover.remove(removal))
 
-    def close_journal(self, group: str) -> None:
-        self._spawn(self._close(group))
+    def close_journal(self, place: Place) -> None:
+        self._spawn(self._close(place))
 
     def look_at(self, pods: dict[str, str]) -> None:
         """Ask the API server about pods that the watch should have told of by now."""
@@ -80,23 +80,30 @@ class Binder:
     # --- commits
 
     async def _commit(self, commit: Commit) -> None:
-        if not commit.group:
+        if commit.place is None:
             await self._bind(commit.binds[0])
             return
         try:
-            await self._calls.annotate(PodGroup, commit.group, {JOURNAL: commit.journal})
+            await self._write_journal(commit.place, commit.journal)
         except errors.ApiError as error:
             for bind in commit.binds:
                 self._failed(bind, f"the group's journal could not be written: {error}", Bound.REFUSED)
         else:
             results = await asyncio.gather(*(self._bind(bind) for bind in commit.binds))
             if all(result is Bound.YES for result in results):
-                await self._close(commit.group)
+                await self._close(commit.place)
         self._put(Committed(commit.group))
 
-    async def _close(self, group: str) -> None:
+    async def _write_journal(self, place: Place, text: str | None) -> None:
+        if place.kind is PodGroup:
+            await self._calls.annotate(PodGroup, place.key, {JOURNAL: text})
+        else:
+            # Through the status, which we may write to; the uid, because a pod can be made anew under its name.
+            await self._calls.patch(Pod, place.key, written(text, place.uid), sub="status")
+
+    async def _close(self, place: Place) -> None:
         try:
-            await self._calls.annotate(PodGroup, group, {JOURNAL: None})
+            await self._write_journal(place, None)
         except errors.ApiError:
             return  # a journal that stays is looked at again before a later cycle
         self._metrics.journals_closed.inc()

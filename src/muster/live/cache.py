@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from muster.engine.plan import Plan
 from muster.engine.state import State, collector_paused
+from muster.groups.applications import APPLICATIONS
 from muster.live.bearing import Bearing, bearing
 from muster.live.claims import Overlays
 from muster.live.holds import Holds
@@ -27,6 +28,7 @@ from muster.live.messages import Committed, Held, Message, Refusal, Seen, Settle
 from muster.live.rejections import rejected
 from muster.model.core import Pod
 from muster.model.meta import Object
+from muster.model.scheduling import Queue
 from muster.store.clock import timestamp
 
 # When the watch should have shown what the API server accepted; then the pod is looked at.
@@ -59,6 +61,7 @@ class Cache:
         self.assumed: dict[str, Assumed] = {}
         self.committing: set[str] = set()  # groups whose commit the binder has in hand
         self.journalled: set[str] = set()  # groups that carry a journal
+        self.carriers: set[str] = set()  # pods that carry one
         self.claims = Overlays(self.state)
         self.inbox: deque[Message] = deque()
         self._nodes: dict[str, Object] = {}
@@ -79,6 +82,13 @@ class Cache:
         self.journalled = {
             key for key, group in objects.get("PodGroup", {}).items() if JOURNAL in group.metadata.annotations
         }
+        for key, task in self.state.tasks.items():
+            self._note_pod(key, task.pod)
+
+    def open_journals(self) -> set[str]:
+        """The groups with a journal that the binder does not have in hand."""
+        carrying = (task.job for key in self.carriers if (task := self.state.tasks.get(key)) is not None)
+        return (self.journalled | {job.key for job in carrying if job is not None}) - self.committing
 
     def take_in(self) -> Bearing:
         """Bring the state up to date; how much of it bears on a decision."""
@@ -146,8 +156,8 @@ class Cache:
             return self._put(kind, key, new, weight)
         new = self.claims.over(kind, key, new)
         weight = bearing(self.state.objects[kind].get(key), new)
-        if kind == "Queue" and weight == Bearing.NONE and new is not None:
-            self.state.objects[kind][key] = new  # only its status changed, which we wrote
+        if weight == Bearing.NONE and new is not None and isinstance(new, (Queue, *APPLICATIONS)):
+            self.state.objects[kind][key] = new  # only its status changed, which no decision asks for
             return weight
         if kind == "PodGroup":
             if new is not None and JOURNAL in new.metadata.annotations:
@@ -159,8 +169,12 @@ class Cache:
     def _see_pod(self, key: str, new: Pod | None, looked: bool) -> Bearing:
         known = self.state.tasks.get(key)
         old = known.pod if known is not None else None
-        if new is not None and rejected(new):
-            self._rejected.append(key)
+        if new is None:
+            self.carriers.discard(key)
+        else:
+            self._note_pod(key, new)
+            if rejected(new):
+                self._rejected.append(key)
         assumed = self.assumed.get(key)
         if assumed is not None:
             # An accepted call that is overdue, and has had no effect when asked after, never will.
@@ -173,6 +187,15 @@ class Cache:
         elif old is not None and new is not None and _older(old, new):
             return Bearing.NONE
         return self._put("Pod", key, new, bearing(old, new) if old is not new else Bearing.NONE)
+
+    def _note_pod(self, key: str, pod: Pod) -> None:
+        """What a pod says that is not for decisions."""
+        if JOURNAL in pod.metadata.annotations:
+            self.carriers.add(key)
+        else:
+            self.carriers.discard(key)
+        if not pod.spec.node_name and pod.metadata.owner_references:
+            self.holds.look_for_owner(key)
 
     @staticmethod
     def _shown(assumed: Assumed, new: Pod) -> bool:

@@ -16,6 +16,7 @@ from muster.live.bearing import Bearing
 from muster.live.cache import Cache
 from muster.live.figures import deserved, drift, figures, overused
 from muster.live.holds import keep_to_budgets
+from muster.live.journal import Place
 from muster.live.logs import Log
 from muster.live.messages import Held
 from muster.live.metrics import Metrics
@@ -41,7 +42,7 @@ class Decision:
 
     orders: Orders
     notes: list[Note]
-    close: list[str] = field(default_factory=list)  # groups whose journal has done its service
+    close: list[Place] = field(default_factory=list)  # journals that have done their service
     overdue: dict[str, str] = field(default_factory=dict)  # pods to look at
     due: float | None = None  # monotonic: when a cycle should look again by itself
     took: float = 0.0
@@ -140,16 +141,19 @@ class Decider:
 
     # --- commits cut short
 
-    def _repaired(self, now: float) -> tuple[Plan, list[str]]:
+    def _repaired(self, now: float) -> tuple[Plan, list[Place]]:
         """What finishes or undoes commits that were cut short, as a plan; and the journals that can be closed."""
-        cache, plan, close = self.cache, Plan(), []
-        open_ = sorted(cache.journalled - cache.committing)
+        cache, plan = self.cache, Plan()
+        close: list[Place] = []
+        open_ = sorted(cache.open_journals())
         self._repairs = {group: self._repairs.get(group, now) for group in open_}
         self._tried &= self._repairs.keys()
         for group in open_:
             what = repair(cache.state, group, group in self._tried, self._repairs[group], now)
             if what.way is Way.CLOSE:
-                close.append(group)
+                if what.place is not None:
+                    close.append(what.place)
+                    cache.carriers.discard(what.place.key)
                 cache.journalled.discard(group)  # until the watch shows it is still there
             elif what.way is not Way.WAIT:
                 self._follow(plan, group, what)
@@ -194,7 +198,7 @@ class Decider:
         ends.append(now + self._teller.again_at - wall if self._teller.again_at < float("inf") else None)
         if plan.binds or plan.evictions or plan.phases:
             ends.append(now + SOON)  # phases and conditions follow from what was just decided
-        elif self.cache.journalled or self.cache.assumed:
+        elif self.cache.open_journals() or self.cache.assumed:
             ends.append(now + self._period)
         return min((end for end in ends if end is not None), default=None)
 

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from muster.engine.jobs import Task
 from muster.engine.plan import Plan, PodReason
+from muster.engine.podgroups import GROUP, expected_owner, owner_of
 from muster.engine.state import State
 from muster.live.messages import Held, Refusal
 from muster.live.orders import by_claimer
 from muster.model.core import PodDisruptionBudget
+from muster.model.meta import controller
 from muster.model.selectors import matches
 
 FIRST, MOST = 1.0, 300.0
@@ -34,6 +36,7 @@ class Holds:
         self._spared: dict[str, tuple[str, float]] = {}  # pod → uid, until
         self._refusals: dict[str, tuple[str, float]] = {}  # job → why, until
         self._marked: dict[str, Task] = {}
+        self._ownerless: dict[str, None] = {}  # pods whose owner has perhaps not been seen yet
 
     def hold(self, message: Held, now: float) -> None:
         before = self._held.get(message.key)
@@ -45,6 +48,10 @@ class Holds:
         for key, uid in message.victims.items():
             self._spared[key] = (uid, now + SPARED_FOR)
         self._refusals[message.claimer] = (message.why, now + SPARED_FOR)
+
+    def look_for_owner(self, key: str) -> None:
+        """The pod is not placed before its owner is known: it may ask for more pods to start together."""
+        self._ownerless[key] = None
 
     def wake(self, now: float) -> float | None:
         """When the next hold ends; then a cycle should look again."""
@@ -61,6 +68,8 @@ class Holds:
         for key, hold in self._held.items():
             if hold.until > now:
                 self._mark(state, key).gated = True
+        for key in self._ownerless:
+            self._mark(state, key).gated = True
         for key in self._spared:
             self._mark(state, key).preemptable = False
         for task in protected(state):
@@ -79,6 +88,7 @@ class Holds:
         self._held = {
             k: h for k, h in self._held.items() if there(k, h.uid) and not state.tasks[k].pod.spec.node_name
         }
+        self._ownerless = {k: None for k in self._ownerless if k in state.tasks and lacks_owner(state, state.tasks[k])}
         self._spared = {k: (uid, end) for k, (uid, end) in self._spared.items() if end > now and there(k, uid)}
         self._refusals = {k: (why, end) for k, (why, end) in self._refusals.items() if end > now}
 
@@ -87,12 +97,25 @@ class Holds:
         for key, hold in self._held.items():
             if hold.until > now and key in plan.reasons:
                 plan.reasons[key] = PodReason("binding-refused", f"{hold.why}; tried again in a while.")
+        for key in self._ownerless:
+            if key in plan.reasons:
+                owner = controller(state.tasks[key].pod.metadata)
+                name = f"{owner.kind} {owner.name}" if owner is not None else ""
+                plan.reasons[key] = PodReason("owner-unknown", f"waits for its owner {name}, which is not known yet.")
         for job_key, (why, _) in self._refusals.items():
             job = state.jobs.get(job_key)
             for key in job.tasks if job is not None else ():
                 if key in plan.reasons and key not in self._held:
                     reason = plan.reasons[key]
                     plan.reasons[key] = PodReason(reason.code, f"{reason.text} No room was made: {why}.")
+
+
+def lacks_owner(state: State, task: Task) -> bool:
+    """A pod of ours that waits, names no group, and whose owner (which may ask for a gang) is not there."""
+    pod = task.pod
+    if task.job is None or pod.spec.node_name or pod.metadata.annotations.get(GROUP) or expected_owner(pod) is None:
+        return False
+    return owner_of(pod, state.lookup) is None
 
 
 def _covering(state: State, task: Task) -> list[tuple[str, PodDisruptionBudget]]:

@@ -1,5 +1,7 @@
 """The journal of a gang's commit: which pods are being bound where, in an annotation of their PodGroup.
 
+A group in memory has no object: there one of its pods carries the journal, and is the last to go if it must be undone.
+
 It is written before the first binding and taken away after the last, so whoever reads it later (this leader after a
 failure, the next one after a crash) knows what was meant. One annotation is one write of the API server: it is there
 whole or not at all, whatever dies in between.
@@ -13,6 +15,11 @@ from typing import Any
 
 import msgspec
 
+from muster.engine.jobs import Job
+from muster.engine.state import State
+from muster.model.core import Pod
+from muster.model.meta import Object
+from muster.model.meta import key as key_of
 from muster.model.scheduling import PodGroup
 
 JOURNAL = "muster.io/commit"
@@ -44,6 +51,18 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
         return entry is not None and uid.startswith(entry.uid)
 
 
+class Place(msgspec.Struct, frozen=True):
+    """The object that carries a gang's journal: its PodGroup, or one of its pods."""
+
+    kind: type[PodGroup] | type[Pod]
+    key: str
+    uid: str
+
+    @property
+    def pod(self) -> str:
+        return self.key if self.kind is Pod else ""
+
+
 class TooLarge(ValueError):
     """The gang's journal does not fit into an annotation."""
 
@@ -68,11 +87,31 @@ def decode(text: str) -> Journal | None:
         return None
 
 
-def journal_of(group: PodGroup) -> Journal | None:
-    text = group.metadata.annotations.get(JOURNAL)
+def journal_of(carrier: Object) -> Journal | None:
+    text = carrier.metadata.annotations.get(JOURNAL)
     return None if text is None else decode(text)
 
 
-def written(text: str | None) -> dict[str, Any]:
+def standing(state: State, job: Job) -> tuple[Place, Object] | None:
+    """Where the job's journal is, if it has one: on its group, else on the first of its pods."""
+    group = state.objects["PodGroup"].get(job.key)
+    if group is not None and JOURNAL in group.metadata.annotations:
+        return Place(PodGroup, job.key, group.metadata.uid), group
+    carriers = [task for task in job.tasks.values() if JOURNAL in task.pod.metadata.annotations]
+    if not carriers:
+        return None
+    first = min(carriers, key=lambda task: task.key)
+    return Place(Pod, first.key, first.pod.metadata.uid), first.pod
+
+
+def place_for(state: State, job: Job, first: Pod) -> Place:
+    """Where the job's next journal goes, if it has none; `first` is a pod of the commit."""
+    group = state.objects["PodGroup"].get(job.key)
+    if group is not None:
+        return Place(PodGroup, job.key, group.metadata.uid)
+    return Place(Pod, key_of(first), first.metadata.uid)
+
+
+def written(text: str | None, uid: str) -> dict[str, Any]:
     """The merge patch that writes the annotation, or (None) takes it away."""
-    return {"metadata": {"annotations": {JOURNAL: text}}}
+    return {"metadata": {"uid": uid, "annotations": {JOURNAL: text}}}

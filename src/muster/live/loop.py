@@ -119,8 +119,8 @@ class Loop:
         self.cycles += 1
         binder.start(decision.orders)
         writer.write(decision.notes)
-        for group in decision.close:
-            binder.close_journal(group)
+        for place in decision.close:
+            binder.close_journal(place)
         binder.look_at(decision.overdue)
         self._gap = min(max(decision.took * GAP_PER_CYCLE, SHORTEST_GAP), LONGEST_GAP)
 

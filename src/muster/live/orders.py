@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from muster.engine.jobs import Job
 from muster.engine.plan import Eviction, Plan
 from muster.engine.state import State
-from muster.live.journal import UID_PART, Entry, Journal, TooLarge, encode, journal_of
+from muster.live.journal import UID_PART, Entry, Journal, Place, TooLarge, encode, journal_of, place_for, standing
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup
 
@@ -33,10 +33,11 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Bindings that belong together; a gang's have a journal, written to its group before the first of them."""
+    """Bindings that belong together; a gang's have a journal, written before the first of them."""
 
     binds: tuple[Bind, ...]
     group: str = ""
+    place: Place | None = None
     journal: str = ""
 
 
@@ -65,7 +66,7 @@ def orders(plan: Plan, state: State, holder: str, now: float) -> Orders:
         task = state.tasks[key]
         bind = _bind(plan, task.pod, key, task.uid, node)
         job = task.job
-        if job is not None and _needs_journal(state, job):
+        if job is not None and _needs_journal(job):
             gangs.setdefault(job.key, []).append(bind)
         else:
             made.commits.append(Commit((bind,)))
@@ -76,10 +77,8 @@ def orders(plan: Plan, state: State, holder: str, now: float) -> Orders:
         if any(bind.pod.spec.resource_claims for bind in binds):
             made.faults.update((bind.key, NO_CLAIMS) for bind in binds)
             continue
-        group = state.objects["PodGroup"][key]
-        assert isinstance(group, PodGroup)
         try:
-            made.commits.append(Commit(tuple(binds), key, _journal(group, binds, holder, now)))
+            made.commits.append(_gang(state, state.jobs[key], binds, holder, now))
         except TooLarge as fault:
             made.faults.update((bind.key, str(fault)) for bind in binds)
     made.removals = _removals(plan, state)
@@ -97,18 +96,20 @@ def _bind(plan: Plan, pod: Pod, key: str, uid: str, node: str) -> Bind:
     return Bind(pod, key, uid, node, notes, tuple(claims))
 
 
-def _needs_journal(state: State, job: Job) -> bool:
+def _needs_journal(job: Job) -> bool:
     """A gang that is not whole yet. What comes above the minimum may arrive or not, pod by pod."""
-    return job.min_available > 1 and job.ready < job.min_available and job.key in state.objects["PodGroup"]
+    return job.min_available > 1 and job.ready < job.min_available
 
 
-def _journal(group: PodGroup, binds: list[Bind], holder: str, now: float) -> str:
-    """The commit's journal; one that is still open is carried on, so that its pods are not forgotten."""
-    before = journal_of(group)
+def _gang(state: State, job: Job, binds: list[Bind], holder: str, now: float) -> Commit:
+    """The commit with its journal; one that is still open is carried on, so that its pods are not forgotten."""
+    open_ = standing(state, job)
+    place = open_[0] if open_ is not None else place_for(state, job, binds[0].pod)
+    before = journal_of(open_[1]) if open_ is not None else None
     pods = dict(before.pods) if before is not None else {}
     for bind in binds:
         pods[bind.key.partition("/")[2]] = Entry(bind.node, bind.uid[:UID_PART], dict(bind.notes))
-    return encode(Journal(holder=holder, at=now, pods=pods))
+    return Commit(tuple(binds), job.key, place, encode(Journal(holder=holder, at=now, pods=pods)))
 
 
 def by_claimer(plan: Plan, state: State) -> dict[str, list[Eviction]]:

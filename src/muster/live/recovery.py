@@ -12,8 +12,7 @@ from enum import Enum
 
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.state import State
-from muster.live.journal import Journal, journal_of
-from muster.model.scheduling import PodGroup
+from muster.live.journal import Journal, Place, journal_of, standing
 
 GRACE = 30.0
 _HERE = (Status.BOUND, Status.RUNNING, Status.ALLOCATED, Status.BINDING)
@@ -31,25 +30,31 @@ class Repair:
     way: Way
     tasks: tuple[Task, ...] = ()  # to bind (FINISH) or to evict (UNDO)
     journal: Journal | None = None
+    place: Place | None = None  # of the journal; None: it is gone
 
 
 def repair(state: State, group: str, tried: bool, since: float, now: float) -> Repair:
     """What to do about the group's journal. `tried`: its rest was tried once; `since`: when we first looked at it."""
-    found = state.objects["PodGroup"].get(group)
-    journal = journal_of(found) if isinstance(found, PodGroup) else None
     job = state.jobs.get(group)
-    if journal is None or job is None:
+    found = standing(state, job) if job is not None else None
+    if found is None or job is None:
         return Repair(Way.CLOSE)
+    place, carrier = found
+    journal = journal_of(carrier)
+    if journal is None:
+        return Repair(Way.CLOSE, place=place)
     meant = [t for t in job.tasks.values() if journal.same(t.name, t.uid)]
     bound = [t for t in meant if t.status in _HERE]
     rest = [t for t in meant if t.status == Status.PENDING]
     if not bound or job.ready >= job.min_available or _ended(job):
-        return Repair(Way.CLOSE)
+        return Repair(Way.CLOSE, place=place)
     if rest and not tried and room_for(state, rest, journal):
         return Repair(Way.FINISH, tuple(sorted(rest, key=lambda t: t.key)), journal)
     if now - max(since, journal.at) < GRACE:
         return Repair(Way.WAIT)
-    return Repair(Way.UNDO, tuple(sorted(bound, key=lambda t: t.key)), journal)
+    # The pod that carries the journal goes last: while it is there, whoever comes after us knows what to undo.
+    others = [t for t in bound if t.key != place.pod]
+    return Repair(Way.UNDO, tuple(sorted(others or bound, key=lambda t: t.key)), journal)
 
 
 def _ended(job: Job) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from muster.engine.podgroups import OWNING
 from muster.kube import config as access
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client, Limits
@@ -41,13 +42,10 @@ KINDS: tuple[type[Object], ...] = (
     core.Node, core.Pod, core.Namespace, core.PriorityClass, core.PodDisruptionBudget,
     storage.PersistentVolume, storage.PersistentVolumeClaim, storage.StorageClass, storage.CSINode, storage.CSIDriver,
     storage.CSIStorageCapacity, scheduling.Queue, scheduling.PodGroup, topology.Topology, topology.HyperNode,
-    groups.NodeGroup, groups.PropagationPolicy,
+    groups.NodeGroup, groups.PropagationPolicy, *OWNING,
 )  # fmt: skip
-# Whose pods the policies of node group management are about; followed if its plugin is configured.
-OWNERS: tuple[type[Object], ...] = (
-    batch.Deployment, batch.ReplicaSet, batch.StatefulSet, batch.DaemonSet, batch.Job, batch.CronJob,
-    batch.ReplicationController,
-)  # fmt: skip
+# Whose pods, too, the policies of node group management are about; followed if its plugin is configured.
+OWNERS: tuple[type[Object], ...] = (batch.Deployment, batch.CronJob, batch.ReplicationController)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class NoBinder:
     def start(self, orders: Orders) -> None:
         pass
 
-    def close_journal(self, group: str) -> None:
+    def close_journal(self, place: object) -> None:
         pass
 
     def look_at(self, pods: dict[str, str]) -> None:

@@ -44,7 +44,7 @@ def test_nothing_was_bound_yet_so_the_journal_only_goes() -> None:
         cluster = begun(bound_pods=0)
         leader = Leader(cluster, holder="new")
         decision = leader.decide()
-        assert decision.close == ["d/gang"]
+        assert [(place.kind, place.key) for place in decision.close] == [(PodGroup, "d/gang")]
 
     asyncio.run(run())
 
