@@ -160,7 +160,7 @@ def test_queues_stay_in_their_node_groups(
     with Scheduler(scheduler_kubeconfig, config=config) as muster:
         where = all_placed(api, namespace, gang(api, namespace, "g", 6, queue=f"{namespace}-gpu"))
         assert all(node.startswith("gpu") for node in where.values())
-        until("the figures", lambda: muster.metric("muster_queue_node_group_allocated") > 0)
+        until("the figures", lambda: muster.metric("volcano_queue_nodegroup_allocated_milli_cpu") == 6000)
 
 
 def test_chips_are_on_the_pod_when_it_is_bound(

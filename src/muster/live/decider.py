@@ -131,7 +131,8 @@ class Decider:
         if self._ticks() < self._recount_at:
             return
         self._recount_at = self._ticks() + RECOUNT
-        wrong = self._metrics.figures.drift = drift(self.cache.state)
+        wrong = drift(self.cache.state)
+        self._metrics.drift.set(wrong)
         if wrong:
             raise Drift(f"{wrong} accounts of nodes differ from a recount of their pods")
 
@@ -210,6 +211,10 @@ class Decider:
         metrics.attempts.labels("scheduled").inc(len(plan.binds))
         metrics.attempts.labels("unschedulable").inc(len(plan.reasons))
         metrics.preemptions.inc(len({eviction.by for eviction in plan.evictions}))
+        if plan.evictions:
+            metrics.victims.set(len(plan.evictions))
+        for created in metrics.figures.placed:
+            metrics.job_ms.observe(max(self._clock() - created, 0.0) * 1000)
         level = 1 if plan.binds or plan.evictions else 3
         self._log(
             level, "cycle", number=self._count, configuration=self._loaded.version, bound=len(plan.binds),

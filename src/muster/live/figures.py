@@ -11,7 +11,7 @@ from muster.engine.plan import Plan
 from muster.engine.resources import add, largest_share
 from muster.engine.session import Session
 from muster.engine.state import State
-from muster.live.metrics import Figures, QueueFigures
+from muster.live.gauges import Figures, QueueFigures
 
 NODE_GROUP = "volcano.sh/nodegroup-name"
 _PHASE = {"": "pending"}
@@ -32,8 +32,15 @@ def overused(session: Session) -> set[str]:
 def figures(plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str]) -> Figures:
     found = Figures(nodes=len(state.nodes), pods=len(state.tasks))
     found.pending = dict(Counter(reason.code for reason in plan.reasons.values()))
-    waiting = {task.job.key for key in plan.reasons if (task := state.tasks.get(key)) and task.job is not None}
+    waiting = Counter(task.job.key for key in plan.reasons if (task := state.tasks.get(key)) and task.job is not None)
     found.waiting_jobs = len(waiting)
+    groups_there = state.objects["PodGroup"]
+    for job_key, n in waiting.items():
+        # A series for every pod that came alone would be too many.
+        named = job_key if job_key in groups_there else ""
+        found.waiting[named] = found.waiting.get(named, 0) + n
+    placed = {task.job.key: task.job for key in plan.binds if (task := state.tasks.get(key)) and task.job is not None}
+    found.placed = [job.created for key, job in placed.items() if key in groups_there and key not in waiting]
     for name, queue in state.queues.items():
         allocated: dict[str, int] = {}
         requested: dict[str, int] = {}
@@ -41,7 +48,7 @@ def figures(plan: Plan, state: State, shares: dict[str, dict[str, float]], over:
         for job in queue.jobs.values():
             add(allocated, job.allocated)
             add(requested, job.total or minimum(job))
-            if job.key in state.objects["PodGroup"]:
+            if job.key in groups_there:
                 phase = plan.phases.get(job.key, job.phase)
                 groups[_PHASE.get(phase, phase.lower())] += 1
         given = shares.get(name, {})
@@ -52,6 +59,7 @@ def figures(plan: Plan, state: State, shares: dict[str, dict[str, float]], over:
             allocated=dict(allocated),
             requested=dict(requested),
             deserved=dict(given),
+            capability=dict(queue.capability),
             groups=dict(groups),
         )
     _by_node_group(state, found)
@@ -62,6 +70,10 @@ def _by_node_group(state: State, found: Figures) -> None:
     groups = [node.metadata.labels.get(NODE_GROUP, "") for node in state.nodes.objects]
     if not any(groups):
         return
+    for name in sorted(set(groups) - {""}):
+        members = [i for i, group in enumerate(groups) if group == name]
+        offered = state.nodes.alloc[:, members].sum(axis=1).tolist()
+        found.node_groups[name] = {resource: offered[row] for resource, row in state.axis.rows.items() if offered[row]}
     for task in state.tasks.values():
         job = task.job
         if job is None or job.queue is None or task.node < 0 or not groups[task.node]:

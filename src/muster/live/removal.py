@@ -70,7 +70,7 @@ class Remover:
                 self._metrics.evictions_refused.inc()
                 return False
         self._put(Settled(key, uid, "", True))
-        self._metrics.victims.inc()
+        self._metrics.evictions.inc()
         message = telling.eviction_text(eviction)
         self._tell(pod, Severity.WARNING, telling.EVICTED, message)
         group = removal.group_of.get(key)

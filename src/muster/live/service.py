@@ -27,6 +27,7 @@ from muster.live.binder import Binder
 from muster.live.cache import Cache
 from muster.live.decider import Decider
 from muster.live.following import Following
+from muster.live.gauges import Figures
 from muster.live.logs import Log
 from muster.live.loop import Loop
 from muster.live.metrics import Metrics
@@ -212,6 +213,7 @@ class Service:
                 await loop.run(stream, binder, writer)
             finally:
                 self._loop = self._decider = None
+                metrics.figures = Figures()  # whoever leads next has the cluster's
                 writer.forget()
                 if not await binder.finished(min(settings.renew_deadline, 5.0)):
                     self.log(0, "ends with calls in flight", calls=binder.in_flight)

@@ -16,10 +16,10 @@ S = TypeVar("S", bound=Session)
 
 def timed(scheduler: Scheduler, metrics: Metrics) -> Scheduler:
     """The same scheduler; every action and every plugin's opening and closing is measured."""
-    scheduler.actions = [(name, _timed(run, metrics.action_us.labels(name).observe)) for name, run in scheduler.actions]
+    scheduler.actions = [(name, _timed(run, metrics.action_ms.labels(name).observe)) for name, run in scheduler.actions]
     for plugin in (plugin for tier in scheduler.tiers for plugin in tier):
         for event, method in (("OnSessionOpen", "open"), ("OnSessionClose", "close")):
-            observe = metrics.plugin_us.labels(plugin.name, event).observe
+            observe = metrics.plugin_ms.labels(plugin.name, event).observe
             setattr(plugin, method, _timed(getattr(plugin, method), observe))
     return scheduler
 
@@ -28,6 +28,6 @@ def _timed(step: Step, observe: Callable[[float], None]) -> Step:
     def measured(session: Session) -> None:
         begin = time.perf_counter()
         step(session)
-        observe((time.perf_counter() - begin) * 1_000_000)
+        observe((time.perf_counter() - begin) * 1000)
 
     return measured
