@@ -24,6 +24,8 @@ from muster.cli import options
               metavar="SECONDS", help="A leader that could not renew for so long sends nothing more.")  # fmt: skip
 @click.option("--lease-retry-period", type=click.FloatRange(min=0.1), default=2.0, show_default=True,
               metavar="SECONDS", help="How often the lease is renewed, or asked for.")  # fmt: skip
+@click.option("--identity", metavar="NAME", help="Our name on the Lease. A process started again under the name of one "
+              "that has ended takes up its Lease at once; no two may have it at a time. Default: one of its own.")
 @click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
               help="Where /healthz, /readyz and /metrics listen.")  # fmt: skip
 @click.option("--metrics-port", "--port", "metrics_port", type=click.IntRange(0, 65535), default=8080,
@@ -45,6 +47,7 @@ def scheduler(
     lease_duration: float,
     lease_renew_deadline: float,
     lease_retry_period: float,
+    identity: str | None,
     metrics_host: str,
     metrics_port: int,
     period: float,
@@ -85,6 +88,7 @@ def scheduler(
         lease_duration=lease_duration,
         renew_deadline=lease_renew_deadline,
         retry_period=lease_retry_period,
+        **({"identity": identity} if identity else {}),
         metrics_host=metrics_host,
         metrics_port=metrics_port,
         period=period,

@@ -3,6 +3,10 @@
 A leader may write only until its renew deadline, counted from the moment it *sent* its last renewal that succeeded;
 another may take the lease only after a whole lease duration without a change, counted from when it saw that; and it
 writes nothing for a lease duration after that. So two never write at once, whatever the clocks of their machines say.
+
+Nobody waits that long where nobody can be there: a lease that was given back is free at once. One that does not exist
+yet, and one under our own name from a process before us (a container that was started again in its pod), is taken at
+once, and the first write waits until a leader that is there against all expectation has met our lease at its renewal.
 """
 
 from __future__ import annotations
@@ -58,7 +62,7 @@ class Election:
         if not duration > renew_deadline > retry > 0:
             raise ValueError("a lease lasts longer than its renew deadline, and that longer than a retry")
         self.key = key
-        # Of this process alone: one that was started again under an old name is another one.
+        # Of this process alone, unless who gives a name makes sure that nobody else goes by it at the same time.
         self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self.term = 0
         """How often the lease has changed hands: larger for every new leader."""
@@ -74,7 +78,11 @@ class Election:
         namespace, _, self._name = key.partition("/")
         self._namespace = namespace
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self.unfinished = False
+        """Calls of ours may still be on their way: the lease is not given back, it runs out."""
         self._held: Lease | None = None  # the lease as we last wrote it
+        self._led = False  # in this process
+        self._alone = True  # no lease of anybody else was ever seen
         self._seen: tuple[str, str] = ("", "")  # holder and version of somebody else's lease…
         self._seen_at = 0.0  # … and when we first saw that
         self._renewed_at = float("-inf")  # when our last successful renewal was sent
@@ -120,7 +128,7 @@ class Election:
 
     async def release(self) -> None:
         """Give the lease back: the next leader need not wait. Only after `run` has ended and nothing is in flight."""
-        held, may = self._held, self.leading()
+        held, may = self._held, self.leading() and not self.unfinished
         self._lose()
         if held is None or not may:
             return
@@ -143,21 +151,28 @@ class Election:
             body = await self._client.request(
                 "POST", self._path, body=_plain(created), urgent=True, seconds=self._patience(), tries=1
             )
-            self._won(_lease(body), sent, self._duration)
+            # Deleted under a leader that we know of, it is no sign that nobody is there.
+            self._won(_lease(body), sent, self._notice() if self._alone else self._duration)
             return
         spec = lease.spec
         holder, version = spec.holder_identity or "", lease.metadata.resource_version
         if (holder, version) != self._seen:
             self._seen, self._seen_at = (holder, version), self._clock()
-        lasts = max(float(spec.lease_duration_seconds or 0), self._duration)
-        ours = holder == self.identity
-        if holder and not ours and self._clock() < self._seen_at + lasts:
-            return
+        transitions, wait = (spec.lease_transitions or 0) + 1, None
+        if not holder:
+            wait = 0.0  # given back: nobody is behind it who could still write
+        elif holder == self.identity and self._led and transitions == self.term + 1:
+            transitions = self.term  # we missed a deadline, and nobody else has led since: nothing new begins
+        elif holder == self.identity and not self._led:
+            wait = self._notice()
+        else:
+            # Also one under our name that we did not write, once we have led: another goes by it.
+            self._alone, wait = False, self._duration
+            if self._clock() < self._seen_at + max(float(spec.lease_duration_seconds or 0), self._duration):
+                return
         sent = self._clock()
-        # Still under our name after we missed a deadline: nobody else has led since, so nothing new begins.
-        lease.spec = self._spec((spec.lease_transitions or 0) + (0 if ours else 1))
-        # A lease that was given back has nobody behind it who could still write.
-        self._won(await self._put(lease), sent, None if ours else self._duration if holder else 0.0)
+        lease.spec = self._spec(transitions)
+        self._won(await self._put(lease), sent, wait)
 
     async def _renew(self) -> None:
         assert self._held is not None
@@ -183,6 +198,7 @@ class Election:
         if wait is not None:
             self._writes_from = self._clock() + wait
         self.term = lease.spec.lease_transitions or 0
+        self._led = True
         self.lost.clear()
         self.elected.set()
 
@@ -198,6 +214,10 @@ class Election:
     def _patience(self) -> float:
         """A renewal that takes longer than this is better tried again."""
         return max(self._renew_deadline / 2, 0.1)
+
+    def _notice(self) -> float:
+        """By then a leader that reaches the API server has tried to renew, and found that the lease is not its own."""
+        return 1.5 * self._retry
 
     async def _get(self) -> Lease:
         path = f"{self._path}/{self._name}"

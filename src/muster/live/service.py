@@ -144,11 +144,11 @@ class Service:
                 renew_deadline=settings.renew_deadline, retry=settings.retry_period,
             )  # fmt: skip
             client.gate = election.may_write
+            await election.step()  # most often that is all it takes, and nobody has to stand by
             standing = asyncio.create_task(election.run())
             try:
                 while True:
-                    async with self._following(client):
-                        await election.writable()
+                    await self._elected(client, election)
                     self.log(0, "leading", term=election.term)
                     self.metrics.leading.set(1)
                     term = asyncio.create_task(self._terms(client))
@@ -167,6 +167,13 @@ class Service:
                 standing.cancel()
                 await asyncio.gather(standing, return_exceptions=True)
                 await election.release()
+
+    async def _elected(self, client: Client, election: Election) -> None:
+        """Until we lead and may write. What is followed meanwhile only shows that we could: a leader reads anew."""
+        if not election.elected.is_set():
+            async with self._following(client):
+                await election.elected.wait()
+        await election.writable()
 
     @contextlib.asynccontextmanager
     async def _following(self, client: Client) -> AsyncIterator[Informers]:
@@ -215,7 +222,10 @@ class Service:
                 self._loop = self._decider = None
                 metrics.figures = Figures()  # whoever leads next has the cluster's
                 writer.forget()
-                if not await binder.finished(min(settings.renew_deadline, 5.0)):
+                unfinished = not await binder.finished(min(settings.renew_deadline, 5.0))
+                if self._election is not None:
+                    self._election.unfinished = unfinished
+                if unfinished:
                     self.log(0, "ends with calls in flight", calls=binder.in_flight)
                 for task in tasks:
                     task.cancel()

@@ -98,16 +98,92 @@ def play(story: Any) -> None:
     run(opened)
 
 
-def test_the_first_to_come_leads_and_writes_after_a_lease_duration() -> None:
+def test_the_first_to_come_leads_and_writes_once_anybody_else_would_have_noticed() -> None:
     async def story(stage: Stage) -> None:
         a = stage.candidate("a")
         await stage.step(a)
         assert a.leading() and a.elected.is_set() and not a.may_write()
-        for _ in range(7):
-            await stage.step(a, seconds=2)
+        await stage.step(a, seconds=2)
         assert not a.may_write()
         await stage.step(a, seconds=1)
         assert a.may_write()
+
+    play(story)
+
+
+def test_a_lease_that_is_deleted_under_a_leader_never_lets_two_write() -> None:
+    async def story(stage: Stage) -> None:
+        a = stage.candidate("a")
+        for _ in range(5):
+            await stage.step(a, seconds=2)
+        stage.server.lease = None
+        fresh = stage.candidate("b")
+        await stage.step(fresh)
+        assert a.may_write() and fresh.leading() and not fresh.may_write()
+        await stage.step(a, seconds=2.4)  # the longest that a leader lets pass between renewals
+        assert not a.leading() and not fresh.may_write()
+        await stage.step(fresh, a, seconds=0.6)
+        assert fresh.may_write() and not a.leading()
+
+    play(story)
+
+
+def test_who_knew_a_leader_waits_a_lease_duration_when_its_lease_is_gone() -> None:
+    async def story(stage: Stage) -> None:
+        a, b = stage.candidate("a"), stage.candidate("b")
+        await stage.step(a, b)
+        stage.server.lease = None
+        await stage.step(b)
+        for _ in range(7):
+            await stage.step(b, seconds=2)
+        assert b.leading() and not b.may_write()
+        await stage.step(b, seconds=1)
+        assert b.may_write()
+
+    play(story)
+
+
+def test_a_process_started_again_under_its_name_takes_its_lease_up() -> None:
+    async def story(stage: Stage) -> None:
+        crashed = stage.candidate("pod_uid")
+        for _ in range(5):
+            await stage.step(crashed, seconds=2)
+        again, other = stage.candidate("pod_uid"), stage.candidate("other_uid")
+        await stage.step(again, other)
+        assert again.leading() and not again.may_write() and again.term == crashed.term + 1
+        await stage.step(again, other, seconds=3)
+        assert again.may_write() and not other.leading()
+
+    play(story)
+
+
+def test_two_that_go_by_one_name_do_not_take_the_lease_from_each_other() -> None:
+    async def story(stage: Stage) -> None:
+        one = stage.candidate("same")
+        for _ in range(5):
+            await stage.step(one, seconds=2)
+        other = stage.candidate("same")
+        await stage.step(other)
+        writers = []
+        for _ in range(40):
+            await stage.step(one, seconds=1)
+            await stage.step(other, seconds=1)
+            writers.append((one.may_write(), other.may_write()))
+        assert set(writers) <= {(False, False), (False, True)} and writers[-1] == (False, True)
+
+    play(story)
+
+
+def test_a_lease_is_not_given_back_while_calls_are_on_their_way() -> None:
+    async def story(stage: Stage) -> None:
+        a, b = stage.candidate("a"), stage.candidate("b")
+        for _ in range(5):
+            await stage.step(a, b, seconds=2)
+        a.unfinished = True
+        await a.release()
+        assert not a.leading() and stage.server.spec["holderIdentity"] == "a"
+        await stage.step(b, seconds=2)
+        assert not b.leading()
 
     play(story)
 
@@ -186,7 +262,9 @@ def test_after_an_outage_the_old_leader_takes_its_own_lease_back_at_once() -> No
 def test_a_wait_that_was_cut_short_is_waited_to_its_end() -> None:
     async def story(stage: Stage) -> None:
         a = stage.candidate("a")
-        await stage.step(a)
+        b = stage.candidate("b")
+        await stage.step(b, a)
+        await stage.step(a, seconds=15)  # b has vanished
         stage.server.away = True
         stage.clock.now += 11
         await stage.step(a)
@@ -285,6 +363,7 @@ def test_the_loop_renews_by_itself() -> None:
             election = Election(client, "ns/muster", "a", duration=1.0, renew_deadline=0.6, retry=0.1)
             task = asyncio.create_task(election.run())
             await asyncio.wait_for(election.writable(), 5)
+            await asyncio.sleep(0.5)
             assert election.may_write() and server.version > 3
             task.cancel()
             with suppress(asyncio.CancelledError):

@@ -111,8 +111,9 @@ def _pod(part: Part, settings: Settings) -> Plain:
 
 
 def _container(part: Part, settings: Settings) -> Plain:
-    # It tells on its own pod what became of its configuration.
-    own_pod = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"} if part.configured else {}
+    # It tells on its own pod what became of its configuration, and elects itself under that pod's name.
+    fields = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"}
+    own_pod = fields if part.configured else {}
     named = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}} for name, field in own_pod.items()]
     ports: list[Plain] = [{"name": "http", "containerPort": PORT}]
     if part.tls_port:

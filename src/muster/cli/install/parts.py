@@ -12,6 +12,8 @@ CONFIGURATION = "muster-scheduler"
 PORT = 8080
 FOLDER = "/etc/muster"
 """Where a part finds its certificate."""
+# The kubelet starts a pod's container again only after it has ended: what goes by this name comes one after the other.
+_THIS_POD = "$(POD_NAME)_$(POD_UID)"
 _CERTIFICATE, _KEY = f"{FOLDER}/tls.crt", f"{FOLDER}/tls.key"
 
 
@@ -53,7 +55,7 @@ PARTS: dict[str, Part] = {
     part.verb: part
     for part in (
         Part(
-            "scheduler", rights.SCHEDULER, ("-c", f"configmap:{CONFIGURATION}"),
+            "scheduler", rights.SCHEDULER, ("-c", f"configmap:{CONFIGURATION}", "--identity", _THIS_POD),
             replicas=2, requests=(("cpu", "500m"), ("memory", "512Mi")), limits=(("memory", "2Gi"),), configured=True,
             at_home=rights.own_configuration(CONFIGURATION),
         ),
