@@ -6,12 +6,14 @@ The extender looks at the propagation pair, the edge gate at both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum, IntEnum
 
-__all__ = ["DOMAIN", "Pair", "Situation", "held", "situation", "waiting"]
+__all__ = ["DOMAIN", "Pair", "Situation", "held", "situation", "unaskable", "waiting"]
 
 DOMAIN = "groupmanagement.kubeedge.io"
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
 class Pair(Enum):
@@ -59,3 +61,10 @@ def waiting(labels: Mapping[str, str], pair: Pair) -> str | None:
 def held(labels: Mapping[str, str]) -> str | None:
     """The edge gate: why pods of the application are not sent to edge nodes; None: they are."""
     return waiting(labels, Pair.PROPAGATION) or waiting(labels, Pair.OVERRIDE)
+
+
+def unaskable(policy: str) -> str | None:
+    """Why no application can ask for a policy of that name; None: it can."""
+    if _LABEL_VALUE.fullmatch(policy):
+        return None
+    return "the name is no label value, so no application can ask for it (63 characters)"

@@ -6,7 +6,6 @@ by itself is refused, the rest is said in warnings, since objects may come in an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
@@ -17,6 +16,7 @@ from muster.engine.hooks import JobValid
 from muster.engine.podgroups import GROUP
 from muster.engine.state import State
 from muster.groups.applications import APPLICATIONS, replicas_of, template_of
+from muster.groups.gate import unaskable
 from muster.groups.override import faults
 from muster.groups.override.policy import warnings as override_warnings
 from muster.groups.propagation import read_propagation
@@ -35,7 +35,6 @@ from muster.sim.validate.groups import group_findings
 from muster.sim.validate.places import Located
 from muster.sim.validate.queues import queue_findings
 
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _REFUSED = ("queue-cycle",)
 # What is always so when an object has just been made.
 _TOO_EARLY = ("too-few-pods", "over-cluster", "priority-class")
@@ -160,5 +159,5 @@ def _say(finding: Finding, verdict: Verdict) -> None:
 
 def _unnameable(policy: Object) -> Iterator[str]:
     name = policy.metadata.name
-    if name and not _LABEL_VALUE.fullmatch(name):
-        yield f"{policy.kind} {name}: the name is no label value, so no application can ask for it (63 characters)"
+    if name and (why := unaskable(name)) is not None:
+        yield f"{policy.kind} {name}: {why}"

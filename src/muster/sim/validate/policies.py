@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from muster.config.names import suggest
 from muster.engine.session import Session
 from muster.groups.applications import APPLICATIONS
-from muster.groups.gate import Pair
+from muster.groups.gate import Pair, unaskable
 from muster.groups.override import faults
 from muster.groups.override.policy import warnings
 from muster.groups.propagation import Trouble, read_propagation
+from muster.model.custom import custom_kinds
 from muster.model.finding import Finding, Severity
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.sim.validate.places import Located
@@ -34,6 +35,8 @@ def policy_findings(session: Session, where: Located) -> Iterator[Finding]:
 def _troubles(
     where: Located, kind: str, key: str, errors: list[Trouble], odd: list[Trouble]
 ) -> Iterator[Finding]:
+    if (why := unaskable(key.partition("/")[2])) is not None:
+        yield where.say("warning", kind, key, "policy", f"metadata.name: {why}", "give it a shorter name")
     graded: list[tuple[Severity, list[Trouble]]] = [("error", errors), ("warning", odd)]
     for severity, troubles in graded:
         for trouble in troubles:
@@ -44,7 +47,7 @@ def _asking(session: Session, where: Located) -> Iterator[Finding]:
     """Applications whose policy is not there, or is not obeyed because its plugin is not configured."""
     objects = session.state.objects
     obeyed = any(plugin.name == PLUGIN for plugin in session.plugins)
-    for kind in sorted(cls.__name__ for cls in APPLICATIONS):
+    for kind in sorted(cls.__name__ for cls in (*APPLICATIONS, *custom_kinds(objects))):
         for key, app in sorted(objects[kind].items()):
             for pair in Pair:
                 name = app.metadata.labels.get(pair.required)

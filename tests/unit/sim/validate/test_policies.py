@@ -55,3 +55,10 @@ def test_faults_of_overrides_are_errors() -> None:
     assert [f.message for f in errors] == [
         "spec.overrideRules[0].imageOverrider[0].value: must not be empty for add"
     ]
+
+
+def test_a_policy_whose_name_no_label_can_carry_is_warned_of() -> None:
+    long = thing(f"{GROUP}/v1alpha1", "OverridePolicy", "p" * 64, spec={})
+    (warning,) = [f for f in found(WITH, long) if f.code == "policy"]
+    assert (warning.severity, warning.object) == ("warning", f"OverridePolicy default/{'p' * 64}")
+    assert "no label value" in warning.message
