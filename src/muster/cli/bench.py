@@ -22,13 +22,15 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
     Without WORK all are run. The exit code is 1 when a floor is missed.
     """
     from muster.server.extender import bench as extender
+    from muster.sim.bench import controllers
     from muster.sim.bench.record import UnknownWork, commit_name, machine_name, missed, plot, rows, select
 
-    others = [work for work in works if work != extender.NAME]
+    parts = {part.NAME: part for part in (extender, controllers)}
+    others = [work for work in works if work not in parts]
     try:
         chosen = select(others) if others or not works else []
     except UnknownWork as fault:
-        raise click.UsageError(f"{fault}, {extender.NAME}") from None
+        raise click.UsageError(f"{fault}, {', '.join(parts)}") from None
     found = []
     try:
         for row in rows(chosen, runs):
@@ -40,11 +42,11 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
                     f"{row['pods_per_s']:>7} pods/s  {row['peak_rss_mib']:>6} MiB  {state:28} {row['about']}"
                 )
         drawn = list(found)
-        if not works or extender.NAME in works:
-            row = {**extender.row(runs), "machine": machine_name(), "commit": commit_name()}
+        for part in [part for name, part in parts.items() if not works or name in works]:
+            row = {**part.row(runs), "machine": machine_name(), "commit": commit_name()}
             found.append(row)
             if form == "table":
-                times = "  ".join(f"{name} {row[name]}" for name in extender.FLOORS)
+                times = "  ".join(f"{name} {row[name]}" for name in part.FLOORS)
                 click.echo(f"{row['work']}  {times}  {'; '.join(missed(row)) or 'ok'}  {row['about']}")
     except RuntimeError as fault:
         raise click.ClickException(str(fault)) from None

@@ -19,6 +19,7 @@ from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from muster.store import Store
 
 _POLICIES = {"PropagationPolicy": Pair.PROPAGATION, "OverridePolicy": Pair.OVERRIDE}
+_BEARS = ("labels", "annotations", "deletion_timestamp", "owner_references")
 _SILENT = ("PersistentVolume", "PersistentVolumeClaim", "Namespace", "ControllerRevision")
 KINDS: tuple[type[Object], ...] = (
     Node,
@@ -117,6 +118,8 @@ class Applications:
 
     def _note(self, news: News, dirty: dict[Ref, None]) -> None:
         """An object that makes pods, or a pod: its application, if that asks for a policy or did."""
+        if self._pair is Pair.PROPAGATION and _only_images(news):
+            return
         for obj in (news.old, news.new):
             if obj is None or (news.kind == "Pod" and not obj.metadata.owner_references and not self._asks(obj)):
                 continue
@@ -147,6 +150,15 @@ class Applications:
 def _relabelled(news: News) -> bool:
     """Did the labels of an object that stays change?"""
     return news.old is None or news.new is None or news.old.metadata.labels != news.new.metadata.labels
+
+
+def _only_images(news: News) -> bool:
+    """Is it a pod that changed in nothing that bears on where pods are, and how?"""
+    old, new = news.old, news.new
+    if not isinstance(old, Pod) or not isinstance(new, Pod) or old.metadata.uid != new.metadata.uid:
+        return False
+    same = old.spec.node_name == new.spec.node_name and old.status == new.status
+    return same and all(getattr(old.metadata, name) == getattr(new.metadata, name) for name in _BEARS)
 
 
 def _regroups(news: News) -> bool:

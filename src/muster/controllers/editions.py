@@ -22,12 +22,8 @@ class Wanted:
     # labels, annotations → those the rules touch; None: taken away
     metadata: dict[str, dict[str, str | None]] = field(default_factory=dict)
     rest: tuple[Template, Template] = field(default_factory=lambda: ({}, {}))  # as the template has it, as is wanted
+    beyond: bool = False  # does it differ in what no running pod can be given?
     fault: str = ""  # why it cannot be made
-
-    @property
-    def beyond(self) -> bool:
-        """Does it differ in what no running pod can be given?"""
-        return self.rest[0] != self.rest[1]
 
     def images_to_change(self, pod: Pod) -> dict[str, str]:
         """Container → the image it should have, where it has another."""
@@ -37,6 +33,8 @@ class Wanted:
     def metadata_to_change(self, pod: Pod) -> Template:
         """Labels and annotations that are not as they should be, as a merge patch."""
         changes: Template = {}
+        if not any(self.metadata.values()):
+            return changes
         for name, has in (("labels", pod.metadata.labels), ("annotations", pod.metadata.annotations)):
             touched = self.metadata.get(name, {})
             wrong = {label: value for label, value in touched.items() if has.get(label) != value}
@@ -74,7 +72,8 @@ def _made(spec: OverridePolicySpec, template: Template, groups: list[str], privi
         return Wanted(fault=str(fault))
     before, after = (made, template) if revert else (template, made)
     images = {c["name"]: c.get("image", "") for part in _LISTS for c in after.get("spec", {}).get(part) or []}
-    return Wanted(images, _touched(before, after), (_rest(before), _rest(after)))
+    rest = (_rest(before), _rest(after))
+    return Wanted(images, _touched(before, after), rest, beyond=rest[0] != rest[1])
 
 
 def _touched(before: Template, after: Template) -> dict[str, dict[str, str | None]]:

@@ -24,7 +24,7 @@ from muster.controllers.outdated import (
 )
 from muster.controllers.pace import SETTLE, Pace
 from muster.controllers.retries import unheard
-from muster.controllers.revisions import Revisions
+from muster.controllers.revisions import Revisions, Template, mark_of
 from muster.controllers.states import finished, is_ready
 from muster.controllers.tables import Ref
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
@@ -146,17 +146,20 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         pods = [pod for unit in self._apps.units(app) for pod in unit if not finished(pod)]
         stay = [pod for pod in pods if not self._evictions.goes(pod)]
         held = Held.of(app, [pod for pod in stay if pod.spec.node_name], pods)
-        editions = self._editions.setdefault(ref, Editions())
+        editions, groups_of = self._editions.setdefault(ref, Editions()), self._groups(app)
+        makers: dict[tuple[str, str], tuple[str, Template] | None] = {}
         for pod in held.placed:
-            groups, maker = self._groups(app, pod.spec.node_name), self._revisions.of(app, pod)
+            groups, made_by = groups_of(pod.spec.node_name), mark_of(pod)
+            if made_by not in makers:
+                makers[made_by] = self._revisions.of(app, pod)
+            maker = makers[made_by]
             if not groups or maker is None:
                 continue
             wanted = editions.of(spec, *maker, groups, privileged=self._privileged, revert=policy is None)
             if wanted.fault:
                 held.unmade.append(wanted.fault)
                 continue
-            named = "" if policy is None else edition_name(policy, groups[0])
-            beyond = self._beyond(pod, wanted, named)
+            beyond = self._beyond(pod, wanted, policy, groups[0]) if wanted.beyond else []
             images, meta = wanted.images_to_change(pod), wanted.metadata_to_change(pod)
             if images or meta or beyond:
                 held.pods.append(Outdated(pod, groups[0], images, meta, beyond))
@@ -166,9 +169,10 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         held.told.outdated = len(held.pods)
         return held
 
-    def _beyond(self, pod: Pod, wanted: Wanted, name: str) -> list[str]:
+    def _beyond(self, pod: Pod, wanted: Wanted, policy: OverridePolicy | None, group: str) -> list[str]:
         """Where the pod can only be made anew. One that carries the edition's name was made as it."""
-        if not wanted.beyond or (name and pod.metadata.annotations.get(EDITION) == name):
+        mark = pod.metadata.annotations.get(EDITION)
+        if mark and policy is not None and mark == edition_name(policy, group):
             return []
         known = self._whole.get(pod.metadata.uid)
         if known is None or known[0] is not wanted:
@@ -178,15 +182,15 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
             known = self._whole[pod.metadata.uid] = (wanted, found)
         return known[1]
 
-    def _groups(self, app: Object, node: str) -> list[str]:
-        """The group that counts by the application's PropagationPolicy; without one, all that hold the node."""
+    def _groups(self, app: Object) -> Callable[[str], list[str]]:
+        """Node → the group that counts by the application's PropagationPolicy; without one, all that hold the node."""
         labels, grouping = app.metadata.labels, self._apps.grouping
         if situation(labels, Pair.PROPAGATION) == Situation.FREE:
-            return list(grouping.held.get(node, ()))
+            return lambda node: list(grouping.held.get(node, ()))
         policy = f"{app.metadata.namespace or 'default'}/{labels.get(Pair.PROPAGATION.binding, '')}"
         meant = grouping.policies.read(policy)
-        group = None if meant is None else grouping.group_of(tuple(meant.groups)).get(node)
-        return [] if group is None else [group]
+        group_of = {} if meant is None else grouping.group_of(tuple(meant.groups))
+        return lambda node: [group_of[node]] if node in group_of else []
 
     def _missing(self, app: Object) -> str:
         """Why pods that must be made anew are left as they are; empty: they need not be."""

@@ -23,6 +23,12 @@ REVISION = "controller-revision-hash"
 Template = dict[str, Any]
 
 
+def mark_of(pod: Pod) -> tuple[str, str]:
+    """Pods of an application with the same mark were made of the same template: their owner, and its revision."""
+    owner = controller(pod.metadata)
+    return "" if owner is None else f"{owner.kind}/{owner.name}", pod.metadata.labels.get(REVISION, "")
+
+
 class Revisions:
     """Templates are read whole from the store when they are first asked for, and again when their owner changes."""
 
