@@ -25,6 +25,7 @@ from muster.cluster.texts import values
 from muster.groups.applications import template_of, written_template
 from muster.model import kinds, shape
 from muster.model.finding import Finding, Severity, in_order
+from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Object, key
 from muster.model.shape import Problem, Unknown
 
@@ -170,7 +171,9 @@ class _Reader:
         for problem in faults:
             self.tell("error", place, problem.path, about, "value", problem.message, problem.fix)
         if not faults:
-            self.found.setdefault((cls.__name__, key(obj)), []).append((obj, place.light()))
+            # Of policies more is said later, field by field.
+            kept = place if cls in (PropagationPolicy, OverridePolicy) else place.light()
+            self.found.setdefault((cls.__name__, key(obj)), []).append((obj, kept))
 
     def named(self, obj: Object, place: Place, about: str) -> bool:
         meta = obj.metadata

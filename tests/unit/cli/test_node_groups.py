@@ -44,7 +44,7 @@ class TestDistribute:
         propagation(f"{{staticWeightList: {entries}}}")
         result = muster("distribute", "--policy", "p.yaml", "--replicas", "5", "-o", "json")
         assert json.loads(result.stdout) == {"groups": {"beijing": 2, "hangzhou": 3}, "unplaced": 0}
-        assert "p.yaml:1: warning: PropagationPolicy default/p: " in result.stderr
+        assert "p.yaml:4: warning: PropagationPolicy default/p: " in result.stderr
         assert "names node group 'Beijing'; using 'beijing'" in result.stderr
         table = muster("distribute", "--policy", "p.yaml", "--replicas", "5").stdout
         assert "hangzhou" in table and "StaticWeight" in table

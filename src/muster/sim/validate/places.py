@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from muster.cluster.embedded import EmbeddedCluster
+from muster.cluster.place import Places
 from muster.model.finding import Finding, Severity
 from muster.model.meta import Object, controller
 
@@ -15,9 +16,13 @@ class Located:
         self._where = where
         self._objects = cluster.store.everything()
 
-    def say(self, severity: Severity, kind: str, key: str, code: str, message: str, fix: str = "") -> Finding:
-        """A finding about an object, at its place."""
+    def say(
+        self, severity: Severity, kind: str, key: str, code: str, message: str, fix: str = "", path: str = ""
+    ) -> Finding:
+        """A finding about an object, at its place, or about a field of it where the input is still at hand."""
         file, line = self.of(kind, key)
+        if path and isinstance(self._where, Places) and (kind, key) in self._where:
+            line = self._where.place(kind, key).line_of(path)
         return Finding(severity, file, line, f"{kind} {key}", code, message, fix)
 
     def of(self, kind: str, key: str) -> tuple[str, int | None]:

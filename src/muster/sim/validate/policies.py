@@ -40,7 +40,8 @@ def _troubles(
     graded: list[tuple[Severity, list[Trouble]]] = [("error", errors), ("warning", odd)]
     for severity, troubles in graded:
         for trouble in troubles:
-            yield where.say(severity, kind, key, "policy", f"{trouble.path}: {trouble.message}", trouble.fix)
+            message = f"{trouble.path}: {trouble.message}"
+            yield where.say(severity, kind, key, "policy", message, trouble.fix, trouble.path)
 
 
 def _asking(session: Session, where: Located) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ def policy(weight: int) -> dict[str, object]:
     return thing(f"{GROUP}/v1alpha1", "PropagationPolicy", "pp", spec={"staticWeightList": entries})
 
 
-def test_a_policy_that_cannot_be_used_is_an_error_at_its_place() -> None:
+def test_a_policy_that_cannot_be_used_is_an_error_at_the_place_of_the_field() -> None:
     (error,) = [f for f in found(WITH, policy(-1)) if f.severity == "error"]
     assert (error.object, error.code, error.line) == ("PropagationPolicy default/pp", "policy", 4)
     assert error.message == "spec.staticWeightList[0].weight: -1 is negative"
