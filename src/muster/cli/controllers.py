@@ -93,6 +93,8 @@ def controllers(
 @options.kubeconfig
 @click.option("--cluster", "clusters", type=click.Path(), multiple=True, metavar="FILE_OR_DIR",
               help="The cluster in manifests or a snapshot, in place of the live one.")  # fmt: skip
+@click.option("--webhook/--no-webhook", default=None, help="New pods are made in their group's edition, in namespaces "
+              "that have opted in. Default: as in the live cluster; in manifests nobody does.")  # fmt: skip
 @options.config
 @options.output("table", "json")
 @options.keep_going
@@ -102,6 +104,7 @@ def plan(
     kubeconfig: str | None,
     context: str | None,
     clusters: tuple[str, ...],
+    webhook: bool | None,
     config: str | None,
     form: str,
     keep_going: bool,
@@ -112,17 +115,22 @@ def plan(
     Without -f: what the cluster as it stands would see. Nothing is written.
     """
     from muster.cli.answer import print_json, waiting
-    from muster.cli.live import read_cluster
+    from muster.cli.live import read_cluster, webhook_is_alive
     from muster.cli.reading import read_manifests, scheduler_of
     from muster.sim.plan import overlaid
     from muster.sim.plan import plan as played
 
     scheduler = scheduler_of(config)
-    there = read_manifests(clusters, keep_going=keep_going) if clusters else read_cluster(kubeconfig, context)
+    if clusters:
+        there, alive = read_manifests(clusters, keep_going=keep_going), False
+    else:
+        there = read_cluster(kubeconfig, context, discreet=False)
+        alive = webhook_is_alive(kubeconfig, context) if webhook is None else False
     changes = read_manifests(files, keep_going=keep_going) if files else None
     objects = overlaid(there.objects, changes.objects if changes is not None else {})
     with waiting("playing"):
-        found = played(scheduler, objects, max(there.latest, changes.latest if changes is not None else 0.0))
+        now = max(there.latest, changes.latest if changes is not None else 0.0)
+        found = played(scheduler, objects, now, webhook=alive if webhook is None else webhook)
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)
     if form == "json":

@@ -39,8 +39,9 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
         raise BadInput(f"muster: cannot listen: {fault.strerror or fault}") from None
 
 
-def read_cluster(kubeconfig: str | None, context: str | None) -> Manifests:
-    """The running cluster as it stands, as if its snapshot had been given with -f."""
+def read_cluster(kubeconfig: str | None, context: str | None, *, discreet: bool = True) -> Manifests:
+    """The running cluster as it stands, as if its snapshot had been given with -f; without `discreet`, what containers
+    run is read, too."""
     from muster.cluster.manifests import read
     from muster.kube import Client, NoAccess, load
     from muster.kube.errors import ApiError
@@ -48,7 +49,8 @@ def read_cluster(kubeconfig: str | None, context: str | None) -> Manifests:
 
     async def lines() -> bytes:
         async with Client(load(kubeconfig, context)) as client:
-            return b"".join([line async for line in snapshot(client, Taken(), lambda text: click.echo(text, err=True))])
+            told = snapshot(client, Taken(), lambda text: click.echo(text, err=True), discreet=discreet)
+            return b"".join([line async for line in told])
 
     try:
         with waiting("reading the cluster"):
@@ -57,6 +59,23 @@ def read_cluster(kubeconfig: str | None, context: str | None) -> Manifests:
         raise BadInput(f"muster: the cluster cannot be read: {fault}") from None
     tell(manifests.findings)
     return manifests
+
+
+def webhook_is_alive(kubeconfig: str | None, context: str | None) -> bool:
+    """Whether a webhook of muster is registered in the running cluster and holds its Lease, wherever that is."""
+    from muster.kube import Client, NoAccess, load
+    from muster.server.controlling.webhook import WebhookLife, lease_of
+
+    async def look() -> bool:
+        async with Client(load(kubeconfig, context)) as client:
+            life = WebhookLife(client, await lease_of(client), lambda: None, lambda text: None)
+            await life.look()
+            return life.alive
+
+    try:
+        return asyncio.run(look())
+    except NoAccess:
+        return False
 
 
 def own_namespace(outside: str = "kube-system") -> str:

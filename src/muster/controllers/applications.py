@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from muster.controllers.states import active, usable
 from muster.controllers.tables import News, Ref, Tables
 from muster.groups.applications import APPLICATIONS, OwnerLoop, chain_of
-from muster.groups.gate import Pair
+from muster.groups.gate import Pair, Situation, situation
 from muster.groups.grouping import Grouping
 from muster.model.batch import ControllerRevision, Deployment, StatefulSet
 from muster.model.core import Namespace, Node, Pod, PodDisruptionBudget
@@ -93,6 +93,16 @@ class Applications:
         group_of = self.grouping.group_of(tuple(groups))
         found = {group for name, group in group_of.items() if name in nodes and usable(nodes[name])}
         return [group for group in groups if group in found]
+
+    def groups_of(self, app: Object) -> Callable[[str], list[str]]:
+        """Node → the group that counts by the application's PropagationPolicy; without one, all that hold the node."""
+        labels, grouping = app.metadata.labels, self.grouping
+        if situation(labels, Pair.PROPAGATION) == Situation.FREE:
+            return lambda node: list(grouping.held.get(node, ()))
+        policy = f"{app.metadata.namespace or 'default'}/{labels.get(Pair.PROPAGATION.binding, '')}"
+        meant = grouping.policies.read(policy)
+        group_of = {} if meant is None else grouping.group_of(tuple(meant.groups))
+        return lambda node: [group_of[node]] if node in group_of else []
 
     def rolling(self, app: Object) -> bool:
         """Is the application on its way from one template to another?"""

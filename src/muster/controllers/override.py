@@ -146,7 +146,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         pods = [pod for unit in self._apps.units(app) for pod in unit if not finished(pod)]
         stay = [pod for pod in pods if not self._evictions.goes(pod)]
         held = Held.of(app, [pod for pod in stay if pod.spec.node_name], pods)
-        editions, groups_of = self._editions.setdefault(ref, Editions()), self._groups(app)
+        editions, groups_of = self._editions.setdefault(ref, Editions()), self._apps.groups_of(app)
         makers: dict[tuple[str, str], tuple[str, Template] | None] = {}
         for pod in held.placed:
             groups, made_by = groups_of(pod.spec.node_name), mark_of(pod)
@@ -181,16 +181,6 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
                 self._whole.clear()
             known = self._whole[pod.metadata.uid] = (wanted, found)
         return known[1]
-
-    def _groups(self, app: Object) -> Callable[[str], list[str]]:
-        """Node → the group that counts by the application's PropagationPolicy; without one, all that hold the node."""
-        labels, grouping = app.metadata.labels, self._apps.grouping
-        if situation(labels, Pair.PROPAGATION) == Situation.FREE:
-            return lambda node: list(grouping.held.get(node, ()))
-        policy = f"{app.metadata.namespace or 'default'}/{labels.get(Pair.PROPAGATION.binding, '')}"
-        meant = grouping.policies.read(policy)
-        group_of = {} if meant is None else grouping.group_of(tuple(meant.groups))
-        return lambda node: [group_of[node]] if node in group_of else []
 
     def _missing(self, app: Object) -> str:
         """Why pods that must be made anew are left as they are; empty: they need not be."""

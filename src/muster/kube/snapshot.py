@@ -38,8 +38,13 @@ class Taken(msgspec.Struct):
     forbidden: list[str] = msgspec.field(default_factory=list)
 
 
-async def snapshot(client: Client, taken: Taken, report: Report) -> AsyncIterator[bytes]:
-    """One line of JSON for each object; `taken` tells afterwards what there was."""
+async def snapshot(
+    client: Client, taken: Taken, report: Report, *, discreet: bool = True
+) -> AsyncIterator[bytes]:
+    """One line of JSON for each object; `taken` tells afterwards what there was.
+
+    Not `discreet` is for those who need what containers run, and keep it to themselves.
+    """
     for kind in KINDS:
         seen: set[str] = set()
         for versions in SOURCES[kind]:
@@ -50,7 +55,7 @@ async def snapshot(client: Client, taken: Taken, report: Report) -> AsyncIterato
                     continue
                 seen.add(key)
                 taken.counts[kind.__name__] += 1
-                yield msgspec.json.encode(plain(_discreet(obj))) + b"\n"
+                yield msgspec.json.encode(plain(_discreet(obj) if discreet else obj)) + b"\n"
 
 
 async def _objects(client: Client, versions: tuple[Resource, ...], taken: Taken, report: Report) -> list[Object]:

@@ -15,17 +15,21 @@ from muster.model.core import Pod
 from muster.model.custom import custom_kinds
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import key
+from muster.sim.played_webhook import PlayedWebhook
 from muster.store import Store
 
 
 class GroupControllers:
     """They begin when the first object of theirs is there: most clusters have none, and should not pay for them.
 
-    Whoever wants to know is told of everything they write.
+    Whoever wants to know is told of everything they write. `webhook`: new pods are made in their group's edition.
     """
 
-    def __init__(self, cluster: EmbeddedCluster, tell: Callable[[Written], None] | None = None) -> None:
+    def __init__(
+        self, cluster: EmbeddedCluster, tell: Callable[[Written], None] | None = None, *, webhook: bool = False
+    ) -> None:
         self._cluster = cluster
+        self._webhook = webhook
         self._tell = tell
         self._parts: list[Part] = []
 
@@ -50,8 +54,10 @@ class GroupControllers:
         self._parts = [
             NodeGroupController(store),
             PropagationPolicyController(store, evictions, nudge=False, custom=custom),
-            OverridePolicyController(store, evictions, custom=custom),
+            OverridePolicyController(store, evictions, webhook=lambda: self._webhook, custom=custom),
         ]
+        if self._webhook:
+            self._parts.insert(0, PlayedWebhook(self._cluster.store, custom))
         return True
 
     def _note(self, pod: Pod, policy: str, rule: str) -> None:

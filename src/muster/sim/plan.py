@@ -68,8 +68,10 @@ def _in_place(objects: Mapping[str, Mapping[str, Object]], kind: str, key: str, 
     return obj
 
 
-def plan(scheduler: Scheduler, objects: Mapping[str, Mapping[str, Object]], now: float) -> Planned:
-    """Play it until nothing happens any more."""
+def plan(
+    scheduler: Scheduler, objects: Mapping[str, Mapping[str, Object]], now: float, *, webhook: bool = False
+) -> Planned:
+    """Play it until nothing happens any more; `webhook`: one is alive that makes new pods in their edition."""
     found = Planned(now)
 
     def tell(written: Written) -> None:
@@ -77,7 +79,7 @@ def plan(scheduler: Scheduler, objects: Mapping[str, Mapping[str, Object]], now:
             found.steps.append(written)
 
     cluster = EmbeddedCluster(objects, now)
-    cluster.join(GroupControllers(cluster, tell))
+    cluster.join(GroupControllers(cluster, tell, webhook=webhook))
     state = State(_scheduler_names(objects))
     cluster.follow(state)
     run = Run(scheduler, cluster, state, silent)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from muster.cycle.configure import default_configuration
 from muster.cycle.scheduler import Scheduler
+from muster.groups.assignment import OPT_IN
 from muster.model.meta import Object, key
 from muster.sim.plan import Planned, overlaid, plan
 from node_groups import (
     REQUIRED_OVERRIDE,
+    Document,
     bound,
     deployment,
     groups,
@@ -15,6 +17,7 @@ from node_groups import (
     overrides,
     pods,
     registry,
+    thing,
     weights,
 )
 
@@ -69,3 +72,20 @@ def test_the_input_is_not_touched() -> None:
     before = cluster()
     plan(Scheduler(default_configuration()), overlaid(before, of(weights(Beijing=1, Hangzhou=4))), 1000.0)
     assert before == cluster()
+
+
+def flagged(*rules: Document) -> Planned:
+    opted = thing("v1", "Namespace", "default", {"labels": {OPT_IN: "enabled"}})
+    changes = of(overrides(*rules), opted)
+    return plan(Scheduler(default_configuration()), overlaid(cluster(), changes), 1000.0, webhook=True)
+
+
+def test_with_a_webhook_pods_that_must_be_made_anew_are_evicted_once_each() -> None:
+    rule = {"argsOverrider": [{"containerName": "nginx", "operator": "add", "value": ["--city={{nodegroup}}"]}]}
+    found = flagged(rule)
+    evicted = told(found, "evict")
+    assert len(evicted) == len(set(evicted)) == 5 and found.settled and found.pending == {}
+    assert all("for OverridePolicy default/op" in text for text in evicted)
+    assert told(found, "images") == []
+    without = planned(of(overrides(rule)))
+    assert told(without, "evict") == [] and without.settled

@@ -88,5 +88,19 @@ class WebhookLife:
         return self._clock() < self._fresh_until
 
     async def _is_registered(self) -> bool:
-        found: dict[str, Any] = msgspec.json.decode(await self._client.request("GET", _CONFIGURATION))
-        return any(hook.get("name") == _HOOK for hook in found.get("webhooks") or ())
+        return await _registered(self._client) is not None
+
+
+async def lease_of(client: Client) -> str:
+    """Where the webhook's Lease is, for one who looks from outside: beside its Service, else in kube-system."""
+    try:
+        hook = await _registered(client) or {}
+    except errors.ApiError:
+        hook = {}
+    service = hook.get("clientConfig", {}).get("service") or {}
+    return f"{service.get('namespace', 'kube-system')}/{REGISTRATION}"
+
+
+async def _registered(client: Client) -> dict[str, Any] | None:
+    found: dict[str, Any] = msgspec.json.decode(await client.request("GET", _CONFIGURATION))
+    return next((hook for hook in found.get("webhooks") or () if hook.get("name") == _HOOK), None)

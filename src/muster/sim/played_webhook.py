@@ -1,0 +1,68 @@
+"""The webhook as a plan plays it: pods that are made while it is played are in the edition of their group.
+
+The real one chooses the group when a pod is created, and asks nodes for it by an affinity. Here the scheduler chooses,
+by the same policy, and the pod is made right in the moment it is bound, before anybody looks at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.cluster.memory import MemoryStore
+from muster.controllers.applications import Applications
+from muster.groups.assignment import EDITION, edition_name
+from muster.groups.gate import Pair, Situation, situation
+from muster.groups.override import OverrideError, edition
+from muster.model.core import Pod
+from muster.model.custom import CustomApplication
+from muster.model.groups import OverridePolicy
+from muster.model.kinds import decode_as, plain
+from muster.model.meta import Object, seconds
+
+
+class PlayedWebhook:
+    """A part of the embedded cluster that has its turn before the controllers."""
+
+    def __init__(self, store: MemoryStore, custom: Sequence[type[CustomApplication]]) -> None:
+        self._store = store
+        self._began = store.clock.now()
+        self._known = frozenset(pod.metadata.uid for pod in store.of(Pod).values())
+        self._apps = Applications(store, Pair.OVERRIDE, custom)
+
+    def run(self) -> bool:
+        wrote = False
+        for ref in sorted(self._apps.follow()):
+            app = self._apps.object(ref)
+            if app is not None and situation(app.metadata.labels, Pair.OVERRIDE) == Situation.BOUND:
+                wrote = self._make(app) or wrote
+        return wrote
+
+    def next_time(self) -> float | None:
+        return None
+
+    def _make(self, app: Object) -> bool:
+        key = f"{app.metadata.namespace or 'default'}/{app.metadata.labels[Pair.OVERRIDE.binding]}"
+        policy = self._apps.tables.of(OverridePolicy).get(key)
+        if policy is None or situation(app.metadata.labels, Pair.PROPAGATION) != Situation.BOUND:
+            return False
+        groups_of, wrote = self._apps.groups_of(app), False
+        for pod in (pod for unit in self._apps.units(app) for pod in unit if self._is_new(pod)):
+            groups = groups_of(pod.spec.node_name)
+            if groups:
+                wrote = self._edited(pod, policy, groups) or wrote
+        return wrote
+
+    def _is_new(self, pod: Pod) -> bool:
+        made = seconds(pod.metadata.creation_timestamp)
+        fresh = pod.metadata.uid not in self._known and made >= int(self._began)
+        return fresh and bool(pod.spec.node_name) and EDITION not in pod.metadata.annotations
+
+    def _edited(self, pod: Pod, policy: OverridePolicy, groups: list[str]) -> bool:
+        whole = plain(pod)
+        try:
+            made = edition(policy.spec, groups, {"metadata": whole["metadata"], "spec": whole["spec"]}).template
+        except OverrideError:
+            return False  # the policy's status says so
+        made["metadata"].setdefault("annotations", {})[EDITION] = edition_name(policy, groups[0])
+        self._store.write(decode_as(Pod, {**whole, **made}))
+        return True
