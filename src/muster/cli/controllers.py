@@ -30,7 +30,9 @@ if TYPE_CHECKING:
               help="Policies may give pods privileges that their templates have not.")  # fmt: skip
 @click.option("--revert-on-unbind", is_flag=True,
               help="Pods get their template back when their application asks for no OverridePolicy more.")  # fmt: skip
-@options.exclusive_groups
+@click.option("--exclusive-groups", is_flag=True,
+              help="A node is in one group only, the oldest that would contain it; an annotation of the groups tells "
+              "the other parts.")  # fmt: skip
 @click.option("--webhook-lease", metavar="NS/NAME", help="The Lease of muster webhook: while it is alive, pods "
               "are evicted whose edition only it can make. Default: muster-webhook in the namespace muster runs in, "
               "else in kube-system.")  # fmt: skip

@@ -93,14 +93,6 @@ def configured(command: Command) -> Command:
     )(gathered)  # fmt: skip
 
 
-def exclusive_groups(command: F) -> F:
-    return click.option(
-        "--exclusive-groups", is_flag=True,
-        help="A node is in one node group only, the oldest of those that would contain it (as in KubeEdge). Give it to "
-        "every part that is asked where pods belong.",
-    )(command)  # fmt: skip
-
-
 def keep_going(command: F) -> F:
     return click.option(
         "--keep-going", is_flag=True, help="Set objects aside that cannot be used, and go on with all the others."

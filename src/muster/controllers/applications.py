@@ -9,6 +9,7 @@ from muster.controllers.tables import News, Ref, Tables
 from muster.groups.applications import APPLICATIONS, OwnerLoop, chain_of
 from muster.groups.gate import Pair, Situation, situation
 from muster.groups.grouping import Grouping
+from muster.groups.membership import regroups
 from muster.model.batch import ControllerRevision, Deployment, StatefulSet
 from muster.model.core import Namespace, Node, Pod, PodDisruptionBudget
 from muster.model.custom import CustomApplication
@@ -39,11 +40,8 @@ KINDS: tuple[type[Object], ...] = (
 class Applications:
     """Follows a store. `grouping` is the nodes, groups and policies as they are; `version` grows when it changes."""
 
-    def __init__(
-        self, store: Store, pair: Pair, custom: Sequence[type[CustomApplication]] = (), *, exclusive: bool = False
-    ) -> None:
-        """`custom`: the kinds that are configured; `exclusive`: a node is in one group only."""
-        self._exclusive = exclusive
+    def __init__(self, store: Store, pair: Pair, custom: Sequence[type[CustomApplication]] = ()) -> None:
+        """`custom`: the kinds that are configured."""
         self.tables = Tables(store, (*KINDS[:-1], *custom, Pod))
         self._custom = frozenset(kind.__name__ for kind in custom)
         self.asking: dict[Ref, None] = {}  # applications with a label of the pair
@@ -151,9 +149,7 @@ class Applications:
 
     def _regroup(self) -> None:
         tables = self.tables
-        self.grouping = Grouping(
-            tables.of(Node), tables.of(NodeGroup), tables.of(PropagationPolicy), exclusive=self._exclusive
-        )
+        self.grouping = Grouping(tables.of(Node), tables.of(NodeGroup), tables.of(PropagationPolicy))
         self.version += 1
 
 
@@ -173,11 +169,7 @@ def _only_images(news: News) -> bool:
 
 def _regroups(news: News) -> bool:
     """Does the news change which node is in which group?"""
-    if news.old is None or news.new is None:
-        return True
-    if news.kind == "Node":
-        return _relabelled(news)
-    return _spec(news.old) != _spec(news.new)
+    return _relabelled(news) if news.kind == "Node" else regroups(news.old, news.new)
 
 
 def _spec(obj: Object | None) -> object:

@@ -52,14 +52,12 @@ class PolicyController(ABC, Generic[P, R]):
         pair: Pair,
         custom: Sequence[type[CustomApplication]],
         report: Callable[[str], None],
-        *,
-        exclusive: bool,
     ) -> None:
         self._store = store
         self._kind: type[P] = kind
         self._pair = pair
         self._retries: Retries[Ref] = Retries(report)
-        self._apps = Applications(store, pair, custom, exclusive=exclusive)
+        self._apps = Applications(store, pair, custom)
         self._binding = Binding(store, pair, (self._good,))
         self._warned: dict[str, list[str]] = {}
         self._records: dict[Ref, tuple[str, R]] = {}  # application → policy key, what is told of it

@@ -1,8 +1,8 @@
 """NodeGroupController: writes into each NodeGroup's status which nodes it contains, and how they are.
 
-With `exclusive` a node is in one group only, the oldest. With `labels` nodes carry a label for each of their groups,
-which the affinity of pods can ask for. A finalizer on the group sees to it that its label is off the nodes before the
-group is gone.
+With `exclusive` a node is in one group only, the oldest; an annotation of the groups tells the other parts so. With
+`labels` nodes carry a label for each of their groups, which the affinity of pods can ask for; a finalizer on the group
+sees to it that its label is off the nodes before the group is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from muster.controllers.retries import Retries, unheard
 from muster.controllers.tables import News, Tables
 from muster.groups.assignment import MEMBER, member_label
 from muster.groups.gate import DOMAIN
-from muster.groups.membership import Membership, contains, members, membership
+from muster.groups.membership import EXCLUSIVE, Membership, contains, is_exclusive, members, regroups
 from muster.model.core import Node
 from muster.model.groups import MemberStatus, NodeGroup, NodeGroupStatus
 from muster.store import Conflict, NotFound, Store
@@ -28,8 +28,14 @@ class NodeGroupController:
     """Watches nodes besides groups: a status that is not corrected when nodes come, go or change is not true."""
 
     def __init__(
-        self, store: Store, *, labels: bool = False, exclusive: bool = False, report: Callable[[str], None] = unheard
+        self,
+        store: Store,
+        *,
+        labels: bool = False,
+        exclusive: bool | None = None,
+        report: Callable[[str], None] = unheard,
     ) -> None:
+        """`exclusive` not given: groups are as their annotations say."""
         self._store = store
         self._exclusive = exclusive
         self._labels = labels
@@ -51,7 +57,7 @@ class NodeGroupController:
         if not nodes and not groups:
             return False
         stay = {k: g for k, g in self._tables.of(NodeGroup).items() if g.metadata.deletion_timestamp is None}
-        among = membership(stay, exclusive=self._exclusive)
+        among = Membership(stay)
         for name in sorted(nodes):
             with self._retries.trying(("Node", name), now):
                 self._label(name, among)
@@ -67,7 +73,8 @@ class NodeGroupController:
         """The group itself; of a node, every group that holds it now or held it before."""
         if news.kind == "NodeGroup":
             # Where a node is in one group only, a change of one is news for all that want its nodes.
-            yield from self._tables.of(NodeGroup) if self._exclusive and _regroups(news) else (news.key,)
+            bears = regroups(news.old, news.new) and any(map(is_exclusive, self._tables.of(NodeGroup).values()))
+            yield from self._tables.of(NodeGroup) if bears else (news.key,)
             return
         if isinstance(news.old, Node) and isinstance(news.new, Node):
             same = news.old.metadata.labels == news.new.metadata.labels
@@ -81,6 +88,11 @@ class NodeGroupController:
         group = self._tables.of(NodeGroup).get(name)
         if group is None or (self._labels and not self._guarded(group)):
             return
+        if self._exclusive is not None and is_exclusive(group) != self._exclusive:
+            mark = {"metadata": {"annotations": {EXCLUSIVE: "true" if self._exclusive else None}}}
+            self._store.patch(NodeGroup, name, mark)
+            self._wrote = True
+            return  # what was written comes back, and the rest with it
         status = self._status(group, among)
         if status != group.status:
             try:
@@ -143,7 +155,7 @@ class NodeGroupController:
     def _status(self, group: NodeGroup, among: Membership) -> NodeGroupStatus:
         nodes, own = self._tables.of(Node), group.metadata.name
         matching = members(group.spec, {name: node.metadata.labels for name, node in nodes.items()})
-        holder = {name: among.of(name, nodes[name].metadata.labels) for name in matching} if self._exclusive else {}
+        holder = {name: among.of(name, nodes[name].metadata.labels) for name in matching} if is_exclusive(group) else {}
         taken = {name: held[0] for name, held in holder.items() if held and own not in held}
         contained = [name for name in matching if name not in taken]
         missing = sorted(dict.fromkeys(name for name in group.spec.nodes if name not in nodes))
@@ -188,11 +200,6 @@ class NodeGroupController:
             observed_generation=generation,
             conditions=merged(group.status.conditions, [word], self._store.clock.now()),
         )
-
-
-def _regroups(news: News) -> bool:
-    sides = [(g.spec, g.metadata.deletion_timestamp) for g in (news.old, news.new) if isinstance(g, NodeGroup)]
-    return len(sides) < 2 or sides[0] != sides[1]
 
 
 def readiness(node: Node) -> str:

@@ -67,11 +67,10 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         settle: float = SETTLE,
         webhook: Callable[[], bool] = _nobody,
         revert: bool = False,
-        exclusive: bool = False,
         custom: Sequence[type[CustomApplication]] = (),
         report: Callable[[str], None] = unheard,
     ) -> None:
-        super().__init__(store, OverridePolicy, Pair.OVERRIDE, custom, report, exclusive=exclusive)
+        super().__init__(store, OverridePolicy, Pair.OVERRIDE, custom, report)
         self._evictions = evictions
         self._privileged = privileged
         self._rest = rest

@@ -39,7 +39,7 @@ RULE = "propagation"
 class PropagationPolicyController(PolicyController[PropagationPolicy, Told]):
     """`nudge`: touch pending pods when something changes for them, as kube-scheduler needs it to try them again.
 
-    `seats`: write them on pods as their deletion cost. `exclusive`: a node is in one group only.
+    `seats`: write them on pods as their deletion cost.
     """
 
     def __init__(
@@ -50,11 +50,10 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Told]):
         nudge: bool = True,
         seats: bool = False,
         settle: float = SETTLE,
-        exclusive: bool = False,
         custom: Sequence[type[CustomApplication]] = (),
         report: Callable[[str], None] = unheard,
     ) -> None:
-        super().__init__(store, PropagationPolicy, Pair.PROPAGATION, custom, report, exclusive=exclusive)
+        super().__init__(store, PropagationPolicy, Pair.PROPAGATION, custom, report)
         self._evictions = evictions
         self._nudge = nudge
         self._seats = seats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster.groups.membership import membership
+from muster.groups.membership import Membership
 from muster.groups.policies import Policies
 from muster.model.core import Node
 from muster.model.groups import NodeGroup, PropagationPolicy
@@ -23,12 +23,9 @@ class Grouping:
         nodes: Mapping[str, Node],
         groups: Mapping[str, NodeGroup],
         policies: Mapping[str, PropagationPolicy],
-        *,
-        exclusive: bool = False,
     ) -> None:
-        """`exclusive`: a node is in one group only."""
         self.policies = Policies(policies, groups)
-        self._membership = membership(groups, exclusive=exclusive)
+        self._membership = Membership(groups)
         self.held = {name: self._membership.of(name, node.metadata.labels) for name, node in nodes.items()}
         self._group_of: dict[tuple[str, ...], dict[str, str]] = {}
         self._shared: dict[tuple[str, ...], dict[str, list[str]]] = {}

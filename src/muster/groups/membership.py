@@ -1,18 +1,22 @@
 """Which nodes a NodeGroup contains: those it names, and those that have all of its labels.
 
 The union of both. No labels select no node (a selector that is absent does not mean "all"), and a name without a node
-contains nothing: a group can be written before its nodes come. Groups may overlap, unless they are to be exclusive:
-then a node is in the oldest of those that would contain it, as in KubeEdge.
+contains nothing: a group can be written before its nodes come. Groups may overlap, unless they are exclusive, as all
+are in KubeEdge: then a node is in the oldest of those that would contain it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
+from muster.groups.gate import DOMAIN
 from muster.model.groups import NodeGroup, NodeGroupSpec
-from muster.model.meta import seconds
+from muster.model.meta import Object, seconds
 
-__all__ = ["Membership", "contains", "members", "membership", "resolve"]
+__all__ = ["EXCLUSIVE", "Membership", "contains", "is_exclusive", "members", "regroups", "resolve"]
+
+EXCLUSIVE = f"{DOMAIN}/exclusive"
+"""The annotation of a NodeGroup (`true`) by which the controllers tell every other part that it is so."""
 
 
 def contains(group: NodeGroupSpec, node: str, labels: Mapping[str, str]) -> bool:
@@ -41,32 +45,41 @@ def resolve(name: str, groups: Collection[str]) -> str | None:
 class Membership:
     """All NodeGroups at once: which of them contain a node."""
 
-    def __init__(self, groups: Mapping[str, NodeGroupSpec], order: Sequence[str] | None = None) -> None:
-        """`order`: a node is only in the first of these that contains it."""
-        self._order = None if order is None else {name: i for i, name in enumerate(order)}
+    def __init__(self, groups: Mapping[str, NodeGroup]) -> None:
         self._named: dict[str, list[str]] = {}
         self._labelled: dict[tuple[str, str], list[str]] = {}  # one of the labels that a group asks for → groups
-        self._groups = groups
-        for name, group in sorted(groups.items()):
+        self._groups = {name: group.spec for name, group in groups.items()}
+        alone = [name for name, group in groups.items() if is_exclusive(group)]
+        # KubeEdge's rule: the oldest group has the node, then the first by name.
+        alone.sort(key=lambda name: (seconds(groups[name].metadata.creation_timestamp), name))
+        self._age = {name: i for i, name in enumerate(alone)}
+        for name, group in sorted(self._groups.items()):
             for node in group.nodes:
                 self._named.setdefault(node, []).append(name)
             if group.match_labels:
                 self._labelled.setdefault(min(group.match_labels.items()), []).append(name)
 
     def of(self, node: str, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """The groups that contain the node, in the order of their names."""
+        """The groups that contain the node, in the order of their names; of the exclusive ones only the oldest."""
         found = dict.fromkeys(self._named.get(node, ()))
         for pair in labels.items():
             for name in self._labelled.get(pair, ()):
                 if contains(self._groups[name], node, labels):
                     found[name] = None
-        if self._order is not None and found:
-            return (min(found, key=self._order.__getitem__),)
+        if self._age:
+            alone = sorted((name for name in found if name in self._age), key=self._age.__getitem__)
+            for name in alone[1:]:
+                del found[name]
         return tuple(sorted(found))
 
 
-def membership(groups: Mapping[str, NodeGroup], *, exclusive: bool = False) -> Membership:
-    """Of the groups as objects. KubeEdge's rule, if `exclusive`: the oldest group has the node, then the first name."""
-    specs = {name: group.spec for name, group in groups.items()}
-    age = sorted(groups, key=lambda name: (seconds(groups[name].metadata.creation_timestamp), name))
-    return Membership(specs, age if exclusive else None)
+def is_exclusive(group: NodeGroup) -> bool:
+    """Is a node of the group in no other one that is so, too?"""
+    return group.metadata.annotations.get(EXCLUSIVE) == "true"
+
+
+def regroups(old: Object | None, new: Object | None) -> bool:
+    """Does the change of a NodeGroup bear on which nodes are in it?"""
+    if not isinstance(old, NodeGroup) or not isinstance(new, NodeGroup):
+        return True
+    return old.spec != new.spec or is_exclusive(old) != is_exclusive(new)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar, cast
 
 from muster.groups.grouping import Grouping
+from muster.groups.membership import regroups
 from muster.model.core import Node
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object
@@ -28,7 +29,7 @@ class Grouped:
         if kind == "Node" and old is not None and new is not None:
             bears = old.metadata.labels != new.metadata.labels
         else:
-            bears = kind == "Node" or getattr(old, "spec", None) != getattr(new, "spec", None)
+            bears = regroups(old, new) if kind == "NodeGroup" else kind == "Node" or _spec(old) != _spec(new)
         if bears:
             self._grouping = None
         return bears
@@ -41,3 +42,7 @@ class Grouped:
 
     def of(self, kind: type[T]) -> Mapping[str, T]:
         return cast("Mapping[str, T]", self._tables.get(kind.__name__, {}))
+
+
+def _spec(policy: Object | None) -> object:
+    return getattr(policy, "spec", None)

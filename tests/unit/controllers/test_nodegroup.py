@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.controllers.nodegroup import FINALIZER, NodeGroupController
+from muster.groups.grouping import Grouping
 from muster.model.core import Node
 from muster.model.groups import NodeGroup, NodeGroupStatus
 from muster.model.meta import Object
@@ -122,3 +123,24 @@ def test_one_group_that_cannot_be_written_keeps_no_other_from_its_status() -> No
     controller.run()
     assert status(store, "good").contained_nodes == ["n"]
     assert said == ["NodeGroup bad: forbidden"] and controller.next_time() == 1000.1
+
+
+def test_where_groups_are_exclusive_the_oldest_has_the_node_and_the_others_say_so() -> None:
+    old, new = group("b-old", location="x"), group("a-new", "n", location="x")
+    for one, day in ((old, 1), (new, 2)):
+        one.metadata.creation_timestamp = f"2026-01-0{day}T00:00:00Z"
+    store = store_of(node("n", "x"), old, new, group("apart", location="y"))
+    controller = NodeGroupController(store, labels=True, exclusive=True)
+    rest(controller)
+    assert labels(store, "n") == ["b-old"]
+    assert status(store, "b-old").contained_nodes == ["n"] and status(store, "a-new").contained_nodes == []
+    (told,) = status(store, "a-new").node_statuses
+    assert (told.selection_status, told.selection_status_reason) == ("Failed", "already belongs to b-old")
+    assert status(store, "a-new").conditions[0].reason == "NodesTaken"
+    assert Grouping(store.of(Node), store.of(NodeGroup), {}).held == {"n": ("b-old",)}
+    store.delete(NodeGroup, "b-old")
+    rest(controller)
+    assert labels(store, "n") == ["a-new"] and status(store, "a-new").contained_nodes == ["n"]
+    shared = NodeGroupController(store, exclusive=False)
+    rest(shared)
+    assert store.get(NodeGroup, "a-new").metadata.annotations == {}

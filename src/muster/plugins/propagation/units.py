@@ -42,7 +42,7 @@ class Units:
     def __init__(self, state: State) -> None:
         self._state = state
         policies = {k: p for k, p in state.objects["PropagationPolicy"].items() if isinstance(p, PropagationPolicy)}
-        groups = {k: g.spec for k, g in state.objects["NodeGroup"].items() if isinstance(g, NodeGroup)}
+        groups = {k: g for k, g in state.objects["NodeGroup"].items() if isinstance(g, NodeGroup)}
         self._policies = Policies(policies, groups)
         self._membership = Membership(groups)
         self._custom = frozenset(kind.__name__ for kind in custom_kinds(state.objects))

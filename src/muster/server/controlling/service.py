@@ -132,13 +132,11 @@ class Service:
         return [
             NodeGroupController(store, labels=settings.node_labels, exclusive=settings.exclusive, report=report),
             PropagationPolicyController(
-                store, evictions, seats=settings.seats, settle=settings.settle, exclusive=settings.exclusive,
-                custom=kinds, report=report,
+                store, evictions, seats=settings.seats, settle=settings.settle, custom=kinds, report=report
             ),
             OverridePolicyController(
                 store, evictions, privileged=settings.privileged, rest=settings.rest, settle=settings.settle,
-                webhook=lambda: webhook.alive, revert=settings.revert, exclusive=settings.exclusive, custom=kinds,
-                report=report,
+                webhook=lambda: webhook.alive, revert=settings.revert, custom=kinds, report=report,
             ),
         ]  # fmt: skip
 
