@@ -155,7 +155,7 @@ class ControlPlane:
         return path
 
     def _credentials(self) -> None:
-        authority = Authority(self.folder / "pki")
+        authority = self.authority = Authority(self.folder / "pki")
         authority.server("apiserver", "10.0.0.1")
         authority.signing_pair("sa")
         authority.client("front-proxy", "front-proxies")
@@ -219,6 +219,9 @@ class ControlPlane:
         if self._extender:
             # The sample that users are given, but for the places it says to change.
             text = SAMPLE.read_text(encoding="utf-8").replace("http://127.0.0.1:8888", self._extender)
+            if self._extender.startswith("https:"):
+                files = "caFile: pki/ca.crt, certFile: pki/admin.crt, keyFile: pki/admin.key"
+                text += f"  enableHTTPS: true\n  tlsConfig: {{{files}}}\n"
             text = text.replace("/etc/kubernetes/scheduler.conf", "kubeconfig\n  qps: 1000\n  burst: 2000")
         text += "leaderElection: {leaderElect: false}\n"
         (self.folder / "kube-scheduler.yaml").write_text(text, encoding="utf-8")

@@ -43,6 +43,10 @@ _MIB = 1 << 20
     help="Name refused nodes in FailedNodes as well, for schedulers before 1.22.",
 )  # fmt: skip
 @click.option(
+    "--gate-override-pair", is_flag=True,
+    help="Pods also wait until their application is bound to the OverridePolicy it asks for.",
+)  # fmt: skip
+@click.option(
     "--plugins", type=click.Path(), metavar="FILE",
     help="A scheduler configuration whose plugins filter and score pods that follow no policy.",
 )  # fmt: skip
@@ -61,6 +65,7 @@ def extender(
     client_ca_file: str,
     max_body: int,
     legacy_failed_nodes: bool,
+    gate_override_pair: bool,
     plugins: str | None,
     keep_going: bool,
     verbosity: int,
@@ -70,20 +75,23 @@ def extender(
     With -f for the cluster in manifests, without for the live one. Beside them /healthz, /readyz and /metrics.
     """
     from muster.cli.reading import BadInput, scheduler_of
-    from muster.server.extender.http import tls
+    from muster.live.logs import Log
+    from muster.server.certificates import FileTls
 
     if tls_cert_file is None and (tls_private_key_file or client_ca_file):
         raise click.UsageError("--tls-private-key-file and --client-ca-file need --tls-cert-file")
+    secure, log = None, Log(verbosity)
     try:
-        secure = None if tls_cert_file is None else tls(tls_cert_file, tls_private_key_file, client_ca_file)
+        if tls_cert_file is not None:
+            secure = FileTls(tls_cert_file, tls_private_key_file, client_ca_file, report=log.report).context
     except OSError as fault:  # ssl.SSLError is one
         raise BadInput(f"{tls_cert_file}: error: cannot be used for TLS: {fault} (give PEM files)") from None
     scheduler = None if plugins is None else scheduler_of(plugins)
     if files:
-        _embedded(files, (host, port), secure, max_body * _MIB, legacy_failed_nodes, keep_going, scheduler)
+        how = (legacy_failed_nodes, gate_override_pair)
+        _embedded(files, (host, port), secure, max_body * _MIB, how, keep_going, scheduler)
         return
     from muster.cli.live import run_until_stopped
-    from muster.live.logs import Log
     from muster.server.extender.service import Service, Settings
 
     settings = Settings(
@@ -96,9 +104,10 @@ def extender(
         context_tls=secure,
         largest_body=max_body * _MIB,
         legacy=legacy_failed_nodes,
+        gate_override=gate_override_pair,
         scheduler=scheduler,
     )
-    run_until_stopped(Service(settings, Log(verbosity)).run)
+    run_until_stopped(Service(settings, log).run)
 
 
 def _embedded(
@@ -106,7 +115,7 @@ def _embedded(
     at: tuple[str, int],
     secure: ssl.SSLContext | None,
     largest_body: int,
-    legacy: bool,
+    how: tuple[bool, bool],
     keep_going: bool,
     scheduler: Scheduler | None,
 ) -> None:
@@ -124,7 +133,7 @@ def _embedded(
     asked = None if scheduler is None else PluginScores(store, scheduler)
     try:
         custom = custom_kinds(manifests.objects)
-        scheduling = GroupScheduling(store, legacy=legacy, custom=custom, plugins=asked)
+        scheduling = GroupScheduling(store, legacy=how[0], gate_override=how[1], custom=custom, plugins=asked)
         server = ExtenderServer(at, scheduling, secure, largest_body)
     except OSError as fault:
         raise BadInput(f"muster: cannot listen on {at[0]}:{at[1]}: {fault.strerror} (choose another)") from None

@@ -1,7 +1,8 @@
-"""Certificates that muster makes for itself: an authority and what it signs, made anew in time.
+"""Certificates that muster makes for itself, an authority and what it signs, made anew in time; and those in files.
 
 Nothing is kept on disk and no Secret is read: a process that starts makes its own authority and tells those who must
-trust it. Before the old certificate ends there is a new authority, made known first and used after.
+trust it. Before the old certificate ends there is a new authority, made known first and used after. Files that somebody
+else renews are read again when they become others.
 """
 
 from __future__ import annotations
@@ -101,6 +102,72 @@ def use(context: ssl.SSLContext, issued: Issued) -> None:
         context.load_cert_chain(path)
     finally:
         os.unlink(path)
+
+
+class Files:
+    """`changed` says whether a file is another one than when it was asked last. Where a Secret is mounted the names
+    are links, so what they lead to is looked at."""
+
+    def __init__(self, *paths: str) -> None:
+        self._paths = [path for path in paths if path]
+        self._seen = self._look()
+
+    def changed(self) -> bool:
+        before, self._seen = self._seen, self._look()
+        return self._seen != before
+
+    def _look(self) -> list[tuple[int, int, int]]:
+        found = []
+        for path in self._paths:
+            try:
+                stat = os.stat(path)
+            except OSError:
+                stat = None  # gone for a moment: it is being replaced
+            found.append((0, 0, 0) if stat is None else (stat.st_ino, stat.st_mtime_ns, stat.st_size))
+        return found
+
+
+class FileTls:
+    """`context` serves every new connection with what the files have by then; files that cannot be used, such as a
+    certificate whose key has not come yet, change nothing."""
+
+    def __init__(
+        self,
+        certificate: str,
+        key: str = "",
+        client_authority: str = "",
+        *,
+        report: Callable[[str], None],
+        required: bool = True,
+    ) -> None:
+        """With a client authority only those come in who show a certificate of it (`required` off: or none).
+
+        OSError (ssl.SSLError is one) if the files cannot be used.
+        """
+        self._certificate, self._key, self._client_authority = certificate, key, client_authority
+        self._required = required
+        self._report = report
+        self._files = Files(certificate, key, client_authority)
+        self.context = self._newest = self._made()
+        self.context.sni_callback = self._switch
+
+    def _made(self) -> ssl.SSLContext:
+        context = server_context()
+        context.load_cert_chain(self._certificate, self._key or None)
+        if self._client_authority:
+            context.load_verify_locations(self._client_authority)
+            context.verify_mode = ssl.CERT_REQUIRED if self._required else ssl.CERT_OPTIONAL
+        return context
+
+    def _switch(self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """Called in every handshake, once the client has greeted."""
+        if self._files.changed():
+            try:
+                self._newest = self._made()
+                self._report(f"{self._certificate}: read again")
+            except OSError as fault:
+                self._report(f"{self._certificate}: cannot be used, the last good one stays: {fault}")
+        connection.context = self._newest
 
 
 def _authorities(text: bytes) -> list[x509.Certificate]:

@@ -25,7 +25,7 @@ from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.kinds import decode_as
 from muster.model.meta import Object
 from muster.model.shape import Problem
-from muster.server.certificates import Issued, issue, server_context, use, utc_now
+from muster.server.certificates import FileTls, Issued, issue, server_context, use, utc_now
 from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.edge_gate.changes import Changes
 from muster.server.edge_gate.door import Door
@@ -176,14 +176,14 @@ class Service:
 
     def _context(self) -> ssl.SSLContext:
         settings = self.settings
-        context = server_context()
-        if settings.certificate is not None:
-            context.load_cert_chain(settings.certificate[0], settings.certificate[1] or None)
-        else:
-            self._use_new(context)
         if settings.front_proxy is not None:
             # Looked at now, so that a bad file is told before anything is served.
             ssl.create_default_context().load_cert_chain(settings.front_proxy[0], settings.front_proxy[1] or None)
+        if settings.certificate is not None:
+            given, report = settings.certificate, self._log.report
+            return FileTls(*given, settings.client_authority, required=False, report=report).context
+        context = server_context()
+        self._use_new(context)
         if settings.client_authority:
             context.load_verify_locations(settings.client_authority)
             context.verify_mode = ssl.CERT_OPTIONAL

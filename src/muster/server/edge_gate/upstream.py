@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ from muster.kube.config import Access
 from muster.kube.wire import kept_alive, translated
 from muster.model.core import Pod
 from muster.model.kinds import decode_json
+from muster.server.certificates import Files
 from muster.server.edge_gate.targets import Target
 
 # What belongs to one connection and not to the request (RFC 9110, 7.6.1).
@@ -38,10 +39,11 @@ class Upstream:
         """`front_proxy`: certificate and key by which the API server lets us say who a client is."""
         self.access = access
         self._nobody = access.tls_of_nobody()
+        self._front_proxy = front_proxy
         self._proxy = None
         if front_proxy is not None:
-            self._proxy = access.tls_of_nobody() or ssl.create_default_context()
-            self._proxy.load_cert_chain(front_proxy[0], front_proxy[1] or None)
+            self._files = Files(*front_proxy)
+            self._proxy = self._tls_of_proxy(*front_proxy)
 
     async def __aenter__(self) -> Upstream:
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, socket_factory=kept_alive)
@@ -71,7 +73,7 @@ class Upstream:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A client's request, with nothing of ours in it; `url` is path and query as they came."""
         sent = CIMultiDict((name, value) for name, value in headers if name.lower() not in HOP_BY_HOP)
-        tls = self._proxy if vouched else self._nobody
+        tls = self._tls(vouched=vouched)
         with translated(f"{method} {url}"):
             async with self._session.request(
                 method, URL(f"{self.access.host}{url}", encoded=True), params=params, headers=sent, data=body,
@@ -83,10 +85,23 @@ class Upstream:
     async def connect(self, *, vouched: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection for what is no HTTP after its beginning."""
         at = urlsplit(self.access.host)
-        tls = self._proxy if vouched else self._nobody
+        tls = self._tls(vouched=vouched)
         port = at.port or (443 if at.scheme == "https" else 80)
         name = (self.access.server_name or at.hostname) if tls is not None else None
         return await asyncio.open_connection(at.hostname, port, ssl=tls, server_hostname=name)
+
+    def _tls(self, *, vouched: bool) -> ssl.SSLContext | None:
+        if not vouched or self._front_proxy is None:
+            return self._nobody
+        if self._files.changed():
+            with suppress(OSError):  # its key has not come yet: the last good one stays
+                self._proxy = self._tls_of_proxy(*self._front_proxy)
+        return self._proxy
+
+    def _tls_of_proxy(self, certificate: str, key: str) -> ssl.SSLContext:
+        context = self.access.tls_of_nobody() or ssl.create_default_context()
+        context.load_cert_chain(certificate, key or None)
+        return context
 
     # --- in our own name
 

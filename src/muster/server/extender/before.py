@@ -6,13 +6,13 @@ owners. Only where that fails, or a policy would have to be obeyed, the answer i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 from msgspec import Raw
 
 from muster.groups.applications import OwnerLoop, application_of
-from muster.groups.gate import Pair, Situation, situation, waiting
+from muster.groups.gate import Pair, Situation, held, situation, waiting
 from muster.model.core import Pod
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import controller
@@ -25,17 +25,20 @@ class BeforeSync:
 
     reserved = waits = 0
 
-    def __init__(self, ask: Ask, why: Callable[[], str], custom: Callable[[], frozenset[str]]) -> None:
+    def __init__(
+        self, ask: Ask, why: Callable[[], str], custom: Callable[[], frozenset[str]], *, gate_override: bool = False
+    ) -> None:
         self._ask = ask
         self._why = why
         self._custom = custom
+        self._waiting = held if gate_override else _propagation
 
     def filter(self, args: ExtenderArgs) -> FilterResult:
         try:
             labels = self._labels(args.pod)
         except (OwnerLoop, StoreError) as fault:
             return FilterResult(error=str(fault))
-        refused = waiting(labels, Pair.PROPAGATION)
+        refused = self._waiting(labels)
         if refused is not None:
             text = Raw(msgspec.json.encode(refused))
             result = FilterResult(failed_and_unresolvable_nodes=dict.fromkeys(args.names, text))
@@ -55,7 +58,9 @@ class BeforeSync:
 
     def preempt(self, args: PreemptionArgs) -> PreemptionResult:
         try:
-            free = situation(self._labels(args.pod), Pair.PROPAGATION) in (Situation.FREE, Situation.STALE)
+            labels = self._labels(args.pod)
+            bound = situation(labels, Pair.PROPAGATION) == Situation.BOUND
+            free = not bound and self._waiting(labels) is None
         except (OwnerLoop, StoreError):
             free = False
         return PreemptionResult({n: v for n, v in args.victims.items() if free and v.pods})
@@ -66,3 +71,7 @@ class BeforeSync:
         if direct is None:
             return pod.metadata.labels
         return application_of(pod, followed(pod, {}, self._ask), self._custom()).labels
+
+
+def _propagation(labels: Mapping[str, str]) -> str | None:
+    return waiting(labels, Pair.PROPAGATION)

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from muster.groups.applications import Application, OwnerLoop
 from muster.groups.assignment import ASSIGNED
+from muster.groups.gate import Pair, waiting
 from muster.groups.policies import Bound, Refused
 from muster.groups.standing import Answer, Standing, score
 from muster.model.core import Pod
@@ -57,12 +58,14 @@ class GroupScheduling:
         store: Store,
         *,
         legacy: bool = False,
+        gate_override: bool = False,
         custom: Sequence[type[CustomApplication]] = (),
         ask: Ask | None = None,
         plugins: PluginScores | None = None,
         now: Callable[[], float] = monotonic,
     ) -> None:
-        """`legacy`: refused nodes are also named where schedulers before 1.22 look for them.
+        """`legacy`: refused nodes are also named where schedulers before 1.22 look for them. `gate_override`: pods
+        also wait until their application is bound to its OverridePolicy.
 
         `ask` (on a live cluster) is asked for owners that are not seen yet; there, too, pods that wait at the
         beginning may have been answered by whoever served before. `plugins` are asked about pods without a policy.
@@ -74,6 +77,7 @@ class GroupScheduling:
         self._plugins = plugins
         self._now = now
         self._legacy = legacy
+        self._gate_override = gate_override
         self._changed = Condition()
         self._view = View(store, self.reservations.end, custom, ask)
         if ask is not None:
@@ -235,6 +239,9 @@ class GroupScheduling:
     def _ask(self, pod: Pod) -> _Question | Refused | None:
         self._view.refresh()
         application = self._view.application(pod)
+        why = waiting(application.labels, Pair.OVERRIDE) if self._gate_override else None
+        if why is not None:
+            return Refused("unbound", f"{application}: {why}")
         ruling = self._view.ruling(application)
         if not isinstance(ruling, Bound):
             return ruling

@@ -61,17 +61,6 @@ class Refusal(Exception):
         self.status = status
 
 
-def tls(certificate: str, key: str, client_ca: str = "") -> ssl.SSLContext:
-    """TLS with the certificate; with a client CA only those come in who show a certificate of it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(certificate, key or None)
-    if client_ca:
-        context.load_verify_locations(client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
 class ExtenderServer(ThreadingHTTPServer):
     """Serves until `shutdown` is called."""
 

@@ -48,6 +48,7 @@ class Settings:
     context_tls: ssl.SSLContext | None = None
     largest_body: int = LARGEST_BODY
     legacy: bool = False
+    gate_override: bool = False
     scheduler: Scheduler | None = None  # whose plugins are asked about pods without a policy
 
 
@@ -77,7 +78,7 @@ class Service:
                 )
                 owners = Owners(informers.objects, Writes(client).get, lambda: kinds.kinds)
                 ask = _Asked(owners)
-                self._before = BeforeSync(ask, self.ready, owners.custom)
+                self._before = BeforeSync(ask, self.ready, owners.custom, gate_override=settings.gate_override)
                 at = (settings.host, settings.port)
                 server = ExtenderServer(at, _Switch(self), settings.context_tls, settings.largest_body, self.ready)
                 serving = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
@@ -125,7 +126,10 @@ class Service:
     def _made(self, store: Store, kinds: Kinds, ask: Ask) -> GroupScheduling:
         scheduler = self.settings.scheduler
         plugins = None if scheduler is None else PluginScores(store, scheduler)
-        return GroupScheduling(store, legacy=self.settings.legacy, custom=kinds, ask=ask, plugins=plugins)
+        settings = self.settings
+        return GroupScheduling(
+            store, legacy=settings.legacy, gate_override=settings.gate_override, custom=kinds, ask=ask, plugins=plugins
+        )
 
     async def _use(self, kinds: Kinds) -> None:
         active = self._active

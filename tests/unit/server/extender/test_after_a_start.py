@@ -13,7 +13,19 @@ from muster.server.extender.before import BeforeSync
 from muster.server.extender.deciding import GroupScheduling
 from muster.server.extender.reservations import LASTS
 from muster.store import StoreError
-from node_groups import CITIES, REQUIRED, bound, deployment, groups, nodes, pod, pods, store_of, weights
+from node_groups import (
+    CITIES,
+    REQUIRED,
+    REQUIRED_OVERRIDE,
+    bound,
+    deployment,
+    groups,
+    nodes,
+    pod,
+    pods,
+    store_of,
+    weights,
+)
 
 NODES = list(CITIES)
 HANGZHOU, BEIJING = NODES[:2], NODES[2:]
@@ -102,10 +114,12 @@ def test_when_an_owner_cannot_be_asked_for_the_answer_is_an_error() -> None:
     assert "does not answer" in GroupScheduling(store, ask=refuses).filter(asked(pod("p"))).error
 
 
-def unread(labels: dict[str, str]) -> BeforeSync:
+def unread(labels: dict[str, str], *, gate_override: bool = False) -> BeforeSync:
     top, below = deployment(labels)
     found = {"Deployment": top, "ReplicaSet": below}
-    return BeforeSync(lambda kind, key, uid: found[kind], lambda: "not read yet", frozenset)
+    return BeforeSync(
+        lambda kind, key, uid: found[kind], lambda: "not read yet", frozenset, gate_override=gate_override
+    )
 
 
 def test_before_the_cluster_is_read_pods_without_a_policy_pass() -> None:
@@ -119,6 +133,12 @@ def test_before_the_cluster_is_read_an_application_that_is_not_bound_waits_and_a
     assert result.node_names == [] and sorted(result.failed_and_unresolvable_nodes) == NODES
     assert unread(bound()).filter(asked(pod("p"))).error == "not read yet"
     assert "does not answer" in BeforeSync(refuses, lambda: "", frozenset).filter(asked(pod("p"))).error
+
+
+def test_before_the_cluster_is_read_an_override_policy_is_waited_for_if_told_so() -> None:
+    labels = {REQUIRED_OVERRIDE: "op"}
+    assert unread(labels).filter(asked(pod("p"))).node_names == NODES
+    assert unread(labels, gate_override=True).filter(asked(pod("p"))).node_names == []
 
 
 @pytest.mark.parametrize(("labels", "kept"), [({}, NODES), (bound(), [])])

@@ -17,6 +17,7 @@ from muster.server.extender.deciding import GroupScheduling
 from node_groups import (
     CITIES,
     REQUIRED,
+    REQUIRED_OVERRIDE,
     TEMPLATE,
     bound,
     deployment,
@@ -205,6 +206,15 @@ def test_old_schedulers_find_the_reasons_where_they_look() -> None:
     scheduler = Scheduler(store_of(*nodes(), *groups(), weights(), *deployment({REQUIRED: "pp"})), legacy=True)
     result = scheduler.filter()
     assert result.failed_nodes == result.failed_and_unresolvable_nodes != {}
+
+
+@pytest.mark.parametrize("propagation", [{}, bound()])
+def test_told_so_pods_also_wait_for_their_override_policy(propagation: dict[str, str]) -> None:
+    store = store_of(*nodes(), *groups(), weights(), *deployment({**propagation, REQUIRED_OVERRIDE: "op"}))
+    assert Scheduler(store).passes() == NODES
+    gated = Scheduler(store, gate_override=True)
+    assert gated.passes() == []
+    assert gated.why("node-a") == "Deployment default/nginx: OverridePolicy op is required and not bound yet"
 
 
 class TestPreempt:

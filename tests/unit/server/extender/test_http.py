@@ -7,19 +7,15 @@ import json
 import ssl
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from live.certificates import Authority
+from muster.server.certificates import FileTls
 from muster.server.extender.deciding import GroupScheduling
-from muster.server.extender.http import ExtenderServer, tls
+from muster.server.extender.http import ExtenderServer
 from node_groups import bound, deployment, groups, nodes, owner, store_of, weights
 
 POD = {"metadata": {"name": "p", "namespace": "default", "uid": "u", **owner("ReplicaSet", "nginx-1")}}
@@ -123,36 +119,47 @@ def test_a_body_must_say_its_length(server: ExtenderServer) -> None:
     assert connection.getresponse().status == 411
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate that is its own authority, with its key, for 127.0.0.1."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "muster")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    file.write_bytes(private + made.public_bytes(pem))
-    return file
+def secured(server: ExtenderServer, trusting: ssl.SSLContext) -> http.client.HTTPSConnection:
+    return http.client.HTTPSConnection("127.0.0.1", server.server_address[1], timeout=10, context=trusting)
 
 
-def test_https_lets_in_only_clients_with_a_certificate_if_told_so(certificate: Path) -> None:
-    server = serve(context=tls(str(certificate), "", str(certificate)))
+def test_https_lets_in_only_clients_with_a_certificate_if_told_so(tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path / "one"), Authority(tmp_path / "other")
+    served = map(str, authority.server("extender"))
+    known = tmp_path / "clients.crt"
+    known.write_bytes(other.certificate.read_bytes())
+    told: list[str] = []
+    server = serve(context=FileTls(*served, str(known), report=told.append).context)
     try:
-        trusting = ssl.create_default_context(cafile=str(certificate))
-        address = ("127.0.0.1", server.server_address[1])
+        trusting = ssl.create_default_context(cafile=str(authority.certificate))
         with pytest.raises((ssl.SSLError, ConnectionError)):
-            ask(http.client.HTTPSConnection(*address, timeout=10, context=trusting), "/healthz")
-        trusting.load_cert_chain(str(certificate))
-        assert ask(http.client.HTTPSConnection(*address, timeout=10, context=trusting), "/healthz") == (200, "ok\n")
+            ask(secured(server, trusting), "/healthz")
+        trusting.load_cert_chain(*authority.client("scheduler", "nobody"))
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            ask(secured(server, trusting), "/healthz")
+        known.write_bytes(authority.certificate.read_bytes())  # the authority of clients is another one now
+        assert ask(secured(server, trusting), "/healthz") == (200, "ok\n")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_rotated_certificate_is_taken_up_and_a_bad_one_is_not(tmp_path: Path) -> None:
+    first, second = Authority(tmp_path / "first"), Authority(tmp_path / "second")
+    (old, old_key), (new, new_key) = first.server("extender"), second.server("extender")
+    told: list[str] = []
+    server = serve(context=FileTls(str(old), str(old_key), report=told.append).context)
+    trusting = [ssl.create_default_context(cafile=str(one.certificate)) for one in (first, second)]
+    try:
+        assert ask(secured(server, trusting[0]), "/healthz")[0] == 200
+        old.write_bytes(new.read_bytes())  # its key has not come yet
+        assert ask(secured(server, trusting[0]), "/healthz")[0] == 200
+        assert "the last good one stays" in told[0]
+        old_key.write_bytes(new_key.read_bytes())
+        assert ask(secured(server, trusting[1]), "/healthz")[0] == 200
+        with pytest.raises(ssl.SSLError):
+            ask(secured(server, trusting[0]), "/healthz")
+        assert told[1:] == [f"{old}: read again"]
     finally:
         server.shutdown()
         server.server_close()
