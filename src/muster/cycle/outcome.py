@@ -9,7 +9,12 @@ from muster.engine.plan import Condition, Eviction, Plan, PodReason
 from muster.engine.session import Session
 
 _UNBOUND = (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
-_SCHEDULED = (Status.RUNNING, Status.BOUND, Status.SUCCEEDED, Status.FAILED)
+_READY = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
+# As numbers, for they are looked up for every job of every cycle.
+_PENDING, _PIPELINED, _ALLOCATED = (int(status) for status in _UNBOUND)
+_RUNNING, _BOUND, _SUCCEEDED, _FAILED, _RELEASING = (
+    int(s) for s in (Status.RUNNING, Status.BOUND, Status.SUCCEEDED, Status.FAILED, Status.RELEASING)
+)
 
 
 def outcome(session: Session) -> Plan:
@@ -50,7 +55,7 @@ def _effects(session: Session, plan: Plan) -> None:
 
 
 def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
-    unbound = sum(job.count[status] for status in _UNBOUND)
+    unbound = job.count[_PENDING] + job.count[_PIPELINED] + job.count[_ALLOCATED]
     waiting = [] if not unbound else [
         t for t in job.tasks.values()
         if t.status in _UNBOUND and t.key not in plan.binds
@@ -67,7 +72,7 @@ def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
     if gang:
         plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", gang)
     elif job.tasks and ready and not waiting:
-        plan.conditions[job.key] = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
+        plan.conditions[job.key] = _READY
     phase = phase_at_close(job, unschedulable=bool(gang))
     if phase != session.phases[job.key]:
         plan.phases[job.key] = phase
@@ -76,12 +81,12 @@ def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
 def phase_at_close(job: Job, *, unschedulable: bool) -> str:
     """The PodGroup's phase after the cycle, as Volcano's job updater has it."""
     count = job.count
-    if count[Status.RUNNING] and unschedulable:
+    if count[_RUNNING] and unschedulable:
         return "Unknown"
-    scheduled = sum(count[s] for s in _SCHEDULED)
-    if count[Status.RELEASING]:
+    finished = count[_SUCCEEDED] + count[_FAILED]
+    scheduled = count[_RUNNING] + count[_BOUND] + finished
+    if count[_RELEASING]:
         scheduled += sum(1 for t in job.tasks.values() if t.status == Status.RELEASING and t.node >= 0)
-    finished = count[Status.SUCCEEDED] + count[Status.FAILED]
     if scheduled >= job.min_available:
         # Volcano calls a group of minimum 0 completed before anything ran; that is not copied.
         if scheduled and scheduled == finished:
@@ -120,7 +125,8 @@ def first_cause(session: Session, job: Job, task: Task, plan: Plan) -> PodReason
         node = plan.pipelined[task.key]
         return PodReason("pipelined", f"waits for room that is being released on node {node}.")
     if task.key in attempt.unfit:
-        return PodReason("unschedulable", _sentence(attempt.unfit[task.key]))
+        code = "over-quota" if task.key in attempt.over_quota else "unschedulable"
+        return PodReason(code, _sentence(attempt.unfit[task.key]))
     if attempt.refusal is not None:
         return PodReason(attempt.refusal.code, _sentence(attempt.refusal.say(-1)))
     if attempt.unfit:

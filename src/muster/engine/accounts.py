@@ -6,12 +6,14 @@ count, evicted ones do not); what is reserved is read when the cycle opens and g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from muster.engine import resources
 from muster.engine.hooks import Reason
 from muster.engine.jobs import ALLOCATED_LIKE, Job, Queue, Status
 from muster.engine.resources import ALWAYS, Amounts, add
+
+_HOLDING = [int(status) for status in ALLOCATED_LIKE]
 
 
 class Account:
@@ -139,7 +141,7 @@ def reserves(job: Job) -> bool:
 
 
 def holding(job: Job) -> int:
-    return sum(job.count[status] for status in ALLOCATED_LIKE)
+    return sum([job.count[status] for status in _HOLDING])
 
 
 def elastic(job: Job) -> dict[str, int]:
@@ -153,3 +155,38 @@ def valid_tasks(job: Job) -> int:
     """Pods that have or can still get a node."""
     c = job.count
     return job.ready + c[Status.PIPELINED] + c[Status.PENDING]
+
+
+class Sums:
+    """Sums over jobs that are kept from one cycle to the next: only jobs that changed meanwhile are counted anew.
+
+    `parts` gives what a job adds to each sum; it may read what the job's stamp, phase and group stand for.
+    """
+
+    def __init__(self, parts: Callable[[Job], tuple[Mapping[str, int], ...]]) -> None:
+        self._parts = parts
+        self._sums: list[dict[str, int]] = []
+        self._counted: dict[str, tuple[Job, int, str, object, tuple[dict[str, int], ...]]] = {}
+
+    def over(self, jobs: Mapping[str, Job]) -> list[dict[str, int]]:
+        """The sums; the caller's own to change."""
+        counted = self._counted
+        for key, job in jobs.items():
+            was = counted.get(key)
+            if was is not None:
+                if was[1] == job.stamp and was[0] is job and was[2] == job.phase and was[3] is job.min_resources:
+                    continue
+                self._add(was[4], -1)
+            parts = tuple(dict(part) for part in self._parts(job))
+            counted[key] = (job, job.stamp, job.phase, job.min_resources, parts)
+            self._add(parts, 1)
+        if len(counted) > len(jobs):
+            for key in [key for key in counted if key not in jobs]:
+                self._add(counted.pop(key)[4], -1)
+        return [dict(one) for one in self._sums]
+
+    def _add(self, parts: tuple[dict[str, int], ...], times: int) -> None:
+        while len(self._sums) < len(parts):
+            self._sums.append({})
+        for one, part in zip(self._sums, parts, strict=True):
+            add(one, part, times)

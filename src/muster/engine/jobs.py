@@ -136,6 +136,12 @@ class Attempt:
     divided: bool = False  # node sets were tried
     parts: list[str] | None = None  # how sub-groups did on their sets, in words; None: nobody asks
 
+    @property
+    def blank(self) -> bool:
+        """Nothing has happened; most jobs of a large cluster run, and nobody tries to place them."""
+        happened = self.unfit or self.would_fit or self.failed_roles or self.divided
+        return not happened and self.refusal is None and self.parts is None
+
 
 class Job:
     __slots__ = (

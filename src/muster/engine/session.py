@@ -69,7 +69,8 @@ class Session:
         self.jobs: dict[str, Job] = {key: job for key, job in sorted(state.jobs.items()) if job.queue is not None}
         self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
         for job in state.jobs.values():
-            job.attempt = type(job.attempt)()
+            if not job.attempt.blank:
+                job.attempt = type(job.attempt)()
         self._signatures: dict[object, int] = {}
         self._signed: list[Task] = []
         self._task_keys: dict[str, tuple[object, ...]] = {}

@@ -15,6 +15,7 @@ from muster.engine.session import Session
 from muster.live.bearing import Bearing
 from muster.live.cache import Cache
 from muster.live.figures import deserved, drift, figures, overused
+from muster.live.holdings import Holdings
 from muster.live.holds import keep_to_budgets
 from muster.live.journal import Place
 from muster.live.logs import Log
@@ -64,6 +65,7 @@ class Decider:
         self._clock = clock
         self._ticks = ticks  # never goes back
         self._teller = Teller()
+        self._holdings = Holdings()
         self._count = 0
         self._recount_at = ticks() + RECOUNT
         self._repairs: dict[str, float] = {}  # group → when we first looked at its journal
@@ -101,7 +103,8 @@ class Decider:
             cache.holds.hold(Held(key, state.tasks[key].uid, why), begin)
             plan.binds.pop(key)
         self._assume(plan, fresh)
-        notes = self._teller.notes(plan, state, f"{self._holder}.{self._count}", now)
+        transition = f"{self._holder}.{self._count}"
+        notes = self._teller.notes(plan, state, self._holdings.now(state), transition, now)
         self._metrics.figures.assumed = len(cache.assumed)
         self._metrics.figures.below_minimum = self._teller.below
         made.commits += fresh.commits
@@ -122,7 +125,7 @@ class Decider:
             over.update(overused(session))
 
         plan = scheduler.cycle(state, now, self._log, look)
-        self._metrics.figures = figures(plan, state, shares, over)
+        self._metrics.figures = figures(plan, state, shares, over, self._holdings.now(state))
         self._recount()
         return plan
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
-from muster.engine.accounts import minimum
 from muster.engine.hooks import QueueShares
 from muster.engine.jobs import Status
 from muster.engine.plan import Plan
-from muster.engine.resources import add, largest_share
+from muster.engine.resources import largest_share
 from muster.engine.session import Session
 from muster.engine.state import State
 from muster.live.gauges import Figures, QueueFigures
+from muster.live.holdings import Holding
 
 NODE_GROUP = "volcano.sh/nodegroup-name"
 _PHASE = {"": "pending"}
@@ -29,7 +30,9 @@ def overused(session: Session) -> set[str]:
     return {name for name, q in session.queues.items() if name in busy and session.overused(q) is not None}
 
 
-def figures(plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str]) -> Figures:
+def figures(
+    plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str], holdings: Mapping[str, Holding]
+) -> Figures:
     found = Figures(nodes=len(state.nodes), pods=len(state.tasks))
     found.pending = dict(Counter(reason.code for reason in plan.reasons.values()))
     waiting = Counter(task.job.key for key in plan.reasons if (task := state.tasks.get(key)) and task.job is not None)
@@ -42,12 +45,9 @@ def figures(plan: Plan, state: State, shares: dict[str, dict[str, float]], over:
     placed = {task.job.key: task.job for key in plan.binds if (task := state.tasks.get(key)) and task.job is not None}
     found.placed = [job.created for key, job in placed.items() if key in groups_there and key not in waiting]
     for name, queue in state.queues.items():
-        allocated: dict[str, int] = {}
-        requested: dict[str, int] = {}
+        allocated, requested = holdings[name]
         groups: Counter[str] = Counter()
         for job in queue.jobs.values():
-            add(allocated, job.allocated)
-            add(requested, job.total or minimum(job))
             if job.key in groups_there:
                 phase = plan.phases.get(job.key, job.phase)
                 groups[_PHASE.get(phase, phase.lower())] += 1
@@ -56,8 +56,8 @@ def figures(plan: Plan, state: State, shares: dict[str, dict[str, float]], over:
             weight=queue.weight,
             overused=name in over,
             share=largest_share(allocated, given) if given else 0.0,
-            allocated=dict(allocated),
-            requested=dict(requested),
+            allocated={resource: float(amount) for resource, amount in allocated.items()},
+            requested={resource: float(amount) for resource, amount in requested.items()},
             deserved=dict(given),
             capability=dict(queue.capability),
             groups=dict(groups),

@@ -6,6 +6,7 @@ object is written at most every few seconds; a nomination, a phase and a conditi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,8 @@ from muster.cycle import telling
 from muster.engine.jobs import Job, Status
 from muster.engine.plan import Condition as GroupCondition
 from muster.engine.plan import Plan
-from muster.engine.resources import add
 from muster.engine.state import State
+from muster.live.holdings import Holding
 from muster.model.core import Pod
 from muster.model.meta import Condition
 from muster.model.quantity import format as quantity
@@ -78,9 +79,12 @@ class Teller:
         self.again_at = float("inf")  # when there may be something to say that is held back now
         self.below: int = 0  # running gangs with fewer pods than their minimum
 
-    def notes(self, plan: Plan, state: State, transition: str, now: float) -> list[Note]:
+    def notes(
+        self, plan: Plan, state: State, holdings: Mapping[str, Holding], transition: str, now: float
+    ) -> list[Note]:
         self.again_at = float("inf")
-        others: list[GroupNote | QueueNote] = [*self._groups(plan, state, transition, now), *_queues(plan, state)]
+        others: list[GroupNote | QueueNote] = self._groups(plan, state, transition, now)
+        others += _queues(plan, state, holdings)
         if len(self._sent) > 2 * len(others) + 1000:
             self._sent = {key: sent for key, sent in self._sent.items() if now < sent[2] + AGAIN}
         return [*self._pods(plan, state, now), *(note for note in others if self._news(note, now))]
@@ -126,8 +130,8 @@ class Teller:
         self._told = told
         return made
 
-    def _groups(self, plan: Plan, state: State, transition: str, now: float) -> list[GroupNote]:
-        made: list[GroupNote] = []
+    def _groups(self, plan: Plan, state: State, transition: str, now: float) -> list[GroupNote | QueueNote]:
+        made: list[GroupNote | QueueNote] = []
         self.below = 0
         for key, group in state.objects["PodGroup"].items():
             job = state.jobs.get(key)
@@ -158,17 +162,16 @@ class Teller:
         return replace(status, conditions=[*(c for c in status.conditions if c.type != BELOW), new])
 
 
-def _queues(plan: Plan, state: State) -> list[QueueNote]:
+def _queues(plan: Plan, state: State, holdings: Mapping[str, Holding]) -> list[QueueNote]:
     """What each queue's jobs hold, and how many groups it has of each phase. Groups in memory are not counted."""
     made: list[QueueNote] = []
     for key, found in state.objects["Queue"].items():
         queue = state.queues.get(key)
         if queue is None or not isinstance(found, Queue):
             continue
-        allocated: dict[str, int] = {}
+        allocated = holdings[key].allocated
         counts = dict.fromkeys(("pending", "inqueue", "running", "unknown", "completed"), 0)
         for job in queue.jobs.values():
-            add(allocated, job.allocated)
             if job.key in state.objects["PodGroup"]:
                 counts[_PHASES.get(plan.phases.get(job.key, job.phase), "unknown")] += 1
         amounts = {name: quantity(name, n) for name, n in sorted(allocated.items()) if n and name != "pods"}

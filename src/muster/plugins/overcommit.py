@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from muster.config.types import Arguments, PluginOption
 from muster.engine import resources
-from muster.engine.accounts import minimum, reserves, still_reserved, without_gated
+from muster.engine.accounts import Sums, minimum, reserves, still_reserved, without_gated
 from muster.engine.hooks import JobEnqueue, Plugin, Reason, Vote
 from muster.engine.jobs import Job
 from muster.engine.session import Session
@@ -21,6 +23,7 @@ class Overcommit(Plugin, JobEnqueue):
         self._factor = arguments.float("overcommit-factor", _FACTOR, minimum=1)
         self._idle: dict[str, float] = {}
         self._inqueue: dict[str, int] = {}
+        self._sums = Sums(_reserved)
 
     def open(self, session: Session) -> None:
         self._inqueue = {}
@@ -29,12 +32,7 @@ class Overcommit(Plugin, JobEnqueue):
         used = resources.used_of(session.state.nodes)
         total = resources.total_of(session.state.nodes)
         self._idle = {name: amount * self._factor - used.get(name, 0) for name, amount in total.items()}
-        for job in session.jobs.values():
-            # Volcano: an admitted group counts in full here, whatever it holds already.
-            if job.phase == "Inqueue":
-                resources.add(self._inqueue, without_gated(job, minimum(job)))
-            elif reserves(job):
-                resources.add(self._inqueue, still_reserved(job))
+        (self._inqueue,) = self._sums.over(session.jobs) or ({},)
 
     def _over(self, job: Job) -> list[str]:
         least = minimum(job)
@@ -52,3 +50,10 @@ class Overcommit(Plugin, JobEnqueue):
 
     def enqueued(self, job: Job) -> None:
         resources.add(self._inqueue, without_gated(job, minimum(job)))
+
+
+def _reserved(job: Job) -> tuple[Mapping[str, int]]:
+    # Volcano: an admitted group counts in full here, whatever it holds already.
+    if job.phase == "Inqueue":
+        return (without_gated(job, minimum(job)),)
+    return (still_reserved(job) if reserves(job) else {},)

@@ -5,7 +5,7 @@ Only queues that have jobs take part in the division (`deserved`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine import accounts
@@ -39,25 +39,23 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
         self._accounts: dict[str, Account] = {}
+        self._sums: dict[str, accounts.Sums] = {}  # by queue
 
     def open(self, session: Session) -> None:
         total = total_of(session.state.nodes)
         promised = accounts.promised(session.queues.values())
         admits = "enqueue" in session.config.actions
         self._accounts = {}
+        self._sums = {name: self._sums.get(name) or accounts.Sums(_parts) for name in session.queues}
         claims: list[Claim] = []
         for queue in session.queues.values():
             if not queue.jobs:
                 continue
             account = self._accounts[queue.name] = Account(queue)
             account.real = accounts.real_capability(total, promised, queue.guarantee, queue.capability)
-            request: dict[str, int] = {}
-            for job in queue.jobs.values():
-                add(account.allocated, job.allocated)
-                add(request, job.total)
-                if admits:
-                    add(account.inqueue, accounts.still_reserved(job))
-                    add(account.elastic, accounts.elastic(job))
+            account.allocated, request, inqueue, elastic = self._sums[queue.name].over(queue.jobs)
+            if admits:
+                account.inqueue, account.elastic = inqueue, elastic
             claims.append(Claim(queue.weight, request, account.real, queue.guarantee))
         divide(total, claims)
         for account, claim in zip(self._accounts.values(), claims, strict=True):
@@ -149,3 +147,8 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
         account = self._accounts.get(move.job.queue_name) if move.job is not None else None
         if account is not None:
             account.move(move.task.shape.amounts, times)
+
+
+def _parts(job: Job) -> tuple[Mapping[str, int], ...]:
+    """What a job holds, asks for, still reserves, and holds beyond its minimum."""
+    return job.allocated, job.total, accounts.still_reserved(job), accounts.elastic(job)
