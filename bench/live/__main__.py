@@ -1,5 +1,17 @@
-"""`python bench/live`: see measure.py."""
+"""`python bench/live compare` and `python bench/live restart`: muster on a real control plane, measured."""
 
-from measure import main
+from __future__ import annotations
 
+import click
+from compare import compare
+from restart import restart
+
+
+@click.group()
+def main() -> None:
+    """Measures on a real control plane with KWOK nodes, all of it on this machine. Needs what `make e2e` needs."""
+
+
+main.add_command(compare)
+main.add_command(restart)
 main()

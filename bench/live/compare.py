@@ -1,12 +1,7 @@
-"""How fast pods get their nodes on a real control plane: muster, kube-scheduler and a client that does nothing else.
+"""How fast pods get their nodes: muster, kube-scheduler and clients that decide nothing, in turn on one control plane.
 
-    .venv/bin/python bench/live [--nodes 1000] [--pods 5000] [--only muster]
-
-Each runs on a control plane of its own (etcd, kube-apiserver, kube-controller-manager, KWOK nodes), one after the
-other on the same machine. Pods are created by a process of its own while the scheduler runs; the time is from the first
-creation to the last binding. With `--ahead` they are there before it starts, and the time is from its start. `raw`
-binds and records an event per pod, `raw-bind` only binds: what the control plane and one Python client can do at most.
-One JSON line per run.
+Pods are created by a process of their own while the scheduler runs; the time is from the first creation (of a group,
+where there are gangs) to the last binding. CPU seconds are those of that time, peak memory of the process's life.
 """
 
 from __future__ import annotations
@@ -14,184 +9,166 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-import os
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import click
+from raw import running as raw
+from scene import EVENTS, GROUPS, NAMESPACE, PODS, clean, counted, cpu_seconds, peak_mib, rests, scene, unbound
+from wire import Place, place_of, post_all
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+from live.api import Plain, until
+from live.controlplane import ControlPlane
+from live.muster_process import Scheduler, pod, pod_group
+from muster.sim.bench.record import commit_name, machine_name
 
-from live.api import Api, Plain, until  # noqa: E402
-from live.controlplane import ControlPlane  # noqa: E402
-from live.muster_process import Scheduler, create_all, pod, pod_group  # noqa: E402
-from muster.kube.client import Client, Limits  # noqa: E402
-from muster.kube.config import load  # noqa: E402
-from muster.kube.events import Recorder  # noqa: E402
-from muster.kube.informers import Informers  # noqa: E402
-from muster.kube.writes import Writes  # noqa: E402
-from muster.model.core import Pod  # noqa: E402
-from muster.model.crd import OURS, PEERS  # noqa: E402
-from muster.store import Severity  # noqa: E402
-
-NAMESPACE = "bench"
 GANG = 50
-PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")
+_CREATED_AT_ONCE = 24
 
 
-def node(i: int) -> Plain:
-    amounts = {"cpu": "32", "memory": "256Gi", "pods": "110"}
-    return {
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": f"n{i:04d}", "labels": {"kubernetes.io/hostname": f"n{i:04d}"}},
-        "status": {"allocatable": amounts, "capacity": amounts},
-    }  # fmt: skip
+class Contender(NamedTuple):
+    about: str
+    gangs: bool
+    run: Callable[[ControlPlane, int], AbstractContextManager[int]]
 
 
-def create(url: str, ca: str, token: str, scheduler: str, pods: int, gangs: bool) -> None:
-    """In a process of its own: make the pods as fast as they are taken."""
-    api = Api(url, Path(ca), token)
-    if gangs:
-        create_all(api, [pod_group(NAMESPACE, f"g{i}", GANG) for i in range(pods // GANG)])
-    made = (pod(NAMESPACE, f"p-{i}", f"g{i // GANG}" if gangs else "", schedulerName=scheduler) for i in range(pods))
-    create_all(api, made)
+class Floor(NamedTuple):
+    """`who` binds at least `times` as fast as `than`, in the best of the rounds."""
 
-
-class Usage:
-    """CPU seconds and peak memory of a process."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._before = self._cpu()
-
-    def _cpu(self) -> float:
-        fields = Path(f"/proc/{self._pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def told(self) -> dict[str, float]:
-        status = Path(f"/proc/{self._pid}/status").read_text(encoding="utf-8")
-        peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-        return {"cpu_s": round(self._cpu() - self._before, 2), "peak_rss_mib": round(int(peak.split()[1]) / 1024, 1)}
+    who: str
+    times: float
+    than: str
 
 
 @contextmanager
-def muster(plane: ControlPlane) -> Iterator[int]:
-    with Scheduler(plane.kubeconfig) as running:
+def _muster(plane: ControlPlane, nodes: int) -> Iterator[int]:
+    with Scheduler(plane.kubeconfig, "-v", "0") as running:
         yield running.pid
 
 
 @contextmanager
-def kube_scheduler(plane: ControlPlane) -> Iterator[int]:
+def _kube_scheduler(plane: ControlPlane, nodes: int) -> Iterator[int]:
     plane.run("kube-scheduler")
     plane.wait_ready("kube-scheduler")
     yield plane.pid("kube-scheduler")
+    plane.kill("kube-scheduler")
 
 
-@contextmanager
-def raw(plane: ControlPlane, nodes: int, events: bool) -> Iterator[int]:
-    process = multiprocessing.get_context("spawn").Process(
-        target=_raw, args=(str(plane.kubeconfig), nodes, events), daemon=True
+def _raw(events: bool, gang: int) -> Callable[[ControlPlane, int], AbstractContextManager[int]]:
+    return lambda plane, nodes: raw(place_of(plane), nodes, events, gang)
+
+
+CONTENDERS = {
+    "raw-bind": Contender("a client that only binds", False, _raw(False, 0)),
+    "raw": Contender("a client that sends a binding and an event per pod", False, _raw(True, 0)),
+    "muster": Contender("muster scheduler", False, _muster),
+    "kube-scheduler": Contender("kube-scheduler, 1,000 queries a second allowed", False, _kube_scheduler),
+    "raw-gangs": Contender(f"the same client, gangs of {GANG}, a status per gang", True, _raw(True, GANG)),
+    "muster-gangs": Contender(f"muster scheduler, gangs of {GANG}", True, _muster),
+}
+FLOORS = (
+    Floor("muster", 1.0, "kube-scheduler"), Floor("muster-gangs", 1.0, "kube-scheduler"),
+    Floor("muster", 0.8, "raw"), Floor("muster-gangs", 0.8, "raw-gangs"),
+)  # fmt: skip
+
+
+def create(place: Place, scheduler: str, pods: int, gangs: bool) -> None:
+    """In a process of its own: make the pods as fast as they are taken."""
+    if gangs:
+        groups = (json.dumps(pod_group(NAMESPACE, f"g{i}", GANG)).encode() for i in range(pods // GANG))
+        asyncio.run(post_all(place, GROUPS, groups, _CREATED_AT_ONCE))
+    made = (
+        json.dumps(pod(NAMESPACE, f"p-{i}", f"g{i // GANG}" if gangs else "", schedulerName=scheduler)).encode()
+        for i in range(pods)
     )
-    process.start()
-    assert process.pid is not None
-    yield process.pid
-    process.terminate()
-    process.join()
+    asyncio.run(post_all(place, PODS, made, _CREATED_AT_ONCE))
 
 
-def _raw(kubeconfig: str, nodes: int, events: bool) -> None:
-    asyncio.run(_bind_all(kubeconfig, nodes, events))
-
-
-async def _bind_all(kubeconfig: str, nodes: int, events: bool) -> None:
-    """Bind what comes, round and round the nodes."""
-    async with Client(load(kubeconfig), limits=Limits(writes_at_once=64)) as client:
-        writes, recorder = Writes(client), Recorder(client, "raw", "raw")
-        sending = asyncio.create_task(recorder.run())
-        async with Informers(client, [Pod], lambda text: None) as informers:
-            await informers.synced()
-            stream, count, running = informers.stream(), 0, set()
-            while True:
-                await stream.wait()
-                for delta in stream.take():
-                    new = delta.new
-                    if not isinstance(new, Pod) or delta.old is not None or new.spec.node_name:
-                        continue
-                    count += 1
-                    task = asyncio.create_task(_one(writes, recorder, new, f"n{count % nodes:04d}", events))
-                    running.add(task)
-                    task.add_done_callback(running.discard)
-        sending.cancel()
-
-
-async def _one(writes: Writes, recorder: Recorder, pod: Pod, to: str, events: bool) -> None:
-    key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-    await writes.bind(key, to, uid=pod.metadata.uid)
-    if events:
-        recorder.record(pod, Severity.NORMAL, "Scheduled", f"Successfully assigned {key} to {to}")
-
-
-def measure(name: str, nodes: int, pods: int, ahead: bool) -> Plain:
-    with ControlPlane(parts=PLANE) as plane:
-        api = plane.api
-        for definition in (*OURS, *PEERS):
-            api.apply(definition.plain())
-        api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        create_all(api, map(node, range(nodes)))
-        until("the account", lambda: not api.gone(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"), 60)
-        until("the nodes", lambda: _ready(api) == nodes, 120, 1)
-        scheduler = "default-scheduler" if name == "kube-scheduler" else "muster"
-        runs = {
-            "muster": lambda: muster(plane), "muster-gangs": lambda: muster(plane),
-            "kube-scheduler": lambda: kube_scheduler(plane),
-            "raw": lambda: raw(plane, nodes, True), "raw-bind": lambda: raw(plane, nodes, False),
+def measure(plane: ControlPlane, name: str, nodes: int, pods: int) -> Plain:
+    api, contender = plane.api, CONTENDERS[name]
+    scheduler = "default-scheduler" if name == "kube-scheduler" else "muster"
+    context = multiprocessing.get_context("spawn")
+    maker = context.Process(target=create, args=(place_of(plane), scheduler, pods, contender.gangs))
+    with contender.run(plane, nodes) as pid:
+        rests(plane)
+        server = plane.pid("kube-apiserver")
+        maker.start()
+        # What it takes to start the process that creates is not counted.
+        until("the first creation", lambda: counted(api, PODS) or counted(api, GROUPS), 60, 0.01)
+        begin, cpu, server_cpu = time.monotonic(), cpu_seconds(pid), cpu_seconds(server)
+        until("all created", lambda: not maker.is_alive(), 600, 0.1)
+        assert maker.exitcode == 0
+        created = time.monotonic() - begin
+        until("all bound", lambda: not unbound(api), 600, 0.1)
+        took = time.monotonic() - begin
+        row = {
+            "work": name, "nodes": nodes, "pods": pods, "pods_per_s": round(pods / took, 1), "seconds": round(took, 2),
+            "created_s": round(created, 2), "cpu_s": round(cpu_seconds(pid) - cpu, 2),
+            "apiserver_cpu_s": round(cpu_seconds(server) - server_cpu, 2),
         }  # fmt: skip
-        maker = multiprocessing.get_context("spawn").Process(
-            target=create, args=(plane.url, str(plane.ca), plane.token, scheduler, pods, name == "muster-gangs")
-        )
-        if ahead:
-            maker.start()
-            maker.join()
-        server, begin = Usage(plane.pid("kube-apiserver")), time.monotonic()
-        with runs[name]() as pid:
-            usage = Usage(pid)
-            if not ahead:
-                time.sleep(3)
-                server, begin = Usage(plane.pid("kube-apiserver")), time.monotonic()
-                maker.start()
-                until("all created", lambda: not maker.is_alive(), 600, 0.2)
-            created = time.monotonic() - begin
-            until("all bound", lambda: _unbound(api) == 0, 600, 0.2)
-            took = time.monotonic() - begin
-            told = {"seconds": round(took, 2), "created_s": round(created, 2), "pods_per_s": round(pods / took, 1)}
-            how = {"work": name, "nodes": nodes, "pods": pods, "ahead": ahead}
-            return {**how, **told, **usage.told(), "apiserver": server.told()}
+        if name != "raw-bind":
+            # Events are sent behind the bindings: how long until everybody has been told.
+            until("all told", lambda: counted(api, EVENTS) >= pods, 120, 0.1)
+            row["told_s"] = round(time.monotonic() - begin, 2)
+        return {**row, "peak_rss_mib": peak_mib(pid)}
 
 
-def _ready(api: Api) -> int:
-    nodes = api.list("/api/v1/nodes?resourceVersion=0")
-    return sum(
-        any(c["type"] == "Ready" and c["status"] == "True" for c in n["status"].get("conditions", ()))
-        and not n["spec"].get("taints")
-        for n in nodes
-    )
-
-
-def _unbound(api: Api) -> int:
-    answer = api.get(f"/api/v1/namespaces/{NAMESPACE}/pods?fieldSelector=spec.nodeName=&limit=1")
-    return len(answer["items"])
+def judged(rounds: list[dict[str, Plain]]) -> list[Plain]:
+    """The floors, each by the round that is best for it."""
+    found = []
+    for floor in FLOORS:
+        ratios = [
+            round(row[floor.who]["pods_per_s"] / row[floor.than]["pods_per_s"], 3)
+            for row in rounds if floor.who in row and floor.than in row
+        ]  # fmt: skip
+        if ratios:
+            met = max(ratios) >= floor.times
+            found.append({"floor": f"{floor.who} >= {floor.times:g} x {floor.than}", "ratios": ratios, "met": met})
+    return found
 
 
 @click.command()
 @click.option("--nodes", default=1000, show_default=True)
 @click.option("--pods", default=5000, show_default=True)
-@click.option("--only", multiple=True, help="One of muster, muster-gangs, kube-scheduler, raw, raw-bind.")
-@click.option("--ahead", is_flag=True, help="The pods are there before the scheduler starts.")
-def main(nodes: int, pods: int, only: tuple[str, ...], ahead: bool) -> None:
-    for name in only or ("raw-bind", "raw", "muster", "muster-gangs", "kube-scheduler"):
-        print(json.dumps(measure(name, nodes, pods, ahead)), flush=True)
+@click.option("--rounds", default=1, show_default=True, help="How often each has its turn; the best counts.")
+@click.option("--only", multiple=True, type=click.Choice(list(CONTENDERS)), help="May be given several times.")
+@click.option("-o", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Write the record there, too.")
+def compare(nodes: int, pods: int, rounds: int, only: tuple[str, ...], form: str, save: Path | None) -> None:
+    """Muster, kube-scheduler and raw clients in turn. The exit code is 1 when a floor is missed."""
+    names = list(only or CONTENDERS)
+    found: list[dict[str, Plain]] = []
+    with scene(nodes) as plane:
+        for number in range(rounds):
+            found.append({})
+            # There and back: nobody has always the fresh or always the used control plane.
+            for name in names if number % 2 == 0 else reversed(names):
+                row = found[-1][name] = measure(plane, name, nodes, pods)
+                click.echo(_line(row), err=form == "json")
+                clean(plane)
+    floors = judged(found)
+    best = [max((one[name] for one in found), key=lambda row: row["pods_per_s"]) for name in names]
+    for row in best:
+        row["about"] = CONTENDERS[row["work"]].about
+    record = {"machine": machine_name(), "commit": commit_name(), "rounds": rounds, "best": best, "floors": floors}
+    if form == "json":
+        click.echo(json.dumps(record, indent=1))
+    for floor in floors:
+        ratios = ", ".join(f"{ratio:g}" for ratio in floor["ratios"])
+        click.echo(f"{'met' if floor['met'] else 'missed':6} {floor['floor']}: {ratios}", err=form == "json")
+    if save is not None:
+        save.parent.mkdir(parents=True, exist_ok=True)
+        save.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    if not all(floor["met"] for floor in floors):
+        raise SystemExit(1)
 
+
+def _line(row: Plain) -> str:
+    told = f"  told after {row['told_s']} s" if "told_s" in row else ""
+    return (
+        f"{row['work']:15} {row['pods_per_s']:>7} pods/s  {row['seconds']:>6} s (created {row['created_s']} s)  "
+        f"CPU {row['cpu_s']:>6} s  API server {row['apiserver_cpu_s']:>6} s  {row['peak_rss_mib']:>6} MiB{told}"
+    )

@@ -1,0 +1,139 @@
+"""Clients that decide nothing and only send, round and round the nodes: the limit that a scheduler is held against.
+
+`bind` sends a binding per pod. `same` sends what muster sends: a binding and an event per pod and, where the pods are
+in gangs, a gang's bindings once all its pods are there and then its status. Bindings go at most 64 at a time, events at
+most 8, as muster's do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from multiprocessing.synchronize import Event
+
+import msgspec
+from scene import EVENTS, GROUPS, NAMESPACE, PODS, node_name
+from wire import PATCH, Place, Wire
+
+GROUP = "scheduling.k8s.io/group-name"
+_AT_ONCE, _EVENTS_AT_ONCE = 64, 8
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str
+    resource_version: str
+    annotations: dict[str, str] = {}
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Seen(msgspec.Struct):
+    type: str
+    object: _Pod
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta
+
+
+@contextmanager
+def running(place: Place, nodes: int, events: bool, gang: int) -> Iterator[int]:
+    """The client in a process of its own; its pid."""
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    process = context.Process(target=_main, args=(place, nodes, events, gang, ready), daemon=True)
+    process.start()
+    assert process.pid is not None and ready.wait(60), "the client did not begin"
+    try:
+        yield process.pid
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _main(place: Place, nodes: int, events: bool, gang: int, ready: Event) -> None:
+    asyncio.run(_Client(nodes, events, gang).run(place, ready))
+
+
+class _Client:
+    def __init__(self, nodes: int, events: bool, gang: int) -> None:
+        self._nodes, self._events, self._gang = nodes, events, gang
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._told: asyncio.Queue[tuple[_Meta, str]] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._count = 0
+
+    async def run(self, place: Place, ready: Event) -> None:
+        async with Wire(place) as self._wire:
+            for _ in range(_EVENTS_AT_ONCE):
+                self._go(self._tell())
+            listed = msgspec.json.decode(await self._wire.get(PODS), type=_List)
+            ready.set()
+            decoder = msgspec.json.Decoder(_Seen)
+            waiting: dict[str, list[_Meta]] = {}
+            since = listed.metadata.resource_version
+            while True:  # the API server ends a watch that is read too slowly
+                async for line in self._wire.lines(f"{PODS}?watch=1&resourceVersion={since}"):
+                    if not line.startswith(b'{"type":"ADDED"'):
+                        continue
+                    meta = decoder.decode(line).object.metadata
+                    since = meta.resource_version
+                    if not self._gang:
+                        self._go(self._bind(meta))
+                        continue
+                    group = waiting.setdefault(meta.annotations[GROUP], [])
+                    group.append(meta)
+                    if len(group) == self._gang:
+                        self._go(self._bind_all(meta.annotations[GROUP], group))
+
+    def _go(self, work) -> None:  # type: ignore[no-untyped-def]
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _bind(self, meta: _Meta) -> None:
+        self._count += 1
+        node = node_name(self._count % self._nodes)
+        body = (
+            f'{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{meta.name}","uid":"{meta.uid}"}},'
+            f'"target":{{"apiVersion":"v1","kind":"Node","name":"{node}"}}}}'
+        )
+        async with self._slots:
+            await self._wire.send("POST", f"{PODS}/{meta.name}/binding", body.encode())
+        if self._events:
+            self._told.put_nowait((meta, node))
+
+    async def _bind_all(self, group: str, pods: list[_Meta]) -> None:
+        await asyncio.gather(*(self._bind(pod) for pod in pods))
+        status = {"status": {"phase": "Running", "conditions": [{
+            "type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled",
+            "transitionID": "raw", "lastTransitionTime": _now()}]}}  # fmt: skip
+        async with self._slots:
+            await self._wire.send("PATCH", f"{GROUPS}/{group}/status", msgspec.json.encode(status), PATCH)
+
+    async def _tell(self) -> None:
+        while True:
+            meta, node = await self._told.get()
+            now = _now()
+            await self._wire.send("POST", EVENTS, msgspec.json.encode({
+                "apiVersion": "v1", "kind": "Event", "metadata": {"name": f"{meta.name}.{meta.uid[:13]}"},
+                "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": NAMESPACE, "name": meta.name,
+                                   "uid": meta.uid},
+                "type": "Normal", "reason": "Scheduled", "count": 1, "firstTimestamp": now, "lastTimestamp": now,
+                "message": f"Successfully assigned {NAMESPACE}/{meta.name} to {node}",
+                "source": {"component": "raw"}, "reportingComponent": "raw", "reportingInstance": "raw",
+            }))  # fmt: skip
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

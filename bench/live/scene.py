@@ -1,0 +1,100 @@
+"""The control plane that is measured on: definitions, a namespace, nodes that KWOK keeps ready; and cleaning up."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from live.api import Api, Plain, until  # noqa: E402
+from live.controlplane import ControlPlane  # noqa: E402
+from live.muster_process import create_all  # noqa: E402
+from muster.model.crd import OURS, PEERS  # noqa: E402
+
+NAMESPACE = "bench"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
+GROUPS = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{NAMESPACE}/podgroups"
+_WITHOUT_SCHEDULER = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")
+
+
+def node(i: int) -> Plain:
+    amounts = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+    name = node_name(i)
+    return {
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }  # fmt: skip
+
+
+def node_name(i: int) -> str:
+    return f"n{i:04d}"
+
+
+@contextmanager
+def scene(nodes: int) -> Iterator[ControlPlane]:
+    """Everything is there and ready but pods and a scheduler."""
+    with ControlPlane(parts=_WITHOUT_SCHEDULER) as plane:
+        api = plane.api
+        for definition in (*OURS, *PEERS):
+            api.apply(definition.plain())
+        api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        create_all(api, map(node, range(nodes)))
+        until("the account", lambda: not api.gone(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"), 60)
+        until("the nodes", lambda: _ready(api) == nodes, 300, 1)
+        yield plane
+
+
+def clean(plane: ControlPlane) -> None:
+    """No pods, groups and events, and a control plane that has nothing left to do."""
+    api = plane.api
+    for path in (PODS, GROUPS, EVENTS):
+        api.delete(path + "?gracePeriodSeconds=0")
+        until(f"{path} is empty", lambda path=path: not counted(api, path), 120, 0.5)  # type: ignore[misc]
+    rests(plane)
+
+
+def rests(plane: ControlPlane, seconds: float = 120.0) -> None:
+    """Until the API server and KWOK are idle: what one run left to be done is not the next one's."""
+    pids = [plane.pid("kube-apiserver"), plane.pid("kwok")]
+    end = time.monotonic() + seconds
+    while True:
+        before = sum(map(cpu_seconds, pids))
+        time.sleep(2.0)
+        if sum(map(cpu_seconds, pids)) - before < 0.8 or time.monotonic() > end:
+            return
+
+
+def counted(api: Api, path: str) -> int:
+    """How many objects are there, without reading them."""
+    answer = api.get(f"{path}?limit=1")
+    return len(answer["items"]) + int(answer["metadata"].get("remainingItemCount", 0))
+
+
+def unbound(api: Api) -> int:
+    return len(api.get(f"{PODS}?fieldSelector=spec.nodeName=&limit=1")["items"])
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100  # USER_HZ, which Linux has at 100 everywhere
+
+
+def peak_mib(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return round(int(peak.split()[1]) / 1024, 1)
+
+
+def _ready(api: Api) -> int:
+    return sum(
+        any(c["type"] == "Ready" and c["status"] == "True" for c in n["status"].get("conditions", ()))
+        and not n["spec"].get("taints")
+        for n in api.list("/api/v1/nodes?resourceVersion=0")
+    )
