@@ -72,6 +72,8 @@ class Applications:
         if regroup:
             self._regroup()
             dirty.update(self.asking)
+            # What they say of groups that are not there may not be true any more.
+            self.policies.update(dict.fromkeys(self.tables.keys(self._pair.value)))
         return dirty
 
     def object(self, ref: Ref) -> Object | None:

@@ -18,7 +18,7 @@ from muster.controllers.binding import Binding
 from muster.controllers.conditions import merged
 from muster.controllers.retries import Retries
 from muster.controllers.tables import Ref
-from muster.groups.gate import Pair
+from muster.groups.gate import Pair, unaskable
 from muster.groups.propagation import Trouble
 from muster.model.custom import CustomApplication
 from muster.model.groups import BoundApplication, OverridePolicy, PolicyStatus, PropagationPolicy
@@ -156,12 +156,20 @@ class PolicyController(ABC, Generic[P, R]):
             self._wrote = True
         except NotFound:
             return
+        if records and _is_satisfied(status) and not _is_satisfied(policy.status):
+            self._store.event(policy, Severity.NORMAL, "Satisfied", f"{len(records)} applications are as desired")
 
     def _warn(self, policy: P) -> None:
         """What is odd about the policy, as events, once."""
         key, said = key_of(policy), [str(trouble) for trouble in self._troubles(policy)]
+        if (why := unaskable(policy.metadata.name)) is not None:
+            said.append(f"metadata.name: {why}")
         for text in said:
             if text not in self._warned.get(key, ()):
                 reason = next((reason for word, reason in _REASONS.items() if word in text), "PolicyWarning")
                 self._store.event(policy, Severity.WARNING, reason, text)
         self._warned[key] = said
+
+
+def _is_satisfied(status: PolicyStatus) -> bool:
+    return any(c.type == "Satisfied" and c.status == "True" for c in status.conditions)

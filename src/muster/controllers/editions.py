@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.groups.override import OverrideError, edition, outdated
+from muster.groups.override.paths import Bases
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicySpec
 
@@ -55,25 +56,27 @@ class Editions:
 
     def of(
         self, spec: OverridePolicySpec, maker: str, template: Template, groups: list[str], *, privileged: bool,
-        revert: bool = False,
+        bases: Bases = (), revert: bool = False,
     ) -> Wanted:  # fmt: skip
         """The edition of the template (that `maker` has) for the groups; to `revert` it, the template itself."""
         at = ("revert" if revert else "apply", maker, *groups)
         known = self._known.get(at)
         if known is None or known[0] is not spec or known[1] is not template:
-            known = self._known[at] = (spec, template, _made(spec, template, groups, privileged, revert))
+            known = self._known[at] = (spec, template, self._edited(spec, template, groups, privileged, bases, revert))
         return known[2]
 
-
-def _made(spec: OverridePolicySpec, template: Template, groups: list[str], privileged: bool, revert: bool) -> Wanted:
-    try:
-        made = edition(spec, groups, template, privileged=privileged).template
-    except OverrideError as fault:
-        return Wanted(fault=str(fault))
-    before, after = (made, template) if revert else (template, made)
-    images = {c["name"]: c.get("image", "") for part in _LISTS for c in after.get("spec", {}).get(part) or []}
-    rest = (_rest(before), _rest(after))
-    return Wanted(images, _touched(before, after), rest, beyond=rest[0] != rest[1])
+    def _edited(
+        self, spec: OverridePolicySpec, template: Template, groups: list[str], privileged: bool, bases: Bases,
+        revert: bool,
+    ) -> Wanted:  # fmt: skip
+        try:
+            made = edition(spec, groups, template, privileged=privileged, bases=bases).template
+        except OverrideError as fault:
+            return Wanted(fault=str(fault))
+        before, after = (made, template) if revert else (template, made)
+        images = {c["name"]: c.get("image", "") for part in _LISTS for c in after.get("spec", {}).get(part) or []}
+        rest = (_rest(before), _rest(after))
+        return Wanted(images, _touched(before, after), rest, beyond=rest[0] != rest[1])
 
 
 def _touched(before: Template, after: Template) -> dict[str, dict[str, str | None]]:

@@ -40,6 +40,7 @@ def ranked(pods: Sequence[Pod], *, by_ordinal: bool) -> list[Pod]:
             _cost(pod),
             -beside[pod.spec.node_name],
             -max(since, default=0.0),
+            -max((c.restart_count for c in pod.status.container_statuses), default=0),
             -seconds(pod.metadata.creation_timestamp),
             pod.metadata.uid,
         )

@@ -59,11 +59,18 @@ class Held(Told):
         return [entry for entry in self.pods if entry.beyond]
 
 
-def override_conditions(wrong: Sequence[str], records: Sequence[Held], generation: int) -> Iterator[Condition]:
-    """Resolved: the rules can be used, and applied. Satisfied: every pod is its group's edition."""
+def override_conditions(
+    wrong: Sequence[str], unknown: Sequence[str], records: Sequence[Held], generation: int
+) -> Iterator[Condition]:
+    """Resolved: the rules can be used, applied, and are for groups that are there (`unknown`: which are not, in words).
+
+    Satisfied: every pod is its group's edition.
+    """
     faults = list(dict.fromkeys([*wrong, *(why for record in records for why in record.unmade)]))
     if faults:
         yield said("Resolved", False, "Invalid", "; ".join(faults), generation)
+    elif unknown:
+        yield said("Resolved", False, "GroupUnknown", "; ".join(dict.fromkeys(unknown)), generation)
     else:
         yield said("Resolved", True, "RulesUsable", "", generation)
     outdated = sum(record.told.outdated for record in records)

@@ -27,15 +27,16 @@ from muster.controllers.retries import unheard
 from muster.controllers.revisions import Revisions, Template, mark_of
 from muster.controllers.states import finished, is_ready
 from muster.controllers.tables import Ref
+from muster.groups.applications import template_path
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
 from muster.groups.gate import Pair, Situation, situation
 from muster.groups.override import faults
-from muster.groups.override.policy import warnings
+from muster.groups.override.policy import unknown_targets, warnings
 from muster.groups.propagation import Trouble
 from muster.model.batch import StatefulSet
 from muster.model.core import Namespace, Pod
 from muster.model.custom import CustomApplication
-from muster.model.groups import OverridePolicy, OverridePolicySpec
+from muster.model.groups import NodeGroup, OverridePolicy, OverridePolicySpec
 from muster.model.meta import Condition, Object, seconds
 from muster.model.meta import key as key_of
 from muster.store import NotFound, Severity, Store
@@ -77,6 +78,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         self._settle = settle
         self._webhook = webhook
         self._revert = revert
+        self._bases = [template_path(kind) for kind in custom]
         self._alive = False
         self._revisions = Revisions(store, self._apps.tables)
         self._editions: dict[Ref, Editions] = {}
@@ -110,7 +112,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
     def _wrong(self, key: str, spec: OverridePolicySpec) -> list[Trouble]:
         known = self._faults.get(key)
         if known is None or known[0] is not spec:
-            known = self._faults[key] = (spec, faults(spec))
+            known = self._faults[key] = (spec, faults(spec, self._bases))
         return known[1]
 
     # --- one application
@@ -146,6 +148,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         stay = [pod for pod in pods if not self._evictions.goes(pod)]
         held = Held.of(app, [pod for pod in stay if pod.spec.node_name], pods)
         editions, groups_of = self._editions.setdefault(ref, Editions()), self._apps.groups_of(app)
+        bases = (template_path(type(app)),)
         makers: dict[tuple[str, str], tuple[str, Template] | None] = {}
         for pod in held.placed:
             groups, made_by = groups_of(pod.spec.node_name), mark_of(pod)
@@ -154,7 +157,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
             maker = makers[made_by]
             if not groups or maker is None:
                 continue
-            wanted = editions.of(spec, *maker, groups, privileged=self._privileged, revert=policy is None)
+            wanted = editions.of(spec, *maker, groups, privileged=self._privileged, bases=bases, revert=policy is None)
             if wanted.fault:
                 held.unmade.append(wanted.fault)
                 continue
@@ -255,11 +258,15 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
     # --- what is told
 
     def _troubles(self, policy: OverridePolicy) -> list[Trouble]:
-        return [*self._wrong(key_of(policy), policy.spec), *warnings(policy.spec)]
+        return [*self._wrong(key_of(policy), policy.spec), *warnings(policy.spec), *self._unknown(policy)]
+
+    def _unknown(self, policy: OverridePolicy) -> Iterator[Trouble]:
+        return unknown_targets(policy.spec, self._apps.tables.of(NodeGroup))
 
     def _conditions(self, policy: OverridePolicy, records: list[Held]) -> Iterator[Condition]:
         wrong = [str(fault) for fault in self._wrong(key_of(policy), policy.spec)]
-        return override_conditions(wrong, records, policy.metadata.generation)
+        unknown = [trouble.message for trouble in self._unknown(policy)]
+        return override_conditions(wrong, unknown, records, policy.metadata.generation)
 
 
 def _made_at(pod: Pod) -> float:

@@ -49,6 +49,9 @@ class Tables:
     def of(self, kind: type[T]) -> Mapping[str, T]:
         return cast("Mapping[str, T]", self._tables[kind.__name__])
 
+    def keys(self, kind: str) -> list[str]:
+        return sorted(self._tables[kind])
+
     def lookup(self, kind: str, key: str) -> Object | None:
         return self._tables.get(kind, {}).get(key)
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
+from muster.groups.applications import owner_kind
 from muster.groups.gate import DOMAIN
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicy
+from muster.model.meta import controller
 
-__all__ = ["ADMITTED", "ASSIGNED", "EDITION", "MEMBER", "OPT_IN", "UNBOUND", "assign", "edition_name", "is_settled",
+__all__ = ["ADMITTED", "ASSIGNED", "EDITION", "MEMBER", "OPT_IN", "UNBOUND", "assign", "edition_name", "is_of_job", "is_settled",
            "member_label", "pinned_to", "released", "suspend"]  # fmt: skip
 
 ASSIGNED = f"{DOMAIN}/nodegroup"
@@ -88,6 +90,12 @@ def edition_name(policy: OverridePolicy, group: str) -> str:
     rules = hashlib.sha256(msgspec.json.encode(policy.spec)).hexdigest()[:10]
     meta = policy.metadata
     return f"{meta.name}@{meta.generation}/{group}/{rules}"
+
+
+def is_of_job(pod: Pod) -> bool:
+    """Is it never to be deleted to be made anew? Kubernetes: a Job takes a pod that was deleted for one that failed."""
+    owner = controller(pod.metadata)
+    return owner is not None and owner_kind(owner) == "Job"
 
 
 def pinned_to(pod: Pod) -> str:

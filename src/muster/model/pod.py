@@ -173,11 +173,18 @@ class PodSpec(Partial, kw_only=True):
     service_account_name: str = ""
 
 
+class ContainerStatus(Partial, kw_only=True):
+    """How often a container was started again."""
+
+    restart_count: Int = 0
+
+
 class PodStatus(Partial, kw_only=True):
     """status of a pod; an absent phase is Pending."""
 
     phase: str = ""
     conditions: list[Condition] = []
+    container_statuses: list[ContainerStatus] = []
     nominated_node_name: str = ""
     start_time: str | None = None
     reason: str = ""

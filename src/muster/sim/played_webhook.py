@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from muster.cluster.memory import MemoryStore
 from muster.controllers.applications import Applications
+from muster.groups.applications import template_path
 from muster.groups.assignment import EDITION, edition_name
 from muster.groups.gate import Pair, Situation, situation
 from muster.groups.override import OverrideError, edition
@@ -49,7 +50,7 @@ class PlayedWebhook:
         for pod in (pod for unit in self._apps.units(app) for pod in unit if self._is_new(pod)):
             groups = groups_of(pod.spec.node_name)
             if groups:
-                wrote = self._edited(pod, policy, groups) or wrote
+                wrote = self._edited(pod, policy, groups, template_path(type(app))) or wrote
         return wrote
 
     def _is_new(self, pod: Pod) -> bool:
@@ -57,10 +58,11 @@ class PlayedWebhook:
         fresh = pod.metadata.uid not in self._known and made >= int(self._began)
         return fresh and bool(pod.spec.node_name) and EDITION not in pod.metadata.annotations
 
-    def _edited(self, pod: Pod, policy: OverridePolicy, groups: list[str]) -> bool:
+    def _edited(self, pod: Pod, policy: OverridePolicy, groups: list[str], base: tuple[str, ...]) -> bool:
         whole = plain(pod)
+        parts = {"metadata": whole["metadata"], "spec": whole["spec"]}
         try:
-            made = edition(policy.spec, groups, {"metadata": whole["metadata"], "spec": whole["spec"]}).template
+            made = edition(policy.spec, groups, parts, bases=(base,)).template
         except OverrideError:
             return False  # the policy's status says so
         made["metadata"].setdefault("annotations", {})[EDITION] = edition_name(policy, groups[0])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.groups.override import image, pointer
-from muster.groups.override.paths import in_pod
+from muster.groups.override.paths import Bases, in_pod
 from muster.groups.override.policy import Rule, faults, named, rules_for
 from muster.groups.override.privileges import gained
 from muster.model.groups import CommandArgsOverrider, ImageOverrider, OverridePolicySpec, PlaintextOverrider
@@ -35,36 +35,40 @@ class Edition:
 
 
 def edition(
-    spec: OverridePolicySpec, groups: Sequence[str], template: Template, *, privileged: bool = False
+    spec: OverridePolicySpec, groups: Sequence[str], template: Template, *, privileged: bool = False, bases: Bases = ()
 ) -> Edition:
-    """The template for pods in that node group (or in several). `privileged`: the policy may give any privilege."""
-    wrong = faults(spec)
+    """The template for pods in that node group (or in several).
+
+    `privileged`: the policy may give any privilege. `bases`: where the workload's kind has its template, if that is not
+    at a usual place.
+    """
+    wrong = faults(spec, bases)
     if wrong:
         raise OverrideError("; ".join(str(fault) for fault in wrong))
     made = Edition(deepcopy(template))
     for rule in rules_for(spec, groups):
-        _apply(made, rule, rule.group)
+        _apply(made, rule, bases)
     if made.template != template:
         _check(template, made.template, privileged)
     return made
 
 
-def _apply(made: Edition, rule: Rule, group: str) -> None:
-    pod = made.template
+def _apply(made: Edition, rule: Rule, bases: Bases) -> None:
+    pod, group = made.template, rule.group
     for path, overrider in rule.images:
-        for steps in _images(pod, path, overrider):
+        for steps in _images(pod, overrider, bases):
             _change_image(made, path, steps, overrider, named(overrider.value, group))
     for name, commands in (("command", rule.commands), ("args", rule.args)):
         for path, command in commands:
             _change_command(made, path, name, command, named(command.value, group))
     for path, patch in rule.patches:
-        _patch(pod, path, patch, group)
+        _patch(pod, path, patch, in_pod(patch.path, bases), group)
 
 
-def _images(pod: Template, path: str, overrider: ImageOverrider) -> Iterator[list[str]]:
+def _images(pod: Template, overrider: ImageOverrider, bases: Bases) -> Iterator[list[str]]:
     """Where the images stand that an overrider is for: the one of its predicate, or those of all containers."""
     if overrider.predicate is not None:
-        yield in_pod(overrider.predicate.path, slash=False)
+        yield in_pod(overrider.predicate.path, bases, slash=False)
         return
     lists = ("containers", "initContainers") if overrider.include_init_containers else ("containers",)
     for field_ in lists:
@@ -98,8 +102,7 @@ def _change_command(made: Edition, path: str, name: str, overrider: CommandArgsO
             container[name] = new
 
 
-def _patch(pod: Template, path: str, patch: PlaintextOverrider, group: str) -> None:
-    steps = in_pod(patch.path)
+def _patch(pod: Template, path: str, patch: PlaintextOverrider, steps: list[str], group: str) -> None:
     try:
         if patch.operator == "remove":
             pointer.remove(pod, steps)

@@ -1,16 +1,20 @@
 """What an overrider's path is relative to: the pod itself, or the workload that holds its template.
 
 `/spec/template/…` (a CronJob's `/spec/jobTemplate/spec/template/…`) is below the template, since no pod has such
-fields; everything else is the pod's own. One policy therefore serves workloads of several kinds.
+fields, and so is a path below the template of a kind that is configured; everything else is the pod's own. One policy
+therefore serves workloads of several kinds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from muster.groups.override.pointer import PointerError, text, tokens
 
-__all__ = ["in_pod"]
+__all__ = ["Bases", "in_pod"]
 
-_TEMPLATES = (["spec", "template"], ["spec", "jobTemplate", "spec", "template"])
+Bases = Collection[tuple[str, ...]]  # where templates stand in configured kinds
+_TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
 _METADATA = frozenset({"labels", "annotations"})
 # The fields of a pod's spec (Kubernetes 1.36). Others belong to the workload, such as /spec/replicas.
 _SPEC = frozenset({
@@ -24,11 +28,11 @@ _SPEC = frozenset({
 })  # fmt: skip
 
 
-def in_pod(path: str, *, slash: bool = True) -> list[str]:
+def in_pod(path: str, bases: Bases = (), *, slash: bool = True) -> list[str]:
     """The steps from the pod to the field; PointerError if it is no part of a pod. `slash`: it must begin with one."""
     steps = tokens(path if path.startswith("/") or slash else f"/{path}")
-    for template in _TEMPLATES:
-        if steps[: len(template)] == template:
+    for template in (*bases, *_TEMPLATES):
+        if tuple(steps[: len(template)]) == template:
             steps = steps[len(template) :]
             break
     top, field = [*steps, "", ""][:2]

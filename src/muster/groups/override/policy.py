@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET
 
+from muster.groups.membership import resolve
 from muster.groups.override.image import COMPONENTS, OPERATORS
-from muster.groups.override.paths import in_pod
+from muster.groups.override.paths import Bases, in_pod
 from muster.groups.override.pointer import PointerError
 from muster.groups.propagation import Trouble
 from muster.model.groups import (
@@ -21,7 +22,7 @@ from muster.model.groups import (
     PlaintextOverrider,
 )
 
-__all__ = ["VARIABLE", "Rule", "faults", "named", "rules_for", "warnings"]
+__all__ = ["VARIABLE", "Rule", "faults", "named", "rules_for", "unknown_targets", "warnings"]
 
 VARIABLE = "{{nodegroup}}"
 COMMAND_OPERATORS = ("add", "remove")
@@ -91,21 +92,31 @@ def warnings(spec: OverridePolicySpec) -> Iterator[Trouble]:
             yield Trouble(path, message, "write them in one place")
 
 
-def faults(spec: OverridePolicySpec) -> list[Trouble]:
-    """What makes a policy unusable, whatever workload it is for."""
+def unknown_targets(spec: OverridePolicySpec, existing: Collection[str]) -> Iterator[Trouble]:
+    """Groups that rules are for and that are not there (yet)."""
+    for i, rule in enumerate(spec.override_rules):
+        for name in rule.target_node_group:
+            if resolve(name, existing) is None:
+                message = f"there is no node group {name.lower()}: the rule is for nobody"
+                path = f"spec.overrideRules[{i}].targetNodeGroup"
+                yield Trouble(path, message, "create it, or take the name out")
+
+
+def faults(spec: OverridePolicySpec, bases: Bases = ()) -> list[Trouble]:
+    """What makes a policy unusable, whatever workload it is for; `bases`: where configured kinds have templates."""
     found: list[Trouble] = []
     for i, written in enumerate(spec.override_rules):
         rule = _rule(written, i)
         for path, image in rule.images:
-            found += _image_faults(path, image)
+            found += _image_faults(path, image, bases)
         for path, command in (*rule.commands, *rule.args):
             found += _command_faults(path, command)
         for path, patch in rule.patches:
-            found += _patch_faults(path, patch)
+            found += _patch_faults(path, patch, bases)
     return found
 
 
-def _image_faults(path: str, image: ImageOverrider) -> Iterator[Trouble]:
+def _image_faults(path: str, image: ImageOverrider, bases: Bases) -> Iterator[Trouble]:
     if image.component not in COMPONENTS:
         yield _choice(f"{path}.component", image.component, COMPONENTS)
     if image.operator not in OPERATORS:
@@ -117,7 +128,7 @@ def _image_faults(path: str, image: ImageOverrider) -> Iterator[Trouble]:
     elif not image.value:
         yield Trouble(f"{path}.value", f"must not be empty for {image.operator}", "write the text")
     if image.predicate is not None:
-        yield from _path_faults(f"{path}.predicate.path", image.predicate.path, slash=False)
+        yield from _path_faults(f"{path}.predicate.path", image.predicate.path, bases, slash=False)
 
 
 def _command_faults(path: str, command: CommandArgsOverrider) -> Iterator[Trouble]:
@@ -127,7 +138,7 @@ def _command_faults(path: str, command: CommandArgsOverrider) -> Iterator[Troubl
         yield Trouble(f"{path}.containerName", "is missing", "name the container")
 
 
-def _patch_faults(path: str, patch: PlaintextOverrider) -> Iterator[Trouble]:
+def _patch_faults(path: str, patch: PlaintextOverrider, bases: Bases) -> Iterator[Trouble]:
     if patch.operator not in PATCH_OPERATORS:
         yield _choice(f"{path}.operator", patch.operator, PATCH_OPERATORS)
     elif patch.operator == "remove":
@@ -135,12 +146,12 @@ def _patch_faults(path: str, patch: PlaintextOverrider) -> Iterator[Trouble]:
             yield Trouble(f"{path}.value", "must be empty for remove", "take it out")
     elif patch.value is UNSET:
         yield Trouble(f"{path}.value", f"is missing: {patch.operator} needs one", "write the value (null is one)")
-    yield from _path_faults(f"{path}.path", patch.path, slash=True)
+    yield from _path_faults(f"{path}.path", patch.path, bases, slash=True)
 
 
-def _path_faults(field: str, path: str, *, slash: bool) -> Iterator[Trouble]:
+def _path_faults(field: str, path: str, bases: Bases, *, slash: bool) -> Iterator[Trouble]:
     try:
-        in_pod(path, slash=slash)
+        in_pod(path, bases, slash=slash)
     except PointerError as fault:
         yield Trouble(field, str(fault), "write the path of a field of the pod")
 

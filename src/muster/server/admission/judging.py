@@ -6,7 +6,7 @@ by itself is refused, the rest is said in warnings, since objects may come in an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -15,12 +15,13 @@ from muster.cycle.scheduler import Scheduler
 from muster.engine.hooks import JobValid
 from muster.engine.podgroups import GROUP
 from muster.engine.state import State
-from muster.groups.applications import APPLICATIONS, replicas_of, template_of
+from muster.groups.applications import APPLICATIONS, replicas_of, template_of, template_path
 from muster.groups.gate import unaskable
 from muster.groups.override import faults
 from muster.groups.override.policy import warnings as override_warnings
 from muster.groups.propagation import read_propagation
 from muster.model.core import Node, Pod
+from muster.model.custom import CustomApplication
 from muster.model.finding import Finding
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.kinds import decode_as, find
@@ -43,11 +44,19 @@ CHIPS = "topology910"
 
 
 class Judging:
-    def __init__(self, tables: Tables, scheduler: Scheduler, names: tuple[str, ...] = ("muster", "volcano")) -> None:
-        """`scheduler`: the configuration whose plugins are asked; `names`: whose pods it places."""
+    def __init__(
+        self,
+        tables: Tables,
+        scheduler: Scheduler,
+        names: tuple[str, ...] = ("muster", "volcano"),
+        kinds: Callable[[], Sequence[type[CustomApplication]]] = tuple,
+    ) -> None:
+        """`scheduler`: the configuration whose plugins are asked; `names`: whose pods it places; `kinds`: the kinds of
+        applications that are configured."""
         self._tables = tables
         self._scheduler = scheduler
         self._names = names
+        self._kinds = kinds
 
     def answer(self, request: AdmissionRequest) -> Verdict:
         verdict = Verdict()
@@ -79,7 +88,7 @@ class Judging:
             verdict.refusal = "; ".join(map(str, meant.errors))
             verdict.warnings += [*map(str, meant.warnings), *_unnameable(obj)]
         elif isinstance(obj, OverridePolicy):
-            verdict.refusal = "; ".join(map(str, faults(obj.spec)))
+            verdict.refusal = "; ".join(map(str, faults(obj.spec, [template_path(kind) for kind in self._kinds()])))
             verdict.warnings += [*map(str, override_warnings(obj.spec)), *_unnameable(obj)]
         elif isinstance(obj, NodeGroup):
             if not obj.spec.nodes and not obj.spec.match_labels:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
-from muster.groups.applications import Application, OwnerLoop
+from muster.groups.applications import Application, OwnerLoop, template_path
 from muster.groups.assignment import (
     ADMITTED,
     EDITION,
     assign,
     edition_name,
+    is_of_job,
     is_settled,
     member_label,
     pinned_to,
@@ -23,11 +24,11 @@ from muster.groups.assignment import (
     suspend,
 )
 from muster.groups.gate import Pair, Situation, held, situation
-from muster.groups.override import OverrideError, edition
+from muster.groups.override import OverrideError, edition, rules_for
 from muster.groups.policies import Bound, Refused
 from muster.kube.errors import ApiError
 from muster.model.core import Node, Pod
-from muster.model.groups import OverridePolicy
+from muster.model.groups import NodeGroup, OverridePolicy
 from muster.model.kinds import decode_as
 from muster.model.shape import Problem
 from muster.server.admission.patch import difference
@@ -88,27 +89,39 @@ class Mutation:
             return pod
         why = held(application.labels)
         if why is not None:
-            after = deepcopy(pod)
-            suspend(after)
-            verdict.warnings.append(f"the pod waits: {why}")
-            return after
+            return self._suspended(application, typed, pod, f"the pod waits: {why}", verdict)
         # From here to the reservation nothing is waited for, so no other request can take the same seat.
         ruling = self._grouped.grouping.policies.ruling(application)
         node = pinned_to(typed)
         may_choose = self._may_choose() if isinstance(ruling, Bound) and _needs_seat(ruling, node) else True
-        if not may_choose:
+        if may_choose is None:
             verdict.warnings.append(_NOT_ACTIVE)
-            if may_choose is None:
-                return pod
-            after = deepcopy(pod)
-            suspend(after)
-            return after
+            return pod
+        if not may_choose:
+            return self._suspended(application, typed, pod, _NOT_ACTIVE, verdict)
         groups = self._groups(application, ruling, node, verdict)
         return released(self._edited(application, pod, groups, request, verdict, reserve))
 
     def forget(self, request: str) -> None:
         """The pod does not come: its seat is free again."""
         self._seats.reservations.end(request)
+
+    def _suspended(self, application: Application, typed: Pod, pod: Plain, why: str, verdict: Verdict) -> Plain:
+        """Behind the gate. A Job's pod that may have to be made anew is not made yet: its controller tries again."""
+        if is_of_job(typed) and self._may_differ(application):
+            verdict.refusal = why
+            return pod
+        verdict.warnings.append(why)
+        after = deepcopy(pod)
+        suspend(after)
+        return after
+
+    def _may_differ(self, application: Application) -> bool:
+        """Could the pod's edition differ in more than a gated pod may change?"""
+        name = application.labels.get(Pair.OVERRIDE.required, "")
+        policy = self._grouped.of(OverridePolicy).get(f"{application.namespace}/{name}")
+        rules = [] if policy is None else rules_for(policy.spec, list(self._grouped.of(NodeGroup)))
+        return bool(name) and (policy is None or any(rule.commands or rule.args or rule.patches for rule in rules))
 
     # --- the group
 
@@ -170,7 +183,8 @@ class Mutation:
             verdict.warnings.append(f"OverridePolicy {name} not found")
             return pod
         try:
-            made = edition(policy.spec, groups, pod, privileged=self._privileged)
+            base = template_path(type(application.object))
+            made = edition(policy.spec, groups, pod, privileged=self._privileged, bases=(base,))
         except OverrideError as fault:
             verdict.warnings.append(f"OverridePolicy {name} cannot be applied: {fault}")
             return pod

@@ -131,7 +131,7 @@ class Service:
         owners = Owners(informers.objects, Writes(active).get, lambda: self._kinds.kinds)
         grouped, seats = Grouped(informers.objects), Seats(time.monotonic)
         mutation = Mutation(owners, grouped, seats, self._may_choose, privileged=settings.privileged)
-        judging = Judging(informers.objects, self._scheduler)
+        judging = Judging(informers.objects, self._scheduler, kinds=lambda: self._kinds.kinds)
         self._seats = seats
         self._ungating = Ungating(active, owners, mutation, report)
         self._readmission = Readmission(Writes(active), owners, seats, self._log, self.metrics, settings.readmit_after)

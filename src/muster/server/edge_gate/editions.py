@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from muster.groups.applications import Application, owner_kind, template_of
+from muster.groups.applications import Application, owner_kind, template_of, template_path
 from muster.groups.gate import Pair, Situation, situation
 from muster.groups.override import OverrideError, edition
 from muster.model.batch import DaemonSet, StatefulSet
@@ -40,7 +40,8 @@ class Editions:
         if policy is None or not groups or template is None:
             return None
         try:
-            made = edition(policy.spec, groups, template, privileged=self._privileged).template
+            base = template_path(type(application.object))
+            made = edition(policy.spec, groups, template, privileged=self._privileged, bases=(base,)).template
         except OverrideError:
             return None  # the policy's status says so; there is no edition to wait for
         wrong = _different(pod, template, made)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from muster.config.names import suggest
 from muster.engine.session import Session
-from muster.groups.applications import APPLICATIONS
+from muster.groups.applications import APPLICATIONS, template_path
 from muster.groups.gate import Pair, unaskable
 from muster.groups.override import faults
 from muster.groups.override.policy import warnings
@@ -22,13 +22,15 @@ PLUGIN = "propagation"
 def policy_findings(session: Session, where: Located) -> Iterator[Finding]:
     objects = session.state.objects
     existing = list(objects["NodeGroup"])
+    bases = [template_path(kind) for kind in custom_kinds(objects)]
     for key, policy in sorted(objects["PropagationPolicy"].items()):
         assert isinstance(policy, PropagationPolicy)
         meant = read_propagation(policy.spec, existing)
         yield from _troubles(where, "PropagationPolicy", key, meant.errors, meant.warnings)
     for key, override in sorted(objects["OverridePolicy"].items()):
         assert isinstance(override, OverridePolicy)
-        yield from _troubles(where, "OverridePolicy", key, faults(override.spec), list(warnings(override.spec)))
+        wrong = faults(override.spec, bases)
+        yield from _troubles(where, "OverridePolicy", key, wrong, list(warnings(override.spec)))
     yield from _asking(session, where)
 
 
