@@ -10,12 +10,14 @@ import pytest
 from live.api import Api, Plain, place, until
 from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, all_placed, condition, pod, stays_unplaced
+from live.muster_process import Scheduler, all_placed, condition, placed, pod, stays_unplaced
+from live.node_groups import BINDING, REQUIRED, thing, weights, workload
 from live.test_scheduler import EVICTS
 from muster.live.following import CONDITION
 
 pytestmark = pytest.mark.usefixtures("crds")
 
+ONLY_ENQUEUE = EVICTS.replace("enqueue, allocate, reclaim, preempt, backfill", "enqueue")
 ONLY_BEST_EFFORT = EVICTS.replace("enqueue, allocate, reclaim, preempt, backfill", "enqueue, backfill")
 BAD = {
     "no YAML": "actions: [",
@@ -151,3 +153,23 @@ def test_one_that_cannot_be_read_is_said(name: str, says: str, scheduler_kubecon
     until("its end", lambda: not muster.running)
     said = muster.log_file.read_text(encoding="utf-8")
     assert muster.stop() == 2 and says in said and "Traceback" not in said
+
+
+def test_a_plugin_that_is_added_sees_the_owners_it_needs(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(3)
+    make_nodes(1, prefix="edge", labels={"city": namespace})
+    city = thing("NodeGroup", namespace, spec={"matchLabels": {"city": namespace}})
+    api.create(city)
+    api.create(weights(namespace, **{namespace: 1}))
+    owner = workload("Deployment", namespace, 6, {**REQUIRED, BINDING: "pp"})
+    owner["spec"]["template"]["spec"]["schedulerName"] = "muster"
+    with Scheduler(scheduler_kubeconfig, config=ONLY_ENQUEUE) as muster:
+        api.create(owner)
+        until("its pods", lambda: len(api.list(f"/api/v1/namespaces/{namespace}/pods")) == 6)
+        muster.config.write_text(EVICTS.replace("{name: drf}", "{name: drf}, {name: propagation}"), encoding="utf-8")
+        until("all placed", lambda: len(placed(api, namespace)) == 6)
+        assert set(placed(api, namespace).values()) == {"edge4"}
+    api.delete(place(owner))
+    api.delete(place(city))

@@ -20,8 +20,10 @@ from muster.kube import config as access
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client, Limits
 from muster.kube.events import Recorder
+from muster.kube.informer import Standing
 from muster.kube.informers import Informers
 from muster.kube.lease import Election
+from muster.kube.resources import resource_of
 from muster.kube.writes import Writes
 from muster.live.binder import Binder
 from muster.live.cache import Cache
@@ -82,6 +84,7 @@ class Service:
         self._election: Election | None = None
         self._loop: Loop | None = None
         self._decider: Decider | None = None
+        self._changing: asyncio.Future[None] | None = None  # kept, or it may be collected before it has run
         self.probes = Probes(self.metrics, self._healthy, self._ready)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -177,8 +180,7 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def _following(self, client: Client) -> AsyncIterator[Informers]:
-        owners = OWNERS if self._loaded.scheduler.config.plugin("propagation") is not None else ()
-        self._informers = Informers(client, (*KINDS, *owners), self.log.report)
+        self._informers = Informers(client, (*KINDS, *_owners(self._loaded)), self.log.report)
         async with self._informers:
             try:
                 yield self._informers
@@ -238,8 +240,21 @@ class Service:
         self._loaded = loaded
         loop, decider = self._loop, self._decider
         if loop is not None and decider is not None:
-            task = asyncio.ensure_future(loop.in_thread(lambda: decider.use(loaded)))
-            task.add_done_callback(lambda _: loop.soon())
+            self._changing = asyncio.ensure_future(self._change(loaded, loop, decider))
+
+    async def _change(self, loaded: Loaded, loop: Loop, decider: Decider) -> None:
+        informers = self._informers
+        if informers is not None:
+            # Without its kinds the plugin would take every pod for one that no policy is about.
+            new = [kind for kind in _owners(loaded) if not informers.follows(kind)]
+            for kind in new:
+                informers.add(kind)
+            names = [resource_of(kind).name for kind in new]
+            while any(informers.standing()[name] is Standing.STARTING for name in names):
+                await asyncio.sleep(0.05)
+        if self._loaded is loaded and self._loop is loop:
+            await loop.in_thread(lambda: decider.use(loaded))
+            loop.soon()
 
     # --- probes
 
@@ -252,3 +267,8 @@ class Service:
         if self._loop is not None and not self._loop.loaded:
             return "the cluster has not been read yet"
         return ""
+
+
+def _owners(loaded: Loaded) -> tuple[type[Object], ...]:
+    """What has to be followed for this configuration alone."""
+    return OWNERS if loaded.scheduler.config.plugin("propagation") is not None else ()
