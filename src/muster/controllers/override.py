@@ -31,6 +31,7 @@ from muster.groups.applications import template_path
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
 from muster.groups.gate import Pair, Situation, situation
 from muster.groups.override import faults
+from muster.groups.override.paths import Bases
 from muster.groups.override.policy import unknown_targets, warnings
 from muster.groups.propagation import Trouble
 from muster.model.batch import StatefulSet
@@ -88,7 +89,8 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         # application → the policy that its pods were made by, as it was
         self._made: dict[Ref, tuple[str, OverridePolicySpec]] = {}
         self._whole: dict[str, tuple[Wanted, list[str]]] = {}  # pod's uid → what it was held against, and the answer
-        self._faults: dict[str, tuple[OverridePolicySpec, list[Trouble]]] = {}  # policy → its spec, what is wrong
+        # policy, and where templates stand → its spec, what is wrong
+        self._faults: dict[tuple[object, ...], tuple[OverridePolicySpec, list[Trouble]]] = {}
 
     def run(self) -> bool:
         alive, self._alive = self._alive, self._webhook()
@@ -106,13 +108,14 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         found = self._apps.tables.of(OverridePolicy).get(key)
         if found is None:
             return f"OverridePolicy {policy} not found"
-        wrong = self._wrong(key, found.spec)
+        wrong = self._wrong(key, found.spec, (template_path(type(app)),))
         return f"OverridePolicy {policy} cannot be used: {wrong[0]}" if wrong else None
 
-    def _wrong(self, key: str, spec: OverridePolicySpec) -> list[Trouble]:
-        known = self._faults.get(key)
+    def _wrong(self, key: str, spec: OverridePolicySpec, bases: Bases) -> list[Trouble]:
+        at = (key, *bases)
+        known = self._faults.get(at)
         if known is None or known[0] is not spec:
-            known = self._faults[key] = (spec, faults(spec, self._bases))
+            known = self._faults[at] = (spec, faults(spec, bases))
         return known[1]
 
     # --- one application
@@ -258,13 +261,13 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
     # --- what is told
 
     def _troubles(self, policy: OverridePolicy) -> list[Trouble]:
-        return [*self._wrong(key_of(policy), policy.spec), *warnings(policy.spec), *self._unknown(policy)]
+        return [*self._wrong(key_of(policy), policy.spec, self._bases), *warnings(policy.spec), *self._unknown(policy)]
 
     def _unknown(self, policy: OverridePolicy) -> Iterator[Trouble]:
         return unknown_targets(policy.spec, self._apps.tables.of(NodeGroup))
 
     def _conditions(self, policy: OverridePolicy, records: list[Held]) -> Iterator[Condition]:
-        wrong = [str(fault) for fault in self._wrong(key_of(policy), policy.spec)]
+        wrong = [str(fault) for fault in self._wrong(key_of(policy), policy.spec, self._bases)]
         unknown = [trouble.message for trouble in self._unknown(policy)]
         return override_conditions(wrong, unknown, records, policy.metadata.generation)
 
