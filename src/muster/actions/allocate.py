@@ -126,6 +126,7 @@ def _place(
             refused = equal_run(session, tasks, at)
             reason = session.quota_refusal(queue, task)
             _note(job, refused, reason.say() if reason is not None else "the queue admits no more")
+            job.attempt.over_quota.update(one.key for one in refused)
             at += len(refused)
             continue
         run = run[:admitted]

@@ -22,6 +22,7 @@ from muster.live.logs import Log
 from muster.live.messages import Held
 from muster.live.metrics import Metrics
 from muster.live.orders import Orders, orders
+from muster.live.queue_gates import admit
 from muster.live.recovery import Repair, Way, repair
 from muster.live.rejections import Rejections
 from muster.live.reload import Loaded
@@ -98,13 +99,14 @@ class Decider:
         plan = self._decided(now)
         keep_to_budgets(plan, state, cache.holds, begin)
         cache.holds.tell(plan, state, begin)
+        admitted = admit(plan, state)
         fresh = orders(plan, state, self._holder, now)
         for key, why in fresh.faults.items():
             cache.holds.hold(Held(key, state.tasks[key].uid, why), begin)
             plan.binds.pop(key)
         self._assume(plan, fresh)
         transition = f"{self._holder}.{self._count}"
-        notes = self._teller.notes(plan, state, self._holdings.now(state), transition, now)
+        notes = [*admitted, *self._teller.notes(plan, state, self._holdings.now(state), transition, now)]
         self._metrics.figures.assumed = len(cache.assumed)
         self._metrics.figures.below_minimum = self._teller.below
         made.commits += fresh.commits

@@ -60,7 +60,15 @@ class QueueNote:
     status: dict[str, Any]
 
 
-Note = PodNote | GroupNote | QueueNote
+@dataclass(frozen=True, slots=True)
+class AdmissionNote:
+    """The queue has room for a pod that holds the queue's gate."""
+
+    pod: Pod
+    key: str
+
+
+Note = PodNote | GroupNote | QueueNote | AdmissionNote
 
 
 @dataclass(frozen=True, slots=True)

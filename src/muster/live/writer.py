@@ -7,10 +7,12 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from muster.cycle import telling
+from muster.engine.reading import ADMITTED
 from muster.kube import errors
 from muster.live.calls import Calls, Tell
 from muster.live.metrics import Metrics
-from muster.live.status import GroupNote, Note, PodNote
+from muster.live.status import AdmissionNote, GroupNote, Note, PodNote
+from muster.model.core import Pod
 from muster.model.scheduling import PodGroup, Queue
 from muster.store import Severity
 
@@ -73,6 +75,9 @@ class Writer:
             uid = note.pod.metadata.uid
             await self._calls.pod_condition(note.key, note.condition, uid=uid, nominated=note.nominated)
             self._tell(note.pod, Severity.WARNING, telling.FAILED, note.condition.message)
+        elif isinstance(note, AdmissionNote):
+            change = {"metadata": {"uid": note.pod.metadata.uid, "annotations": {ADMITTED: "true"}}}
+            await self._calls.patch(Pod, note.key, change, sub="status")
         elif isinstance(note, GroupNote):
             await self._calls.patch_status(PodGroup, note.key, note.status, uid=note.object.metadata.uid)
             if note.said is not None:
