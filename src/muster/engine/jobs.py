@@ -132,7 +132,6 @@ class Attempt:
     refusal: Reason | None = None  # the job as a whole: not valid, not admitted, queue overused
     unfit: dict[str, str] = field(default_factory=dict)  # task key → why no node took it
     over_quota: set[str] = field(default_factory=set)  # those of them that their queue had no room for
-    over_quota: set[str] = field(default_factory=set)  # those of them that their queue had no room for
     would_fit: dict[str, int] = field(default_factory=dict)  # task key → node, in an attempt that was given up
     failed_roles: set[str] = field(default_factory=set)  # Volcano: their other tasks are not tried again
     divided: bool = False  # node sets were tried
