@@ -1,9 +1,10 @@
-"""`python bench/live compare` and `python bench/live restart`: muster on a real control plane, measured."""
+"""`python bench/live compare`, `restart` and `doors`: muster on a real control plane, measured."""
 
 from __future__ import annotations
 
 import click
 from compare import compare
+from doors import doors
 from restart import restart
 
 
@@ -14,4 +15,5 @@ def main() -> None:
 
 main.add_command(compare)
 main.add_command(restart)
+main.add_command(doors)
 main()

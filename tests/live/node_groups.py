@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -53,19 +52,6 @@ class Extender(Part):
             super().start()
         else:
             self.begin()
-
-    def begin(self) -> None:
-        """Start it; nobody waits until it is ready."""
-        with self.log_file.open("ab") as log:
-            log.truncate(0)
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        self.started = until("it to start", self._said_started, 40)
-
-    def kill(self) -> None:
-        """kill -9."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
 
 
 def thing(kind: str, name: str, namespace: str = "", **parts: object) -> Plain:

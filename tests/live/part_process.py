@@ -40,11 +40,26 @@ class Part:
         self._folder.cleanup()
 
     def start(self) -> None:
+        self.begin()
+        until("ready", lambda: self.probe("/readyz")[0] == 200, 40)
+
+    def begin(self) -> None:
+        """Start it; nobody waits until it is ready."""
         with self.log_file.open("ab") as log:
             log.truncate(0)
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         self.started = until("it to start", self._said_started, 40)
-        until("ready", lambda: self.probe("/readyz")[0] == 200, 40)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
 
     def stop(self) -> int:
         """SIGTERM, and its exit code."""

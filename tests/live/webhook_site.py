@@ -129,12 +129,22 @@ class Follower:
 
     def __init__(self, port: int, parts: Sequence[tuple[Part, int]]) -> None:
         """`parts`: each with the port it serves on."""
+        self._only: Part | None = None
+        self._open: set[socket.socket] = set()
         self._parts = parts
         self._listening = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         self._listening.close()
+        self.send_to(None)
+
+    def send_to(self, only: Part | None) -> None:
+        """Whether it is ready or not (None: the one that is); connections that are open are cut."""
+        self._only = only
+        for one in list(self._open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -142,8 +152,14 @@ class Follower:
                 near, _ = self._listening.accept()
                 threading.Thread(target=self._join, args=(near,), daemon=True).start()
 
+    def _is_ready(self, part: Part) -> bool:
+        if self._only is not None:
+            return part is self._only
+        return bool(part.started) and part.probe("/readyz")[0] == 200
+
     def _join(self, near: socket.socket) -> None:
-        ready = [port for part, port in self._parts if part.started and part.probe("/readyz")[0] == 200]
+        ready = [port for part, port in self._parts if self._is_ready(part)]
+        self._open.add(near)
         with near:
             for port in ready[:1]:
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as far:
@@ -151,6 +167,7 @@ class Follower:
                     back.start()
                     _copy(near, far)
                     back.join(5)
+        self._open.discard(near)
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:

@@ -17,8 +17,8 @@ from muster.model.core import Pod
 from muster.model.groups import OverridePolicy
 from muster.model.meta import controller
 
-__all__ = ["ADMITTED", "ASSIGNED", "EDITION", "MEMBER", "OPT_IN", "UNBOUND", "assign", "edition_name", "is_of_job", "is_settled",
-           "member_label", "pinned_to", "released", "suspend"]  # fmt: skip
+__all__ = ["ADMITTED", "ASSIGNED", "EDITION", "MEMBER", "OPT_IN", "UNBOUND", "assign", "edition_name", "is_of_job",
+           "is_settled", "member_label", "pinned_to", "released", "suspend"]  # fmt: skip
 
 ASSIGNED = f"{DOMAIN}/nodegroup"
 """The label of a pod that says which group it was made for."""

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from muster.controllers.pace import LONGEST_PAUSE, REPLACED, Rate
-from muster.groups.applications import Application, OwnerLoop, counted_by, owner_kind
-from muster.groups.assignment import ADMITTED, ASSIGNED, pinned_to
+from muster.groups.applications import Application, OwnerLoop, counted_by
+from muster.groups.assignment import ADMITTED, ASSIGNED, is_of_job, pinned_to
 from muster.kube import errors
 from muster.kube.informer import Delta
 from muster.kube.writes import Writes
@@ -26,8 +26,6 @@ from muster.server.admission.seats import Seats
 from muster.server.owners import Owners
 
 LOOK_EVERY = 30.0
-# Kubernetes: a Job takes a pod that was deleted for one that failed.
-_NOT_AGAIN = ("Job",)
 
 
 @dataclass(slots=True)
@@ -124,8 +122,8 @@ class Readmission:
 
 def _has_no_place(pod: Pod) -> bool:
     """Was the pod given a group, in which no node takes it?"""
-    meta, owner = pod.metadata, controller(pod.metadata)
-    if owner is None or owner_kind(owner) in _NOT_AGAIN or meta.deletion_timestamp is not None:
+    meta = pod.metadata
+    if controller(meta) is None or is_of_job(pod) or meta.deletion_timestamp is not None:
         return False
     if ASSIGNED not in meta.labels or ADMITTED not in meta.annotations:
         return False

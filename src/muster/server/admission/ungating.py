@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from muster.groups.applications import OwnerLoop
-from muster.groups.assignment import UNBOUND, released
+from muster.groups.assignment import UNBOUND, is_of_job, released
 from muster.groups.gate import held
 from muster.kube import errors
 from muster.kube.client import Client
@@ -104,8 +104,8 @@ class Ungating:
 
     async def _write(self, key: str, pod: Pod, before: dict[str, Any], after: dict[str, Any]) -> None:
         uid = pod.metadata.uid
-        if controller(pod.metadata) is None and not _is_patchable(before, after):
-            after = released(before)  # nobody would make it again
+        if (controller(pod.metadata) is None or is_of_job(pod)) and not _is_patchable(before, after):
+            after = released(before)  # nobody would make it again, or not often
         if _is_patchable(before, after):
             patch = [{"op": "test", "path": "/metadata/uid", "value": uid}, *difference(before, after)]
             await self._client.request("PATCH", _POD.path(key), body=patch, content_type=JSON_PATCH)

@@ -41,6 +41,7 @@ from node_groups import (
 
 DOMAIN = "groupmanagement.kubeedge.io"
 CITIES = {"hz": "hangzhou", "bj": "beijing"}
+ARGS = {"containerName": "nginx", "operator": "add", "value": ["-v"]}
 EDITIONS = {REQUIRED_OVERRIDE: "op", BINDING_OVERRIDE: "op"}
 
 
@@ -210,6 +211,21 @@ def test_a_pod_of_an_unbound_application_waits_behind_a_gate(labels: dict[str, s
     assert made["spec"]["schedulingGates"] == [{"name": UNBOUND}]
     again, verdict = world.create(made)
     assert again == made and verdict.patch == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "refused"),
+    [([registry("Hangzhou")], False), ([{"argsOverrider": [ARGS]}], True), (None, True)],
+)
+def test_a_jobs_pod_is_not_made_before_its_time_if_it_might_have_to_be_made_anew(
+    rules: list[dict[str, Any]] | None, refused: bool
+) -> None:
+    """Its controller tries again; a pod that is deleted it would count as failed."""
+    job = thing("batch/v1", "Job", "train", {"labels": {REQUIRED_OVERRIDE: "op"}}, spec={"parallelism": 2})
+    world = World(job, *([] if rules is None else [overrides(*rules)]))
+    made, verdict = world.create({"metadata": {"name": "t", **owner("Job", "train", "batch/v1")}, "spec": containers()})
+    assert bool(verdict.refusal) == refused
+    assert ("schedulingGates" in made["spec"]) != refused
 
 
 def test_a_replica_that_is_not_active_gates_pods_that_need_a_place_and_nothing_else() -> None:

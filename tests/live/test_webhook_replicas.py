@@ -1,0 +1,146 @@
+"""Two replicas of `muster webhook` behind what a Service does: one gives pods their group, the other takes over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from live.api import Api, place, until
+from live.conftest import MakeNodes
+from live.controlplane import ControlPlane
+from live.node_groups import LEASE
+from live.part_process import Part, free_port
+from live.webhook_site import (
+    ASSIGNED,
+    BOUND,
+    DIVIDED,
+    DOMAIN,
+    Follower,
+    deployment,
+    editions,
+    groups,
+    made,
+    opted_in,
+    pods,
+    running,
+    thing,
+    unregister,
+    webhook_part,
+    weights,
+)
+
+pytestmark = pytest.mark.usefixtures("crds")
+
+
+class Pair:
+    """Two replicas; `active` is the one that is ready, `other` the other one."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        at, ports = free_port(), (free_port(), free_port())
+        lease = ("--lease-name", f"{namespace}/muster-webhook", *LEASE)
+        self.parts = [webhook_part(plane.kubeconfig, namespace, port, *lease, at=at) for port in ports]
+        self.ports = ports
+        self.service = Follower(at, list(zip(self.parts, ports, strict=True)))
+
+    def ready(self) -> list[Part]:
+        return [part for part in self.parts if part.started and part.probe("/readyz")[0] == 200]
+
+    @property
+    def active(self) -> Part:
+        return until("an active replica", lambda: found[0] if len(found := self.ready()) == 1 else None)
+
+    @property
+    def other(self) -> Part:
+        active = self.active
+        return next(part for part in self.parts if part is not active)
+
+
+@pytest.fixture
+def pair(control_plane: ControlPlane, api: Api, namespace: str) -> Iterator[Pair]:
+    two = Pair(control_plane, namespace)
+    for part in two.parts:
+        part.begin()
+    try:
+        assert two.active
+        until("both to be known", lambda: all(part.metric("muster_webhook_registrations_total") for part in two.parts))
+        yield two
+    finally:
+        for part in two.parts:
+            part.stop()
+        two.service.close()
+        unregister(api)
+
+
+@pytest.fixture
+def cities(api: Api, namespace: str, make_nodes: MakeNodes) -> Iterator[str]:
+    there = []
+    for city, count in (("hangzhou", 2), ("beijing", 3)):
+        make_nodes(count, prefix=f"{city}-", labels={"location": city, f"nodegroup.{DOMAIN}/{city}": ""})
+        there.append(api.create(thing("NodeGroup", city, spec={"matchLabels": {"location": city}})))
+    api.create(weights(namespace, 1, 1))
+    with opted_in(api, namespace):
+        time.sleep(0.5)
+        yield namespace
+    for group in there:
+        api.delete(place(group))
+
+
+def test_one_of_two_is_ready_and_only_it_says_that_it_is_active(pair: Pair, cities: str, api: Api) -> None:
+    assert "another replica holds the Lease" in pair.other.probe("/readyz")[1]
+    assert [part.metric("muster_webhook_active") for part in (pair.active, pair.other)] == [1, 0]
+    api.create(deployment(cities, 20, DIVIDED))
+    assert groups(made(api, cities, 20)) == {"beijing": 10, "hangzhou": 10}
+    assert pair.other.metric("muster_webhook_requests_total", 'path="mutate"') == 0
+
+
+def test_when_the_active_one_ends_in_a_burst_no_group_has_too_many_and_the_other_goes_on(
+    pair: Pair, cities: str, api: Api
+) -> None:
+    """Ended gracefully: what it is asked for on its way out is gated, and let go by the one that comes after."""
+    first = pair.active
+    api.create(deployment(cities, 100, DIVIDED))
+    until("some pods", lambda: len(pods(api, cities)) >= 20)
+    first.stop()
+    found = made(api, cities, 100)
+    until("the other one", lambda: pair.ready() == [part for part in pair.parts if part is not first])
+    until("no gates", lambda: not any(pod["spec"].get("schedulingGates") for pod in pods(api, cities)), 30)
+    told = groups(pods(api, cities))
+    assert told.get("beijing", 0) <= 50 and told.get("hangzhou", 0) <= 50 and len(found) == 100, told
+    api.create(deployment(cities, 20, DIVIDED, "later"))
+    assert groups(made(api, cities, 20, "later")) == {"beijing": 10, "hangzhou": 10}
+
+
+def test_when_the_active_one_is_killed_in_a_burst_no_group_has_too_many_and_the_other_takes_over(
+    pair: Pair, cities: str, api: Api
+) -> None:
+    first = pair.active
+    api.create(deployment(cities, 100, DIVIDED))
+    until("some pods", lambda: len(pods(api, cities)) >= 20)
+    first.kill()
+    made(api, cities, 100)
+    told = groups(pods(api, cities))
+    assert told.get("beijing", 0) <= 50 and told.get("hangzhou", 0) <= 50, told
+    until("the other one", lambda: pair.ready() == [part for part in pair.parts if part is not first], 30)
+    api.create(deployment(cities, 20, DIVIDED, "later"))
+    assert groups(made(api, cities, 20, "later")) == {"beijing": 10, "hangzhou": 10}
+    first.begin()
+    until("it to stand by", lambda: "another replica holds the Lease" in first.probe("/readyz")[1])
+
+
+def test_one_that_is_not_active_gates_and_the_active_one_lets_go(
+    pair: Pair, cities: str, control_plane: ControlPlane, api: Api
+) -> None:
+    """A Service may lag behind: here it sends everything to the wrong one."""
+    api.create(editions(cities))
+    other = pair.other
+    pair.service.send_to(other)
+    api.create(deployment(cities, 4, BOUND))
+    asked = 'path="mutate",result="patched"'
+    until("it to be asked", lambda: other.metric("muster_webhook_requests_total", asked) >= 4)
+    pair.service.send_to(None)
+    found = running(api, cities, 4)
+    assert groups(found) == {"beijing": 2, "hangzhou": 2}
+    for pod in found:
+        assert pod["spec"]["containers"][0]["args"] == [f"--city={pod['metadata']['labels'][ASSIGNED]}"]
