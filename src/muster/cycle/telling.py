@@ -26,12 +26,16 @@ def assigned(pod: str, node: str) -> str:
     return f"Successfully assigned {pod} to {node}"
 
 
+def may_be_named(eviction: Eviction) -> bool:
+    """May the one side be named to the other? Whoever reads the one need not know of other namespaces' pods."""
+    return not eviction.by or eviction.by.partition("/")[0] == eviction.pod.partition("/")[0]
+
+
 def claimer_shown(eviction: Eviction) -> str:
-    """For whom a pod had to go. Whoever may read the victim need not know of other namespaces' pods."""
+    """For whom a pod had to go."""
     if not eviction.by:
         return "nobody: its gang could not be completed"
-    near = eviction.by.partition("/")[0] == eviction.pod.partition("/")[0]
-    return eviction.by if near else "a pod of another namespace"
+    return eviction.by if may_be_named(eviction) else "a pod of another namespace"
 
 
 def eviction_text(eviction: Eviction) -> str:

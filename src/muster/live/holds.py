@@ -154,7 +154,10 @@ def over_budget(plan: Plan, state: State) -> dict[str, str]:
                 asked[key] = asked.get(key, 0) + 1
         short = [key for key, n in sorted(asked.items()) if n > left[key]]
         if short:
-            over[by] = f"budget {short[0]} allows {left[short[0]]} more disruptions"
+            # A budget of another namespace is nobody's business there.
+            near = short[0].partition("/")[0] == by.partition("/")[0]
+            name = f"budget {short[0]}" if near else "a budget of another namespace"
+            over[by] = f"{name} allows {left[short[0]]} more disruptions"
             continue
         for key, n in asked.items():
             left[key] -= n

@@ -47,7 +47,11 @@ class Remover:
         except errors.NotFound:
             return ""  # it has gone by itself: all the better
         except errors.ApiError as error:
-            return error.message
+            if telling.may_be_named(eviction):
+                return error.message
+            # The API server's words name the pod, and perhaps its budget.
+            who = "a budget" if isinstance(error, errors.BudgetRefused) else f"the API server ({error.code})"
+            return f"{who} keeps a pod of another namespace"
         return ""
 
     async def _evict(self, removal: Removal, eviction: Eviction, pod: Pod) -> bool:

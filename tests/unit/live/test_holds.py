@@ -13,15 +13,22 @@ from muster.model.pod import PodResourceClaim
 from small_cluster import node, pod_group, queue
 
 
-def crowded(*more: object, low: int = 2) -> EmbeddedCluster:
-    """One full node, and a pod that matters more than those on it."""
+def crowded(*more: object, low: int = 2, namespace: str = "d") -> EmbeddedCluster:
+    """One full node, and a pod (in that namespace) that matters more than those on it."""
     lows, high = pod_group("low", members=0), pod_group("high", members=1)
     high.spec.priority_class_name = "high"  # type: ignore[attr-defined]
     pods = [waiting(f"low-{i}", "low", "n1", cpu="2") for i in range(low)]
+    claimer = waiting("high", "high", cpu="4", priority=1000)
+    for one in (high, claimer):
+        one.metadata.namespace = namespace
     return cluster_of(
         queue("default"), node("n1", cpu=str(2 * low)), priority_class("high", 1000), lows, high, *pods,
-        waiting("high", "high", cpu="4", priority=1000), *more,  # type: ignore[arg-type]
+        claimer, *more,  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+def said_to(cluster: EmbeddedCluster, pod: str) -> str:
+    return next(c.message for c in cluster.store.get(Pod, pod).status.conditions if c.type == "PodScheduled")
 
 
 def evictions(leader: Leader) -> list[str]:
@@ -53,8 +60,23 @@ def test_more_evictions_than_a_budget_allows_are_dropped_with_the_reason() -> No
         leader = Leader(cluster, EVICTS)
         await leader.settle(4)
         assert evictions(leader) == []
-        said = next(c for c in cluster.store.get(Pod, "d/high").status.conditions if c.type == "PodScheduled")
-        assert "budget d/keep-low allows 1 more disruptions" in said.message
+        assert "budget d/keep-low allows 1 more disruptions" in said_to(cluster, "d/high")
+
+    asyncio.run(run())
+
+
+def test_what_another_namespace_has_is_not_named_to_who_wanted_the_room() -> None:
+    async def run() -> None:
+        for more, faults, why in (
+            ((budget("low", 1),), Faults(), "a budget of another namespace allows 1 more disruptions"),
+            ((), RefusesOne(), "the API server (500) keeps a pod of another namespace"),
+        ):
+            cluster = crowded(*more, namespace="e")
+            leader = Leader(cluster, EVICTS, faults)
+            await leader.settle(4)
+            assert evictions(leader) == []
+            assert why in said_to(cluster, "e/high") and "low" not in said_to(cluster, "e/high")
+            assert not [text for name, _, text in leader.told if name == "high" and "low" in text]
 
     asyncio.run(run())
 
