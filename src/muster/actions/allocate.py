@@ -8,6 +8,7 @@ what it reserved; one that is neither gives everything back.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from muster.actions.failures import RoleFailures
@@ -137,8 +138,7 @@ def _place(
             losers = equal_run(session, tasks, at)
             if within is None:
                 _note(job, losers, unfit(session, losers[0]))
-            if losers[0].role:
-                failed_roles.add(losers[0].role)
+            failed_roles.add(losers[0].role)
             if not may_continue(job, failed_roles):
                 at += 1
                 break
@@ -178,5 +178,12 @@ def may_continue(job: Job, failed_roles: set[str]) -> bool:
     if job.min_available < job.roles_total:
         able = sum(1 for t in job.tasks.values() if t.status == Status.PENDING and t.role not in failed_roles)
         return job.ready + able >= job.min_available
-    met = job.by_role(*READY_LIKE)
-    return all(met.get(role, 0) >= job.roles.get(role, 0) for role in failed_roles)
+    if not job.roles:
+        return True
+    # As in the gang's own check, a pod that asks for nothing counts while it waits.
+    met = Counter(t.role for t in job.tasks.values() if t.status in READY_LIKE or _asks_for_nothing(t))
+    return all(met[role] >= job.roles.get(role, 0) for role in failed_roles)
+
+
+def _asks_for_nothing(task: Task) -> bool:
+    return task.status == Status.PENDING and task.best_effort

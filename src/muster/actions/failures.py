@@ -1,7 +1,8 @@
 """What one pod of a role could not use, the next ones of that role in the job are not offered (Volcano's error cache).
 
 Pods of a role are usually equal; then this changes nothing. Where they differ a pod is kept from nodes that only
-another pod of its role failed on. `predicateErrorCacheEnable: false` of the action turns that off.
+another pod of its role failed on. `predicateErrorCacheEnable: false` of the action turns that off; of allocate and
+preempt, that is: Volcano's backfill and reclaim start afresh with each pod, so there is nothing to turn off.
 """
 
 from __future__ import annotations
@@ -46,6 +47,25 @@ class RoleFailures:
         # The last task of the run is the one that has seen most nodes fail; what it fills itself is not a failure.
         refused |= ~placement.fits(run[-1], Kind.PIPELINE)
         return placed + placement.place(statement, run[-1:], offered)
+
+
+class ClaimFailures:
+    """The failures of preempt: per job and role the nodes that some pod of the role could not have, whoever goes."""
+
+    def __init__(self, session: Session, action: str) -> None:
+        self._session = session
+        self._on = session.arguments(action).bool(SWITCH, True)
+        self._refused: dict[tuple[str, str], Bools] = {}
+
+    def spare(self, task: Task, mask: Bools) -> Bools:
+        """The mask without the nodes that a pod of the task's role failed on before; the task's own are noted."""
+        if not self._on or not task.role or task.job is None:
+            return mask
+        role = (task.job.key, task.role)
+        known = self._refused.get(role)
+        failed = ~self._session.placement.might_fit(task)
+        self._refused[role] = failed if known is None else known | failed
+        return mask if known is None else mask & ~known
 
 
 def _without(within: NodeSet | None, refused: Bools) -> NodeSet:

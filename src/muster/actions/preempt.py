@@ -14,6 +14,8 @@ import numpy as np
 
 from muster.actions.claims import claim_in_sets
 from muster.actions.eviction import Memo, evictable, fits_future, make_room, within_reach
+from muster.actions.failures import ClaimFailures
+from muster.engine.hooks import Bools
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.session import Session, candidates
 from muster.engine.statement import Statement
@@ -22,21 +24,25 @@ from muster.model.meta import seconds
 
 NAME = "preempt"
 Eligible = Callable[[Task], bool]
+Attempt = Callable[[Statement, Task, Eligible], bool]
 
 
 def run(session: Session) -> None:
-    victims = Victims(session, NAME)
+    victims, failures = Victims(session, NAME), ClaimFailures(session, NAME)
     by_node = session.arguments(NAME).bool("enableTopologyAwarePreemption", False)
-    attempt = _dry_runs if by_node else _by_score
+
+    def attempt(statement: Statement, task: Task, eligible: Eligible) -> bool:
+        if not may_preempt(session, task):
+            return False
+        nodes = failures.spare(task, within_reach(session, task, victims))
+        return (_dry_runs if by_node else _by_score)(session, statement, victims, task, eligible, nodes)
+
     starving = claimants(session)
     for name in session.queues:
         mine = [job for job in starving if job.queue_name == name]
         between_jobs(session, victims, mine, attempt)
         for job in mine:
-            within_job(session, victims, job, attempt)
-
-
-Attempt = Callable[[Session, Statement, Victims, Task, Eligible], bool]
+            within_job(session, job, attempt)
 
 
 def between_jobs(session: Session, victims: Victims, jobs: Sequence[Job], attempt: Attempt) -> None:
@@ -61,7 +67,7 @@ def between_jobs(session: Session, victims: Victims, jobs: Sequence[Job], attemp
 
             if memo.known(session, task):
                 continue
-            if attempt(session, statement, victims, task, other_job):
+            if attempt(statement, task, other_job):
                 assigned = True
             else:
                 memo.note(session, task)
@@ -74,12 +80,12 @@ def between_jobs(session: Session, victims: Victims, jobs: Sequence[Job], attemp
             heapq.heappush(heap, (session.job_key(job), job.key, job))
 
 
-def within_job(session: Session, victims: Victims, job: Job, attempt: Attempt) -> None:
+def within_job(session: Session, job: Job, attempt: Attempt) -> None:
     if job.attempt.divided:
         return  # a member that makes room for another of the same gang brings it into no domain
     for task in session.in_order(candidates(job)):
         statement = session.statement()
-        assigned = attempt(session, statement, victims, task, lambda victim: victim.job is job)
+        assigned = attempt(statement, task, lambda victim: victim.job is job)
         statement.commit()
         if not assigned:
             break
@@ -120,11 +126,10 @@ def _enough(session: Session, task: Task, node: int) -> bool:
     )
 
 
-def _by_score(session: Session, statement: Statement, victims: Victims, task: Task, eligible: Eligible) -> bool:
-    if not may_preempt(session, task):
-        return False
-    mask = within_reach(session, task, victims)
-    key = np.where(mask, session.placement.scores(task, mask), -np.inf) if mask.any() else np.empty(0)
+def _by_score(
+    session: Session, statement: Statement, victims: Victims, task: Task, eligible: Eligible, mask: Bools
+) -> bool:
+    key = np.where(mask, session.placement.scores(task), -np.inf) if mask.any() else np.empty(0)
     while len(key):
         node = int(key.argmax())
         if key[node] == -np.inf:
@@ -139,12 +144,12 @@ def _by_score(session: Session, statement: Statement, victims: Victims, task: Ta
     return False
 
 
-def _dry_runs(session: Session, statement: Statement, victims: Victims, task: Task, eligible: Eligible) -> bool:
+def _dry_runs(
+    session: Session, statement: Statement, victims: Victims, task: Task, eligible: Eligible, mask: Bools
+) -> bool:
     """The node whose smallest victim set matters least; a node where nobody has to go is not a candidate."""
-    if not may_preempt(session, task):
-        return False
     best: tuple[tuple[float, ...], int, list[Task]] | None = None
-    for node in np.flatnonzero(within_reach(session, task, victims)).tolist():
+    for node in np.flatnonzero(mask).tolist():
         given = _given(session, victims, task, node, eligible)
         trial = session.statement()
         if not given or not make_room(trial, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]

@@ -1,17 +1,19 @@
 """reclaim: a queue below its share takes room back from other queues.
 
-Volcano's loop: queues in queue order, overused ones dropped; each starving job of the queue; its tasks
-until it no longer starves. On the first node (by name) where the victims that the plugins give up are enough, they are
-evicted and the task is pipelined. A job that ends pipelined commits its evictions, any other gives them back.
+Volcano's loop: queues in queue order, overused ones dropped; every starving job of a queue before the next queue; a
+job's tasks until it no longer starves. On the first node (by name) where the victims that the plugins give up are
+enough, they are evicted and the task is pipelined. A job that ends pipelined commits its evictions, any other gives
+them back.
 """
 
 from __future__ import annotations
+
+from functools import cmp_to_key
 
 import numpy as np
 
 from muster.actions.claims import claim_in_sets
 from muster.actions.eviction import Memo, evictable, fits_future, make_room, within_reach
-from muster.actions.turns import Turns
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.session import Session, candidates
 from muster.engine.statement import Statement
@@ -22,11 +24,22 @@ NAME = "reclaim"
 
 def run(session: Session) -> None:
     victims = Victims(session, NAME)
-    turns = Turns(session, claimants(session))
-    while (turn := turns.next()) is not None:
-        queue, job = turn
-        reclaim_for(session, victims, job)
-        turns.back_queue(queue)
+    jobs: dict[str, list[Job]] = {}
+    for job in claimants(session):
+        jobs.setdefault(job.queue_name, []).append(job)
+    queues, log = [session.queues[name] for name in jobs], session.state.nodes.log
+    sorted_at = -1
+    while queues:
+        if sorted_at != len(log):  # evictions move queues
+            sorted_at = len(log)
+            queues.sort(key=cmp_to_key(session.queue_cmp), reverse=True)
+        queue = queues.pop()
+        overused = session.overused(queue)
+        for job in sorted(jobs[queue.name], key=session.job_key):
+            if overused is None:
+                reclaim_for(session, victims, job)
+            else:
+                job.attempt.refusal = job.attempt.refusal or overused
 
 
 def reclaim_for(session: Session, victims: Victims, job: Job) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from functools import cmp_to_key
 
+from muster.actions.families import Families
 from muster.engine.hooks import Reason
 from muster.engine.jobs import Job, Queue
 from muster.engine.session import Session
@@ -14,9 +14,8 @@ from muster.engine.session import Session
 class Turns:
     """Queues and their jobs, taken one at a time and put back.
 
-    A job's key depends on its own placements only, so a heap with keys made when it is put back is exact. A queue's
-    place may depend on other queues' (hierarchical shares); then the best one is looked for anew each time, where
-    Volcano's heap would be stale.
+    A job's key depends on its own placements only, so a heap with keys made when it is put back is exact; so it is for
+    queues, by families (`families`).
     """
 
     def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
@@ -27,15 +26,10 @@ class Turns:
             self._jobs.setdefault(job.queue.name, []).append((session.job_key(job), job.key, job))
         for heap in self._jobs.values():
             heapq.heapify(heap)
-        self._rank = cmp_to_key(session.queue_cmp)
-        self._together = session.queues_move_together
-        self._queues: list[tuple[object, Queue]] = []
-        for name in self._jobs:
-            self.back_queue(session.queues[name])
+        self._queues = Families(session, [session.queues[name] for name in self._jobs])
 
     def next(self) -> tuple[Queue, Job] | None:
-        while self._queues:
-            queue = self._pop_queue()
+        while (queue := self._queues.pop()) is not None:
             overused = self.session.overused(queue)
             if overused is not None:
                 self._refuse(queue, overused)
@@ -50,17 +44,7 @@ class Turns:
         heapq.heappush(self._jobs[job.queue.name], (self.session.job_key(job), job.key, job))
 
     def back_queue(self, queue: Queue) -> None:
-        entry = (self._rank(queue), queue)
-        if self._together:
-            self._queues.append(entry)
-        else:
-            heapq.heappush(self._queues, entry)
-
-    def _pop_queue(self) -> Queue:
-        if not self._together:
-            return heapq.heappop(self._queues)[1]
-        first = min(range(len(self._queues)), key=lambda i: self._rank(self._queues[i][1]))
-        return self._queues.pop(first)[1]
+        self._queues.back(queue)
 
     def _refuse(self, queue: Queue, reason: Reason) -> None:
         for _, _, job in self._jobs[queue.name]:

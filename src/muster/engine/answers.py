@@ -194,6 +194,11 @@ class Answers:
             total = part if total is None else total + part
         return np.zeros(len(view)) if total is None else total
 
+    @property
+    def normalises(self) -> bool:
+        """Is any term of the scores not in the key?"""
+        return any(raw is not None or scorer.batch(self.task) != Batch.SKIP for scorer, raw in self._normalised)
+
     def normalised(self) -> Iterator[tuple[NodeScorer, Floats]]:
         """The terms that are not in the key (constants taken over the candidates, or a look at the whole cluster)."""
         for scorer, raw in self._normalised:

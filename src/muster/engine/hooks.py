@@ -250,11 +250,21 @@ class JobStarving(Hook):
 
 class QueueOrder(Hook):
     switch = "enableQueueOrder"
-    shared: bool = False  # may a placement in one queue move other queues against each other?
 
     @abstractmethod
     def queue_cmp(self, a: Queue, b: Queue) -> int:
         """Negative: a before b."""
+
+    def line(self, queue: Queue) -> Sequence[str]:
+        """In a tree of queues: the ancestors the queue lies under, the highest first.
+
+        A placement moves its queue and what lies under the same ancestors against the rest, and nothing else.
+        """
+        return ()
+
+    def upheavals(self) -> int:
+        """How often in this cycle a placement has moved queues regardless of their ancestors."""
+        return 0
 
 
 class VictimQueueOrder(Hook):

@@ -238,12 +238,5 @@ class Job:
     def roles_total(self) -> int:
         return sum(self.roles.values())
 
-    def by_role(self, *statuses: Status) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        for task in self.tasks.values():
-            if task.status in statuses:
-                counts[task.role] = counts.get(task.role, 0) + 1
-        return counts
-
     def __repr__(self) -> str:
         return f"<Job {self.key}>"

@@ -200,14 +200,28 @@ class Placement:
         """The nodes that would take the task now (ALLOCATE), or once what is releasing is gone (PIPELINE)."""
         return self.answers(task).key(kind) > -np.inf
 
-    def scores(self, task: Task, candidates: Bools) -> Floats:
-        """The sum of all scores on all nodes, as an action that considers these candidates would see it.
+    def scores(self, task: Task) -> Floats:
+        """The sum of all scores on all nodes, as an action sees it that claims room: the candidates are all nodes that
+        might be made to fit.
 
         Terms that are the same for all candidates are left out: they cannot turn the order of two nodes.
         """
         answers = self.answers(task)
-        extra = self._extra(answers, np.where(candidates, 0.0, -np.inf), None)
+        if not answers.normalises:
+            return answers.scores()
+        extra = self._extra(answers, np.where(self.might_fit(task), 0.0, -np.inf), None)
         return answers.scores() if extra is None else answers.scores() + extra
+
+    def might_fit(self, task: Task) -> Bools:
+        """The nodes that evictions could make fit: no filter refuses them for a reason that no eviction cures."""
+        answers = self.answers(task)
+        found = answers.curable
+        for term in answers.moving_filters():
+            verdict = term.filter(task, self.nodes.everything())
+            if verdict.reasons and verdict.code.any():
+                cured = np.array([True, *(reason.resolvable for reason in verdict.reasons)], np.bool_)
+                found = found & cured[verdict.code]
+        return found
 
     def curable(self, task: Task, node: int) -> bool:
         """Could evictions make the node fit? No filter refuses it for a reason that no eviction cures."""

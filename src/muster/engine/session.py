@@ -216,9 +216,12 @@ class Session:
                 return order
         return -1 if (a.created, a.name) < (b.created, b.name) else 1
 
-    @property
-    def queues_move_together(self) -> bool:
-        return any(p.shared for p in self._queue_order)
+    def queue_line(self, queue: Queue) -> Sequence[str]:
+        """What the queue lies under; where plugins have different trees, those of the first one."""
+        return next((line for p in self._queue_order if (line := p.line(queue))), ())
+
+    def queue_upheavals(self) -> int:
+        return sum(p.upheavals() for p in self._queue_order)
 
     def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
         for plugin in self._victim_queues:

@@ -17,9 +17,7 @@ def rack(name: str, *gpus: int, zone: str = "z") -> list[Object]:
 
 def running(name: str, at: dict[str, list[int]], least: int = 0, queue: str = "default") -> list[Object]:
     """Pods that run: node → their sizes."""
-    pods = [
-        member(name, f"{on}-{i}", gpus=size, on=on) for on, sizes in at.items() for i, size in enumerate(sizes)
-    ]
+    pods = [member(name, f"{on}-{i}", gpus=size, on=on) for on, sizes in at.items() for i, size in enumerate(sizes)]
     return [gang(name, least, phase="Running", priorityClassName="low", queue=queue), *pods]
 
 

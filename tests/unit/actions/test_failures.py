@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from muster.actions import allocate
+from muster.actions import allocate, preempt
 from muster.config.types import Arguments, Config, Tier
 from muster.cycle.registry import plugin_class
 from muster.engine.session import Session
-from queued_jobs import group, node, option, pod, queue, world
+from muster.engine.state import State
+from queued_jobs import group, made, node, option, pod, queue, world
 
 ROLE = "volcano.sh/task-spec"
+
+
+def opened(state: State, action: str, cache: bool | None, *names: str) -> Session:
+    plugins = tuple(option(name) for name in names)
+    given = {} if cache is None else {action: Arguments({"predicateErrorCacheEnable": cache})}
+    config = Config((action,), (Tier(plugins),), given)
+    return Session(state, config, [[plugin_class(p.name)(p.arguments, p) for p in plugins]], 0.0)
 
 
 def binds(roles: tuple[str, str], cache: bool | None = None, small: int = 1) -> dict[str, str]:
@@ -20,10 +28,7 @@ def binds(roles: tuple[str, str], cache: bool | None = None, small: int = 1) -> 
         pod("a-job-0", "a", notes={ROLE: roles[0]}, asks={"cpu": 8}),
         pod("a-job-1", "a", notes={ROLE: roles[1]}, asks={"cpu": small}),
     )  # fmt: skip
-    plugins = (option("gang"), option("predicates"), option("nodeorder"))
-    given = {} if cache is None else {"allocate": Arguments({"predicateErrorCacheEnable": cache})}
-    config = Config(("allocate",), (Tier(plugins),), given)
-    live = Session(state, config, [[plugin_class(p.name)(p.arguments, p) for p in plugins]], 0.0)
+    live = opened(state, "allocate", cache, "gang", "predicates", "nodeorder")
     allocate.run(live)
     names = state.nodes.names
     return {t.name: names[n] for m in live.committed for t, n in zip(m.tasks, m.nodes, strict=True)}
@@ -52,3 +57,52 @@ def test_a_node_that_a_pod_fills_itself_is_no_failure() -> None:
 def test_a_job_may_fail_for_it() -> None:
     assert binds(("worker", "worker"), small=3) == {}
     assert binds(("worker", "worker"), cache=False, small=3) == {"a-job-0": "n1", "a-job-1": "n2"}
+
+
+@pytest.mark.parametrize(("cache", "evicted"), [(None, []), (True, []), (False, ["v1", "v2"])])
+def test_preempt_does_not_ask_for_a_node_that_a_pod_of_the_role_could_not_have(
+    cache: bool | None, evicted: list[str]
+) -> None:
+    """`a-job-0` may run on n1 only; `a-job-1`, of the same role, would find room on n2 alone: both are needed."""
+    small = {"cpu": 4}
+    state = world(
+        node("n1", cpu=4), node("n2", cpu=4), queue("q"),
+        group("low", least=0), group("a", least=2, priorityClassName="high"),
+        made("scheduling.k8s.io/v1", "PriorityClass", {"name": "high"}, value=10),
+        pod("v1", "low", "n1", asks=small), pod("v2", "low", "n2", asks=small),
+        pod("a-job-0", "a", notes={ROLE: "worker"}, asks=small, affinity=only_on("n1")),
+        pod("a-job-1", "a", notes={ROLE: "worker"}, asks=small),
+    )  # fmt: skip
+    live = opened(state, "preempt", cache, "priority", "gang", "predicates")
+    preempt.run(live)
+    assert sorted(m.task.name for m in live.committed if m.rule) == evicted
+
+
+def only_on(name: str) -> dict[str, object]:
+    field = {"key": "metadata.name", "operator": "In", "values": [name]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def placed(roles: dict[str, int], *members: tuple[str, str, int], least: int) -> list[str]:
+    """A node of 4 cpu; the members are (name, role, cpu)."""
+    pods = [
+        pod(name, "a", notes={ROLE: role} if role else {}, asks={"cpu": cpu} if cpu else {})
+        for name, role, cpu in members
+    ]
+    state = world(node("n1", cpu=4), queue("q"), group("a", least=least, minTaskMember=roles), *pods)
+    live = opened(state, "allocate", None, "gang", "predicates")
+    allocate.run(live)
+    return sorted(t.name for m in live.committed for t in m.tasks)
+
+
+def test_pods_that_ask_for_nothing_count_for_their_role() -> None:
+    """The role has its one pod, which backfill will place, so that another of it may fail."""
+    members = [("x-w-0", "worker", 8), ("x-w-1", "worker", 0), ("x-m-2", "master", 1)]
+    assert placed({"worker": 1, "master": 1}, *members, least=2) == ["x-m-2"]
+
+
+def test_pods_without_a_role_do_not_count_once_one_of_them_failed() -> None:
+    """minMember is less than the roles' minimums: two more are needed, and only one master is left to hope for."""
+    members = [("x-n-0", "", 8), ("x-n-1", "", 1), ("x-m-2", "master", 1)]
+    assert placed({"master": 3}, *members, least=2) == []

@@ -57,7 +57,6 @@ def test_without_hierarchy_queues_are_not_its_business() -> None:
     _, plugin = opened(Drf, state)
     assert plugin.queue_cmp(named(state, "a"), named(state, "b")) == 0
     assert plugin.reclaimable(task(state, "y-0"), tasks(state, "x-0")) is None
-    assert plugin.shared is False
 
 
 # --- the tree

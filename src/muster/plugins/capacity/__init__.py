@@ -46,7 +46,6 @@ class Capacity(
         super().__init__(arguments, option)
         self._tree = option.enabled("enableHierarchy")
         self._level = arguments.int("ancestorReclaimLevel", 0, minimum=0) if self._tree else 0
-        self.shared = self._tree  # siblings share ancestors: one queue's placement moves others
         self._accounts: dict[str, Account] = {}
         self._idle: set[str] = set()  # queues that deserve nothing
 
@@ -84,11 +83,17 @@ class Capacity(
             return 1 if left.inner else -1
         if self._tree and not left.inner:
             below = shared_level(left, right) + 1
-            left, right = ((x.ancestors[below] if below < len(x.ancestors) else x) for x in (left, right))
+            left = left.ancestors[below] if below < len(left.ancestors) else left
+            right = right.ancestors[below] if below < len(right.ancestors) else right
         # Volcano: a queue that deserves nothing has a share of 1, and yields to one that has as much of something.
         mine, other = left.queue.name in self._idle, right.queue.name in self._idle
         one, two = 1.0 if mine else left.share, 1.0 if other else right.share
         return ((one > two) - (one < two)) or mine - other
+
+    def line(self, queue: Queue) -> Sequence[str]:
+        account = self._accounts[queue.name]
+        above = [ancestor.queue.name for ancestor in account.ancestors[1:]]
+        return [*above, queue.name] if account.inner else above  # what is placed below it counts for an inner queue
 
     def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
         """Near relatives of the claimer give first."""

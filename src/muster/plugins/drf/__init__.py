@@ -14,7 +14,7 @@ from muster.engine.nodes import Kind
 from muster.engine.resources import add, total_of
 from muster.engine.session import Session
 from muster.engine.statement import Move
-from muster.plugins.drf.hierarchy import Hierarchy
+from muster.plugins.drf.hierarchy import Hierarchy, path_of
 
 __all__ = ["Drf"]
 
@@ -26,7 +26,7 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
-        self.shared = option.enabled("enableHierarchy")  # siblings share ancestors
+        self._hierarchical = option.enabled("enableHierarchy")
         self._total: dict[str, int] = {}
         self._promised: dict[str, dict[str, int]] = {}  # job → what its pipelined tasks ask for
         self._tree: Hierarchy | None = None
@@ -34,7 +34,7 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
     def open(self, session: Session) -> None:
         self._total = {name: amount for name, amount in total_of(session.state.nodes).items() if amount}
         self._promised = {}
-        self._tree = Hierarchy(session.jobs.values(), self._total) if self.shared else None
+        self._tree = Hierarchy(session.jobs.values(), self._total) if self._hierarchical else None
 
     def _allocated(self, job: Job) -> Mapping[str, int]:
         """Volcano: pipelined tasks count as allocated. The job itself counts the others."""
@@ -74,6 +74,12 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
 
     def queue_cmp(self, a: Queue, b: Queue) -> int:
         return 0 if self._tree is None else self._tree.compare(a, b)
+
+    def line(self, queue: Queue) -> Sequence[str]:
+        return () if self._tree is None else path_of(queue)[1:]
+
+    def upheavals(self) -> int:
+        return 0 if self._tree is None else self._tree.upheavals()
 
     def abstains(self, rule: str) -> bool:
         return rule == "reclaim" and self._tree is None

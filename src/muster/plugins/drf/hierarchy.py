@@ -11,6 +11,7 @@ of resources that the cluster has left changes. Sums are exact before rounding, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import fsum
 
 from muster.engine.jobs import Job, Queue, Task
@@ -48,6 +49,7 @@ class Hierarchy:
             self._weigh_leaf(key)
         self._weigh_below(self._root)
         self._changed: dict[str, None] = {}
+        self._upheavals = 0
 
     def _plant(self, job: Job, queue: Queue) -> None:
         node = self._root
@@ -115,6 +117,7 @@ class Hierarchy:
         left = self._resources_left()
         if left != self._left:
             self._left = left
+            self._upheavals += 1
             for key in self._leaves:
                 self._weigh_leaf(key)
             self._weigh_below(self._root)
@@ -127,6 +130,11 @@ class Hierarchy:
                     self._weigh(node)
                     node = node.parent
         self._changed = {}
+
+    def upheavals(self) -> int:
+        """How often a resource has run out, or come back: then leaves all over the tree are weighed anew."""
+        self._settle()
+        return self._upheavals
 
     # --- changes and questions
 
@@ -175,9 +183,14 @@ class Hierarchy:
         return [known[t.job.key if t.job is not None else "", t.shape.id] for t in candidates]
 
 
-def path_of(queue: Queue) -> list[str]:
+def path_of(queue: Queue) -> tuple[str, ...]:
     """`root/a/b` as its parts; a queue without the annotation lies at the root."""
-    return queue.annotations.get(PATH, "").split("/")
+    return _parts(queue.annotations.get(PATH, ""))
+
+
+@lru_cache(maxsize=4096)
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(path.split("/"))
 
 
 def weight_of(text: str) -> float:

@@ -1,0 +1,116 @@
+"""Whose turn it is while placements move queues: always the first one of today, never one of yesterday."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from muster.actions.allocate import allocate_job, eligible
+from muster.actions.families import Families
+from muster.actions.turns import Turns
+from muster.engine.session import Session
+from muster.engine.state import State
+from muster.model.meta import Object
+from queued_jobs import job, named, node, option, queue, session, world
+
+
+def tree(seed: int) -> list[Object | list[Object]]:
+    """A dozen queues up to three levels down, each with a few pods that wait."""
+    dice = Random(seed)
+    inner = [queue("root")]
+    names = ["root"]
+    for i in range(4):
+        parent = dice.choice(names)
+        inner.append(queue(f"team{i}", parent=parent, deserved={"cpu": dice.randint(30, 90)}))
+        names.append(f"team{i}")
+    leaves = [queue(f"q{i}", parent=dice.choice(names), deserved={"cpu": dice.randint(2, 40)}) for i in range(12)]
+    return [*inner, *leaves, *(job(f"j{i}", f"q{i}", waiting=dice.randint(1, 6)) for i in range(12))]
+
+
+def paths(seed: int) -> list[Object | list[Object]]:
+    """The same for hierarchical drf."""
+    dice = Random(seed)
+    made: list[Object | list[Object]] = []
+    for i in range(10):
+        path = "/".join(["root", *(dice.choice("ab") for _ in range(dice.randint(0, 2))), f"q{i}"])
+        weights = "/".join(["1", *(str(dice.randint(1, 4)) for _ in range(3))])
+        notes = {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}
+        asks = {"cpu": f"{dice.randint(500, 999)}m"}  # no two shares are equal
+        made += [queue(f"q{i}", notes=notes), job(f"j{i}", f"q{i}", waiting=dice.randint(1, 4), asks=asks)]
+    return made
+
+
+def never_behind_another(live: Session) -> int:
+    """Play allocate; how many turns there were."""
+    waiting = eligible(live)
+    turns, count = Turns(live, [live.jobs[key] for key in waiting]), 0
+    while (turn := turns.next()) is not None:
+        mine, chosen = turn
+        others = {j.queue_name for key, j in live.jobs.items() if waiting.get(key)} - {mine.name}
+        ahead = [name for name in others if live.queue_cmp(live.queues[name], mine) < 0]
+        assert not ahead, f"turn {count} of {mine.name}"
+        if allocate_job(live, mine, chosen, waiting[chosen.key]) and waiting[chosen.key]:
+            turns.back(chosen)
+        turns.back_queue(mine)
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_capacity_gives_the_turn_to_the_first_queue_of_the_tree(seed: int) -> None:
+    state = world(node(cpu=400), *tree(seed))
+    assert never_behind_another(session(state, option("capacity", enableHierarchy=True))) >= 12
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_drf_gives_the_turn_to_the_first_queue_of_the_tree(seed: int) -> None:
+    state = world(node(cpu=12, pods=500), *paths(seed))
+    assert never_behind_another(session(state, option("drf", enableHierarchy=True))) >= 10
+
+
+def test_a_resource_that_runs_out_moves_queues_that_had_no_turn() -> None:
+    device = {"cpu": 1, "nvidia.com/gpu": 1}
+
+    def at(name: str, weight: int) -> Object:
+        notes = {"volcano.sh/hierarchy": f"root/{name}", "volcano.sh/hierarchy-weights": f"1/{weight}"}
+        return queue(name, notes=notes)
+
+    state = world(
+        node(cpu=100, gpus=2), at("a", 100), at("b", 100), at("c", 1),
+        job("ja", "a", running=1, waiting=1, asks=device), job("jb", "b", waiting=2, asks=device),
+        job("jc", "c", running=1, waiting=2),
+    )  # fmt: skip
+    live = session(state, option("drf", enableHierarchy=True))
+    waiting = eligible(live)
+    turns = Turns(live, [live.jobs[key] for key in waiting])
+    order = []
+    while (turn := turns.next()) is not None:
+        order.append(turn[0].name)
+        if allocate_job(live, *turn, waiting[turn[1].key]) and waiting[turn[1].key]:
+            turns.back(turn[1])
+        turns.back_queue(turn[0])
+    # b takes the last device: a, which is before c by its share, has nothing to gain any more and goes behind it.
+    assert order[:3] == ["b", "c", "c"]
+
+
+def taken(state: State, *plugins: object) -> list[str]:
+    families = Families(session(state, *plugins), state.queues.values())  # type: ignore[arg-type]
+    found = []
+    while (popped := families.pop()) is not None:
+        found.append(popped.name)
+    return found
+
+
+def test_what_is_not_put_back_is_gone() -> None:
+    state = world(node(), queue("root"), queue("b", parent="root"), queue("a", parent="t"), queue("t", parent="root"))
+    assert taken(state, option("capacity", enableHierarchy=True)) == ["a", "b", "root", "t"]
+    assert taken(state) == ["a", "b", "root", "t"]
+
+
+def test_a_queue_that_is_put_back_comes_again() -> None:
+    state = world(node(), queue("b"), queue("a"))
+    families = Families(session(state), state.queues.values())
+    assert families.pop() is named(state, "a")
+    families.back(named(state, "a"))
+    assert [families.pop(), families.pop(), families.pop()] == [named(state, "a"), named(state, "b"), None]
