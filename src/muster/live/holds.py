@@ -172,5 +172,8 @@ def keep_to_budgets(plan: Plan, state: State, holds: Holds, now: float) -> None:
     dropped = [e for job, some in by_claimer(plan, state).items() if job in over for e in some]
     for job, why in over.items():
         holds.refused(Refusal(job, {}, why), now)
+    for by in dict.fromkeys(e.by for e in dropped if e.by in plan.pipelined):
+        del plan.pipelined[by]  # nobody makes that room
+        plan.reasons[by] = PodReason("unschedulable", "no node has room for it without evictions.")
     gone = {e.pod for e in dropped}
     plan.evictions = [e for e in plan.evictions if e.pod not in gone]
