@@ -75,7 +75,7 @@ PARTS: dict[str, Part] = {
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
             at_home=rights.CONFIGURED,
         ),
-        # One: places are kept in memory.
+        # One: places are kept in memory. A second one would stand by, and never be ready beside it.
         Part(
             "webhook", rights.WEBHOOK, (),
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,

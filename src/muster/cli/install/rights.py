@@ -111,8 +111,8 @@ WEBHOOK: tuple[Right, ...] = (
     _DIVISION,
     Right(_GROUPS, ("overridepolicies",), READ),
     Right(_VOLCANO, ("queues",), READ),
-    # A pod that waited for its policies is let go, or deleted to be made anew; one without a place is evicted.
-    Right(_CORE, ("pods",), ("patch", "delete")),
+    # A pod that waited for its policies is let go, or evicted to be made anew, as is one without a place.
+    Right(_CORE, ("pods",), ("patch",)),
     Right(_CORE, ("pods/eviction",), ("create",)),
     # An object that is being made has no name yet that a right could ask for.
     Right(_ADMISSION, _WEBHOOKS, ("create",)),
