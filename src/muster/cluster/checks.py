@@ -168,7 +168,7 @@ def _queue(queue: scheduling.Queue) -> Problems:
 
 def _pod_group(group: scheduling.PodGroup) -> Problems:
     spec = group.spec
-    yield from quantities(spec.min_resources, "spec.minResources")
+    yield from quantities(spec.min_resources or {}, "spec.minResources")
     yield from _not_negative(spec.min_member, "spec.minMember")
     for role, number in spec.min_task_member.items():
         yield from _not_negative(number, f"spec.minTaskMember[{role}]")

@@ -35,7 +35,7 @@ def read_task(
     notes, labels = meta.annotations, meta.labels
     if notes or labels:
         task.role = notes.get(ROLE) or labels.get(ROLE, "")
-        flag = notes.get(PREEMPTABLE) or labels.get(PREEMPTABLE)
+        flag = notes.get(PREEMPTABLE, labels.get(PREEMPTABLE))
         if flag is not None:
             task.preemptable = flag in _TRUE  # Volcano: what cannot be parsed is false
     if spec.scheduling_gates:
@@ -103,7 +103,8 @@ def read_job(key: str, group: PodGroup, objects: Mapping[str, Mapping[str, Objec
     job.priority = group_priority(group, objects.get("PriorityClass", {}))
     job.min_available = spec.min_member
     job.roles = dict(spec.min_task_member)
-    job.min_resources = amounts(spec.min_resources, "spec.minResources") if spec.min_resources else None
+    given = spec.min_resources
+    job.min_resources = None if given is None else amounts(given, "spec.minResources")
     job.phase = group.status.phase
     return job
 

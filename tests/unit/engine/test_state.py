@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from few_nodes import node, pod
 from few_nodes import state as read
 from muster.model.core import Pod
@@ -67,3 +69,21 @@ def test_a_group_in_memory_stays_admitted_while_its_pods_wait() -> None:
     state.upsert("Pod", "default/b", owned("b", "2026-01-02T00:00:00Z"))
     state.refresh()
     assert state.jobs["default/podgroup-u"].phase == "Inqueue"
+
+
+@pytest.mark.parametrize(
+    ("note", "label", "may_go"),
+    [
+        (None, None, True), ("true", None, True), ("T", None, True), ("1", "false", True), ("false", "true", False),
+        ("yes", None, False), ("", "true", False), (None, "false", False), (None, "true", True), (None, "", False),
+    ],
+)  # fmt: skip
+def test_whether_a_pod_may_be_evicted_is_its_annotation_else_its_label(
+    note: str | None, label: str | None, may_go: bool
+) -> None:
+    key = "volcano.sh/preemptable"
+    meta: dict[str, object] = {"name": "p", "namespace": "d"}
+    meta |= {} if note is None else {"annotations": {key: note}}
+    meta |= {} if label is None else {"labels": {key: label}}
+    state = world(made("v1", "Pod", meta, spec={"containers": [{"name": "main"}]}))
+    assert task(state, "p").preemptable is may_go
