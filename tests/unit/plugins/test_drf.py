@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from muster.actions import allocate
+from muster.engine.nodes import Kind
 from muster.engine.state import State
 from muster.model.meta import Object
 from muster.plugins.drf import Drf
@@ -50,6 +51,33 @@ def test_victims_leave_their_job_no_smaller_a_share_than_the_claimers() -> None:
     # the claimer's job would have 2 of 10; a falls to 3, 2, 1, b to 1
     victims = tasks(state, "a-0", "a-1", "b-0", "a-2")
     assert plugin.preemptable(task(state, "claims-1"), victims) == [True, True, False, False]
+
+
+def test_pods_that_are_promised_room_count_like_those_that_have_it() -> None:
+    state = world(node(cpu=10), queue("q"), job("a", waiting=3), job("b", running=1))
+    live, plugin = opened(Drf, state)
+    promise = live.statement()
+    promise.pipeline(tasks(state, "a-0", "a-1"), [0, 0])
+    assert plugin.job_key(of(state, "a")) == 0.2
+    # b would be left with nothing, which is less than the 3 of 10 that a would have; without the promise it were 1.
+    assert plugin.preemptable(task(state, "a-2"), tasks(state, "b-0")) == [False]
+    promise.discard()
+    assert plugin.job_key(of(state, "a")) == 0.0
+
+
+def test_a_promise_lets_the_other_job_go_first() -> None:
+    """Both jobs have a pod and two places are left; a's first pod is promised the room of one that leaves."""
+    leaving = pod("leaves", "x", "n1", asks={"cpu": 3})
+    leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    state = world(
+        node("n1", cpu=3), node("n2", cpu=4), queue("q"), group("x"), leaving,
+        group("a"), pod("a", "a", "n2"), pod("a-0", "a", asks={"cpu": 3}), pod("a-1", "a"), pod("a-2", "a"),
+        group("b"), pod("b", "b", "n2"), pod("b-0", "b"), pod("b-1", "b"),
+    )  # fmt: skip
+    live = session(state, "gang", "drf")
+    allocate.run(live)
+    bound = [t.name for move in live.committed if move.kind == Kind.ALLOCATE for t in move.tasks]
+    assert sorted(bound) == ["b-0", "b-1"]
 
 
 def test_without_hierarchy_queues_are_not_its_business() -> None:
