@@ -14,6 +14,7 @@ from muster.controllers.bound import PolicyController
 from muster.controllers.editions import Editions, Wanted
 from muster.controllers.eviction import REPLACED, ranked, spared
 from muster.controllers.evictions import Evictions
+from muster.controllers.nudge import nudge
 from muster.controllers.outdated import (
     NEEDS_PROPAGATION,
     NOT_EVICTED,
@@ -57,6 +58,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
     `rest`: seconds between two restarts of ready pods of an application. A kubelet needs a moment before a pod whose
     image was changed is not ready any more, and until then all would seem well. `webhook`: whether one is alive that
     makes new pods right. `revert`: pods of an application that asks for no policy any more get their template back.
+    `nudge`: touch pending pods when their application is bound, as kube-scheduler needs it to try them again.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         settle: float = SETTLE,
         webhook: Callable[[], bool] = _nobody,
         revert: bool = False,
+        nudge: bool = True,
         custom: Sequence[type[CustomApplication]] = (),
         report: Callable[[str], None] = unheard,
     ) -> None:
@@ -79,6 +82,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         self._settle = settle
         self._webhook = webhook
         self._revert = revert
+        self._nudge = nudge
         self._bases = [template_path(kind) for kind in custom]
         self._alive = False
         self._revisions = Revisions(store, self._apps.tables)
@@ -122,6 +126,11 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
 
     def _put_right(self, ref: Ref, app: Object, policy: OverridePolicy) -> Held:
         self._wakes.pop(ref, None)
+        if self._nudge and app.metadata.labels.get(Pair.OVERRIDE.binding) != policy.metadata.name:
+            # Bound just now: an extender that was told to wait for that has refused its pods until now.
+            waiting = [p for unit in self._apps.units(app) for p in unit if not finished(p) and not p.spec.node_name]
+            seen = (policy.metadata.name, app.metadata.resource_version)
+            self._wrote = nudge(self._store, waiting, seen) or self._wrote
         self._made[ref] = (policy.metadata.name, policy.spec)
         held = self._held_against(ref, app, policy.spec, policy)
         held.missing = self._missing(app)

@@ -8,12 +8,12 @@ the policies' statuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from zlib import crc32
 
 from muster.controllers.bound import PolicyController, Told
 from muster.controllers.divided import Division
 from muster.controllers.eviction import REPLACED, ranked, spared
 from muster.controllers.evictions import Evictions
+from muster.controllers.nudge import nudge
 from muster.controllers.pace import SETTLE, Pace
 from muster.controllers.policy_status import application_status, policy_conditions
 from muster.controllers.retries import unheard
@@ -21,7 +21,7 @@ from muster.controllers.seats import seat_rate, write_seats
 from muster.controllers.states import finished
 from muster.controllers.tables import Ref
 from muster.groups.applications import Application
-from muster.groups.gate import DOMAIN, Pair
+from muster.groups.gate import Pair
 from muster.groups.propagation import Propagation, Trouble
 from muster.groups.standing import Standing
 from muster.model.batch import StatefulSet
@@ -30,9 +30,8 @@ from muster.model.custom import CustomApplication
 from muster.model.groups import PropagationPolicy
 from muster.model.meta import Condition, Object
 from muster.model.meta import key as key_of
-from muster.store import NotFound, Store
+from muster.store import Store
 
-OBSERVED = f"{DOMAIN}/observed"
 RULE = "propagation"
 
 
@@ -139,17 +138,9 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Told]):
             yield from pods[: excess[group]]
 
     def _touch(self, divided: Division) -> None:
-        """kube-scheduler tries a pod again that an extender refused when one of its labels changes."""
         group_of = self._apps.grouping.group_of(tuple(divided.meant.groups))
-        seen = repr((divided.policy, list(divided.quotas.groups.items()), sorted(group_of.items())))
-        mark = f"{crc32(seen.encode()):08x}"
-        for pod in divided.pending:
-            if pod.metadata.labels.get(OBSERVED) != mark:
-                try:
-                    self._store.patch(Pod, key_of(pod), {"metadata": {"labels": {OBSERVED: mark}}})
-                    self._wrote = True
-                except NotFound:
-                    continue
+        seen = (divided.policy, list(divided.quotas.groups.items()), sorted(group_of.items()))
+        self._wrote = nudge(self._store, divided.pending, seen) or self._wrote
 
     # --- what is told
 

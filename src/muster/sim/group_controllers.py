@@ -54,7 +54,7 @@ class GroupControllers:
         self._parts = [
             NodeGroupController(store),
             PropagationPolicyController(store, evictions, nudge=False, custom=custom),
-            OverridePolicyController(store, evictions, webhook=lambda: self._webhook, custom=custom),
+            OverridePolicyController(store, evictions, webhook=lambda: self._webhook, nudge=False, custom=custom),
         ]
         if self._webhook:
             self._parts.insert(0, PlayedWebhook(self._cluster.store, custom))

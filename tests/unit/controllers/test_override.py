@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from muster.cluster.memory import MemoryStore
 from muster.controllers.evictions import Evictions
+from muster.controllers.nudge import OBSERVED
 from muster.controllers.override import OverridePolicyController
 from muster.model.batch import Deployment
 from muster.model.core import Pod
@@ -74,6 +75,16 @@ def test_every_pod_on_a_node_gets_its_groups_registry_one_after_the_other() -> N
     assert satisfied(store) == ("True", "AsDesired")
     version = store.version
     assert run(store) == 0 and store.version == version
+
+
+def test_pods_that_wait_are_nudged_when_their_application_is_bound_and_only_then() -> None:
+    store = cluster(overrides(registry("Hangzhou")), pod("waits"), on={"node-a": 1})
+    run(store)
+    mark = store.get(Pod, "default/waits").metadata.labels[OBSERVED]
+    assert OBSERVED not in store.get(Pod, "default/p-node-a-0").metadata.labels
+    store.patch(OverridePolicy, "default/op", {"spec": {"overrideRules": [registry("Beijing")]}})
+    run(store)
+    assert store.get(Pod, "default/waits").metadata.labels[OBSERVED] == mark
 
 
 def test_the_next_pod_waits_until_the_last_one_is_ready_again() -> None:

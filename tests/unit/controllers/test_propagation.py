@@ -8,7 +8,8 @@ import pytest
 
 from muster.cluster.memory import MemoryStore
 from muster.controllers.evictions import Evictions
-from muster.controllers.propagation import OBSERVED, PropagationPolicyController
+from muster.controllers.nudge import OBSERVED
+from muster.controllers.propagation import PropagationPolicyController
 from muster.model.batch import Deployment
 from muster.model.core import Node, Pod
 from muster.model.groups import PropagationPolicy

@@ -104,6 +104,9 @@ class Judging:
         queues = dict(self._tables.get("Queue", {}))
         objects: dict[str, dict[str, Object]] = {"Queue": queues, "PodGroup": {}}
         objects[type(obj).__name__][key(obj)] = obj
+        # Amounts are looked at only where there are nodes. One will do: what all of them have together is not asked.
+        nodes = self._tables.get("Node", {})
+        objects["Node"] = {name: nodes[name] for name in sorted(nodes)[:1]}
         cluster, state = opened(objects, 0.0, self._names)
         session = self._scheduler.session(state, 0.0)
         try:

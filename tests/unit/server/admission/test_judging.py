@@ -104,6 +104,17 @@ def test_what_may_still_become_right_is_only_warned_of() -> None:
     assert any("queue later does not exist" in text for text in verdict.warnings)
 
 
+def test_a_group_that_asks_for_more_than_its_queue_may_have_is_warned_of() -> None:
+    group = {
+        "apiVersion": f"{VOLCANO}/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"},
+        "spec": {"minMember": 1, "queue": "q", "minResources": {"cpu": "5"}},
+    }  # fmt: skip
+    verdict = judged(group, queue("q", capability={"cpu": "4"}), BOARD)
+    assert not verdict.refusal
+    assert "more than the capability 4 of queue q" in verdict.warnings[0]
+    assert judged(group, queue("q", capability={"cpu": "6"}), BOARD).warnings == []
+
+
 def test_a_policy_that_no_label_could_name_is_warned_of() -> None:
     verdict = judged(policy("OverridePolicy", "x" * 64))
     assert "no label value" in verdict.warnings[0]
