@@ -20,7 +20,7 @@ import pytest
 
 from live.api import Api, Plain, Refused, place, until
 from live.binary import binary
-from live.conftest import MakeNodes
+from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
 from live.gate_client import GateClient
 from live.part_process import Part
@@ -29,6 +29,8 @@ DOMAIN = "groupmanagement.kubeedge.io"
 REQUIRED, BINDING = f"{DOMAIN}/required-propagationpolicy", f"{DOMAIN}/binding-propagationpolicy"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+pytestmark = pytest.mark.usefixtures("rights")
 
 
 class Gate:
@@ -63,8 +65,10 @@ class Gate:
 
 
 def started(plane: ControlPlane, folder: Path, *arguments: str) -> Gate:
+    own, kinds = plane.kubeconfig_of(HOME, "muster-edge-gate"), f"{HOME}/groupmanagement-config"
+    authority = str(folder / "gate-ca.crt")
     part = Part(
-        "edge-gate", plane.kubeconfig, "--proxy-port", "0", "--write-ca-file", str(folder / "gate-ca.crt"), *arguments
+        "edge-gate", own, "--applications", kinds, "--proxy-port", "0", "--write-ca-file", authority, *arguments
     )
     return Gate(part, plane, folder)
 
@@ -210,6 +214,21 @@ def test_a_watch_from_before_the_gate_is_told_to_list_again(gate: Gate, api: Api
     event = json.loads(connection.getresponse().readline())
     connection.close()
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+
+
+def test_a_list_that_may_be_old_can_be_watched_from_while_no_pod_changes(
+    control_plane: ControlPlane, api: Api, namespace: str, tmp_path: Path
+) -> None:
+    # As Go's reflectors list: from what the API server has at hand, which is as old as the last change of a pod.
+    top = made(api, namespace, "held", 1, {REQUIRED: "pp"})
+    api.merge(place(top), {"metadata": {"annotations": {"changed": "after the pods"}}})
+    gate = started(control_plane, tmp_path)
+    with gate.part, gate.client(resourceVersion="0") as client:
+        until("its first list", lambda: client.relists >= 1)
+        time.sleep(1.5)
+        bind(api, top)
+        until("the pod", lambda: ("ADDED", f"{namespace}/{names(api, namespace, 'held')[0]}") in client.events)
+        assert client.relists == 1
 
 
 def test_what_was_released_while_a_client_was_away_is_told_when_it_comes_back(

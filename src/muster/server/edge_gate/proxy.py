@@ -16,7 +16,7 @@ from muster.server.edge_gate.callers import Caller, Unknown, allowed, caller_of
 from muster.server.edge_gate.changes import Change, Changes
 from muster.server.edge_gate.listing import CutShort, ListFilter
 from muster.server.edge_gate.metrics import Metrics
-from muster.server.edge_gate.targets import Target, asked_upstream, json_only, target_of
+from muster.server.edge_gate.targets import Target, asked_upstream, json_only, says, target_of
 from muster.server.edge_gate.upstream import HOP_BY_HOP, METADATA_LIST, Upstream
 from muster.server.edge_gate.verdicts import Verdicts
 from muster.server.edge_gate.watching import WatchFilter
@@ -135,7 +135,7 @@ class Proxy:
     async def _watch(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
         query = target.query
         since = query.get("resourceVersion", "")
-        fresh = since in ("", "0") or query.get("sendInitialEvents", "").lower() in ("true", "1")
+        fresh = since in ("", "0") or says(query, "sendInitialEvents")
         news = self._changes.subscribe()
         try:
             missed = [] if fresh else self._changes.since(since)
@@ -154,7 +154,7 @@ class Proxy:
                 async def fetch(key: str) -> bytes | None:
                     return await self._upstream.one(target, key, accept, include_object=include)
 
-                bookmarks = query.get("allowWatchBookmarks", "").lower() in ("true", "1")
+                bookmarks = says(query, "allowWatchBookmarks")
                 filter_ = WatchFilter(
                     self._keep, self._changes, fetch, since="" if fresh else since, bookmarks=bookmarks, bare=bare
                 )
@@ -251,14 +251,16 @@ class Proxy:
         return found
 
     def _ask(self, request: web.BaseRequest, caller: Caller, target: Target) -> Any:
-        return _Asked(self._upstream, request, caller, target)
+        return _Asked(self._upstream, request, caller, target, self._changes.floor)
 
 
 class _Asked:
     """The client's question about pods, put so that the answer can be read: JSON, not packed."""
 
-    def __init__(self, upstream: Upstream, request: web.BaseRequest, caller: Caller, target: Target) -> None:
-        query, self._bare = asked_upstream(target)
+    def __init__(
+        self, upstream: Upstream, request: web.BaseRequest, caller: Caller, target: Target, floor: int
+    ) -> None:
+        query, self._bare = asked_upstream(target, floor)
         ours = ("accept", "accept-encoding")
         headers = [(name, value) for name, value in allowed(request.headers.items()) if name.lower() not in ours]
         headers += [("Accept", json_only(request.headers)), ("Accept-Encoding", "identity"), *caller.headers]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from multidict import CIMultiDictProxy, MultiDict, MultiDictProxy
@@ -71,11 +72,24 @@ def json_only(headers: CIMultiDictProxy[str]) -> str:
     return ",".join(forms)
 
 
-def asked_upstream(target: Target) -> tuple[dict[str, str] | MultiDict[str], bool]:
-    """The query as the API server is to get it, and whether rows of a Table must lose their object again."""
+def asked_upstream(target: Target, floor: int) -> tuple[dict[str, str] | MultiDict[str], bool]:
+    """The query as the API server is to get it, and whether rows of a Table must lose their object again.
+
+    What is listed must not be older than the log (`floor`): a watch from there would be sent back to list again, and
+    where pods rest, what the API server has at hand stays that old.
+    """
     query = MultiDict(target.query)
     query.pop("pretty", None)
     bare = query.get("includeObject") == "None"
     if bare:
         query["includeObject"] = "Metadata"
+    listed = not target.name and (not target.watch or says(query, "sendInitialEvents"))
+    version = query.get("resourceVersion", "")
+    if listed and version.isdecimal() and int(version) < floor and query.get("resourceVersionMatch") != "Exact":
+        query["resourceVersion"], query["resourceVersionMatch"] = str(floor), "NotOlderThan"
     return query, bare
+
+
+def says(query: Mapping[str, str], name: str) -> bool:
+    """Is the query's switch on?"""
+    return query.get(name, "").lower() in ("true", "1")

@@ -7,7 +7,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from muster.server.edge_gate.callers import Unknown, allowed, caller_of
-from muster.server.edge_gate.targets import Target, json_only, target_of
+from muster.server.edge_gate.targets import Target, asked_upstream, json_only, target_of
 
 ADMIN = {"subject": ((("organizationName", "ops"),), (("organizationName", "dev"),), (("commonName", "ann"),))}
 
@@ -46,6 +46,26 @@ def test_pods_are_known_by_their_paths(url: str, namespace: str, name: str, watc
 def test_other_requests_are_passed_on(url: str) -> None:
     assert target(url) is None
     assert target("/api/v1/namespaces/d/pods", "POST") is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "version"),
+    [
+        ("resourceVersion=0", "40"),
+        ("resourceVersion=39&resourceVersionMatch=NotOlderThan", "40"),
+        ("watch=1&sendInitialEvents=true&resourceVersion=0&resourceVersionMatch=NotOlderThan", "40"),
+        ("resourceVersion=41", "41"),
+        ("resourceVersion=39&resourceVersionMatch=Exact", "39"),
+        ("watch=1&resourceVersion=39", "39"),
+        ("limit=5", None),
+    ],
+)
+def test_what_is_listed_is_new_enough_to_be_watched_from(asked: str, version: str | None) -> None:
+    found = target(f"/api/v1/pods?{asked}")
+    assert found is not None
+    query, _ = asked_upstream(found, 40)
+    assert query.get("resourceVersion") == version
+    assert version != "40" or query["resourceVersionMatch"] == "NotOlderThan"
 
 
 def test_a_single_pod_is_asked_for_among_those_that_the_client_asked_for() -> None:
