@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 LIFETIME = timedelta(days=30)
+MOST_OTHERS = 20  # a process that ends and starts again and again has a new authority each time
 _EARLIER = timedelta(minutes=5)  # clocks of other machines may be behind
 
 Now = Callable[[], datetime]
@@ -74,12 +75,13 @@ def issue(names: Sequence[str], now: Now = utc_now, lifetime: timedelta = LIFETI
 
 
 def bundle(known: bytes, mine: Sequence[bytes], now: datetime) -> bytes:
-    """Authorities to be trusted: others' that have not ended, then mine; each once."""
-    kept: dict[bytes, None] = {}
-    for authority in (*_authorities(known), *(x509.load_pem_x509_certificate(one) for one in mine)):
-        if authority.not_valid_after_utc > now:
-            kept[authority.public_bytes(serialization.Encoding.PEM)] = None
-    return b"".join(kept)
+    """Authorities to be trusted: others' that have not ended, the latest of them, and mine; each once."""
+    own = [x509.load_pem_x509_certificate(one) for one in mine]
+    kept = dict.fromkeys(one for one in (*_authorities(known), *own) if one.not_valid_after_utc > now)
+    others = sorted((one for one in kept if one not in own), key=lambda one: one.not_valid_before_utc)
+    for one in others[:-MOST_OTHERS]:
+        del kept[one]
+    return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in kept)
 
 
 def server_context(issued: Issued | None = None) -> ssl.SSLContext:

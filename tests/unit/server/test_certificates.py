@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 
-from muster.server.certificates import bundle, issue, server_context
+from muster.server.certificates import MOST_OTHERS, bundle, issue, server_context
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -38,6 +38,16 @@ def test_a_bundle_keeps_others_that_have_not_ended_and_each_once() -> None:
     assert both == old.authority + new.authority
     assert bundle(both, [new.authority], NOW) == both
     assert bundle(both, [new.authority], NOW + timedelta(days=2)) == new.authority
+
+
+def test_a_bundle_does_not_grow_for_ever() -> None:
+    """One that is started again and again: the latest of what it left behind is kept, and its own of today."""
+    known, made = b"", []
+    for hour in range(25):
+        made.append(issue(["x"], at(NOW + timedelta(hours=hour))).authority)
+        known = bundle(known, [made[-1]], NOW)
+    assert known == b"".join(made[-1 - MOST_OTHERS :])
+    assert bundle(known, [made[-3]], NOW) == known
 
 
 def test_a_bundle_that_nobody_could_read_is_begun_anew() -> None:
