@@ -10,7 +10,6 @@ import random
 import socket
 import ssl
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from http.client import HTTPSConnection
@@ -20,111 +19,33 @@ import pytest
 
 from live.api import Api, Plain, Refused, place, until
 from live.binary import binary
-from live.conftest import HOME, MakeNodes
+from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
 from live.gate_client import GateClient
-from live.part_process import Part
-
-DOMAIN = "groupmanagement.kubeedge.io"
-REQUIRED, BINDING = f"{DOMAIN}/required-propagationpolicy", f"{DOMAIN}/binding-propagationpolicy"
-METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+from live.gate_site import (
+    BINDING,
+    DOMAIN,
+    METADATA,
+    PROTOBUF,
+    REQUIRED,
+    TABLE,
+    Gate,
+    bind,
+    deployment,
+    made,
+    names,
+    started,
+    watched,
+)
 
 pytestmark = pytest.mark.usefixtures("rights")
 
 
-class Gate:
-    """The part, and how its clients reach it."""
-
-    def __init__(self, part: Part, plane: ControlPlane, folder: Path) -> None:
-        self.part, self.plane, self.folder = part, plane, folder
-        self.ca = folder / "gate-ca.crt"
-        self.kubeconfig = folder / "gate-kubeconfig"
-
-    @property
-    def port(self) -> int:
-        return int(self.part.started["port"])
-
-    def client(self, path: str = "/api/v1/pods", **query: str) -> GateClient:
-        return GateClient(self.port, self.ca, self.plane.token, path, **query)
-
-    def kubectl(self, *arguments: str) -> list[str]:
-        self.write_kubeconfig(f"token: {self.plane.token}")
-        return [str(binary()), "kubectl", "--kubeconfig", str(self.kubeconfig), *arguments]
-
-    def write_kubeconfig(self, user: str) -> None:
-        authority = base64.b64encode(self.ca.read_bytes()).decode()
-        self.kubeconfig.write_text(
-            "apiVersion: v1\nkind: Config\ncurrent-context: gate\n"
-            f'clusters: [{{name: gate, cluster: {{server: "https://127.0.0.1:{self.port}", '
-            f"certificate-authority-data: {authority}}}}}]\n"
-            f"users: [{{name: gate, user: {{{user}}}}}]\n"
-            "contexts: [{name: gate, context: {cluster: gate, user: gate}}]\n",
-            encoding="utf-8",
-        )
-
-
-def started(plane: ControlPlane, folder: Path, *arguments: str) -> Gate:
-    own, kinds = plane.kubeconfig_of(HOME, "muster-edge-gate"), f"{HOME}/groupmanagement-config"
-    authority = str(folder / "gate-ca.crt")
-    part = Part(
-        "edge-gate", own, "--applications", kinds, "--proxy-port", "0", "--write-ca-file", authority, *arguments
-    )
-    return Gate(part, plane, folder)
-
-
 @pytest.fixture
 def gate(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Gate]:
-    made = started(control_plane, tmp_path)
-    with made.part:
-        yield made
-
-
-def deployment(namespace: str, name: str, replicas: int, labels: dict[str, str]) -> Plain:
-    template = {
-        "metadata": {"labels": {"app": name}},
-        "spec": {"containers": [{"name": "main", "image": "app:1"}], "terminationGracePeriodSeconds": 0},
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
-    }
-
-
-def made(api: Api, namespace: str, name: str, replicas: int, labels: dict[str, str]) -> Plain:
-    """A Deployment whose pods are there."""
-    top = api.create(deployment(namespace, name, replicas, labels))
-    until(f"{replicas} pods of {name}", lambda: len(names(api, namespace, name)) == replicas)
-    return top
-
-
-def names(api: Api, namespace: str, app: str) -> list[str]:
-    found = api.list(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{app}")
-    return sorted(pod["metadata"]["name"] for pod in found)
-
-
-def bind(api: Api, top: Plain, policy: str | None = "pp") -> None:
-    api.merge(place(top), {"metadata": {"labels": {BINDING: policy}}})
-
-
-@contextlib.contextmanager
-def watched(command: list[str]) -> Iterator[list[str]]:
-    """The lines that the command has printed so far; it is ended with the block."""
-    told: list[str] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-
-        def read() -> None:
-            assert process.stdout is not None
-            for line in process.stdout:
-                told.append(line)
-
-        threading.Thread(target=read, daemon=True).start()
-        try:
-            yield told
-        finally:
-            process.terminate()
+    one = started(control_plane, tmp_path)
+    with one.part:
+        yield one
 
 
 def test_kubectl_get_w_sees_pods_come_when_they_are_released_and_go_when_they_are_held(
@@ -174,7 +95,7 @@ def test_a_held_pod_is_not_found_and_the_gate_says_why(gate: Gate, api: Api, nam
     assert json.loads(gate.part.probe("/gate", pod)[1]) == {"decision": "send", "reason": ""}
 
 
-@pytest.mark.parametrize("accept", ["application/json", METADATA, TABLE, "application/vnd.kubernetes.protobuf"])
+@pytest.mark.parametrize("accept", ["application/json", METADATA, TABLE, PROTOBUF])
 def test_every_form_of_a_list_leaves_held_pods_out(gate: Gate, api: Api, namespace: str, accept: str) -> None:
     made(api, namespace, "free", 2, {})
     made(api, namespace, "held", 3, {REQUIRED: "pp"})
