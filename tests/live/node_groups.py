@@ -142,6 +142,16 @@ def divided(api: Api, namespace: str, seconds: float = 60.0, app: str = "nginx",
     return found
 
 
+def all_local(api: Api, namespace: str) -> None:
+    """Every pod has its image from the registry of its own city."""
+
+    def local(pod: Plain) -> bool:
+        placed = bool(pod["spec"].get("nodeName"))
+        return placed and bool(pod["spec"]["containers"][0]["image"] == f"{city_of(pod)}.registry.io/nginx:1.14")
+
+    until("all images", lambda: all(local(pod) for pod in pods(api, namespace)))
+
+
 def satisfied(api: Api, namespace: str, kind: str = "propagationpolicies", name: str = "pp") -> bool:
     conditions = api.get(policy_path(namespace, kind, name)).get("status", {}).get("conditions", ())
     return any(c["type"] == "Satisfied" and c["status"] == "True" for c in conditions)

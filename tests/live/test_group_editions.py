@@ -98,7 +98,9 @@ class TestGroupEditions(Sited):
     def test_while_the_webhook_is_down_nobody_is_evicted_and_the_status_says_why(
         self, webhook: Part, extender: Extender, controllers: Controllers, api: Api, namespace: str
     ) -> None:
+        until("it to be seen", lambda: any(e["msg"] == "a webhook is alive" for e in controllers.log()), 30)
         webhook.stop()
+        until("its end to be seen", lambda: "no webhook is alive" in controllers.log()[-1]["msg"], 30)
         api.create(weights(namespace, Beijing=2, Hangzhou=3))
         api.create(flags(namespace, "city"))
         api.create(workload("Deployment", namespace, 5, BOTH))

@@ -92,6 +92,9 @@ class TestGroupKinds(Sited):
         api.merge(policy_path(namespace), {"spec": weights(namespace, Beijing=2, Hangzhou=3)["spec"]})
         time.sleep(4)
         assert {p["metadata"]["name"] for p in pods(api, namespace)} == before
+        assert reasons(api, namespace)["EvictionBlocked"] == 1
+        (told,) = api.get(policy_path(namespace))["status"]["applications"]
+        assert "PodDisruptionBudget" in told["warnings"][0]
         api.delete(place(budget))
         divided(api, namespace, beijing=2, hangzhou=3)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from live.api import Api, Plain, until
+from live.api import Api, until
 from live.conftest import HOME
 from live.group_site import Site, Sited
 from live.node_groups import (
@@ -22,6 +22,7 @@ from live.node_groups import (
     Controllers,
     Extender,
     Watcher,
+    all_local,
     by_city,
     city_of,
     divided,
@@ -56,10 +57,7 @@ class TestGroups(Sited):
         api.merge(policy_path(namespace), {"spec": weights(namespace, Beijing=2, Hangzhou=3)["spec"]})
         divided(api, namespace, beijing=2, hangzhou=3)
 
-        def local(pod: Plain) -> bool:
-            return bool(pod["spec"]["containers"][0]["image"] == f"{city_of(pod)}.registry.io/nginx:1.14")
-
-        until("all images", lambda: all(local(pod) for pod in pods(api, namespace)))
+        all_local(api, namespace)
         until("satisfied", lambda: satisfied(api, namespace) and satisfied(api, namespace, "overridepolicies", "op"))
         labels = api.get(path(namespace))["metadata"]["labels"]
         assert labels[BINDING] == "pp" and labels[f"{DOMAIN}/binding-overridepolicy"] == "op"
@@ -77,6 +75,7 @@ class TestGroups(Sited):
         api.create(registries(namespace))
         api.create(workload("Deployment", namespace, 5, BOTH))
         divided(api, namespace, beijing=2, hangzhou=3)
+        all_local(api, namespace)
         assert reasons(api, namespace)["Evicted"] == 0
 
     def test_labels_may_come_before_policies_and_groups(
@@ -89,6 +88,7 @@ class TestGroups(Sited):
         api.create(registries(namespace))
         api.create(weights(namespace, Beijing=2, Hangzhou=3))
         divided(api, namespace, beijing=2, hangzhou=3)
+        all_local(api, namespace)
 
     def test_a_changed_number_needs_no_evictions_either_way(
         self, extender: Extender, controllers: Controllers, api: Api, namespace: str

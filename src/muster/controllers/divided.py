@@ -22,6 +22,7 @@ class Division:
     misplaced: list[Pod] = field(default_factory=list)
     pending: list[Pod] = field(default_factory=list)
     leaving: int = 0
+    spared: dict[str, str] = field(default_factory=dict)  # pods that should go and must not, and why
 
     @property
     def counts(self) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from muster.controllers.pace import Pace, Rate
 from muster.controllers.states import active
@@ -27,11 +27,19 @@ class Evictions:
         self._store = store
         self._evicted = evicted
         self._rate = Rate()
-        self._granted: dict[str, float] = {}  # uid → when
+        self._granted: dict[str, float] = {}  # uid → until when it is believed
+        self._told: dict[tuple[str, str], str] = {}  # application → what keeps its pods, as it was told
 
     def goes(self, pod: Pod) -> bool:
         """Is the pod on its way out, or finished?"""
         return not active(pod) or self._granted.get(pod.metadata.uid, 0.0) > self._store.clock.now()
+
+    def blocked(self, app: Object, spared: Mapping[str, str]) -> None:
+        """Pods (by key) that should go and must not: why the first of them stays, told once."""
+        at, text = (type(app).__name__, key_of(app)), next((f"pod {key}: {why}" for key, why in spared.items()), "")
+        if text and self._told.get(at) != text:
+            self._store.event(app, Severity.WARNING, "EvictionBlocked", text)
+        self._told[at] = text
 
     def some(
         self, pods: Iterable[Pod], room: int, app: Object, policy: tuple[str, str], rule: str, pace: Pace, why: str

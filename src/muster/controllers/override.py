@@ -231,11 +231,11 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         room = min(1, 1 - held.moving) if late else pace.room(held.count, held.moving, held.waiting, now)
         homes = self._apps.open_groups(sorted({entry.group for entry in anew}))
         open_ = {entry.pod.metadata.uid for entry in anew if entry.group in homes}
-        candidates = (
-            pod
-            for pod in ranked([entry.pod for entry in anew], by_ordinal=isinstance(app, StatefulSet))
-            if pod.metadata.uid in open_ and spared(pod, self._apps.tables) is None
-        )
+        order = ranked([entry.pod for entry in anew], by_ordinal=isinstance(app, StatefulSet))
+        why_not = {key_of(pod): reason for pod in order if (reason := spared(pod, self._apps.tables)) is not None}
+        candidates = [pod for pod in order if pod.metadata.uid in open_ and key_of(pod) not in why_not]
+        if room > 0 and not candidates:
+            self._evictions.blocked(app, why_not)
         policy = ("OverridePolicy", self._made[ref][0])
         text = f"to be made anew {why}"
         self._wrote = self._evictions.some(candidates, room, app, policy, RULE, pace, text) or self._wrote

@@ -22,6 +22,9 @@ def application_status(divided: Division, stopped: bool) -> BoundApplication:
     warnings = []
     if divided.quotas.unplaced:
         warnings.append(f"{divided.quotas.unplaced} replicas are beyond the groups' max")
+    for key, why in list(divided.spared.items())[:1]:
+        others = f", and {len(divided.spared) - 1} others" if len(divided.spared) > 1 else ""
+        warnings.append(f"pod {key} is not evicted: {why}{others}")
     if stopped:
         warnings.append("evictions have stopped: replacements find no place")
     app = divided.app

@@ -127,15 +127,25 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Told]):
         candidates = self._candidates(divided, excess)
         wrote = self._evictions.some(candidates, room, app, policy, RULE, pace, f"as {' '.join(policy)} wants it")
         self._wrote = self._wrote or wrote
+        if not wrote and room > 0:
+            self._evictions.blocked(app, divided.spared)
 
     def _candidates(self, divided: Division, excess: dict[str, int]) -> Iterator[Pod]:
         """Misplaced pods, then redundant ones of the group that has most too many; never those that are spared."""
-        by_ordinal = isinstance(divided.app, StatefulSet)
-        tables = self._apps.tables
-        yield from (p for p in ranked(divided.misplaced, by_ordinal=by_ordinal) if spared(p, tables) is None)
+        yield from self._unspared(divided, divided.misplaced, len(divided.misplaced))
         for group in sorted(excess, key=lambda g: -excess[g]):
-            pods = [p for p in ranked(divided.current[group], by_ordinal=by_ordinal) if spared(p, tables) is None]
-            yield from pods[: excess[group]]
+            yield from self._unspared(divided, divided.current[group], excess[group])
+
+    def _unspared(self, divided: Division, pods: list[Pod], most: int) -> Iterator[Pod]:
+        for pod in ranked(pods, by_ordinal=isinstance(divided.app, StatefulSet)):
+            if most <= 0:
+                return
+            why = spared(pod, self._apps.tables)
+            if why is None:
+                most -= 1
+                yield pod
+            else:
+                divided.spared[key_of(pod)] = why
 
     def _touch(self, divided: Division) -> None:
         group_of = self._apps.grouping.group_of(tuple(divided.meant.groups))

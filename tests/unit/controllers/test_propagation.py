@@ -202,8 +202,12 @@ class TestGuards:
         spec = {"minAvailable": "100%", "selector": {"matchLabels": {"app": "nginx"}}}
         cluster = spread(thing("policy/v1", "PodDisruptionBudget", "all", spec=spec))
         cluster.after(0)
-        assert cluster.after(20) == []
+        assert cluster.after(20) == cluster.after(20) == []
         assert cluster.controller.next_time() is None
+        (told,) = [note.message for note in cluster.store.notes if note.reason == "EvictionBlocked"]
+        assert told == "pod default/p-node-c-0: PodDisruptionBudget default/all allows no disruption"
+        (app,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
+        assert app.warnings == [f"{told.replace(': ', ' is not evicted: ')}, and 2 others"]
         cluster.store.delete(type(thing("policy/v1", "PodDisruptionBudget", "all")), "default/all")
         assert cluster.after(1) == ["p-node-c-0"]
 

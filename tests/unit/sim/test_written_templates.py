@@ -92,7 +92,8 @@ spec:
         ("{path: /spec/containers/0/lifecycle/preStop/sleep/seconds, operator: replace, value: 7}",
          {"shop": 1, "web": 1}),
         # A path in the Shop is none in a Deployment: that one is not bound.
-        ("{path: /spec/run/pods/spec/containers/0/lifecycle, operator: replace, value: {stopSignal: TERM}}", {"shop": 1}),
+        ("{path: /spec/run/pods/spec/containers/0/lifecycle, operator: replace, value: {stopSignal: TERM}}",
+         {"shop": 1}),
         ("{path: /spec/containers/0/lifecycle/postStart/sleep, operator: remove}", None),
         ("{path: /spec/other/pods/spec/dnsConfig, operator: remove}", None),
     ],

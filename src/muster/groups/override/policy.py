@@ -150,6 +150,9 @@ def _patch_faults(path: str, patch: PlaintextOverrider, bases: Bases) -> Iterato
 
 
 def _path_faults(field: str, path: str, bases: Bases, *, slash: bool) -> Iterator[Trouble]:
+    if VARIABLE in path:
+        yield Trouble(field, f"{VARIABLE} stands for the group's name in values only", "write a rule for each group")
+        return
     try:
         in_pod(path, bases, slash=slash)
     except PointerError as fault:
