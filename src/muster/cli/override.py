@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -36,14 +37,15 @@ def override(
 
     found, manifests = read_policy(policy, OverridePolicy)
     tell_troubles("warning", found, manifests, warnings(found.spec))
-    if tell_troubles("error", found, manifests, faults(found.spec)):
+    place, template, base = _workload(files)
+    bases = (base,) if base else ()
+    if tell_troubles("error", found, manifests, faults(found.spec, bases)):
         raise BadInput(f"muster: {policy} cannot be used")
     group = nodegroup.lower()
     if group != nodegroup:
         click.echo(f"warning: node group {nodegroup!r} is read as {group!r}", err=True)
-    place, template = _workload(files)
     try:
-        made = edition(found.spec, [group], template, privileged=privileged)
+        made = edition(found.spec, [group], template, privileged=privileged, bases=bases)
     except OverrideError as fault:
         raise BadInput(f"{policy}: error: {found.metadata.name} on {place}: {fault}") from None
     for warning in made.warnings:
@@ -54,15 +56,16 @@ def override(
         click.echo(dump(made.template), nl=False)
 
 
-def _workload(files: tuple[str, ...]) -> tuple[str, Template]:
-    """The pod template of the only workload in the files, as it is written there, and where it stands."""
+def _workload(files: tuple[str, ...]) -> tuple[str, Template, tuple[str, ...]]:
+    """The pod template of the only workload in the files, as it is written there; its place, and where it stands in
+    the workload. A ConfigMap groupmanagement-config beside it may name its kind."""
     from muster.cli.reading import BadInput, tell
     from muster.cluster.sources import contents
     from muster.cluster.texts import values
     from muster.model.finding import Finding
 
     findings: list[Finding] = []
-    found: list[tuple[str, Template]] = []
+    objects: list[tuple[str, Template]] = []
     for name, data in contents(files, findings):
         for item in values(name, data):
             if isinstance(item, Finding):
@@ -70,29 +73,46 @@ def _workload(files: tuple[str, ...]) -> tuple[str, Template]:
                 continue
             value, place = item
             listed = value.get("items") if isinstance(value, dict) else None
-            for one in listed if isinstance(listed, list) else [value]:
-                template = _template(one)
-                if template is not None:
-                    found.append((f"{place.file}:{place.line_of('')}", template))
+            at = f"{place.file}:{place.line_of('')}"
+            objects += [(at, one) for one in (listed if isinstance(listed, list) else [value]) if isinstance(one, dict)]
     tell(findings)
     if findings:
         raise BadInput("muster: the workload cannot be read")
+    paths = dict(path for at, one in objects for path in _named(at, one))
+    found = [(at, *there) for at, one in objects if (there := _template(one, paths)) is not None]
     if len(found) != 1:
-        places = f" ({', '.join(place for place, _ in found)})" if found else ""
+        places = f" ({', '.join(at for at, _, _ in found)})" if found else ""
         raise BadInput(f"{', '.join(files)}: error: {len(found)} objects with a pod template{places}; give one")
     return found[0]
 
 
-def _template(value: Any) -> Template | None:
-    """A Pod itself; of any other object what stands at spec.template, or in a CronJob below its jobTemplate."""
-    if not isinstance(value, dict):
-        return None
+def _named(place: str, value: Template) -> Iterator[tuple[tuple[object, object], tuple[str, ...]]]:
+    """The kinds that the ConfigMap names, each with the place of its template."""
+    from muster.cli.reading import BadInput
+    from muster.groups.applications import template_path
+    from muster.groups.configured import CONFIG_KEY, CONFIG_NAME, BadConfiguration, read_configured
+
+    if value.get("kind") != "ConfigMap" or (value.get("metadata") or {}).get("name") != CONFIG_NAME:
+        return
+    try:
+        for one in read_configured(str((value.get("data") or {}).get(CONFIG_KEY, ""))):
+            yield (f"{one.group}/{one.version}", one.kind), template_path(one.type(one.plural or "objects"))
+    except BadConfiguration as fault:
+        raise BadInput(f"{place}: error: {fault}") from None
+
+
+def _template(
+    value: Template, paths: Mapping[tuple[object, object], tuple[str, ...]]
+) -> tuple[Template, tuple[str, ...]] | None:
+    """A Pod itself; of any other object what stands at its kind's place, or at spec.template (a CronJob's)."""
     if value.get("kind") == "Pod":
-        return value if isinstance(value.get("spec"), dict) else None
-    for path in (("spec", "jobTemplate", "spec", "template"), ("spec", "template")):
+        return (value, ()) if isinstance(value.get("spec"), dict) else None
+    usual = (("spec", "jobTemplate", "spec", "template"), ("spec", "template"))
+    own = paths.get((value.get("apiVersion"), value.get("kind")))
+    for path in usual if own is None else (own,):
         inner: Any = value
         for step in path:
             inner = inner.get(step) if isinstance(inner, dict) else None
         if isinstance(inner, dict) and isinstance(inner.get("spec"), dict):
-            return inner
+            return inner, path
     return None
