@@ -19,6 +19,8 @@ from muster.server.extender.reservations import Reservations
 
 FINISHED = ("Succeeded", "Failed")
 
+_Place = tuple[bool, str]  # on this node; or (False) made for this group
+
 
 class Seats:
     """Follows pods; tell it of every change."""
@@ -26,21 +28,25 @@ class Seats:
     def __init__(self, now: Callable[[], float]) -> None:
         self.reservations = Reservations(now)
         self._now = now
-        self._pods: dict[Unit, dict[str, Pod]] = {}
+        self._places: dict[Unit, dict[_Place, int]] = {}
         self._shunned: dict[tuple[Unit, str], float] = {}  # unit and group → until when
 
     def notice(self, delta: Delta) -> None:
-        if isinstance(delta.old, Pod):
-            unit = counted_by(delta.key, delta.old)
-            of_unit = self._pods.get(unit, {})
-            of_unit.pop(delta.key, None)
-            if not of_unit:
-                self._pods.pop(unit, None)
+        for pod, by in ((delta.old, -1), (delta.new, 1)):
+            if isinstance(pod, Pod) and (place := _place(pod)) is not None:
+                self._add(counted_by(delta.key, pod), place, by)
         if isinstance(delta.new, Pod):
-            self._pods.setdefault(counted_by(delta.key, delta.new), {})[delta.key] = delta.new
             request = delta.new.metadata.annotations.get(ADMITTED, "")
             if request:
                 self.reservations.end(request)
+
+    def _add(self, unit: Unit, place: _Place, by: int) -> None:
+        of_unit = self._places.setdefault(unit, {})
+        of_unit[place] = of_unit.get(place, 0) + by
+        if not of_unit[place]:
+            del of_unit[place]
+            if not of_unit:
+                del self._places[unit]
 
     def choose(self, unit: Unit, bound: Bound, grouping: Grouping) -> str | None:
         """The group that lacks most, ties as the policy writes them; None: none takes any more.
@@ -62,12 +68,17 @@ class Seats:
 
     def _counts(self, unit: Unit, groups: tuple[str, ...], grouping: Grouping) -> dict[str, int]:
         counts, _ = self.reservations.of(unit, but="")
-        group_of = grouping.group_of(groups)
-        for pod in self._pods.get(unit, {}).values():
-            if pod.metadata.deletion_timestamp is not None or pod.status.phase in FINISHED:
-                continue
-            on, made_for = pod.spec.node_name, pod.metadata.labels.get(ASSIGNED, "")
-            group = group_of.get(on) if on else made_for
-            if group in groups:
-                counts[group] = counts.get(group, 0) + 1
+        group_of, wanted = grouping.group_of(groups), frozenset(groups)
+        for (bound, name), n in self._places.get(unit, {}).items():
+            group = group_of.get(name) if bound else name
+            if group is not None and group in wanted:
+                counts[group] = counts.get(group, 0) + n
         return counts
+
+
+def _place(pod: Pod) -> _Place | None:
+    """Where the pod counts; None: nowhere (any more)."""
+    if pod.metadata.deletion_timestamp is not None or pod.status.phase in FINISHED:
+        return None
+    node, made_for = pod.spec.node_name, pod.metadata.labels.get(ASSIGNED, "")
+    return (True, node) if node else (False, made_for) if made_for else None
