@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from muster.controllers.states import active, usable
 from muster.controllers.tables import News, Ref, Tables
 from muster.groups.applications import APPLICATIONS, OwnerLoop, chain_of
-from muster.groups.gate import Pair, Situation, situation
+from muster.groups.gate import Pair
 from muster.groups.grouping import Grouping
 from muster.groups.membership import regroups
 from muster.model.batch import ControllerRevision, Deployment, StatefulSet
@@ -95,14 +95,8 @@ class Applications:
         return [group for group in groups if group in found]
 
     def groups_of(self, app: Object) -> Callable[[str], list[str]]:
-        """Node → the group that counts by the application's PropagationPolicy; without one, all that hold the node."""
-        labels, grouping = app.metadata.labels, self.grouping
-        if situation(labels, Pair.PROPAGATION) == Situation.FREE:
-            return lambda node: list(grouping.held.get(node, ()))
-        policy = f"{app.metadata.namespace or 'default'}/{labels.get(Pair.PROPAGATION.binding, '')}"
-        meant = grouping.policies.read(policy)
-        group_of = {} if meant is None else grouping.group_of(tuple(meant.groups))
-        return lambda node: [group_of[node]] if node in group_of else []
+        """Node → the groups whose edition the application's pods there should be."""
+        return self.grouping.editions_of(app.metadata.labels, app.metadata.namespace or "default")
 
     def rolling(self, app: Object) -> bool:
         """Is the application on its way from one template to another?"""

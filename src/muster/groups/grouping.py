@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from muster.groups.gate import Pair, Situation, situation
 from muster.groups.membership import Membership
 from muster.groups.policies import Policies
 from muster.model.core import Node
@@ -52,6 +53,19 @@ class Grouping:
                 name: sorted(held, key=groups.index) for name, held in several.items() if len(held) > 1
             }
         return found
+
+    def editions_of(self, labels: Mapping[str, str], namespace: str) -> Callable[[str], list[str]]:
+        """Node → the groups whose edition the pods there are, of the application with these labels.
+
+        The one that counts by its PropagationPolicy; of an application that asks for none, all that hold the node.
+        """
+        stands = situation(labels, Pair.PROPAGATION)
+        if stands in (Situation.FREE, Situation.STALE):
+            return lambda node: list(self.held.get(node, ()))
+        bound = labels.get(Pair.PROPAGATION.binding, "") if stands == Situation.BOUND else ""
+        meant = self.policies.read(f"{namespace}/{bound}")
+        group_of = {} if meant is None else self.group_of(tuple(meant.groups))
+        return lambda node: [group_of[node]] if node in group_of else []
 
     def group_of_stranger(self, groups: tuple[str, ...], node: str, labels: Mapping[str, str]) -> str | None:
         """The same for a node that is not among these (yet)."""

@@ -35,7 +35,7 @@ class Editions:
             return None
         name = labels[Pair.OVERRIDE.binding]
         policy = self._grouped.of(OverridePolicy).get(f"{application.namespace}/{name}")
-        groups = self._groups(application, pod.spec.node_name)
+        groups = self._grouped.grouping.editions_of(labels, application.namespace)(pod.spec.node_name)
         template = self._template(application, pod)
         if policy is None or not groups or template is None:
             return None
@@ -46,15 +46,6 @@ class Editions:
             return None  # the policy's status says so; there is no edition to wait for
         wrong = _different(pod, template, made)
         return f"{wrong} is not that of node group {groups[0]} by OverridePolicy {name}" if wrong else None
-
-    def _groups(self, application: Application, node: str) -> list[str]:
-        grouping = self._grouped.grouping
-        labels = application.labels
-        if situation(labels, Pair.PROPAGATION) != Situation.BOUND:
-            return list(grouping.held.get(node, ()))
-        meant = grouping.policies.read(f"{application.namespace}/{labels[Pair.PROPAGATION.binding]}")
-        group = None if meant is None else grouping.group_of(tuple(meant.groups)).get(node)
-        return [] if group is None else [group]
 
     def _template(self, application: Application, pod: Pod) -> dict[str, Any] | None:
         owner = controller(pod.metadata)
