@@ -142,14 +142,14 @@ def divided(api: Api, namespace: str, seconds: float = 60.0, app: str = "nginx",
     return found
 
 
-def all_local(api: Api, namespace: str) -> None:
+def all_local(api: Api, namespace: str, app: str = "nginx") -> None:
     """Every pod has its image from the registry of its own city."""
 
     def local(pod: Plain) -> bool:
         placed = bool(pod["spec"].get("nodeName"))
         return placed and bool(pod["spec"]["containers"][0]["image"] == f"{city_of(pod)}.registry.io/nginx:1.14")
 
-    until("all images", lambda: all(local(pod) for pod in pods(api, namespace)))
+    until("all images", lambda: all(local(pod) for pod in pods(api, namespace, app)))
 
 
 def satisfied(api: Api, namespace: str, kind: str = "propagationpolicies", name: str = "pp") -> bool:

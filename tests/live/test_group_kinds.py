@@ -9,10 +9,12 @@ from live.conftest import HOME, served
 from live.group_site import Site, Sited
 from live.node_groups import (
     BINDING,
+    BOTH,
     DOMAIN,
     REQUIRED,
     Controllers,
     Extender,
+    all_local,
     by_city,
     divided,
     path,
@@ -20,6 +22,7 @@ from live.node_groups import (
     policy_path,
     ranges,
     reasons,
+    registries,
     template,
     thing,
     weights,
@@ -104,7 +107,8 @@ class TestGroupKinds(Sited):
         """Its definition comes last of all; the owner of the ReplicaSet is then the application."""
         named = {"name": "groupmanagement-config", "namespace": HOME}
         config: Plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": named}
-        entry = "applications:\n- {group: apps.example.io, version: v1, kind: Rollout}\n"
+        where = "podTemplatePath: spec.run.pods, replicasPath: spec.run.number"
+        entry = f"applications:\n- {{group: apps.example.io, version: v1, kind: Rollout, {where}}}\n"
         api.create({**config, "data": {"config.yaml": entry}})
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         names = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
@@ -128,10 +132,11 @@ class TestGroupKinds(Sited):
         until("it to be served", lambda: served(api, "/apis/apps.example.io/v1/rollouts"))
         time.sleep(2)
         api.create(weights(namespace, Beijing=2, Hangzhou=3))
+        api.create(registries(namespace))
         top = api.create({
             "apiVersion": "apps.example.io/v1", "kind": "Rollout",
-            "metadata": {"name": "shop", "namespace": namespace, "labels": REQUIRED},
-            "spec": {"replicas": 5, "template": template("shop")},
+            "metadata": {"name": "shop", "namespace": namespace, "labels": BOTH},
+            "spec": {"run": {"number": 5, "pods": template("shop")}},
         })  # fmt: skip
         until("it to be bound", lambda: BINDING in api.get(place(top))["metadata"]["labels"])
         below = workload("ReplicaSet", namespace, 5, {}, "shop")
@@ -139,6 +144,15 @@ class TestGroupKinds(Sited):
         below["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
         api.create(below)
         divided(api, namespace, app="shop", beijing=2, hangzhou=3)
+        all_local(api, namespace, "shop")
+        # One that the Rollout makes itself: its edition comes from where podTemplatePath says.
+        lone: Plain = {"apiVersion": "v1", "kind": "Pod", **template("shop")}
+        own = {"name": "shop-alone", "namespace": namespace, "ownerReferences": [{**owner, "controller": True}]}
+        lone["metadata"] = {**lone["metadata"], **own}
+        lone["spec"]["nodeName"] = next(n["metadata"]["name"] for n in api.list("/api/v1/nodes"))
+        alone = place(api.create(lone))
+        all_local(api, namespace, "shop")
+        api.delete(alone)
         api.merge(place(config), {"data": {"config.yaml": "applications: [{kind: 7}]"}})
         until("it to be told", lambda: reasons(api, HOME)["BadConfiguration"] >= 1)
         api.merge(policy_path(namespace), {"spec": weights(namespace, Beijing=3, Hangzhou=2)["spec"]})

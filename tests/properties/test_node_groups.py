@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.groups.division import by_ranges, by_weights, descending
-from muster.groups.override import edition
+from muster.groups.override import edition, outdated
 from muster.groups.propagation import Propagation
 from muster.groups.seats import order_of, seated
 from muster.groups.standing import Answer, Maybe, Standing
@@ -162,3 +162,22 @@ def test_no_seat_is_held_twice_and_what_was_written_stays(order: list[str], size
         assert all(found[pod] is None or found[pod] in seats for pod in of_group)
         assert sum(found[pod] is not None for pod in of_group) == min(len(seats), len(of_group))
     assert seated(order, pods, {pod: seat or 0 for pod, seat in found.items()}) == found
+
+
+fields = st.sampled_from(["args", "env", "ports", "tty", "lifecycle"])
+values = st.recursive(
+    st.integers(1, 3) | st.sampled_from(["x", "y"]),
+    lambda inner: st.lists(inner, min_size=1, max_size=2) | st.dictionaries(names, inner, min_size=1, max_size=2),
+    max_leaves=4,
+)
+boxes = st.dictionaries(fields, values, max_size=3)
+
+
+@given(boxes, boxes, boxes)
+def test_a_pod_made_as_its_edition_is_not_outdated_whatever_others_add_and_the_template_is(
+    before: dict[str, Any], after: dict[str, Any], more: dict[str, Any]
+) -> None:
+    template, made = ({"containers": [{"name": "c", **fields}]} for fields in (before, after))
+    pod = {"containers": [{**{k: v for k, v in more.items() if k not in before}, "name": "c", **after}, {"name": "d"}]}
+    assert outdated(template, made, pod) == []
+    assert bool(outdated(template, made, template)) == (template != made)
