@@ -329,5 +329,17 @@ def test_a_pod_in_the_wrong_edition_is_held_until_it_is_put_right(
                 {"spec": {"overrideRules": [{"imageOverrider": [{**change, "value": "other.registry.io"}]}]}},
             )
             until("it to be held again", lambda: client.state == {} and client.ask(path)[0] == 404)
+            # What no running pod could be given: it stays held, and the gate says what is missing.
+            city = {"path": "/spec/containers/0/env", "operator": "add", "value": [{"name": "CITY", "value": "x"}]}
+            api.merge(
+                f"/apis/{version}/namespaces/{namespace}/overridepolicies/op",
+                {"spec": {"overrideRules": [{"imageOverrider": [change], "plaintext": [city]}]}},
+            )
+
+            def said() -> str:
+                return str(json.loads(gate.part.probe("/gate", api.get(path))[1])["reason"])
+
+            until("it to be said", lambda: "spec/containers/main/env is not that of node group beijing" in said())
+            assert client.state == {}
     finally:
         api.delete(place(group))

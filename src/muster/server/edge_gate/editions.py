@@ -1,63 +1,109 @@
-"""Is a pod in the edition of its node group? What it should be comes from the template it was made of."""
+"""Is a pod in the edition of its node group? What it should be comes from the template it was made of.
+
+The rule is the controllers': the same editions, held against the pod in the same way.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from msgspec import to_builtins
+import msgspec
 
-from muster.groups.applications import Application, owner_kind, template_of, template_path
+from muster.controllers.editions import Editions as Made
+from muster.controllers.editions import Wanted
+from muster.groups.applications import Application, owner_kind, template_path, written_template
+from muster.groups.assignment import EDITION, edition_name
 from muster.groups.gate import Pair, Situation, situation
-from muster.groups.override import OverrideError, edition
 from muster.model.batch import DaemonSet, StatefulSet
 from muster.model.core import Pod
+from muster.model.custom import CustomApplication
 from muster.model.groups import OverridePolicy
-from muster.model.meta import Object, controller
+from muster.model.kinds import plain
+from muster.model.meta import Object, controller, key
 from muster.server.grouped import Grouped
 from muster.server.owners import Tables
+from muster.store import NotFound
 
+Plain = dict[str, Any]
+Whole = Callable[[type[Object], str], Awaitable[Plain]]
+"""Kind and key → the object with all its fields; NotFound."""
+
+MOST = 10_000  # templates that are kept
 _REVISION = "controller-revision-hash"
 _GENERATION = "pod-template-generation"
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-_FIELDS = ("image", "command", "args")
 
 
 class Editions:
-    def __init__(self, tables: Tables, grouped: Grouped, *, privileged: bool = False) -> None:
+    def __init__(self, tables: Tables, grouped: Grouped, whole: Whole, *, privileged: bool = False) -> None:
         self._tables = tables
         self._grouped = grouped
+        self._whole = whole
         self._privileged = privileged
+        self._made = Made()
+        self._templates: dict[str, tuple[tuple[str, int], Plain | None]] = {}
 
-    def outdated(self, application: Application, pod: Pod) -> str | None:
-        """What is not as the pod's group wants it; None: all is, or nobody can say."""
-        labels = application.labels
-        if situation(labels, Pair.OVERRIDE) != Situation.BOUND or not pod.spec.node_name:
+    def bear_on(self, application: Application) -> bool:
+        """Has the application a policy that its pods are made by?"""
+        return situation(application.labels, Pair.OVERRIDE) == Situation.BOUND
+
+    async def outdated(self, application: Application, pod: Pod, text: bytes) -> str | None:
+        """What is not as the pod's group wants it; None: all is, or nobody can say. `text`: the pod in JSON."""
+        if not pod.spec.node_name:
             return None
-        name = labels[Pair.OVERRIDE.binding]
+        name = application.labels[Pair.OVERRIDE.binding]
+        groups = self._groups(application, pod.spec.node_name)
+        maker = self._maker(application, pod)
+        if not groups or maker is None:
+            return None
+        template = await self._template(maker)
+        # After the waiting: policy and template are of the same moment.
         policy = self._grouped.of(OverridePolicy).get(f"{application.namespace}/{name}")
-        groups = self._grouped.grouping.editions_of(labels, application.namespace)(pod.spec.node_name)
-        template = self._template(application, pod)
-        if policy is None or not groups or template is None:
+        if policy is None or template is None:
             return None
-        try:
-            base = template_path(type(application.object))
-            made = edition(policy.spec, groups, template, privileged=self._privileged, bases=(base,)).template
-        except OverrideError:
+        at, bases = f"{type(maker).__name__}/{key(maker)}", (template_path(type(maker)),)
+        wanted = self._made.of(policy.spec, at, template, groups, privileged=self._privileged, bases=bases)
+        if wanted.fault:
             return None  # the policy's status says so; there is no edition to wait for
-        wrong = _different(pod, template, made)
+        made_so = pod.metadata.annotations.get(EDITION) == edition_name(policy, groups[0])
+        wrong = _different(wanted, pod, text, made_so=made_so)
         return f"{wrong} is not that of node group {groups[0]} by OverridePolicy {name}" if wrong else None
 
-    def _template(self, application: Application, pod: Pod) -> dict[str, Any] | None:
+    def _groups(self, application: Application, node: str) -> list[str]:
+        grouping = self._grouped.grouping
+        labels = application.labels
+        if situation(labels, Pair.PROPAGATION) != Situation.BOUND:
+            return list(grouping.held.get(node, ()))
+        meant = grouping.policies.read(f"{application.namespace}/{labels[Pair.PROPAGATION.binding]}")
+        group = None if meant is None else grouping.group_of(tuple(meant.groups)).get(node)
+        return [] if group is None else [group]
+
+    def _maker(self, application: Application, pod: Pod) -> Object | None:
+        """Whose template the pod was made of; None: it is not there any more."""
         owner = controller(pod.metadata)
         if owner is None:
             return None
-        maker = self._tables.get(owner_kind(owner), {}).get(f"{application.namespace}/{owner.name}")
-        maker = application.object if maker is None else maker
-        template = template_of(maker)
-        if template is None or not _is_of_this_revision(maker, pod):
-            return None
-        found: dict[str, Any] = to_builtins(template)
-        return found
+        found = self._tables.get(owner_kind(owner), {}).get(f"{application.namespace}/{owner.name}")
+        maker = application.object if found is None else found
+        return maker if _is_of_this_revision(maker, pod) else None
+
+    async def _template(self, maker: Object) -> Plain | None:
+        """The maker's template, with all its fields; read again when it has changed."""
+        at = f"{type(maker).__name__}/{key(maker)}"
+        version = (maker.metadata.uid, maker.metadata.generation)
+        known = self._templates.get(at)
+        if known is None or known[0] != version:
+            try:
+                custom = isinstance(maker, CustomApplication)  # its spec is kept as it is written
+                whole = plain(maker) if custom else await self._whole(type(maker), key(maker))
+            except NotFound:
+                return None
+            if len(self._templates) > MOST:
+                self._templates.clear()
+                self._made = Made()
+            known = self._templates[at] = (version, written_template(type(maker), whole))
+        return known[1]
 
 
 def _is_of_this_revision(maker: Object, pod: Pod) -> bool:
@@ -70,24 +116,13 @@ def _is_of_this_revision(maker: Object, pod: Pod) -> bool:
     return True
 
 
-def _different(pod: Pod, template: dict[str, Any], made: dict[str, Any]) -> str:
-    """The first field that the rules touch and the pod has otherwise."""
-    has = {c.name: c for c in (*pod.spec.containers, *pod.spec.init_containers)}
-    before, after = _containers(template), _containers(made)
-    for name, wanted in after.items():
-        for field in _FIELDS:
-            should = wanted.get(field)
-            touched = should != before.get(name, {}).get(field)
-            if touched and name in has and (getattr(has[name], field) or None) != (should or None):
-                return f"{field} of container {name}"
-    for field in ("labels", "annotations"):
-        old, new = (side.get("metadata", {}).get(field, {}) for side in (template, made))
-        for name in (*old, *new):
-            if old.get(name) != new.get(name) and getattr(pod.metadata, field).get(name) != new.get(name):
-                return f"{field[:-1]} {name}"
+def _different(wanted: Wanted, pod: Pod, text: bytes, *, made_so: bool) -> str:
+    """The first thing that the rules touch and the pod has otherwise."""
+    for name in wanted.images_to_change(pod):
+        return f"image of container {name}"
+    for field, names in wanted.metadata_to_change(pod).items():
+        return f"{field[:-1]} {min(names)}"
+    if wanted.beyond and not made_so:
+        for path in wanted.beyond_repair(msgspec.json.decode(text)):
+            return f"spec{path}"
     return ""
-
-
-def _containers(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    spec = template.get("spec", {})
-    return {c.get("name", ""): c for field in ("containers", "initContainers") for c in spec.get(field, [])}

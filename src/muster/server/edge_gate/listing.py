@@ -16,8 +16,8 @@ from muster.model.core import Pod
 from muster.model.kinds import decode_as
 from muster.model.shape import Problem
 
-Keep = Callable[[Pod, bool], Awaitable[bool]]
-"""The pod as far as it is told, and whether only its metadata is."""
+Keep = Callable[[Pod, bytes | None], Awaitable[bool]]
+"""The pod as far as it is told, and all of it as JSON; None: more than its metadata may not be told."""
 
 _OPEN = re.compile(rb'"(?:items|rows)":\s*(\[|null)')
 _FIRST = re.compile(rb'\s*\{\s*"([^"\\]*)"\s*:')
@@ -39,11 +39,9 @@ class Item(Pod, kw_only=True):
 _item = msgspec.json.Decoder(Item)
 
 
-def pod_in(item: Item) -> tuple[Pod, bool] | None:
-    """The pod of an item, and whether only its metadata is known."""
-    if item.cells is None:
-        return item, item.kind == "PartialObjectMetadata"
-    return None if item.object is None else (item.object, item.object.kind != "Pod")
+def pod_in(item: Item) -> Pod | None:
+    """The pod of an item, as far as it is told."""
+    return item if item.cells is None else item.object
 
 
 class ListFilter:
@@ -125,7 +123,8 @@ class ListFilter:
 
     async def _pass(self, item: Item, text: bytes, out: list[bytes]) -> None:
         found = pod_in(item)
-        if found is not None and not await self._keep(*found):
+        whole = text if found is item and item.kind != "PartialObjectMetadata" else None
+        if found is not None and not await self._keep(found, whole):
             return
         if self._bare:
             row = msgspec.json.decode(text)

@@ -91,8 +91,8 @@ class Proxy:
 
     # --- pods
 
-    async def _keep(self, pod: Pod, metadata_only: bool) -> bool:
-        held = await self._verdicts.held(pod, metadata_only=metadata_only) is not None
+    async def _keep(self, pod: Pod, text: bytes | None) -> bool:
+        held = await self._verdicts.held(pod, text) is not None
         if held:
             self._metrics.held.inc()
         return not held
@@ -238,8 +238,8 @@ class Proxy:
         """The pods among those asked for that are held now."""
         found: set[str] = set()
 
-        async def keep(pod: Pod, metadata_only: bool) -> bool:
-            if await self._verdicts.held(pod, metadata_only=metadata_only) is not None:
+        async def keep(pod: Pod, text: bytes | None) -> bool:
+            if await self._verdicts.held(pod, text) is not None:
                 found.add(f"{pod.metadata.namespace}/{pod.metadata.name}")
             return False
 

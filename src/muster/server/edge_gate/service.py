@@ -126,7 +126,7 @@ class Service:
         grouped = Grouped(informers.objects) if settings.hold_outdated else None
         editions = None
         if grouped is not None:
-            editions = Editions(informers.objects, grouped, privileged=settings.privileged)
+            editions = Editions(informers.objects, grouped, Writes(client).whole, privileged=settings.privileged)
         self._verdicts = Verdicts(owners, editions, upstream.pod)
         releases = Releases(client, owners, self.changes, self._log.report, grouped=grouped)
 
@@ -164,8 +164,9 @@ class Service:
         if self._ready():
             return web.json_response({"error": self._ready()}, status=503)
         try:
-            pod = decode_as(Pod, msgspec.json.decode(await request.read(), type=dict))
-            reason = await self._verdicts.held(pod)
+            text = await request.read()
+            pod = decode_as(Pod, msgspec.json.decode(text, type=dict))
+            reason = await self._verdicts.held(pod, text)
         except (msgspec.DecodeError, Problem) as fault:
             return web.json_response({"error": f"the body is no pod: {fault}"}, status=400)
         except errors.ApiError as fault:

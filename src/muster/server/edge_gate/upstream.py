@@ -17,8 +17,6 @@ from yarl import URL
 from muster.kube import errors
 from muster.kube.config import Access
 from muster.kube.wire import kept_alive, translated
-from muster.model.core import Pod
-from muster.model.kinds import decode_json
 from muster.server.certificates import Files
 from muster.server.edge_gate.targets import Target
 
@@ -145,13 +143,13 @@ class Upstream:
         # Items of a list do not say what they are, objects of an event do.
         return msgspec.json.encode({**items[0], "kind": kind, "apiVersion": version})
 
-    async def pod(self, key: str) -> Pod | None:
-        """The pod as it is now."""
+    async def pod(self, key: str) -> bytes | None:
+        """The pod as it is now, in JSON."""
         namespace, _, name = key.partition("/")
         try:
             path = f"/api/v1/namespaces/{namespace}/pods/{name}"
             async with self.ours(path, {}, "application/json") as answer:
-                return decode_json(Pod, await answer.read())
+                return await answer.read()
         except errors.NotFound:
             return None
 

@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable
 from muster.groups.applications import OwnerLoop
 from muster.groups.gate import held
 from muster.model.core import Pod
-from muster.model.meta import ObjectMeta, controller
+from muster.model.kinds import decode_json
+from muster.model.meta import controller, key
 from muster.server.edge_gate.editions import Editions
 from muster.server.owners import Owners
 
-Whole = Callable[[str], Awaitable[Pod | None]]
-"""ns/name → the pod with all its fields, None if it is gone."""
+Whole = Callable[[str], Awaitable[bytes | None]]
+"""ns/name → the pod with all its fields in JSON, None if it is gone."""
 
 
 class Verdicts:
@@ -22,8 +23,11 @@ class Verdicts:
         self._editions = editions
         self._whole = whole
 
-    async def held(self, pod: Pod, *, metadata_only: bool = False) -> str | None:
-        """Why the pod is held; None: it is sent. An ApiError if the API server cannot be asked for its owners."""
+    async def held(self, pod: Pod, text: bytes | None = None) -> str | None:
+        """Why the pod is held; None: it is sent. An ApiError if the API server cannot be asked for its owners.
+
+        `text`: all of the pod in JSON, if it is at hand.
+        """
         if controller(pod.metadata) is None and self._editions is None:
             return held(pod.metadata.labels)
         try:
@@ -33,15 +37,12 @@ class Verdicts:
         why = held(application.labels)
         if why is not None:
             return f"{application}: {why}"
-        if self._editions is None:
+        if self._editions is None or not self._editions.bear_on(application):
             return None
-        if metadata_only and self._whole is not None:
-            found = await self._whole(_key(pod.metadata))
+        if text is None and self._whole is not None:
+            text = await self._whole(key(pod))
+            found = None if text is None else decode_json(Pod, text)
             if found is None or found.metadata.uid != pod.metadata.uid:
                 return None
             pod = found
-        return self._editions.outdated(application, pod)
-
-
-def _key(meta: ObjectMeta) -> str:
-    return f"{meta.namespace or 'default'}/{meta.name}"
+        return None if text is None else await self._editions.outdated(application, pod, text)

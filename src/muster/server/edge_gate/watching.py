@@ -81,7 +81,7 @@ class WatchFilter:
             self.hidden.discard(key)
             self.unsure.discard(key)
             return b"" if dropped else self._line(event.type, text)
-        if not await self._keep(pod, pod.kind != "Pod"):
+        if not await self._sent(pod, text):
             # A new pod that is held was never seen, unless the client begins anew from before what it has seen.
             seen = event.type == MODIFIED or _number(version) <= self.known
             gone = seen and (key not in self.hidden or key in self.unsure)
@@ -97,7 +97,7 @@ class WatchFilter:
     async def object(self, text: bytes) -> bytes | None:
         """A single object as the client may see it; None: it is held."""
         pod, _ = self._read(text)
-        if pod is not None and not await self._keep(pod, pod.kind != "Pod"):
+        if pod is not None and not await self._sent(pod, text):
             return None
         return self._with_columns(text) if self._bare else text
 
@@ -111,7 +111,7 @@ class WatchFilter:
             if unknown:
                 self.unsure.add(change.key)
             return b""  # not there: if the client has it, the API server's own DELETED is on its way
-        sent = await self._keep(pod, pod.kind != "Pod")
+        sent = await self._sent(pod, text)
         if not unknown and sent == (change.key not in self.hidden):
             return b""
         if _number(version) > _number(self._at):
@@ -141,6 +141,9 @@ class WatchFilter:
             empty |= {"spec": {"containers": None}, "status": {}}
         return _written(BOOKMARK, msgspec.json.encode(empty))
 
+    async def _sent(self, pod: Pod, text: bytes) -> bool:
+        return await self._keep(pod, text if self._form["kind"] == "Pod" and pod.kind == "Pod" else None)
+
     # --- reading and writing
 
     def _read(self, text: bytes) -> tuple[Pod | None, str]:
@@ -148,8 +151,7 @@ class WatchFilter:
         table = _table.decode(text) if b'"rows"' in text else None
         if table is not None and table.kind == "Table":
             self._form = {"kind": "Table", "apiVersion": "meta.k8s.io/v1"}
-            found = pod_in(table.rows[0]) if table.rows else None
-            pod = None if found is None else found[0]
+            pod = pod_in(table.rows[0]) if table.rows else None
             return pod, table.metadata.resource_version or (pod.metadata.resource_version if pod else "")
         try:
             pod = _pod.decode(text)

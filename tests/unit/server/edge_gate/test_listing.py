@@ -16,7 +16,7 @@ from muster.server.edge_gate.listing import CutShort, ListFilter
 AWKWARD = '},{"metadata":{ "items":[ \\ ]}'
 
 
-async def keep(pod: Pod, metadata_only: bool) -> bool:
+async def keep(pod: Pod, text: bytes | None) -> bool:
     return not pod.metadata.name.startswith("held")
 
 

@@ -21,7 +21,7 @@ class World:
         self.table = table
         self.filter = WatchFilter(self.keep, self.changes, self.fetch, since=since, bookmarks=bookmarks)
 
-    async def keep(self, pod: Pod, metadata_only: bool) -> bool:
+    async def keep(self, pod: Pod, text: bytes | None) -> bool:
         return pod.metadata.name not in self.held
 
     async def fetch(self, key: str) -> bytes | None:
