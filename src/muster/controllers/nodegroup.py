@@ -31,11 +31,11 @@ class NodeGroupController:
         self,
         store: Store,
         *,
-        labels: bool = False,
+        labels: bool | None = None,
         exclusive: bool | None = None,
         report: Callable[[str], None] = unheard,
     ) -> None:
-        """`exclusive` not given: groups are as their annotations say."""
+        """What is not given is left as it is: nodes' labels, groups' annotations."""
         self._store = store
         self._exclusive = exclusive
         self._labels = labels
@@ -49,7 +49,7 @@ class NodeGroupController:
         nodes: dict[str, None] = {}
         for news in self._tables.take():
             groups.update(dict.fromkeys(self._concerned(news)))
-            if self._labels:
+            if self._labels is not None:
                 nodes.update(dict.fromkeys(self._labelled(news)))
         for kind, key in self._retries.due(now):
             (groups if kind == "NodeGroup" else nodes)[key] = None
@@ -86,7 +86,7 @@ class NodeGroupController:
 
     def _reconcile(self, name: str, among: Membership) -> None:
         group = self._tables.of(NodeGroup).get(name)
-        if group is None or (self._labels and not self._guarded(group)):
+        if group is None or (self._labels is not None and not self._guarded(group)):
             return
         if self._exclusive is not None and is_exclusive(group) != self._exclusive:
             mark = {"metadata": {"annotations": {EXCLUSIVE: "true" if self._exclusive else None}}}
@@ -104,9 +104,10 @@ class NodeGroupController:
     # --- labels of nodes
 
     def _guarded(self, group: NodeGroup) -> bool:
-        """Put the finalizer on a group with a label, and take it off one that goes; whether the group stays."""
+        """Put the finalizer on a group with a label, and take it off one that goes; whether the status is next."""
         meta = group.metadata
-        leaves = meta.deletion_timestamp is not None
+        goes = meta.deletion_timestamp is not None
+        leaves = goes or not self._labels
         label = member_label(meta.name)
         if leaves and any(label in node.metadata.labels for node in self._tables.of(Node).values()):
             raise Conflict("NodeGroup", meta.name, "its label is still on nodes")
@@ -120,7 +121,7 @@ class NodeGroupController:
             except NotFound:
                 return False
             return False  # what was written comes back, and the rest with it
-        return not leaves
+        return not goes
 
     def _labelled(self, news: News) -> Iterator[str]:
         """The nodes whose labels the news may bear on."""
@@ -140,7 +141,8 @@ class NodeGroupController:
         if node is None:
             return
         has = node.metadata.labels
-        wanted = [label for key in among.of(name, has) if (label := member_label(key)) is not None]
+        held = among.of(name, has) if self._labels else ()
+        wanted = [label for key in held if (label := member_label(key)) is not None]
         change: dict[str, str | None] = {label: "" for label in wanted if has.get(label) != ""}
         change |= {label: None for label in has if label.startswith(MEMBER) and label not in wanted}
         if change:

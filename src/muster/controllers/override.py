@@ -190,7 +190,10 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
             return []
         known = self._whole.get(pod.metadata.uid)
         if known is None or known[0] is not wanted:
-            found = wanted.beyond_repair(self._store.whole(Pod, key_of(pod)))
+            try:
+                found = wanted.beyond_repair(self._store.whole(Pod, key_of(pod)))
+            except NotFound:
+                return []  # gone by now: the watch will say so
             if len(self._whole) > 100_000:
                 self._whole.clear()
             known = self._whole[pod.metadata.uid] = (wanted, found)

@@ -16,7 +16,7 @@ from muster.model.custom import CustomApplication
 from muster.model.kinds import plain
 from muster.model.meta import Object, controller
 from muster.model.meta import key as key_of
-from muster.store import Store
+from muster.store import NotFound, Store
 
 REVISION = "controller-revision-hash"
 
@@ -79,6 +79,9 @@ class Revisions:
         if at not in self._read or self._read[at][0] != version:
             # The spec of a kind that is configured is kept as it is written.
             custom = isinstance(maker, CustomApplication)
-            whole = plain(maker) if custom else self._store.whole(type(maker), key_of(maker))
+            try:
+                whole = plain(maker) if custom else self._store.whole(type(maker), key_of(maker))
+            except NotFound:
+                return None  # gone by now: the watch will say so
             self._read[at] = (version, written_template(type(maker), whole))
         return self._read[at][1]

@@ -144,3 +144,13 @@ def test_where_groups_are_exclusive_the_oldest_has_the_node_and_the_others_say_s
     shared = NodeGroupController(store, exclusive=False)
     rest(shared)
     assert store.get(NodeGroup, "a-new").metadata.annotations == {}
+
+
+def test_where_labels_are_not_wanted_any_more_they_go_and_so_does_the_finalizer() -> None:
+    store = store_of(node("a"), group("g", "a"))
+    rest(NodeGroupController(store, labels=True))
+    rest(NodeGroupController(store))
+    assert labels(store, "a") == ["g"]
+    rest(NodeGroupController(store, labels=False))
+    assert labels(store, "a") == [] and store.get(NodeGroup, "g").metadata.finalizers == []
+    assert status(store, "g").contained_nodes == ["a"]
