@@ -80,31 +80,33 @@ class Readmission:
     async def look(self) -> None:
         """Evict those that have waited for long enough."""
         now = self._now()
-        allowed: dict[str, bool] = {}
+        begun: set[str] = set()  # all pods of an application go together
         for key, (pod, since) in sorted(self.waiting.items()):
             if now < since + self._after:
                 continue
             try:
                 application = await self._owners.application_of(pod)
                 name = str(application)
-                if name not in allowed:
-                    allowed[name] = self._may(name, now)
-                if allowed[name]:
+                if name in begun or self._may(name, now):
                     await self._readmit(key, pod, application)
+                    if name not in begun:
+                        begun.add(name)
+                        self._pause(name, now)
             except (errors.Conflict, errors.NotFound):
                 continue  # it has changed: the watch shows how
             except (errors.ApiError, OwnerLoop) as fault:
                 self._log.report(f"pod {key} stays without a place for now: {fault}")
 
     def _may(self, application: str, now: float) -> bool:
-        """Once for all pods of an application; the next time is ever later."""
+        pause = self._pauses.get(application)
+        return pause is None or now >= pause.until
+
+    def _pause(self, application: str, now: float) -> None:
+        """The next time is ever later."""
         longest = self._after * LONGEST_PAUSE / REPLACED
         pause = self._pauses.get(application)
-        if pause is not None and now < pause.until:
-            return False
         length = self._after if pause is None or now > pause.until + longest else min(2 * pause.length, longest)
         self._pauses[application] = _Pause(length, now + self._after + length)
-        return True
 
     async def _readmit(self, key: str, pod: Pod, application: Application) -> None:
         group = pod.metadata.labels[ASSIGNED]

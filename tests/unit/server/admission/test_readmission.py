@@ -6,6 +6,7 @@ import asyncio
 from typing import cast
 
 from muster.groups.assignment import ADMITTED, ASSIGNED
+from muster.kube.errors import Unreachable
 from muster.kube.informer import Delta
 from muster.kube.writes import Writes
 from muster.live.logs import Log
@@ -30,6 +31,7 @@ class World:
             for obj in deployment(bound(), name=top):
                 tables.setdefault(type(obj).__name__, {})[key(obj)] = obj
         self.clock = 0.0
+        self.down = False
         self.evicted: list[tuple[float, str, str]] = []
         self.seats = Seats(lambda: self.clock)
         owners = Owners(tables, self.get)
@@ -40,6 +42,8 @@ class World:
 
     async def evict(self, name: str, *, uid: str, grace: int, version: str) -> None:
         assert grace == 0 and version == "7"
+        if self.down:
+            raise Unreachable("POST", "no connection")
         self.evicted.append((self.clock, name, uid))
 
     def show(self, one: Pod, *, gone: bool = False) -> None:
@@ -94,6 +98,17 @@ def test_in_vain_it_is_tried_ever_more_seldom_up_to_an_hour() -> None:
             world.show(stuck(f"q{count}"))
     gaps = [b[0] - a[0] for a, b in zip(world.evicted, world.evicted[1:], strict=False)]
     assert [round(gap / MINUTE) for gap in gaps[:6]] == [10, 15, 25, 45, 65, 65]
+
+
+def test_an_eviction_that_could_not_be_asked_for_is_tried_again_at_once() -> None:
+    world = World()
+    world.show(stuck())
+    world.down = True
+    world.wait(6 * MINUTE)
+    assert world.evicted == []
+    world.down = False
+    world.wait(7 * MINUTE)
+    assert len(world.evicted) == 1
 
 
 def test_a_changed_policy_or_group_forgives() -> None:
