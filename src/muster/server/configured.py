@@ -63,12 +63,17 @@ class ConfiguredKinds:
                 except TimeoutError:
                     continue
 
+    @property
+    def are_known(self) -> bool:
+        return self._known.is_set()
+
     async def known(self) -> None:
         """Until the ConfigMap was read for the first time, or has kept us waiting for too long."""
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._known.wait()
         except TimeoutError:
+            self._known.set()
             self._report("the ConfigMap of further kinds cannot be read: only Kubernetes' own kinds are understood")
 
     def _notice(self, delta: Delta) -> None:

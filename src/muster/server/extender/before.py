@@ -6,7 +6,7 @@ owners. Only where that fails, or a policy would have to be obeyed, the answer i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from msgspec import Raw
@@ -15,18 +15,23 @@ from muster.groups.applications import OwnerLoop, application_of
 from muster.groups.gate import Pair, Situation, held, situation, waiting
 from muster.model.core import Pod
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
-from muster.model.meta import controller
+from muster.model.meta import controller, key
 from muster.server.owners import Ask, followed
 from muster.store import StoreError
 
 
 class BeforeSync:
-    """`ask`: for owners. `why`: what it waits for. `custom`: the configured kinds' names, as far as they are known."""
+    """`ask`: for owners. `why`: what it waits for. `custom`: the configured kinds' names; None: not known yet."""
 
     reserved = waits = 0
 
     def __init__(
-        self, ask: Ask, why: Callable[[], str], custom: Callable[[], frozenset[str]], *, gate_override: bool = False
+        self,
+        ask: Ask,
+        why: Callable[[], str],
+        custom: Callable[[], Collection[str] | None],
+        *,
+        gate_override: bool = False,
     ) -> None:
         self._ask = ask
         self._why = why
@@ -70,7 +75,11 @@ class BeforeSync:
         direct = controller(pod.metadata)
         if direct is None:
             return pod.metadata.labels
-        return application_of(pod, followed(pod, {}, self._ask), self._custom()).labels
+        custom = self._custom()
+        top = application_of(pod, followed(pod, {}, self._ask), custom or ()).object
+        if custom is None and controller(top.metadata) is not None:
+            raise StoreError(f"{self._why()}: the owner of {type(top).__name__} {key(top)} may be an application")
+        return top.metadata.labels
 
 
 def _propagation(labels: Mapping[str, str]) -> str | None:

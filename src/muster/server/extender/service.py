@@ -78,7 +78,10 @@ class Service:
                 )
                 owners = Owners(informers.objects, Writes(client).get, lambda: kinds.kinds)
                 ask = _Asked(owners)
-                self._before = BeforeSync(ask, self.ready, owners.custom, gate_override=settings.gate_override)
+                self._before = BeforeSync(
+                    ask, self.ready, lambda: owners.custom() if kinds.are_known else None,
+                    gate_override=settings.gate_override,
+                )  # fmt: skip
                 at = (settings.host, settings.port)
                 server = ExtenderServer(at, _Switch(self), settings.context_tls, settings.largest_body, self.ready)
                 serving = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
@@ -111,6 +114,7 @@ class Service:
     ) -> None:
         """One term: answer until cancelled."""
         await informers.synced()
+        await kinds.known()
         store = KubeStore(informers, Writes(client), recorder)
         try:
             self._active = await asyncio.to_thread(self._made, store, kinds.kinds, ask)

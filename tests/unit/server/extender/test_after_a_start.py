@@ -8,7 +8,7 @@ import pytest
 from muster.groups.assignment import ASSIGNED
 from muster.model.core import Pod
 from muster.model.extender import ExtenderArgs, MetaPod, MetaVictims, PreemptionArgs
-from muster.model.meta import Object
+from muster.model.meta import Object, OwnerReference
 from muster.server.extender.before import BeforeSync
 from muster.server.extender.deciding import GroupScheduling
 from muster.server.extender.reservations import LASTS
@@ -21,6 +21,7 @@ from node_groups import (
     deployment,
     groups,
     nodes,
+    owner,
     pod,
     pods,
     store_of,
@@ -133,6 +134,19 @@ def test_before_the_cluster_is_read_an_application_that_is_not_bound_waits_and_a
     assert result.node_names == [] and sorted(result.failed_and_unresolvable_nodes) == NODES
     assert unread(bound()).filter(asked(pod("p"))).error == "not read yet"
     assert "does not answer" in BeforeSync(refuses, lambda: "", frozenset).filter(asked(pod("p"))).error
+
+
+def test_before_the_configured_kinds_are_known_a_pod_of_an_unknown_owner_comes_again() -> None:
+    """Its owner may be an application by configuration, and asks for a policy perhaps."""
+    top, below = deployment({}, name="shop")
+    rollout = OwnerReference(api_version="apps.example.io/v1", kind="Rollout", name="shop", uid="u", controller=True)
+    top.metadata.owner_references = [rollout]
+    found = {"Deployment": top, "ReplicaSet": below}
+    one = pod("p", of=owner("ReplicaSet", "shop-1"))
+    for kinds, passes in ((None, False), ((), True)):
+        extender = BeforeSync(lambda kind, key, uid: found[kind], lambda: "not read yet", lambda kinds=kinds: kinds)
+        result = extender.filter(asked(one))
+        assert (result.node_names == NODES, "may be an application" in result.error) == (passes, not passes)
 
 
 def test_before_the_cluster_is_read_an_override_policy_is_waited_for_if_told_so() -> None:
