@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from muster.engine.plan import Plan
+from muster.engine.podgroups import OWNING, groups_of
 from muster.engine.state import State, collector_paused
 from muster.groups.applications import APPLICATIONS
 from muster.live.bearing import Bearing, bearing
@@ -155,10 +156,17 @@ class Cache:
                 self._nodes[key] = new
             return self._put(kind, key, new, weight)
         new = self.claims.over(kind, key, new)
-        weight = bearing(self.state.objects[kind].get(key), new)
+        old = self.state.objects[kind].get(key)
+        gone = old if new is None else None
+        weight = bearing(old, new)
         if weight == Bearing.NONE and new is not None and isinstance(new, (Queue, *APPLICATIONS)):
             self.state.objects[kind][key] = new  # only its status changed, which no decision asks for
             return weight
+        if isinstance(gone, OWNING):
+            # Its pods will go with it; meanwhile they are not placed as if nobody had asked for a gang.
+            for group in filter(None, map(self.state.jobs.get, groups_of(gone))):
+                for member in group.tasks:
+                    self.holds.look_for_owner(member)
         if kind == "PodGroup":
             if new is not None and JOURNAL in new.metadata.annotations:
                 self.journalled.add(key)

@@ -13,6 +13,7 @@ from muster.cluster.embedded import EmbeddedCluster
 from muster.controllers.podgroups import PodGroupController
 from muster.engine.podgroups import MIN_MEMBER
 from muster.live.journal import JOURNAL
+from muster.live.messages import Seen
 from muster.live.recovery import GRACE
 from muster.live.status import PodNote
 from muster.model.batch import ReplicaSet
@@ -131,6 +132,18 @@ def test_a_pod_whose_owner_has_not_been_seen_yet_is_not_placed_alone() -> None:
         leader.cache.state.upsert("ReplicaSet", "d/web", owner)
         await leader.settle(2)
         assert len(bound(cluster)) == SIZE
+
+    asyncio.run(run())
+
+
+def test_pods_of_an_owner_that_was_deleted_are_not_placed_one_by_one() -> None:
+    async def run() -> None:
+        cluster = cluster_of(queue("default"), node("n0", cpu="4"), replica_set())
+        leader = Leader(cluster)
+        await leader.turn()
+        leader.cache.put(Seen("ReplicaSet", "d/web", None))
+        await leader.turn()
+        assert bound(cluster) == {}
 
     asyncio.run(run())
 
