@@ -96,7 +96,8 @@ class ClaimBinder:
                 if is_bound(await self._calls.get(PersistentVolumeClaim, key)):
                     continue
                 if volume:
-                    await self._calls.patch(PersistentVolume, volume, {"spec": {"claimRef": None}})
+                    merge = {"metadata": {"annotations": {BY_CONTROLLER: None}}, "spec": {"claimRef": None}}
+                    await self._calls.patch(PersistentVolume, volume, merge)
                 else:
                     await self._calls.annotate(PersistentVolumeClaim, key, {SELECTED_NODE: None})
             except errors.ApiError:

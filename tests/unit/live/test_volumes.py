@@ -104,6 +104,20 @@ def test_claims_that_are_not_met_in_time_leave_nothing_behind() -> None:
     asyncio.run(run())
 
 
+def test_a_volume_whose_claim_is_not_bound_in_time_is_as_it_was() -> None:
+    async def run() -> None:
+        cluster = with_claim("kubernetes.io/no-provisioner", volume=True)
+        before = cluster.store.get(PersistentVolume, "pv1")
+        leader = await begun(cluster, 0.03)
+        assert cluster.store.get(PersistentVolume, "pv1").spec.claim_ref is not None
+        await leader.landed()
+        after = cluster.store.get(PersistentVolume, "pv1")
+        assert (after.spec, after.metadata.annotations) == (before.spec, before.metadata.annotations)
+        assert bound(cluster) == {}
+
+    asyncio.run(run())
+
+
 def test_a_driver_that_gives_the_claim_back_is_heard() -> None:
     async def run() -> None:
         cluster = with_claim("driver.example", volume=False)
