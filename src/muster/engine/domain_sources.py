@@ -5,7 +5,6 @@ A fault in one object is kept with its tree and said to whoever asks for it; it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from muster.engine.domains import DomainTree, tree_of
 from muster.engine.nodes import Nodes
+from muster.engine.pattern import Pattern, PatternError
 from muster.model.selectors import matches
 from muster.model.topology import HyperNode, HyperNodeMember, Topology
 
@@ -171,9 +171,8 @@ class _HyperNodes:
 
     def _pattern(self, name: str, text: str) -> Callable[[str], bool]:
         try:
-            compiled = re.compile(text)
-        except re.error as error:
-            message = f"{text!r} is not a regular expression: {error}"
+            return Pattern(text).search
+        except PatternError as error:
+            message = f"{text[:100]!r} is not a regular expression as Go has them: {error}"
             self._say(name, "hypernode-pattern", message, "correct the pattern")
             return lambda _: False
-        return lambda other: compiled.search(other) is not None
