@@ -41,10 +41,10 @@ class Authority:
         signed = signed.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         return self._write(f"{file}.crt", signed), self.private(f"{file}.key", key)
 
-    def client(self, file: str, group: str) -> tuple[Path, Path]:
+    def client(self, file: str, group: str, lives: timedelta = timedelta(days=30)) -> tuple[Path, Path]:
         """A client certificate of a user in a group, and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
-        signed = self._certificate(_name(file, group), key.public_key())
+        signed = self._certificate(_name(file, group), key.public_key(), lives)
         signed = signed.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         return self._write(f"{file}.crt", signed), self.private(f"{file}.key", key)
 
@@ -63,11 +63,13 @@ class Authority:
         path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
         return path
 
-    def _certificate(self, subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _certificate(
+        self, subject: x509.Name, public: ec.EllipticCurvePublicKey, lives: timedelta = timedelta(days=30)
+    ) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(public)
         builder = builder.serial_number(x509.random_serial_number())
-        return builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(days=30))
+        return builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + lives)
 
     def _write(self, file: str, unsigned: x509.CertificateBuilder) -> Path:
         path = self.folder / file

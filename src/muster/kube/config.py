@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import ssl
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from muster.kube.kubeconfigs import Kubeconfigs, heard
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
@@ -100,13 +103,21 @@ def _configuration(kubeconfig: str | None, context: str | None) -> Configuration
         raise NoAccess("the live parts need the extra `live`: pip install 'muster[live]'") from None
 
     found = Configuration()
+    locations = kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION
     try:
-        if kubeconfig is not None or context is not None or _has_kubeconfig(config.KUBE_CONFIG_DEFAULT_LOCATION):
-            config.load_kube_config(kubeconfig, context, found)  # type: ignore[no-untyped-call]
+        if kubeconfig is not None or context is not None or _has_kubeconfig(locations):
+            files = Kubeconfigs(locations)
+            context = context or files.context()
+            faults = files.unsupported(context)
+            with heard() as complaints:
+                config.load_kube_config(kubeconfig, context, found)  # type: ignore[no-untyped-call]
+            if faults or complaints:
+                raise NoAccess(f"{_named(kubeconfig)}: {'; '.join([*faults, *complaints])}")
         else:
             config.load_incluster_config(found)  # type: ignore[no-untyped-call]
     except config.ConfigException as problem:
-        raise NoAccess(f"{_named(kubeconfig)}: {problem}") from None
+        # It names the place by all that stands there, tokens and keys as well.
+        raise NoAccess(f"{_named(kubeconfig)}: {re.sub(r'/{.*}', '', str(problem), flags=re.DOTALL)}") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
         # What the official client raises for a file that is no kubeconfig.
         raise NoAccess(f"{_named(kubeconfig)} cannot be used: {problem}") from None
@@ -140,14 +151,19 @@ def _tls(configuration: Configuration, *, ours: bool = True) -> ssl.SSLContext:
             cafile=configuration.ssl_ca_cert or None, cadata=getattr(configuration, "ca_cert_data", None) or None
         )
         if configuration.cert_file and ours:
-            context.load_cert_chain(configuration.cert_file, configuration.key_file or None)
-    except OSError as problem:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file or None, _no_password)
+    except (OSError, ValueError) as problem:
         raise NoAccess(f"the certificates of the kubeconfig cannot be used: {problem}") from None
     if configuration.assert_hostname is False or not configuration.verify_ssl:
         context.check_hostname = False
     if not configuration.verify_ssl:
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _no_password() -> str:
+    """Nobody is there to be asked."""
+    raise ValueError("the client key is encrypted (give one without a password)")
 
 
 def _proxy(configuration: Configuration) -> str | None:

@@ -73,6 +73,80 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, text: str, says: 
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("user", "cluster", "says"),
+    [
+        ("token: a, as: root", "", "user 'u': as: impersonation is not supported"),
+        ("token: a, as-groups: [admins]", "", "as-groups: impersonation"),
+        ("auth-provider: {name: azure, config: {}}", "", "auth-provider 'azure' is not supported"),
+        ("token: a", ", proxy-url: 'socks5://127.0.0.1:1080'", "proxy-url 'socks5://127.0.0.1:1080' is not supported"),
+        ("exec: {apiVersion: client.authentication.k8s.io/v1, command: ./not-there}", "", "not-there"),
+        ("exec: {command: 'true'}", "", "missing key 'apiVersion'"),
+        ("exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false'}", "", "exec: process returned 1"),
+        ("exec: {apiVersion: client.authentication.k8s.io/v1, command: 'true'}", "", "failed to decode process output"),
+        ("tokenFile: not-there", "", "not-there"),
+        ("client-certificate: not-there, client-key: not-there", "", "not-there"),
+        ("client-certificate-data: bm9uZQ==, client-key-data: bm9uZQ==", "", "certificates of the kubeconfig"),
+    ],
+)
+def test_what_would_be_passed_over_or_fails_is_said(tmp_path: Path, user: str, cluster: str, says: str) -> None:
+    path = kubeconfig(tmp_path, user, cluster)
+    with pytest.raises(NoAccess) as caught:
+        load(path)
+    assert says in str(caught.value)
+
+
+def test_what_stands_in_a_broken_file_is_not_repeated(tmp_path: Path) -> None:
+    path = Path(kubeconfig(tmp_path, "token: secret"))
+    path.write_text(path.read_text().replace("user: {token", "usr: {token"))
+    with pytest.raises(NoAccess, match="user") as caught:
+        load(str(path))
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_says_how_it_is_spoken_to(tmp_path: Path) -> None:
+    path = Path(kubeconfig(tmp_path, "token: a"))
+    path.write_text(path.read_text().replace("https://127.0.0.1:6443/", "127.0.0.1:6443"))
+    with pytest.raises(NoAccess, match="should begin with https://"):
+        load(str(path))
+
+
+def test_a_key_with_a_password_asks_nobody(tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+
+    from live.certificates import Authority
+
+    certificate, _ = Authority(tmp_path / "pki").client("me", "us")
+    secret = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
+    )
+    (tmp_path / "key").write_bytes(secret)
+    with pytest.raises(NoAccess, match="client key is encrypted"):
+        load(kubeconfig(tmp_path, f"client-certificate: {certificate}, client-key: key"))
+
+
+def test_of_several_files_the_first_context_and_the_first_of_a_name_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kubernetes import config
+
+    paths = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        paths.append(kubeconfig(tmp_path / name, f"token: {name}"))
+    other = Path(paths[1]).read_text()
+    for old, new in (("name: u,", "name: v,"), ("user: u}", "user: v}"), (" one", " three")):
+        other = other.replace(old, new)
+    Path(paths[1]).write_text(other)
+    for given in (":".join(paths), f"{tmp_path / 'none'}:{paths[0]}:{paths[1]}"):
+        assert header(load(given)) == "Bearer first"
+        assert header(load(given, "three")) == "Bearer second"
+        monkeypatch.setattr(config, "KUBE_CONFIG_DEFAULT_LOCATION", given)
+        monkeypatch.setattr(config.kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", given)
+        assert header(load()) == "Bearer first"
+
+
 def test_without_any_way_in_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kubernetes import config
 
