@@ -14,7 +14,9 @@ from muster.cluster.place import Place
 from muster.model.finding import Finding
 from muster.model.yamltext import YamlError, load_each
 
-LARGEST_SNAPSHOT = 4 * 2**30
+LARGEST_SNAPSHOT = 2**30  # bytes; 100,000 pods are about half of that
+ALWAYS_UNPACKED = 64 * 2**20
+DENSEST = 200  # times its packed size; objects of a real cluster come to 10 to 40 times
 _GZIP = b"\x1f\x8b"
 
 
@@ -45,14 +47,19 @@ def values(name: str, data: bytes) -> Iterator[tuple[Any, Place] | Finding]:
 
 
 def _unpack(name: str, data: bytes) -> bytes | Finding:
+    most = min(LARGEST_SNAPSHOT, max(ALWAYS_UNPACKED, DENSEST * len(data)))
     try:
-        unpacked = gzip.GzipFile(fileobj=BytesIO(data)).read(LARGEST_SNAPSHOT + 1)
+        unpacked = gzip.GzipFile(fileobj=BytesIO(data)).read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
         message = f"the snapshot cannot be unpacked: {error}"
         return Finding("error", name, None, "", "snapshot", message, "make the snapshot again")
-    if len(unpacked) > LARGEST_SNAPSHOT:
-        message = f"the snapshot is larger than {LARGEST_SNAPSHOT // 2**30} GiB unpacked"
-        return Finding("error", name, None, "", "snapshot", message, "take fewer namespaces into it")
+    if len(unpacked) > most:
+        message = f"the snapshot is larger than {most // 2**20} MiB unpacked"
+        fix = "take fewer namespaces into it"
+        if most < LARGEST_SNAPSHOT:
+            message += f", more than {DENSEST} times its own size: no cluster is as monotonous"
+            fix = "unpack it and look at what it holds"
+        return Finding("error", name, None, "", "snapshot", message, fix)
     return unpacked
 
 
