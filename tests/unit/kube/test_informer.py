@@ -24,7 +24,7 @@ from awkward_api import (
     tell,
     until,
 )
-from muster.kube import Delta, Informers, Standing, Wanted
+from muster.kube import Delta, Informers, Standing, Wanted, watch
 from muster.kube.informer import Pace
 from muster.kube.lists import decode_object
 from muster.kube.resources import SOURCES, resource_of
@@ -167,6 +167,19 @@ def test_a_line_that_stays_unreadable_is_stepped_over_by_a_new_list() -> None:
 
     told, _, _ = follow(plan, lambda api, informers: informers.of(Pod))
     assert told == [("ADDED", "ns/a")]
+
+
+def test_an_event_that_has_no_end_is_not_gathered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "LONGEST_LINE", 10_000)
+
+    def plan(api: AwkwardApi) -> None:
+        api.plan("GET", PATH, give(listed([], 5)), give(listed([pod("a", 6)], 7)))
+        endless = tell(b'{"type": "ADDED", "object": "' + b"x" * 40_000, then="silence", pieces=1_000)
+        api.plan("WATCH", PATH, endless, endless, tell(then="silence"))
+
+    told, _, api = follow(plan, lambda api, informers: informers.of(Pod))
+    assert told == [("ADDED", "ns/a")]
+    assert any("more than 10000 bytes" in line for line in api.report)
 
 
 def test_an_object_that_becomes_unreadable_counts_as_gone_and_is_named() -> None:
