@@ -67,7 +67,7 @@ class PodGroupController:
             if was and was != is_:
                 self._members[was].pop(news.key, None)
                 self._dirty[was] = None
-            if is_:
+            if is_ and (was != is_ or not obj.metadata.annotations.get(GROUP)):
                 self._members.setdefault(is_, {})[news.key] = None
                 self._dirty[is_] = None
         elif isinstance(obj, PodGroup):
