@@ -55,7 +55,8 @@ def simulate(
     manifests = read_manifests(files, keep_going=keep_going)
     start = manifests.latest if now is None else now
     with waiting("simulating"):
-        results = [run(s, manifests.objects, start, scheduler_names, cycles, log) for s in schedulers]
+        objects, unusable = manifests.objects, manifests.unusable
+        results = [run(s, objects, start, scheduler_names, cycles, log, unusable) for s in schedulers]
     for result in results:
         for warning in result.summary.warnings:
             click.echo(f"warning: {warning}", err=True)

@@ -58,6 +58,16 @@ class Manifests:
         return [finding for finding in self.findings if finding.severity == "error"]
 
     @property
+    def unusable(self) -> dict[str, str]:
+        """What was left out (`PodGroup namespace/name`), and the first thing that is wrong with it."""
+        found: dict[str, str] = {}
+        for finding in self.errors:
+            kind, _, key = finding.object.partition(" ")
+            if key and key not in self.objects.get(kind, {}):
+                found.setdefault(finding.object, finding.message)
+        return found
+
+    @property
     def latest(self) -> float:
         """The latest timestamp in the input, in seconds since the epoch: where a simulated clock starts."""
         return timestamps.latest(self)

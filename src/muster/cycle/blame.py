@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from muster.engine.foreign import WrongAnswer
 from muster.engine.hooks import Plugin
 
 
@@ -11,6 +12,8 @@ def blamed(fault: BaseException) -> str | None:
     Found afterwards, in the frames of the traceback (the innermost one that has a plugin in its hands), so that nothing
     has to be caught, or paid for, where plugins are called.
     """
+    if isinstance(fault, WrongAnswer):
+        return fault.plugin
     name = None
     trace = fault.__traceback__
     while trace is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.engine.hooks import BindEffects
+from muster.engine.hooks import BindEffects, Deadlines
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.nodes import Kind
 from muster.engine.plan import Condition, Eviction, Plan, PodReason
@@ -18,7 +18,8 @@ _RUNNING, _BOUND, _SUCCEEDED, _FAILED, _RELEASING = (
 
 
 def outcome(session: Session) -> Plan:
-    plan = Plan(warnings=list(session.warnings))
+    deadlines = [at for p in session.flat(Deadlines) if (at := p.next_deadline()) is not None]
+    plan = Plan(warnings=list(session.warnings), again_at=min(deadlines, default=None))
     names = session.state.nodes.names
     for move in session.committed:
         if move.kind == Kind.EVICT:

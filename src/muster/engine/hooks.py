@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from muster.model.finding import Finding
 
 __all__ = [
-    "Batch", "BindEffects", "Bools", "DevicePicker", "Effect", "Floats", "Hook", "Index", "JobEnqueue", "JobOrder",
-    "JobPipelined", "JobReady", "JobStarving", "JobValid", "Ledger", "NodeFilter", "NodeNotes", "NodeScorer",
-    "NodeSet", "NodeSetError", "NodeSets", "Overused", "Picture", "Plugin", "Preemptable", "Preemptive",
+    "Batch", "BindEffects", "Bools", "Deadlines", "DevicePicker", "Effect", "Floats", "Hook", "Index", "JobEnqueue",
+    "JobOrder", "JobPipelined", "JobReady", "JobStarving", "JobValid", "Ledger", "NodeFilter", "NodeNotes",
+    "NodeScorer", "NodeSet", "NodeSetError", "NodeSets", "Overused", "Picture", "Plugin", "Preemptable", "Preemptive",
     "QueueOrder", "QueueQuota", "QueueShares", "Reason", "Reclaimable", "Scope", "Sparing", "SubGroups", "TaskOrder",
     "Verdict", "VictimQueueOrder", "Vote",
 ]  # fmt: skip
@@ -279,6 +279,14 @@ class JobOrder(Hook):
     @abstractmethod
     def job_key(self, job: Job) -> float:
         """Smaller goes first. May depend on this job's placements only, not on other jobs'."""
+
+
+class Deadlines(Hook):
+    """Answers about jobs that change by the passing of time alone."""
+
+    @abstractmethod
+    def next_deadline(self) -> float | None:
+        """When the next answer about a job that waits changes; None: none does."""
 
 
 class TaskOrder(Hook):

@@ -15,6 +15,7 @@ import numpy as np
 
 from muster.engine.answers import Answers, FilterTerm, ScoreTerm
 from muster.engine.batch import picks
+from muster.engine.foreign import watch
 from muster.engine.hooks import Batch, Bools, Floats, Index, NodeSet
 from muster.engine.jobs import Task
 from muster.engine.nearness import neighbours
@@ -40,6 +41,10 @@ class Placement:
 
     def gather(self, filters: list[FilterTerm], scorers: list[ScoreTerm]) -> None:
         self.filters, self.scorers = filters, scorers
+        for plugin, term in filters:
+            watch(plugin, term)
+        for plugin, scorer in scorers:
+            watch(plugin, scorer)
         per_signature = max(1, len(self.nodes)) * (24 + 8 * len(scorers))
         self._most = max(8, _CACHE_BYTES // per_signature)
 

@@ -43,6 +43,7 @@ class Plan:
     effects: dict[str, list[Effect]] = field(default_factory=dict)  # pod → what to write with its binding
     devices: dict[str, list[int]] = field(default_factory=dict)  # pod → device ids
     warnings: list[str] = field(default_factory=list)
+    again_at: float | None = None  # a cycle at that time may decide otherwise, though nothing happens before
 
     @property
     def empty(self) -> bool:

@@ -6,8 +6,8 @@ import math
 import re
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.hooks import JobEnqueue, JobOrder, JobPipelined, Plugin, Vote
-from muster.engine.jobs import Job
+from muster.engine.hooks import Deadlines, JobEnqueue, JobOrder, JobPipelined, Plugin, Vote
+from muster.engine.jobs import Job, Status
 from muster.engine.session import Session
 
 _WAITING = "sla-waiting-time"
@@ -18,13 +18,14 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1
 
 def duration(text: str) -> float | None:
     """Seconds of a Go duration (`1h15m`, `300ms`); None if it is none."""
+    text = text.removeprefix("+")
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     return math.fsum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
-class Sla(Plugin, JobOrder, JobEnqueue, JobPipelined):
+class Sla(Plugin, JobOrder, JobEnqueue, JobPipelined, Deadlines):
     name = "sla"
     arguments = {_WAITING: "how long a group may wait when it does not say so itself, as `1h15m` (no limit)"}
 
@@ -32,6 +33,7 @@ class Sla(Plugin, JobOrder, JobEnqueue, JobPipelined):
         super().__init__(arguments, option)
         self._waiting: float | None = None
         self._now = 0.0
+        self._jobs: list[Job] = []  # those with pods that wait
         given = arguments.text(_WAITING, "")
         if given:
             self._waiting = _positive(given)
@@ -40,6 +42,7 @@ class Sla(Plugin, JobOrder, JobEnqueue, JobPipelined):
 
     def open(self, session: Session) -> None:
         self._now = session.now
+        self._jobs = [job for job in session.jobs.values() if job.count[Status.PENDING]]
 
     def _deadline(self, job: Job) -> float:
         """When the group's patience ends; infinity if it has no limit."""
@@ -58,6 +61,10 @@ class Sla(Plugin, JobOrder, JobEnqueue, JobPipelined):
     def _vote(self, job: Job) -> Vote:
         # Volcano: never a rejection, so one by another plugin of the same tier still decides.
         return Vote.PERMIT if self._now >= self._deadline(job) else Vote.ABSTAIN
+
+    def next_deadline(self) -> float | None:
+        coming = [at for job in self._jobs if self._now < (at := self._deadline(job)) < math.inf]
+        return min(coming, default=None)
 
     def enqueueable(self, job: Job) -> Vote:
         return self._vote(job)

@@ -2,20 +2,22 @@
 
 A cycle's plan is carried out, kubelets and controllers act, and when nothing more happens the virtual clock goes to
 the next moment that something does: evicted pods go after their grace period, their owners make new ones, pods that
-were promised the room are bound. The run ends when nothing changes any more. One that goes round in circles (two jobs
-that evict each other) is recognised by a cluster that looks as it has looked before.
+were promised the room are bound, the time that a group was to wait at most (`sla`) is over. The run ends when nothing
+changes any more. One that goes round in circles (two jobs that evict each other) is recognised by a cluster that looks
+as it has looked before.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.scheduler import Scheduler
 from muster.engine.hooks import NodeNotes, Picture
 from muster.engine.jobs import Status, Task
 from muster.engine.plan import Plan
+from muster.engine.podgroups import GROUP
 from muster.engine.session import Log, Session, silent
 from muster.engine.state import Objects, State
 from muster.model.core import Pod
@@ -37,9 +39,11 @@ def simulate(
     scheduler_names: Iterable[str],
     cycles: int | None = None,
     log: Log = silent,
+    unusable: Mapping[str, str] | None = None,
 ) -> Result:
-    """Cycles until nothing changes, or so many."""
+    """Cycles until nothing changes, or so many. `unusable` are objects that were left out, and why."""
     run = Run(scheduler, *opened(objects, now, scheduler_names), log)
+    run.unusable = unusable or {}
     run.until_quiet(cycles)
     return run.told()
 
@@ -57,6 +61,7 @@ class Run:
         self.bound: dict[str, tuple[str, str]] = {}  # pod → node, uid
         self.devices: dict[str, list[int]] = {}
         self.unbindable: dict[str, str] = {}
+        self.unusable: Mapping[str, str] = {}
         self.warnings: dict[str, None] = {}
         self.seen: Counter[int] = Counter()
 
@@ -65,10 +70,16 @@ class Run:
         while True:
             acted = self.cycle()
             if result.cycles == cycles:
-                result.summary.settled = not acted and self.cluster.next_time() is None
+                quiet = self.cluster.next_time() is None and self.plan.again_at is None
+                result.summary.settled = not acted and quiet
                 return
             if not self.cluster.step() and not acted:
-                due = self.cluster.next_time()
+                due, deadline = self.cluster.next_time(), self.plan.again_at
+                if deadline is not None and (due is None or deadline < due):
+                    # Somebody's patience ends before anything happens: no turn of a circle.
+                    self.cluster.advance(deadline)
+                    self.cluster.follow(self.state)
+                    continue
                 if due is None:
                     result.summary.settled = True
                     return
@@ -132,6 +143,9 @@ class Run:
     def reason(self, task: Task) -> str:
         if task.key in self.unbindable:
             return f"could not be bound: {self.unbindable[task.key]}"
+        group = f"{task.namespace}/{task.pod.metadata.annotations.get(GROUP, '')}"
+        if task.job is None and (why := self.unusable.get(f"PodGroup {group}")) is not None:
+            return f"pod group {group} was set aside: {why}"
         given = self.plan.reasons.get(task.key)
         return given.text if given is not None else "came too late: the simulation ended before its first cycle."
 
