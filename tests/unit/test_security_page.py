@@ -1,0 +1,45 @@
+"""SECURITY.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import muster
+from muster.cli.install import PARTS
+from muster.cluster.texts import LARGEST_SNAPSHOT
+from muster.engine.pattern import matching
+from muster.kube.client import Limits
+from muster.kube.watch import LONGEST_LINE
+from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH
+from muster.model.yamltext import MAX_CHARACTERS
+from muster.server.admission import answering
+from muster.server.extender import http
+
+PAGE = (Path(muster.__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
+MIB = 2**20
+
+
+def row(begins: str) -> list[int]:
+    """The numbers of a limit."""
+    value = next(line for line in PAGE.splitlines() if line.startswith(f"| {begins}")).split("|")[2]
+    return [int(number.replace(",", "")) for number in re.findall(r"[\d,]*\d", value)]
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    assert row("a text of YAML") == [MAX_CHARACTERS // MIB, MAX_DEPTH, MAX_ALIASED]
+    assert row("a snapshot") == [LARGEST_SNAPSHOT // 2**30]
+    assert row("an answer") == [Limits().answer_bytes // MIB, LONGEST_LINE // MIB]
+    limits = Limits()
+    assert row("a request") == [limits.request_bytes // MIB, limits.seconds, limits.writes_at_once]
+    assert row("a body") == [http.LARGEST_BODY // MIB, answering.LARGEST_BODY // MIB]
+    assert row("an expression") == [matching.LONGEST]
+
+
+def test_no_part_may_read_secrets_or_run_commands_and_the_scheduler_deletes_nothing() -> None:
+    for part in PARTS.values():
+        for right in (*part.rights, *part.at_home):
+            assert not {"secrets", "pods/exec"} & set(right.resources)
+    for right in PARTS["scheduler"].rights:
+        assert "delete" not in right.verbs
+        assert "nodes" not in right.resources or set(right.verbs) <= {"get", "list", "watch"}
