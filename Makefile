@@ -11,9 +11,9 @@ UV := $(shell command -v uv 2>/dev/null)
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-venv: $(VENV)/.made ## a virtual environment with muster in it
+venv: $(VENV)/.live ## a virtual environment with muster in it, and what it needs on a live cluster
 
-demo: venv ## the five designs' own examples, told step by step
+demo: $(VENV)/.made ## the five designs' own examples, told step by step
 	$(BIN)/muster demo
 
 test: $(VENV)/.dev ## all tests but those against a real control plane
@@ -27,7 +27,7 @@ check: $(VENV)/.dev ## ruff, mypy --strict, the direction of imports
 e2e: $(VENV)/.dev ## tests against a real control plane, which is built once from source (needs Go)
 	$(BIN)/pytest -q tests/live $(AGAIN)
 
-bench: venv ## how fast it is, on this machine
+bench: $(VENV)/.made ## how fast it is, on this machine
 	$(BIN)/muster bench
 
 clean: ## forget the virtual environment and the tools' caches
@@ -48,10 +48,10 @@ else
 endif
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/.made
+$(VENV)/.live $(VENV)/.dev: pyproject.toml | $(VENV)/.made
 ifdef UV
-	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev]'
+	$(UV) pip install --quiet --python $(BIN)/python --editable '.[$(patsubst .%,%,$(@F))]'
 else
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(patsubst .%,%,$(@F))]'
 endif
 	@touch $@

@@ -38,6 +38,9 @@ VERBS: dict[str, str] = {
 }
 """Verb → where its click command is."""
 
+LIVE = ("aiohttp", "cryptography", "kubernetes", "multidict", "prometheus_client", "yarl")
+"""Packages of the extra `live`, and what they bring along that is imported, too."""
+
 VERBOSITY = "muster.verbosity"
 EVERYTHING = 9
 
@@ -83,6 +86,9 @@ def _said(fault: Exception) -> str:
     said = " ".join(str(fault).split()) or "no message"
     if isinstance(fault, OSError) and fault.filename is None:
         return f"the answer cannot be written: {fault.strerror or said}"
+    if isinstance(fault, ModuleNotFoundError) and (fault.name or "").partition(".")[0] in LIVE:
+        needed = "what works on a live cluster needs the extra `live`"
+        return f"{fault.name} is not installed: {needed} (pip install 'muster[live]'; in a clone: make venv)"
     from muster.cycle.blame import blamed
 
     plugin = blamed(fault)

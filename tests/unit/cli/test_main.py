@@ -49,6 +49,18 @@ def test_an_unexpected_fault_is_one_line(monkeypatch: pytest.MonkeyPatch, level:
     assert ("Traceback" in result.stderr) is traceback
 
 
+def test_without_the_extra_for_live_clusters_it_is_named() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('aiohttp', 'kubernetes', 'prometheus_client', 'cryptography'): sys.modules[name] = None\n"
+        "from muster.cli import main; main()"
+    )
+    for verb in ("scheduler", "controllers", "webhook", "edge-gate", "snapshot", "crds --missing", "extender --port 0"):
+        done = subprocess.run([sys.executable, "-c", code, *verb.split()], capture_output=True, text=True)
+        assert done.returncode == 2, verb
+        assert "pip install 'muster[live]'" in done.stderr, f"{verb}: {done.stderr}"
+
+
 def test_help_imports_neither_numpy_nor_the_model() -> None:
     code = (
         "import sys; from muster.cli import main\n"
