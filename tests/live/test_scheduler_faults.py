@@ -119,6 +119,27 @@ def test_a_leader_that_is_told_to_stop_hands_over_at_once(
             until("the journals closed", lambda: sound(api, namespace))
 
 
+def test_a_scheduler_that_crashed_goes_on_under_its_name_at_once_and_no_other_does(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(2)
+    long = ("--lease-duration", "60", "--lease-renew-deadline", "50", "--lease-retry-period", "1")
+    lease = f"{HOME}/muster-scheduler"
+    first, again = (
+        Scheduler(scheduler_kubeconfig, *long, "--identity", "pod-0_uid-0", elect=True, lease=lease) for _ in range(2)
+    )
+    other = Scheduler(scheduler_kubeconfig, *long, "--identity", "pod-1_uid-1", elect=True, lease=lease)
+    with first:
+        api.create(pod(namespace, "before"))
+        all_placed(api, namespace, ["before"], 30)
+        with other:
+            first.kill()
+            api.create(pod(namespace, "after"))
+            with again:
+                all_placed(api, namespace, ["after"], 30)  # half the time that the Lease lasts
+                assert again.leads() and not other.leads()
+
+
 def sound(api: Api, namespace: str) -> bool:
     try:
         assert_sound(api, namespace)

@@ -18,6 +18,7 @@ from typing import TypeVar
 from muster.kube.informers import Stream
 from muster.live.bearing import Bearing
 from muster.live.binder import Binder
+from muster.live.collecting import Collecting
 from muster.live.decider import SOON, Decider, Decision
 from muster.live.messages import Message, Seen
 from muster.live.metrics import Metrics
@@ -44,6 +45,7 @@ class Loop:
         self._due: float | None = None
         self._gap = SHORTEST_GAP
         self._began: float | None = None  # when the running cycle began
+        self.collecting = Collecting()
         self.loaded = False
         self.cycles = 0
 
@@ -91,6 +93,8 @@ class Loop:
                 decision, due = await self.in_thread(partial(self._turn, due))
                 if decision is not None:
                     self._carry_out(decision, binder, writer)
+                    if not decision.bound:
+                        self.collecting.now_and_then()
                 self._due = _earlier(self._due, due)
                 await asyncio.sleep(self._gap)
         finally:
@@ -111,7 +115,10 @@ class Loop:
         """In the cycle thread: take in what happened and, if it is time, decide; and when the next cycle is due."""
         weight = self._decider.take_in()
         if weight is Bearing.NOW or (due is not None and time.monotonic() >= due):
+            begin = time.thread_time()  # on a busy machine a cycle takes long, but costs the others no more
             decision = self._decider.cycle()
+            cost = time.thread_time() - begin
+            self._gap = min(max(cost * GAP_PER_CYCLE, SHORTEST_GAP), LONGEST_GAP)
             return decision, decision.due
         return None, _earlier(due, time.monotonic() + SOON) if weight is Bearing.SOON else due
 
@@ -122,7 +129,6 @@ class Loop:
         for place in decision.close:
             binder.close_journal(place)
         binder.look_at(decision.overdue)
-        self._gap = min(max(decision.took * GAP_PER_CYCLE, SHORTEST_GAP), LONGEST_GAP)
 
     async def _follow(self, stream: Stream) -> None:
         while True:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import socket
 import traceback
 from collections.abc import AsyncIterator
@@ -216,10 +215,9 @@ class Service:
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
             try:
                 await loop.load(informers.objects)
-                gc.collect()
-                gc.freeze()  # what is there now stays: looking at it again and again is in vain
                 self.log(0, "cluster read", **{kind: len(table) for kind, table in informers.objects.items() if table})
-                await loop.run(stream, binder, writer)
+                with loop.collecting.for_long():
+                    await loop.run(stream, binder, writer)
             finally:
                 self._loop = self._decider = None
                 metrics.figures = Figures()  # whoever leads next has the cluster's
@@ -233,7 +231,6 @@ class Service:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await recorder.close(2.0)
-                gc.unfreeze()
 
     def _use(self, loaded: Loaded) -> None:
         """A new configuration: the next cycle is decided with it."""
