@@ -98,6 +98,11 @@ class Applications:
         """Node → the groups whose edition the application's pods there should be."""
         return self.grouping.editions_of(app.metadata.labels, app.metadata.namespace or "default")
 
+    def open_homes(self, app: Object) -> set[str]:
+        """The groups whose edition pods of the application could be on a node that would take one."""
+        groups_of = self.groups_of(app)
+        return {group for name, node in self.tables.of(Node).items() if usable(node) for group in groups_of(name)}
+
     def rolling(self, app: Object) -> bool:
         """Is the application on its way from one template to another?"""
         if isinstance(app, Deployment):

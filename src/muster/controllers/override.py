@@ -141,7 +141,8 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         """Required no more: pods stay as they are, unless the user asked for their template back."""
         self._wakes.pop(ref, None)
         name, spec = self._made.get(ref, ("", None))
-        if app is not None and spec is not None and self._revert and Pair.OVERRIDE.required not in app.metadata.labels:
+        asks = app is not None and bool(app.metadata.labels.get(Pair.OVERRIDE.required))
+        if app is not None and spec is not None and self._revert and not asks:
             held = self._held_against(ref, app, spec, None)
             held.missing = "" if isinstance(app, REPLACED) else NOT_EVICTED  # a template needs no webhook
             self._act(ref, app, held, f"without OverridePolicy {name}")
@@ -203,7 +204,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         """Why pods that must be made anew are left as they are; empty: they need not be."""
         if not isinstance(app, REPLACED):
             return NOT_EVICTED
-        if situation(app.metadata.labels, Pair.PROPAGATION) == Situation.FREE:
+        if situation(app.metadata.labels, Pair.PROPAGATION) in (Situation.FREE, Situation.STALE):
             return NEEDS_PROPAGATION
         namespace = self._apps.tables.of(Namespace).get(app.metadata.namespace or "default")
         opted = namespace is not None and namespace.metadata.labels.get(OPT_IN) == "enabled"
@@ -232,7 +233,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
             pace.wake = pace.paused_until
             return
         room = min(1, 1 - held.moving) if late else pace.room(held.count, held.moving, held.waiting, now)
-        homes = self._apps.open_groups(sorted({entry.group for entry in anew}))
+        homes = self._apps.open_homes(app)
         open_ = {entry.pod.metadata.uid for entry in anew if entry.group in homes}
         order = ranked([entry.pod for entry in anew], by_ordinal=isinstance(app, StatefulSet))
         why_not = {key_of(pod): reason for pod in order if (reason := spared(pod, self._apps.tables)) is not None}

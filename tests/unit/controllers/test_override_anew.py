@@ -11,8 +11,8 @@ from muster.controllers.evictions import Evictions
 from muster.controllers.override import OverridePolicyController
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
 from muster.model.batch import Deployment
-from muster.model.core import Namespace, Pod
-from muster.model.groups import OverridePolicy
+from muster.model.core import Namespace, Node, Pod
+from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Object
 from node_groups import (
     BINDING,
@@ -20,6 +20,7 @@ from node_groups import (
     REQUIRED_OVERRIDE,
     TEMPLATE,
     deployment,
+    group,
     groups,
     node,
     nodes,
@@ -252,3 +253,20 @@ def test_they_get_their_template_back_if_that_is_asked_for() -> None:
     assert anew.after() == []
     unbind(anew)
     assert anew.after(1) == ["a"]
+
+
+def test_a_group_whose_nodes_another_group_holds_too_has_a_place_for_its_replacements() -> None:
+    """The policy names hangzhou first, so its nodes count for it, though they are of `a-group`, too."""
+    cluster = running(ARGS, group("a-group", "node-a", "node-b"), pods=pods({"node-a": 1}))
+    entries = [{"nodeGroupNames": [name], "weight": 1} for name in ("hangzhou", "a-group")]
+    cluster.store.patch(PropagationPolicy, "default/pp", {"spec": {"staticWeightList": entries}})
+    assert cluster.after() == ["p-node-a-0"]
+
+
+def test_no_pod_goes_whose_group_has_no_node_to_take_another() -> None:
+    cluster = running(pods=pods({"node-a": 1}))
+    for name in ("node-a", "node-b"):
+        cluster.store.patch(Node, name, {"spec": {"unschedulable": True}})
+    assert cluster.after() == []
+    cluster.store.patch(Node, "node-b", {"spec": {"unschedulable": False}})
+    assert cluster.after(1) == ["p-node-a-0"]
