@@ -108,6 +108,20 @@ def test_a_share_is_told_by_resource_and_by_node_group() -> None:
     asyncio.run(run())
 
 
+def test_a_job_is_timed_when_its_last_pod_has_a_node() -> None:
+    async def run() -> None:
+        cluster = cluster_of(
+            queue("default", weight=1), node("n1", cpu="2"), pod_group("g", members=1), waiting("g-x-0", "g"),
+            waiting("g-x-1", "g", cpu="99"),
+        )  # fmt: skip
+        leader = Leader(cluster)
+        await leader.settle(3)
+        assert leader.metrics.registry.get_sample_value("muster_binds_total") == 1
+        assert leader.metrics.registry.get_sample_value("volcano_e2e_job_scheduling_latency_milliseconds_count") == 0
+
+    asyncio.run(run())
+
+
 def test_the_dashboard_asks_only_for_metrics_that_there_are() -> None:
     known = samples(Metrics())
     board = json.loads(DASHBOARD.read_text(encoding="utf-8"))
