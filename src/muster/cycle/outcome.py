@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from muster.engine.hooks import BindEffects, Deadlines
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.nodes import Kind
@@ -103,15 +105,18 @@ def gang_line(session: Session, job: Job, waiting: list[Task]) -> str:
     Volcano counts what the minimum lacks even where it asks for more pods than there are ("3/1 tasks"); here no more
     are short than wait.
     """
-    able = job.ready + sum(1 for t in waiting if t.key in job.attempt.would_fit)
-    short = min(max(job.min_available - able, 0) or len(waiting), len(waiting))
-    count = {s: n for s in Status if (n := job.count[s])}
-    states = sorted(f"{n} {s.name.capitalize()}" for s, n in count.items())
-    fit = sum(1 for t in waiting if t.key in job.attempt.would_fit)
-    pending = [f"{n} {word}" for n, word in ((len(waiting) - fit, "Unschedulable"), (fit, "Schedulable")) if n]
+    fit = sum([t.key in job.attempt.would_fit for t in waiting]) if job.attempt.would_fit else 0
+    short = min(max(job.min_available - job.ready - fit, 0) or len(waiting), len(waiting))
+    return _gang_line(short, len(job.tasks), tuple(job.count), job.min_available, len(waiting) - fit, fit)
+
+
+@lru_cache(maxsize=4096)
+def _gang_line(short: int, tasks: int, count: tuple[int, ...], minimum: int, unfit: int, fit: int) -> str:
+    states = sorted(f"{count[s]} {s.name.capitalize()}" for s in Status if count[s])
+    pending = [f"{n} {word}" for n, word in ((unfit, "Unschedulable"), (fit, "Schedulable")) if n]
     return (
-        f"{short}/{len(job.tasks)} tasks in gang unschedulable: pod group is not ready, "
-        f"{', '.join(states)}, {job.min_available} minAvailable; Pending: {', '.join(pending)}."
+        f"{short}/{tasks} tasks in gang unschedulable: pod group is not ready, "
+        f"{', '.join(states)}, {minimum} minAvailable; Pending: {', '.join(pending)}."
     )
 
 

@@ -18,8 +18,8 @@ _HOLDING = [int(status) for status in ALLOCATED_LIKE]
 
 class Account:
     __slots__ = (
-        "_share", "allocated", "ancestors", "deserved", "elastic", "fault", "guarantee", "inner", "inqueue", "queue",
-        "real",
+        "_said", "_share", "allocated", "ancestors", "deserved", "elastic", "fault", "guarantee", "inner", "inqueue",
+        "queue", "real",
     )  # fmt: skip
 
     def __init__(self, queue: Queue) -> None:
@@ -34,6 +34,7 @@ class Account:
         self.inner = False  # has child queues
         self.fault: Reason | None = None  # why the queue can take nothing at all
         self._share: float | None = None
+        self._said: dict[tuple[object, ...], str] = {}
 
     @property
     def chain(self) -> tuple[Account, ...]:
@@ -70,7 +71,13 @@ class Account:
         parts = {
             "requested": minimum, "allocated": self.allocated, "inqueue": self.inqueue, "less_elastic": self.elastic
         }  # fmt: skip
-        return f"queue {self.queue.name}: " + resources.say(self.overruns(minimum), self.real, "capability", **parts)
+        # Thousands of equal jobs may be refused in one cycle: the words are made once.
+        same = tuple(tuple(part.items()) for part in parts.values())
+        said = self._said.get(same)
+        if said is None:
+            text = resources.say(self.overruns(minimum), self.real, "capability", **parts)
+            said = self._said[same] = f"queue {self.queue.name}: {text}"
+        return said
 
     def say_short(self, request: Mapping[str, int], limit: Amounts, limit_name: str) -> str:
         """`queue q: cpu requested 2 + allocated 9 > deserved 10`."""
