@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import patch
 
 from hypothesis import given, settings
 
@@ -10,12 +11,14 @@ from any_cluster import NOW, Cluster, clusters
 from any_configuration import EVICTING, configurations
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
+from muster.engine import alike
 from muster.engine.plan import Plan
 from without_shortcuts import without_shortcuts
 
 
 def both(cluster: Cluster, config: Config) -> tuple[Plan, Plan]:
-    fast = Scheduler(config).cycle(cluster.state(), NOW)
+    with patch.multiple(alike, FEWEST=1, WORTH_IT=1):  # these clusters are small
+        fast = Scheduler(config).cycle(cluster.state(), NOW)
     with without_shortcuts():
         slow = Scheduler(config).cycle(cluster.state(), NOW)
     return fast, slow

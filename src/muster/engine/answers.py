@@ -112,6 +112,9 @@ class Answers:
         self._cursor: dict[Kind, int] = {}
         self._all_scores: Floats | None = None
         self._scores_cursor = 0
+        terms: list[NodeFilter | NodeScorer] = [*self._node_filters, *(scorer for scorer, _ in self._scores)]
+        of_columns = all(term.alike for term in terms) and all(raw is None for _, raw in self._scores)
+        self._alike = placement.alike if of_columns and placement.caching else None
 
     # --- current answers
 
@@ -141,13 +144,13 @@ class Answers:
         log = self.nodes.log
         key = self._keys.get(kind)
         if key is None:
-            key = self._keys[kind] = self.evaluate(self.nodes.everything(), kind)
+            key = self._keys[kind] = self._of_all(kind)
         else:
             since = log[self._cursor[kind] :]
             if since:
                 changed = np.array(list(set(since)), np.int64)
                 if 3 * len(changed) > len(key):
-                    key = self._keys[kind] = self.evaluate(self.nodes.everything(), kind)
+                    key = self._keys[kind] = self._of_all(kind)
                 else:
                     key[changed] = self.evaluate(self.nodes.some(changed), kind)
         self._cursor[kind] = len(log)
@@ -170,10 +173,24 @@ class Answers:
         self._scores_cursor = len(log)
         return self._all_scores
 
-    def evaluate(self, view: NodeView, kind: Kind) -> Floats:
-        """Fit, filters and scores of these columns (terms that look at the whole cluster are not in it)."""
+    def _of_all(self, kind: Kind) -> Floats:
+        """`evaluate` of all nodes; where all terms look at columns alone, once for nodes that look alike."""
+        kinds = None if self._alike is None else self._alike.kinds()
+        if kinds is None:
+            return self.evaluate(self.nodes.everything(), kind)
+        one, kind_of = kinds
+        key: Floats = self.evaluate(self.nodes.some(one), kind, anywhere=True)[kind_of]
+        if not self.static.all():
+            key[~self.static] = _NOTHING
+        return key
+
+    def evaluate(self, view: NodeView, kind: Kind, *, anywhere: bool = False) -> Floats:
+        """Fit, filters and scores of these columns (terms that look at the whole cluster are not in it).
+
+        `anywhere`: leave out the static filters.
+        """
         view.kind = kind
-        fits = columns(self.static, view, own=True)
+        fits: Bools = np.ones(len(view), np.bool_) if anywhere else columns(self.static, view, own=True)
         account = view.idle if kind == Kind.ALLOCATE else view.future_idle
         for row, amount in self._needs:
             fits &= account[row] >= amount

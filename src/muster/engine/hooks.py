@@ -96,6 +96,7 @@ class NodeFilter(Hook):
     switch = "enablePredicate"
     term: ClassVar[str] = ""
     scope: ClassVar[Scope] = Scope.NODE
+    alike: bool = False  # are nodes with equal columns (accounts, allocatable) the same to it?
 
     def filters(self) -> Sequence[NodeFilter]:
         return (self,)
@@ -114,6 +115,7 @@ class NodeScorer(Hook):
     term: ClassVar[str] = ""
     scope: ClassVar[Scope] = Scope.NODE
     normalised: ClassVar[bool] = False
+    alike: bool = False  # as a filter's
 
     def scorers(self) -> Sequence[NodeScorer]:
         return (self,)

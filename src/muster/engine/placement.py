@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from muster.engine.alike import Alike
 from muster.engine.answers import Answers, FilterTerm, ScoreTerm
 from muster.engine.batch import picks
 from muster.engine.foreign import watch
@@ -34,6 +35,7 @@ class Placement:
         self.session = session
         self.nodes = session.state.nodes
         self.nodes.log.clear()
+        self.alike = Alike(self.nodes)
         self.filters: list[FilterTerm] = []
         self.scorers: list[ScoreTerm] = []
         self.caching = True  # off only in tests: cache on ≡ cache off

@@ -37,6 +37,7 @@ class OfLoad(Weighted):
 
     def open(self, nodes: Nodes, current: bool) -> None:
         self._began = None if current or not self.weight else nodes.rows.copy()
+        self.alike = self._began is None  # nodes that are alike now may have differed then
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         if self._began is not None:

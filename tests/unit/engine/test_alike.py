@@ -1,0 +1,74 @@
+"""Nodes that look alike stand for each other; a node that changes stands for itself."""
+
+from __future__ import annotations
+
+import random
+from unittest.mock import patch
+
+import numpy as np
+
+from few_nodes import node, pod, state
+from muster.engine import alike
+from muster.engine.alike import Alike
+from muster.engine.jobs import Shape
+from muster.engine.nodes import Kind, Nodes
+from muster.engine.state import State
+
+OFFERS = ("4", "8", "16")
+
+
+def cluster(count: int) -> State:
+    nodes = [node(f"n{i:04}", OFFERS[i % 3]) for i in range(count)]
+    return state(*nodes, *[pod(f"p{i}", cpu=f"{i}m") for i in range(1, 9)])
+
+
+def columns(nodes: Nodes) -> np.ndarray:
+    return np.concatenate([nodes.rows, nodes.alloc])
+
+
+def test_there_are_as_many_kinds_as_nodes_that_differ() -> None:
+    nodes = cluster(300).nodes
+    found = Alike(nodes).kinds()
+    assert found is not None
+    one, kind_of = found
+    assert (len(one), len(kind_of)) == (3, 300)
+    assert (columns(nodes)[:, one][:, kind_of] == columns(nodes)).all()
+
+
+def test_few_nodes_are_not_worth_it() -> None:
+    assert Alike(cluster(alike.FEWEST - 1).nodes).kinds() is None
+
+
+def test_where_most_nodes_stand_for_themselves_it_is_given_up_for_a_while() -> None:
+    made = cluster(300)
+    nodes, shapes = made.nodes, [task.shape for task in made.tasks.values()]
+    kinds = Alike(nodes)
+    assert kinds.kinds() is not None
+    for i in range(80):
+        nodes.apply(shapes[0], Kind.ALLOCATE, [i], 1)
+    assert kinds.kinds() is None
+    for i in range(80):
+        nodes.apply(shapes[0], Kind.ALLOCATE, [i], -1)
+    assert kinds.kinds() is not None
+
+
+def test_every_node_is_as_the_one_of_its_kind_whatever_comes_and_goes() -> None:
+    draw = random.Random(7)
+    with patch.multiple(alike, FEWEST=1, WORTH_IT=1):
+        for _ in range(60):
+            made = cluster(draw.randint(1, 12))
+            nodes, shapes = made.nodes, [task.shape for task in made.tasks.values()]
+            kinds = Alike(nodes)
+            done: list[tuple[Shape, Kind, list[int]]] = []
+            for _ in range(40):
+                if done and draw.random() < 0.4:
+                    shape, kind, at = done.pop()
+                    nodes.apply(shape, kind, at, -1)
+                else:
+                    at = draw.choices(range(len(nodes)), k=draw.randint(1, 3))
+                    shape, kind = draw.choice(shapes), draw.choice((Kind.ALLOCATE, Kind.PIPELINE))
+                    nodes.apply(shape, kind, at, 1)
+                    done.append((shape, kind, at))
+                found = kinds.kinds()
+                if found is not None:
+                    assert (columns(nodes)[:, found[0]][:, found[1]] == columns(nodes)).all()
