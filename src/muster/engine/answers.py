@@ -68,6 +68,7 @@ class Answers:
         view = self.nodes.everything()
         self.static: Bools = np.ones(len(self.nodes), np.bool_)
         self.curable: Bools = self.static
+        self._masked = False  # does a static filter refuse any node?
         self._node_filters: list[NodeFilter] = []
         self._cluster_filters: list[NodeFilter] = []
         self._fixed_batch = Batch.COLUMNS
@@ -82,6 +83,7 @@ class Answers:
             if term.scope == Scope.STATIC:
                 verdict = term.filter(task, view)
                 if verdict.reasons and verdict.code.any():
+                    self._masked = True
                     self.static = self.static & verdict.fits
                     cured = np.array([True, *(r.resolvable for r in verdict.reasons)], np.bool_)
                     self.curable = self.curable & cured[verdict.code]
@@ -180,7 +182,7 @@ class Answers:
             return self.evaluate(self.nodes.everything(), kind)
         one, kind_of = kinds
         key: Floats = self.evaluate(self.nodes.some(one), kind, anywhere=True)[kind_of]
-        if not self.static.all():
+        if self._masked:
             key[~self.static] = _NOTHING
         return key
 

@@ -8,13 +8,19 @@ from unittest.mock import patch
 import numpy as np
 
 from few_nodes import node, pod, state
+from muster.config.default import DEFAULT
+from muster.config.loader import load
+from muster.cycle.registry import known
+from muster.cycle.scheduler import Scheduler
 from muster.engine import alike
 from muster.engine.alike import Alike
 from muster.engine.jobs import Shape
 from muster.engine.nodes import Kind, Nodes
 from muster.engine.state import State
+from without_shortcuts import without_shortcuts
 
 OFFERS = ("4", "8", "16")
+TAINTED = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
 
 
 def cluster(count: int) -> State:
@@ -72,3 +78,14 @@ def test_every_node_is_as_the_one_of_its_kind_whatever_comes_and_goes() -> None:
                 found = kinds.kinds()
                 if found is not None:
                     assert (columns(nodes)[:, found[0]][:, found[1]] == columns(nodes)).all()
+
+
+def test_pods_of_all_sizes_land_where_they_would_if_every_node_were_asked_about() -> None:
+    draw = random.Random(3)
+    nodes = [node(f"n{i:04}", OFFERS[i % 3], taints=TAINTED if i % 5 == 0 else []) for i in range(300)]
+    pods = [pod(f"p{i}", cpu=f"{draw.randint(100, 3000)}m", memory=f"{draw.randint(100, 3000)}Mi") for i in range(60)]
+    scheduler = Scheduler(load(DEFAULT, "built in", known())[0])
+    fast = scheduler.cycle(state(*nodes, *pods), 0.0).binds
+    with without_shortcuts():
+        assert scheduler.cycle(state(*nodes, *pods), 0.0).binds == fast
+    assert len(fast) == 60
