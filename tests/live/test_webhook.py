@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from live.accounts import account_in, let_read
 from live.api import Api, Plain, Refused, place, until
 from live.conftest import MakeNodes, served
 from live.controlplane import ControlPlane
@@ -32,6 +33,7 @@ from live.webhook_site import (
     ranges,
     running,
     thing,
+    two_cities,
     unregister,
     webhook_part,
     weights,
@@ -42,22 +44,15 @@ pytestmark = pytest.mark.usefixtures("crds")
 
 @pytest.fixture
 def webhook(control_plane: ControlPlane, api: Api, namespace: str) -> Iterator[Part]:
-    with webhook_part(control_plane.kubeconfig, namespace, free_port()) as part:
+    with webhook_part(account_in(control_plane, namespace, "webhook"), namespace, free_port()) as part:
         yield part
     unregister(api)
 
 
 @pytest.fixture
 def cities(api: Api, namespace: str, make_nodes: MakeNodes) -> Iterator[str]:
-    """The design's two groups with their nodes, and a namespace that has opted in."""
-    api.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {f"{DOMAIN}/webhook": "enabled"}}})
-    there = []
-    for city, count in (("hangzhou", 2), ("beijing", 3)):
-        make_nodes(count, prefix=f"{city}-", labels={"location": city, f"nodegroup.{DOMAIN}/{city}": ""})
-        there.append(api.create(thing("NodeGroup", city, spec={"matchLabels": {"location": city}})))
-    yield namespace
-    for group in there:
-        api.delete(place(group))
+    with two_cities(api, namespace, make_nodes, hangzhou=2, beijing=3) as there:
+        yield there
 
 
 def test_every_pod_is_made_for_its_group_and_runs_there_in_its_edition(webhook: Part, cities: str, api: Api) -> None:
@@ -139,6 +134,7 @@ def test_pods_of_a_kind_that_the_config_map_names_at_run_time_get_their_group(
     config: Plain = {"apiVersion": "v1", "kind": "ConfigMap"}
     config["metadata"] = {"name": "groupmanagement-config", "namespace": cities}
     entry = "applications:\n- {group: apps.webhook.example, version: v1, kind: CloneSet}\n"
+    let_read(api, cities, "webhook", "apps.webhook.example", "clonesets")
     api.create({**config, "data": {"config.yaml": entry}})
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     names = {"plural": "clonesets", "singular": "cloneset", "kind": "CloneSet", "listKind": "CloneSetList"}
@@ -265,6 +261,32 @@ def test_a_queue_that_would_close_a_circle_is_refused(webhook: Part, cities: str
         api.delete(place(queue))
 
 
+def test_what_may_still_become_right_is_said_in_warnings_and_what_cannot_is_refused_of_groups_too(
+    webhook: Part, cities: str, control_plane: ControlPlane, api: Api
+) -> None:
+    volcano = {"apiVersion": "scheduling.volcano.sh/v1beta1"}
+    queue = api.create({**volcano, "kind": "Queue", "metadata": {"name": "small"}, "spec": {"capability": {"cpu": 4}}})
+    meta = {"name": "g", "namespace": cities}
+
+    def said(obj: Plain) -> str:
+        done = control_plane.kubectl("create", "--dry-run=server", "-f", "-", given=json.dumps(obj))
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    try:
+        group = {**volcano, "kind": "PodGroup", "metadata": meta}
+        time.sleep(0.5)
+        assert "queue nowhere does not exist" in said({**group, "spec": {"minMember": 1, "queue": "nowhere"}})
+        more = {"minMember": 1, "queue": "small", "minResources": {"cpu": 5}}
+        assert "more than the capability 4 of queue small" in said({**group, "spec": more})
+        assert said({**group, "spec": {**more, "minResources": {"cpu": 3}}}) == ""
+        entries = [{"nodeGroupNames": ["nowhere"], "weight": 1}]
+        far = thing("PropagationPolicy", "far", cities, spec={"staticWeightList": entries})
+        assert "there is no node group nowhere" in said(far)
+    finally:
+        api.delete(place(queue))
+
+
 def test_without_the_webhook_pods_are_created_as_they_are_and_it_comes_back_by_itself(
     webhook: Part, cities: str, api: Api
 ) -> None:
@@ -292,7 +314,7 @@ def test_certificates_are_renewed_before_they_end_without_a_gap(
     control_plane: ControlPlane, cities: str, api: Api
 ) -> None:
     arguments = ("--no-leader-elect", "--certificate-lifetime", "6", "--check-period", "0.3")
-    part = webhook_part(control_plane.kubeconfig, cities, free_port(), *arguments)
+    part = webhook_part(account_in(control_plane, cities, "webhook"), cities, free_port(), *arguments)
     with part:
         api.create(weights(cities))
         for i in range(20):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from live.accounts import account_in
 from live.api import Api, Plain, place, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
@@ -15,18 +16,16 @@ from live.webhook_site import (
     ASSIGNED,
     BOUND,
     DIVIDED,
-    DOMAIN,
     by_city,
     deployment,
     editions,
     groups,
     made,
-    opted_in,
     pod_template,
     pods,
     ranges,
     running,
-    thing,
+    two_cities,
     unregister,
     webhook_part,
     weights,
@@ -38,22 +37,15 @@ pytestmark = pytest.mark.usefixtures("crds")
 @pytest.fixture
 def webhook(control_plane: ControlPlane, api: Api, namespace: str) -> Iterator[Part]:
     quick = ("--no-leader-elect", "--readmit-after", "3")
-    with webhook_part(control_plane.kubeconfig, namespace, free_port(), *quick) as part:
+    with webhook_part(account_in(control_plane, namespace, "webhook"), namespace, free_port(), *quick) as part:
         yield part
     unregister(api)
 
 
 @pytest.fixture
 def cities(api: Api, namespace: str, make_nodes: MakeNodes) -> Iterator[str]:
-    there = []
-    for city, count in (("hangzhou", 2), ("beijing", 1)):
-        make_nodes(count, prefix=f"{city}-", labels={"location": city, f"nodegroup.{DOMAIN}/{city}": ""})
-        there.append(api.create(thing("NodeGroup", city, spec={"matchLabels": {"location": city}})))
-    with opted_in(api, namespace):
-        time.sleep(0.3)
-        yield namespace
-    for group in there:
-        api.delete(place(group))
+    with two_cities(api, namespace, make_nodes, hangzhou=2, beijing=1) as there:
+        yield there
 
 
 def cordon(api: Api, city: str, closed: bool) -> None:

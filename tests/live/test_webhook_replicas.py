@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from live.api import Api, place, until
+from live.accounts import account_in
+from live.api import Api, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
 from live.node_groups import LEASE
@@ -16,16 +17,14 @@ from live.webhook_site import (
     ASSIGNED,
     BOUND,
     DIVIDED,
-    DOMAIN,
     Follower,
     deployment,
     editions,
     groups,
     made,
-    opted_in,
     pods,
     running,
-    thing,
+    two_cities,
     unregister,
     webhook_part,
     weights,
@@ -40,7 +39,8 @@ class Pair:
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         at, ports = free_port(), (free_port(), free_port())
         lease = ("--lease-name", f"{namespace}/muster-webhook", *LEASE)
-        self.parts = [webhook_part(plane.kubeconfig, namespace, port, *lease, at=at) for port in ports]
+        own = account_in(plane, namespace, "webhook")
+        self.parts = [webhook_part(own, namespace, port, *lease, at=at) for port in ports]
         self.ports = ports
         self.service = Follower(at, list(zip(self.parts, ports, strict=True)))
 
@@ -75,16 +75,10 @@ def pair(control_plane: ControlPlane, api: Api, namespace: str) -> Iterator[Pair
 
 @pytest.fixture
 def cities(api: Api, namespace: str, make_nodes: MakeNodes) -> Iterator[str]:
-    there = []
-    for city, count in (("hangzhou", 2), ("beijing", 3)):
-        make_nodes(count, prefix=f"{city}-", labels={"location": city, f"nodegroup.{DOMAIN}/{city}": ""})
-        there.append(api.create(thing("NodeGroup", city, spec={"matchLabels": {"location": city}})))
-    api.create(weights(namespace, 1, 1))
-    with opted_in(api, namespace):
-        time.sleep(0.5)
-        yield namespace
-    for group in there:
-        api.delete(place(group))
+    with two_cities(api, namespace, make_nodes, hangzhou=2, beijing=3) as there:
+        api.create(weights(namespace, 1, 1))
+        time.sleep(0.3)
+        yield there
 
 
 def test_one_of_two_is_ready_and_only_it_says_that_it_is_active(pair: Pair, cities: str, api: Api) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from live.api import Api, Plain, until
+from live.api import Api, Plain, place, until
+from live.conftest import MakeNodes
 from live.part_process import Part
 
 DOMAIN = "groupmanagement.kubeedge.io"
@@ -179,9 +181,14 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def opted_in(api: Api, namespace: str) -> Iterator[None]:
-    """The namespace's pods are admitted by muster."""
-    path = f"/api/v1/namespaces/{namespace}"
-    api.merge(path, {"metadata": {"labels": {f"{DOMAIN}/webhook": "enabled"}}})
-    yield
-    api.merge(path, {"metadata": {"labels": {f"{DOMAIN}/webhook": None}}})
+def two_cities(api: Api, namespace: str, make_nodes: MakeNodes, **nodes: int) -> Iterator[str]:
+    """The design's two groups with so many nodes each, and a namespace whose pods are admitted by muster."""
+    api.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {f"{DOMAIN}/webhook": "enabled"}}})
+    there = []
+    for city, count in nodes.items():
+        make_nodes(count, prefix=f"{city}-", labels={"location": city, f"nodegroup.{DOMAIN}/{city}": ""})
+        there.append(api.create(thing("NodeGroup", city, spec={"matchLabels": {"location": city}})))
+    time.sleep(0.5)
+    yield namespace
+    for group in there:
+        api.delete(place(group))
