@@ -53,7 +53,8 @@ def picks(key: Floats, count: int, copies: Callable[[Index, Index], Floats]) -> 
     found_g, found_n = [key[heads]], [heads]
     found_j = [np.zeros(len(heads), np.int64)]
     total, threshold = len(heads), (-np.inf if len(heads) < count else key[heads].min())
-    live, floor, height, step = heads, key[heads], 1, 4
+    # Where heads are few, each takes several: twice its part is mostly enough at once.
+    live, floor, height, step = heads, key[heads], 1, min(max(4, 2 * count // len(heads)), 64)
     while len(live):
         rows = min(step, count - height)
         if rows <= 0:

@@ -51,8 +51,11 @@ class Found:
 
 def volume_signature(task: Task) -> Hashable | None:
     """What the volume rules read of a pod besides its spec: its claims are those of its namespace, or its own."""
+    volumes = task.shape.spec.volumes
+    if not volumes:
+        return None
     named = own = False
-    for volume in task.shape.spec.volumes:
+    for volume in volumes:
         named = named or volume.persistent_volume_claim is not None
         own = own or volume.ephemeral is not None
     return (task.namespace, task.name if own else "") if named or own else None
