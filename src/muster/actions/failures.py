@@ -21,7 +21,10 @@ SWITCH = "predicateErrorCacheEnable"
 
 
 class RoleFailures:
-    """The failures of one step of a job, per role; only roles whose pods differ are followed."""
+    """The failures of one step of a job, per role.
+
+    Only roles are followed whose pods differ, or want to be near others: their siblings may make a node fit later on.
+    """
 
     def __init__(self, session: Session, action: str, tasks: Sequence[Task]) -> None:
         self._session = session
@@ -29,7 +32,8 @@ class RoleFailures:
         signatures: dict[str, int] = {}
         for task in tasks:
             role = task.role
-            if role and signatures.setdefault(role, session.signature(task)) != session.signature(task):
+            differs = role and signatures.setdefault(role, session.signature(task)) != session.signature(task)
+            if differs or (role and role not in self._refused and _follows_others(task)):
                 self._refused[role] = np.zeros(len(session.state.nodes), np.bool_)
         if self._refused and not session.arguments(action).bool(SWITCH, True):
             self._refused = {}
@@ -66,6 +70,11 @@ class ClaimFailures:
         failed = ~self._session.placement.might_fit(task)
         self._refused[role] = failed if known is None else known | failed
         return mask if known is None else mask & ~known
+
+
+def _follows_others(task: Task) -> bool:
+    affinity = task.shape.spec.affinity
+    return affinity is not None and affinity.pod_affinity is not None and bool(affinity.pod_affinity.required)
 
 
 def _without(within: NodeSet | None, refused: Bools) -> NodeSet:
