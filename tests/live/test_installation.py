@@ -16,9 +16,12 @@ from live.binary import helm, version
 from live.conftest import HOME, RIGHTS, MakeNodes
 from live.muster_process import Scheduler, all_placed, events, gang, group, pod, pod_group
 from muster.cli import main
-from muster.cli.install import PARTS
+from muster.cli.install import PARTS, Part
+from muster.cli.install.parts import PORT
 from muster.model.yamltext import load_all
 
+ALL = [argument for part in PARTS for argument in ("--part", part)]
+ELECTING = [part.verb for part in PARTS.values() if part.elects]
 CHART = Path(muster.__file__).parents[2] / "deploy" / "helm" / "muster"
 
 
@@ -31,7 +34,7 @@ def printed(*arguments: str) -> list[Plain]:
 
 @pytest.fixture(scope="module")
 def installed(api: Api, crds: None, rights: None) -> Iterator[list[Plain]]:
-    objects = printed()
+    objects = printed(*ALL)
     api.merge(place(objects[0]), {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
     for one in objects:
         api.apply(one)
@@ -100,7 +103,7 @@ def test_the_scheduler_may_bind_and_evict_and_not_touch_nodes(installed: list[Pl
         assert not may(api, "scheduler", verb, resource), f"{verb} {resource}"
 
 
-@pytest.mark.parametrize("part", list(PARTS))
+@pytest.mark.parametrize("part", ELECTING)
 def test_a_part_holds_its_own_lease_and_no_other(part: str, installed: list[Plain], api: Api) -> None:
     lease = "leases.coordination.k8s.io"
     assert may(api, part, "create", lease, HOME)
@@ -113,6 +116,44 @@ def test_the_extender_only_reads(installed: list[Plain], api: Api) -> None:
     assert may(api, "extender", "watch", "propagationpolicies.groupmanagement.kubeedge.io")
     for verb, resource in (("create", "pods/binding"), ("create", "pods/eviction"), ("patch", "pods/status")):
         assert not may(api, "extender", verb, resource)
+
+
+def test_the_edge_gate_reads_pods_and_applications_and_writes_nothing(installed: list[Plain], api: Api) -> None:
+    for verb, resource in (("list", "pods"), ("get", "pods"), ("watch", "deployments.apps"), ("watch", "jobs.batch")):
+        assert may(api, "edge-gate", verb, resource), f"{verb} {resource}"
+    for verb, resource in (
+        ("watch", "pods"), ("patch", "pods"), ("impersonate", "users"), ("list", "services"),
+        ("create", "tokenreviews.authentication.k8s.io"), ("create", "leases.coordination.k8s.io"),
+    ):  # fmt: skip
+        assert not may(api, "edge-gate", verb, resource), f"{verb} {resource}"
+
+
+def test_the_webhook_writes_its_own_configurations_and_no_others(installed: list[Plain], api: Api) -> None:
+    for kind in ("mutating", "validating"):
+        resource = f"{kind}webhookconfigurations.admissionregistration.k8s.io"
+        assert may(api, "webhook", "create", resource, "")
+        for verb in ("get", "update"):
+            assert may(api, "webhook", verb, resource, "", "muster-webhook")
+            assert not may(api, "webhook", verb, resource, "", "someone-else")
+        for verb in ("delete", "list", "patch"):
+            assert not may(api, "webhook", verb, resource, "", "muster-webhook")
+        assert not may(api, "controllers", "update", resource, "", "muster-webhook")
+
+
+@pytest.mark.parametrize("part", [part for part in PARTS.values() if part.serves], ids=lambda part: part.verb)
+def test_a_service_leads_to_the_pods_of_its_part(part: Part, installed: list[Plain], api: Api) -> None:
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{HOME}/endpointslices"
+
+    def ready() -> list[int]:
+        slices = api.list(f"{path}?labelSelector=kubernetes.io%2Fservice-name%3D{part.name}")
+        return [
+            slice_["ports"][0]["port"]
+            for slice_ in slices
+            for endpoint in slice_["endpoints"] or ()
+            if endpoint["conditions"]["ready"]
+        ]
+
+    assert until(f"an endpoint of {part.name}", ready, 40) == [part.tls_port or PORT]
 
 
 def test_the_scheduler_does_its_work_with_its_own_rights(
@@ -155,10 +196,13 @@ def test_the_chart_is_clean_and_renders_what_the_command_prints() -> None:
     lint = subprocess.run([helm(), "lint", "--strict", CHART], capture_output=True, text=True)
     assert lint.returncode == 0, lint.stdout + lint.stderr
     assert by_place(rendered("--namespace", HOME)) == by_place(printed()[1:])
+    everything = rendered("--namespace", HOME, "--set", "edgeGate.enabled=true,podGroups.enabled=true")
+    assert by_place(everything) == by_place(printed(*ALL)[1:])
 
 
 def test_the_chart_leaves_out_what_is_switched_off() -> None:
-    values = "extender.enabled=false,controllers.enabled=false,scheduler.replicas=1,scheduler.defaultQueue=false"
+    values = "extender.enabled=false,controllers.enabled=false,webhook.enabled=false"
+    values += ",scheduler.replicas=1,scheduler.defaultQueue=false"
     kinds = sorted(one["kind"] for one in rendered("--set", values))
     account = ["ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "Role", "RoleBinding", "ServiceAccount"]
     assert kinds == account
