@@ -11,7 +11,7 @@ from muster.cli import options
 from muster.cli.lease import lease as lease_options
 
 if TYPE_CHECKING:
-    from muster.server.terms import LeaseSettings
+    from muster.live.terms import LeaseSettings
 
 
 @click.group(invoke_without_command=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import ssl
 
     from muster.cycle.scheduler import Scheduler
-    from muster.server.terms import LeaseSettings
+    from muster.live.terms import LeaseSettings
 
 _MIB = 1 << 20
 

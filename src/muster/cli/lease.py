@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from muster.server.terms import LeaseSettings
+    from muster.live.terms import LeaseSettings
 
 Command = Callable[..., None]
 
@@ -21,7 +21,7 @@ def lease(part: str) -> Callable[[Command], Command]:
         @wraps(command)
         def gathered(
             *, leader_elect: bool, lease_name: str | None, lease_duration: float, lease_renew_deadline: float,
-            lease_retry_period: float, **others: Any,
+            lease_retry_period: float, identity: str | None, **others: Any,
         ) -> None:  # fmt: skip
             if not lease_duration > lease_renew_deadline > lease_retry_period:
                 raise click.UsageError("--lease-duration must be longer than --lease-renew-deadline, and that longer "
@@ -31,10 +31,11 @@ def lease(part: str) -> Callable[[Command], Command]:
 
             def settings() -> LeaseSettings:
                 from muster.cli.live import own_namespace
-                from muster.server.terms import LeaseSettings
+                from muster.live.terms import LeaseSettings
 
-                name = lease_name or f"{own_namespace()}/muster-{part}"
-                return LeaseSettings(name, leader_elect, lease_duration, lease_renew_deadline, lease_retry_period)
+                key = lease_name or f"{own_namespace()}/muster-{part}"
+                times = (lease_duration, lease_renew_deadline, lease_retry_period)
+                return LeaseSettings(key, leader_elect, *times, *((identity,) if identity else ()))
 
             command(lease=settings, **others)
 
@@ -55,7 +56,10 @@ def _options(part: str) -> list[Callable[[Command], Command]]:
         click.option("--lease-duration", type=click.FloatRange(min=1), default=15.0, show_default=True,
                      metavar="SECONDS", help="How long one that is not heard of keeps the lease."),
         click.option("--lease-renew-deadline", type=click.FloatRange(min=0.5), default=10.0, show_default=True,
-                     metavar="SECONDS", help="One that could not renew for so long is not active any more."),
+                     metavar="SECONDS", help="One that could not renew for so long sends nothing more."),
         click.option("--lease-retry-period", type=click.FloatRange(min=0.1), default=2.0, show_default=True,
                      metavar="SECONDS", help="How often the lease is renewed, or asked for."),
+        click.option("--identity", metavar="NAME", help="Our name on the Lease. A process started again under the name "
+                     "of one that has ended takes up its Lease at once; no two may have it at a time. Default: one of "
+                     "its own."),
     ]  # fmt: skip

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 
 from muster.cli import options
+from muster.cli.lease import lease as lease_options
+
+if TYPE_CHECKING:
+    from muster.live.terms import LeaseSettings
 
 
 @click.command()
@@ -14,18 +21,7 @@ from muster.cli import options
 @click.option("-c", "--config", "config", metavar="FILE_OR_MAP",
               help="Scheduler configuration in Volcano's format: a file, or configmap:NAMESPACE/NAME[/KEY] "
               "(configmap:NAME in the namespace muster runs in). Without it: the default.")  # fmt: skip
-@click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
-              help="Take part in an election, so that of several replicas one decides.")  # fmt: skip
-@click.option("--lease-name", metavar="NS/NAME", help="The Lease that is held by the one that decides. "
-              "Default: muster-scheduler in the namespace muster runs in, else in kube-system.")  # fmt: skip
-@click.option("--lease-duration", type=click.FloatRange(min=1), default=15.0, show_default=True, metavar="SECONDS",
-              help="How long a leader that is not heard of keeps the lease.")  # fmt: skip
-@click.option("--lease-renew-deadline", type=click.FloatRange(min=0.5), default=10.0, show_default=True,
-              metavar="SECONDS", help="A leader that could not renew for so long sends nothing more.")  # fmt: skip
-@click.option("--lease-retry-period", type=click.FloatRange(min=0.1), default=2.0, show_default=True,
-              metavar="SECONDS", help="How often the lease is renewed, or asked for.")  # fmt: skip
-@click.option("--identity", metavar="NAME", help="Our name on the Lease. A process started again under the name of one "
-              "that has ended takes up its Lease at once; no two may have it at a time. Default: one of its own.")
+@lease_options("scheduler")
 @click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
               help="Where /healthz, /readyz and /metrics listen.")  # fmt: skip
 @click.option("--metrics-port", "--port", "metrics_port", type=click.IntRange(0, 65535), default=8080,
@@ -42,12 +38,7 @@ def scheduler(
     context: str | None,
     scheduler_names: tuple[str, ...],
     config: str | None,
-    leader_elect: bool,
-    lease_name: str | None,
-    lease_duration: float,
-    lease_renew_deadline: float,
-    lease_retry_period: float,
-    identity: str | None,
+    lease: Callable[[], LeaseSettings],
     metrics_host: str,
     metrics_port: int,
     period: float,
@@ -60,7 +51,7 @@ def scheduler(
     Logs are JSON lines on stderr. The configuration is followed: a changed one is checked first, and the last good one
     stays in use.
     """
-    from muster.cli.live import own_namespace, own_pod, run_until_stopped
+    from muster.cli.live import own_pod, run_until_stopped
     from muster.cli.reading import BadInput
     from muster.live.logs import Log
     from muster.live.reload import Unusable
@@ -69,26 +60,15 @@ def scheduler(
 
     keep_freed_memory()
 
-    if not lease_duration > lease_renew_deadline > lease_retry_period:
-        raise click.UsageError("--lease-duration must be longer than --lease-renew-deadline, and that longer than "
-                               "--lease-retry-period")  # fmt: skip
-    lease_name = lease_name or f"{own_namespace()}/muster-scheduler"
-    if lease_name.count("/") != 1:
-        raise click.UsageError("--lease-name is NAMESPACE/NAME")
     file, config_map = _place(config)
     settings = Settings(
+        lease=lease(),
         kubeconfig=kubeconfig,
         context=context,
         config=file,
         config_map=config_map,
         pod=own_pod(),
         scheduler_names=scheduler_names,
-        leader_elect=leader_elect,
-        lease=lease_name,
-        lease_duration=lease_duration,
-        renew_deadline=lease_renew_deadline,
-        retry_period=lease_retry_period,
-        **({"identity": identity} if identity else {}),
         metrics_host=metrics_host,
         metrics_port=metrics_port,
         period=period,

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-import traceback
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from uuid import uuid4
+from dataclasses import dataclass
 
 from muster.engine.podgroups import OWNING
 from muster.kube import config as access
-from muster.kube.backoff import Backoff
 from muster.kube.client import Client, Limits
 from muster.kube.events import Recorder
 from muster.kube.informer import Standing
 from muster.kube.informers import Informers
-from muster.kube.lease import Election
 from muster.kube.resources import resource_of
 from muster.kube.writes import Writes
 from muster.live.binder import Binder
@@ -35,6 +30,7 @@ from muster.live.metrics import Metrics
 from muster.live.probes import Probes
 from muster.live.reload import Loaded, read
 from muster.live.sources import File, Map, Source
+from muster.live.terms import LeaseSettings, Terms, until
 from muster.live.writer import Writer
 from muster.model import batch, core, groups, scheduling, storage, topology
 from muster.model.meta import Object
@@ -52,23 +48,18 @@ OWNERS: tuple[type[Object], ...] = (batch.Deployment, batch.CronJob, batch.Repli
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    lease: LeaseSettings
     kubeconfig: str | None = None
     context: str | None = None
     config: str | None = None
     config_map: str = ""  # NAMESPACE/NAME or NAMESPACE/NAME/KEY, in place of a file
     pod: str = ""  # our own, as NAMESPACE/NAME
     scheduler_names: tuple[str, ...] = ("muster",)
-    leader_elect: bool = True
-    lease: str = "kube-system/muster-scheduler"
-    lease_duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry_period: float = 2.0
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 8080
     period: float = 10.0
     at_once: int = 64
     claim_patience: float = 600.0
-    identity: str = field(default_factory=lambda: f"{socket.gethostname()}_{uuid4().hex[:8]}")
 
 
 class Service:
@@ -80,30 +71,23 @@ class Service:
         self.log = log
         self._loaded: Loaded = read(settings.config)
         self._informers: Informers | None = None
-        self._election: Election | None = None
         self._loop: Loop | None = None
         self._decider: Decider | None = None
         self._changing: asyncio.Future[None] | None = None  # kept, or it may be collected before it has run
-        self.probes = Probes(self.metrics, self._healthy, self._ready)
+        # What is followed while another leads only shows that we could: a leader reads anew.
+        self._terms = Terms(settings.lease, log, standing_by=self._following, on_fault=self.metrics.faults.inc)
+        self.metrics.leading.set_function(lambda: float(self._terms.leading()))
+        self.probes = Probes(self.metrics.registry, self._ready, self._healthy)
 
     async def run(self, stop: asyncio.Event) -> None:
         settings = self.settings
         limits = Limits(writes_at_once=settings.at_once)
         async with Client(access.load(settings.kubeconfig, settings.context), limits=limits) as client:
             await self.probes.start(settings.metrics_host, settings.metrics_port)
-            self.log(0, "started", identity=settings.identity, probes=self.probes.port, server=client.access.host)
-            work = asyncio.create_task(self._configured(client))
-            stopping = asyncio.create_task(stop.wait())
+            self.log(0, "started", identity=settings.lease.identity, probes=self.probes.port, server=client.access.host)
             try:
-                await asyncio.wait([stopping, work], return_when=asyncio.FIRST_COMPLETED)
-                if work.done():
-                    work.result()  # no configuration to begin with, or a fault of ours: to be seen
+                await until(stop, self._configured(client))
             finally:
-                for task in (stopping, work):
-                    task.cancel()
-                await asyncio.gather(stopping, work, return_exceptions=True)
-                if self._election is not None:
-                    await self._election.release()
                 await self.probes.stop()
                 self.log(0, "stopped")
 
@@ -120,7 +104,7 @@ class Service:
             else:
                 await self._lead(client)
                 return
-            recorder = Recorder(calm, "muster", settings.identity)
+            recorder = Recorder(calm, "muster", settings.lease.identity)
             following = Following(source, settings.pod, Writes(calm), recorder.record, self.metrics, self.log)
             try:
                 if settings.config_map:
@@ -135,47 +119,7 @@ class Service:
     # --- terms
 
     async def _lead(self, client: Client) -> None:
-        settings = self.settings
-        if not settings.leader_elect:
-            await self._terms(client)
-            return
-        # Lease calls have slots of their own: they never wait behind bindings.
-        async with Client(client.access) as calm:
-            election = self._election = Election(
-                calm, settings.lease, settings.identity, duration=settings.lease_duration,
-                renew_deadline=settings.renew_deadline, retry=settings.retry_period,
-            )  # fmt: skip
-            client.gate = election.may_write
-            await election.step()  # most often that is all it takes, and nobody has to stand by
-            standing = asyncio.create_task(election.run())
-            try:
-                while True:
-                    await self._elected(client, election)
-                    self.log(0, "leading", term=election.term)
-                    self.metrics.leading.set(1)
-                    term = asyncio.create_task(self._terms(client))
-                    lost = asyncio.create_task(election.lost.wait())
-                    try:
-                        await asyncio.wait([term, lost], return_when=asyncio.FIRST_COMPLETED)
-                        if term.done():
-                            term.result()
-                    finally:
-                        self.metrics.leading.set(0)
-                        for task in (term, lost):
-                            task.cancel()
-                        await asyncio.gather(term, lost, return_exceptions=True)
-                    self.log(0, "no longer leading")
-            finally:
-                standing.cancel()
-                await asyncio.gather(standing, return_exceptions=True)
-                await election.release()
-
-    async def _elected(self, client: Client, election: Election) -> None:
-        """Until we lead and may write. What is followed meanwhile only shows that we could: a leader reads anew."""
-        if not election.elected.is_set():
-            async with self._following(client):
-                await election.elected.wait()
-        await election.writable()
+        await self._terms.run(client, lambda: self._term(client))
 
     @contextlib.asynccontextmanager
     async def _following(self, client: Client) -> AsyncIterator[Informers]:
@@ -186,27 +130,15 @@ class Service:
             finally:
                 self._informers = None
 
-    async def _terms(self, client: Client) -> None:
-        """Begin anew after a fault of ours: with a fresh look at the cluster, and not at once."""
-        backoff = Backoff(1.0, 60.0)
-        while True:
-            try:
-                await self._term(client)
-            except Exception as fault:
-                self.metrics.faults.inc()
-                trace = "".join(traceback.format_exception(fault))
-                self.log(0, f"unexpected {type(fault).__name__}: {fault}; begins anew", trace=trace)
-            await asyncio.sleep(backoff.next())
-
     async def _term(self, client: Client) -> None:
         """Read the cluster, then decide and carry out until cancelled; then see that what is in flight arrives."""
         settings, metrics = self.settings, self.metrics
-        recorder = Recorder(client, "muster", settings.identity)
+        recorder = Recorder(client, "muster", settings.lease.identity)
         writes = Writes(client)
         async with self._following(client) as informers:
             await informers.synced()
             cache = Cache(settings.scheduler_names)
-            decider = Decider(cache, self._loaded, settings.identity, settings.period, metrics, self.log)
+            decider = Decider(cache, self._loaded, settings.lease.identity, settings.period, metrics, self.log)
             self._decider = decider
             writer = Writer(writes, recorder.record, metrics)
             loop = self._loop = Loop(decider, metrics)
@@ -222,9 +154,7 @@ class Service:
                 self._loop = self._decider = None
                 metrics.figures = Figures()  # whoever leads next has the cluster's
                 writer.forget()
-                unfinished = not await binder.finished(min(settings.renew_deadline, 5.0))
-                if self._election is not None:
-                    self._election.unfinished = unfinished
+                unfinished = self._terms.unfinished = not await binder.finished(min(settings.lease.renew_deadline, 5.0))
                 if unfinished:
                     self.log(0, "ends with calls in flight", calls=binder.in_flight)
                 for task in tasks:

@@ -111,9 +111,9 @@ def _pod(part: Part, settings: Settings) -> Plain:
 
 
 def _container(part: Part, settings: Settings) -> Plain:
-    # It tells on its own pod what became of its configuration, and elects itself under that pod's name.
+    # It elects itself under its pod's name; the scheduler tells on its pod what became of its configuration.
     fields = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"}
-    own_pod = fields if part.configured else {}
+    own_pod = fields if part.elects else {}
     named = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}} for name, field in own_pod.items()]
     ports: list[Plain] = [{"name": "http", "containerPort": PORT}]
     if part.tls_port:

@@ -48,14 +48,15 @@ class Part:
     @property
     def command(self) -> list[str]:
         """What follows `muster`."""
-        return [self.verb, *self.arguments, "--host", "0.0.0.0", "--port", str(PORT)]
+        named = ("--identity", _THIS_POD) if self.elects else ()
+        return [self.verb, *self.arguments, *named, "--host", "0.0.0.0", "--port", str(PORT)]
 
 
 PARTS: dict[str, Part] = {
     part.verb: part
     for part in (
         Part(
-            "scheduler", rights.SCHEDULER, ("-c", f"configmap:{CONFIGURATION}", "--identity", _THIS_POD),
+            "scheduler", rights.SCHEDULER, ("-c", f"configmap:{CONFIGURATION}",),
             replicas=2, requests=(("cpu", "500m"), ("memory", "512Mi")), limits=(("memory", "2Gi"),), configured=True,
             at_home=rights.own_configuration(CONFIGURATION),
         ),

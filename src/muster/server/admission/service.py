@@ -24,7 +24,9 @@ from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
 from muster.live.logs import Log
+from muster.live.probes import Probes
 from muster.live.reload import read
+from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import Object
@@ -43,8 +45,6 @@ from muster.server.certificates import LIFETIME
 from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.grouped import Grouped
 from muster.server.owners import Owners
-from muster.server.probes import Probes
-from muster.server.terms import LeaseSettings, Terms
 
 KINDS: tuple[type[Object], ...] = (
     Node, Pod, NodeGroup, PropagationPolicy, OverridePolicy, Queue, *APPLICATIONS,
@@ -103,21 +103,12 @@ class Service:
             async with Informers(client, KINDS, self._log.report) as informers, self._serving(active, informers):
                 identity = settings.lease.identity
                 self._log(0, "started", identity=identity, probes=self.probes.port, port=self.port, server=loaded.host)
-                stopping = asyncio.create_task(stop.wait())
-                tasks = [
-                    asyncio.create_task(self._kinds.run(self._use)),
-                    asyncio.create_task(self._stay_registered(client, informers)),
-                    asyncio.create_task(self._terms.run(active, self._work)),
-                ]
                 try:
-                    done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-                    for task in done - {stopping}:
-                        task.result()  # none ends by itself: a fault of ours, to be seen
-                    await self._leave()
+                    await until(
+                        stop, self._kinds.run(self._use), self._stay_registered(client, informers),
+                        self._terms.run(active, self._work), leave=self._leave,
+                    )  # fmt: skip
                 finally:
-                    for task in (stopping, *tasks):
-                        task.cancel()
-                    await asyncio.gather(stopping, *tasks, return_exceptions=True)
                     await self.probes.stop()
                     self._log(0, "stopped")
 

@@ -15,10 +15,10 @@ from muster.kube.client import Client
 from muster.kube.events import Recorder
 from muster.kube.informers import Informers
 from muster.live.logs import Log
+from muster.live.probes import Probes
+from muster.live.terms import LeaseSettings, Terms, until
 from muster.server.controlling.rounds import Part, Rounds
 from muster.server.controlling.term import turns
-from muster.server.probes import Probes
-from muster.server.terms import LeaseSettings, Terms
 from muster.store import Store
 
 
@@ -59,16 +59,9 @@ class Service:
                     await informers.synced()
                     await turns(client, informers, recorder, self._parts, self._at_work)
 
-                work = asyncio.create_task(Terms(settings.lease, self._log).run(client, term))
-                stopping = asyncio.create_task(stop.wait())
                 try:
-                    await asyncio.wait([stopping, work], return_when=asyncio.FIRST_COMPLETED)
-                    if work.done():
-                        work.result()  # it does not end by itself: a fault of ours, to be seen
+                    await until(stop, Terms(settings.lease, self._log).run(client, term))
                 finally:
-                    for task in (stopping, work):
-                        task.cancel()
-                    await asyncio.gather(stopping, work, return_exceptions=True)
                     await self.probes.stop()
                     self._log(0, "stopped")
 

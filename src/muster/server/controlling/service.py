@@ -20,14 +20,14 @@ from muster.kube.client import Client
 from muster.kube.events import Recorder
 from muster.kube.informers import Informers
 from muster.live.logs import Log
+from muster.live.probes import Probes
+from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.core import Pod
 from muster.model.meta import key
 from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.controlling.rounds import Part, Rounds
 from muster.server.controlling.term import turns
 from muster.server.controlling.webhook import WebhookLife
-from muster.server.probes import Probes
-from muster.server.terms import LeaseSettings, Terms
 from muster.store import Store
 
 REST = 10.0
@@ -83,21 +83,11 @@ class Service:
                 async def term() -> None:
                     await self._work(client, informers, recorder, kinds, webhook)
 
-                tasks = [
-                    asyncio.create_task(recorder.run()),
-                    asyncio.create_task(webhook.run()),
-                    asyncio.create_task(kinds.run(self._begin_anew)),
-                    asyncio.create_task(self._terms.run(client, term)),
-                ]
-                stopping = asyncio.create_task(stop.wait())
                 try:
-                    done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-                    for task in done - {stopping}:
-                        task.result()  # none ends by itself: a fault of ours, to be seen
+                    await until(
+                        stop, recorder.run(), webhook.run(), kinds.run(self._begin_anew), self._terms.run(client, term)
+                    )
                 finally:
-                    for task in (stopping, *tasks):
-                        task.cancel()
-                    await asyncio.gather(stopping, *tasks, return_exceptions=True)
                     await self.probes.stop()
                     self._log(0, "stopped")
 

@@ -20,6 +20,8 @@ from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
 from muster.live.logs import Log
+from muster.live.probes import Probes
+from muster.live.terms import until
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.kinds import decode_as
@@ -37,7 +39,6 @@ from muster.server.edge_gate.upstream import Upstream
 from muster.server.edge_gate.verdicts import Verdicts
 from muster.server.grouped import Grouped
 from muster.server.owners import Owners
-from muster.server.probes import Probes
 
 EDITION_KINDS: tuple[type[Object], ...] = (Node, NodeGroup, PropagationPolicy, OverridePolicy)
 LOOK_EVERY = 3600.0
@@ -76,7 +77,7 @@ class Service:
         self._begun = False
         self._issued: Issued | None = None
         self._tls = self._context()
-        self.probes = Probes(self.metrics.registry, self._ready, {"/gate": self._gate})
+        self.probes = Probes(self.metrics.registry, self._ready, posts={"/gate": self._gate})
         self.metrics.log.set_function(lambda: len(self.changes))
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -100,19 +101,9 @@ class Service:
                 if self._begun:
                     releases.reconfigured()
 
-            works = (releases.run(), kinds.run(use), self._begin(informers, kinds), self._renew())
-            tasks = [asyncio.create_task(work) for work in works]
-            stopping = asyncio.create_task(stop.wait())
             try:
-                running = {stopping, *tasks}
-                while not stopping.done():
-                    done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    for task in done - {stopping}:
-                        task.result()  # but for the beginning none ends by itself: a fault of ours, to be seen
+                await until(stop, releases.run(), kinds.run(use), self._work(informers, kinds))
             finally:
-                for task in (stopping, *tasks):
-                    task.cancel()
-                await asyncio.gather(stopping, *tasks, return_exceptions=True)
                 server.close()
                 await self._web.shutdown(1.0)
                 await self.probes.stop()
@@ -145,6 +136,10 @@ class Service:
         )
         self.port = server.sockets[0].getsockname()[1]
         return server, releases
+
+    async def _work(self, informers: Informers, kinds: ConfiguredKinds) -> None:
+        await self._begin(informers, kinds)
+        await self._renew()
 
     async def _begin(self, informers: Informers, kinds: ConfiguredKinds) -> None:
         """From the moment that all applications are known, the log is whole."""

@@ -19,6 +19,7 @@ from muster.kube.informers import Informers
 from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
 from muster.live.logs import Log
+from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import Object
 from muster.server.configured import ConfiguredKinds, Kinds
@@ -29,7 +30,6 @@ from muster.server.extender.scoring import KINDS as SCORING
 from muster.server.extender.scoring import PluginScores
 from muster.server.extender.view import KINDS
 from muster.server.owners import Ask, Owners
-from muster.server.terms import LeaseSettings, Terms
 from muster.store import Store
 
 PATIENCE = 2.0  # seconds for an owner that is asked for
@@ -92,21 +92,14 @@ class Service:
                 async def term() -> None:
                     await self._serve(client, informers, recorder, ask, kinds)
 
-                tasks = [
-                    asyncio.create_task(kinds.run(self._use)), asyncio.create_task(self._terms.run(client, term))
-                ]  # fmt: skip
-                stopping = asyncio.create_task(stop.wait())
-                try:
-                    done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-                    for task in done - {stopping}:
-                        task.result()  # neither ends by itself: a fault of ours, to be seen
-                finally:
+                async def leave() -> None:
                     # First nobody is answered any more, then the lease is given back.
                     await asyncio.to_thread(server.shutdown)
                     server.server_close()
-                    for task in (stopping, *tasks):
-                        task.cancel()
-                    await asyncio.gather(stopping, *tasks, return_exceptions=True)
+
+                try:
+                    await until(stop, kinds.run(self._use), self._terms.run(client, term), leave=leave)
+                finally:
                     self._log(0, "stopped")
 
     async def _serve(
