@@ -23,11 +23,13 @@ class BadWay:
         self._token = token
         self._rate = rate
         self._dice = random.Random(seed)
+        self._chance = random.Random(seed)  # of its own: the other is rolled in another thread
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._streams: set[asyncio.Task[None]] = set()
         self.failed = 0
         self.passed = 0
+        self.cuts = 0
         self.kubeconfig = plane.folder / f"kubeconfig-bad-way-{seed}"
         self._port = 0
 
@@ -48,10 +50,12 @@ class BadWay:
         """From now on nothing fails any more."""
         self._rate = 0.0
 
-    def cut(self) -> None:
-        """End every watch without a word."""
+    def cut(self, share: float = 1.0) -> None:
+        """End watches without a word: all, or about that share of them."""
         for task in list(self._streams):
-            self._loop.call_soon_threadsafe(task.cancel)
+            if self._chance.random() < share:
+                self.cuts += 1
+                self._loop.call_soon_threadsafe(task.cancel)
 
     async def _start(self) -> None:
         context = ssl.create_default_context(cafile=str(self._ca))
