@@ -10,7 +10,6 @@ import base64
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -68,18 +67,6 @@ class Container(Part):
         }  # fmt: skip
         apart = ["unshare", "--mount", *(() if os.getuid() == 0 else ("--map-root-user",)), "sh", "-c", _MOUNTS, "sh"]
         self._command = [*apart, str(folder), sys.executable, "-c", "from muster.cli import main; main()", *told, *more]
-
-    def start(self) -> None:
-        with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self._environment
-            )
-        self.started = {"probes": self.ports["http"]}
-        until("ready", self._is_ready, 40)
-
-    def _is_ready(self) -> bool:
-        assert self._process is not None and self._process.poll() is None, self.log_file.read_text(encoding="utf-8")
-        return self.probe("/readyz")[0] == 200
 
 
 def _pod_of(api: Api, deployment: Plain) -> Plain:

@@ -2,74 +2,40 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
-
-import urllib3
 
 from live.api import Api, Plain, until
+from live.part_process import Part
 from muster.model.quantity import milli, units
 
 GROUP = "scheduling.k8s.io/group-name"
 ON_NODE = ("Pending", "Running")
 
 
-class Scheduler:
-    """One replica. `with Scheduler(kubeconfig) as muster`: ready when the block begins, ended when it is left."""
+class Scheduler(Part):
+    """One replica of `muster scheduler`."""
 
     def __init__(
         self, kubeconfig: Path | str, *arguments: str, config: str = "", elect: bool = False, lease: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        self._folder = tempfile.TemporaryDirectory(prefix="muster-scheduler-")
+        super().__init__("scheduler", kubeconfig, environment=environment)
         self.folder = Path(self._folder.name)
         self.config = self.folder / "scheduler.yaml"
-        command = [sys.executable, "-c", "from muster.cli import main; main()", "scheduler"]
-        command += ["--kubeconfig", str(kubeconfig), "--metrics-port", "0"]
         if config:
             self.config.write_text(config, encoding="utf-8")
-            command += ["-c", str(self.config)]
+            self._command += ["-c", str(self.config)]
         if elect:
-            command += ["--lease-name", lease, "--lease-duration", "3", "--lease-renew-deadline", "2",
-                        "--lease-retry-period", "0.5"]  # fmt: skip
+            self._command += ["--lease-name", lease, "--lease-duration", "3", "--lease-renew-deadline", "2",
+                              "--lease-retry-period", "0.5"]  # fmt: skip
         else:
-            command += ["--no-leader-elect"]
-        self._command = [*command, "-v", "4", *arguments]
-        self._environment = {**os.environ, **(environment or {})}
-        self.log_file = self.folder / "log"
-        self._process: subprocess.Popen[bytes] | None = None
-        self._port = 0
-
-    def __enter__(self) -> Scheduler:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            print("\n".join(self.log_file.read_text(encoding="utf-8").splitlines()[-15:]))
-        self.stop()
-        self._folder.cleanup()
-
-    def start(self, wait: bool = True) -> None:
-        with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self._environment
-            )
-        self._port = until("the probes' port", lambda: self._logged_port(), 30)
-        if wait:
-            until("ready", self._ready, 30)
+            self._command += ["--no-leader-elect"]
+        self._command += arguments
 
     def run_instead(self, program: Sequence[str], cwd: Path) -> None:
         """The same arguments for another program; nobody waits until it is ready."""
@@ -77,71 +43,8 @@ class Scheduler:
             arguments = self._command[self._command.index("scheduler") :]
             self._process = subprocess.Popen([*program, *arguments], cwd=cwd, stdout=log, stderr=log)
 
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    @property
-    def killed(self) -> bool:
-        """Ended by SIGKILL."""
-        return self._process is not None and self._process.poll() == -signal.SIGKILL
-
-    def kill(self) -> None:
-        """kill -9."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> int:
-        """SIGTERM, and its exit code."""
-        if self._process is None:
-            return 0
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        return int(self._process.returncode)
-
-    def probe(self, path: str) -> tuple[int, str]:
-        try:
-            answer = urllib3.request("GET", f"http://127.0.0.1:{self._port}{path}", timeout=5, retries=False)
-        except urllib3.exceptions.HTTPError:
-            return 0, ""
-        return answer.status, answer.data.decode()
-
-    def metric(self, name: str) -> float:
-        """The sum over all labels."""
-        lines = [line for line in self.probe("/metrics")[1].splitlines() if line.partition("{")[0].split()[0] == name]
-        return sum(float(line.rpartition(" ")[2]) for line in lines)
-
-    def log(self) -> list[Plain]:
-        found = []
-        for line in self.log_file.read_text(encoding="utf-8").splitlines():
-            try:
-                found.append(json.loads(line))
-            except ValueError:
-                found.append({"msg": line})
-        return found
-
-    def _ready(self) -> bool:
-        assert self.running, self.log_file.read_text(encoding="utf-8")
-        return self.probe("/readyz")[0] == 200
-
     def leads(self) -> bool:
         return self.metric("muster_leader") == 1
-
-    def _logged_port(self) -> int:
-        ports = [entry["probes"] for entry in self.log() if entry.get("msg") == "started"]
-        assert self.running or ports, self.log_file.read_text(encoding="utf-8")
-        return ports[-1] if ports else 0
 
 
 def pod(

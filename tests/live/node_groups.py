@@ -47,11 +47,8 @@ class Extender(Part):
         configured = ["--applications", f"{namespace}/groupmanagement-config"]
         self._command = [*program, *where, *configured, *(arguments or ("--no-leader-elect",))]
 
-    def start(self) -> None:
-        if self._wait:
-            super().start()
-        else:
-            self.begin()
+    def start(self, wait: bool = True) -> None:
+        super().start(wait and self._wait)
 
 
 def thing(kind: str, name: str, namespace: str = "", **parts: object) -> Plain:

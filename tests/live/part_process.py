@@ -1,13 +1,15 @@
-"""A live part of muster as a process of its own: `muster webhook`, `muster edge-gate`."""
+"""A live part of muster as a process of its own: `muster webhook`, `muster edge-gate`, `muster scheduler` …"""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -19,11 +21,14 @@ from live.api import Plain, until
 class Part:
     """`with Part("webhook", …) as part`: ready when the block begins, ended when it is left."""
 
-    def __init__(self, verb: str, kubeconfig: Path | str, *arguments: str) -> None:
+    def __init__(
+        self, verb: str, kubeconfig: Path | str, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix=f"muster-{verb}-")
         self.log_file = Path(self._folder.name) / "log"
         command = [sys.executable, "-c", "from muster.cli import main; main()", verb, "--kubeconfig", str(kubeconfig)]
         self._command = [*command, "--metrics-port", "0", "-v", "4", *arguments]
+        self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self.started: Plain = {}
 
@@ -39,16 +44,24 @@ class Part:
         self.stop()
         self._folder.cleanup()
 
-    def start(self) -> None:
-        self.begin()
-        until("ready", lambda: self.probe("/readyz")[0] == 200, 40)
-
-    def begin(self) -> None:
-        """Start it; nobody waits until it is ready."""
+    def start(self, wait: bool = True) -> None:
         with self.log_file.open("ab") as log:
             log.truncate(0)
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self._environment
+            )
         self.started = until("it to start", self._said_started, 40)
+        if wait:
+            until("ready", self._is_ready, 40)
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def killed(self) -> bool:
+        """Ended by SIGKILL."""
+        return self._process is not None and self._process.poll() == -signal.SIGKILL
 
     @property
     def pid(self) -> int:
@@ -63,7 +76,8 @@ class Part:
 
     def stop(self) -> int:
         """SIGTERM, and its exit code."""
-        assert self._process is not None
+        if self._process is None:
+            return 0
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -99,9 +113,12 @@ class Part:
 
     def _said_started(self) -> Plain | None:
         found = [entry for entry in self.log() if entry.get("msg") == "started"]
-        ended = self._process is not None and self._process.poll() is not None
-        assert found or not ended, self.log_file.read_text(encoding="utf-8")
+        assert found or self.running, self.log_file.read_text(encoding="utf-8")
         return found[-1] if found else None
+
+    def _is_ready(self) -> bool:
+        assert self.running, self.log_file.read_text(encoding="utf-8")
+        return self.probe("/readyz")[0] == 200
 
 
 def free_port() -> int:

@@ -164,7 +164,7 @@ class TestGroups(Sited):
         lease = ("--lease-name", f"{HOME}/muster-extender", *LEASE)
         with Extender(site.account("extender"), site.port, HOME, *lease) as first:
             second = Extender(site.account("extender"), free_port(), HOME, *lease)
-            second.begin()
+            second.start(wait=False)
             try:
                 until("it to be known", lambda: "another replica" in second.probe("/readyz")[1])
                 first.stop()

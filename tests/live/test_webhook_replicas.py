@@ -61,7 +61,7 @@ class Pair:
 def pair(control_plane: ControlPlane, api: Api, namespace: str) -> Iterator[Pair]:
     two = Pair(control_plane, namespace)
     for part in two.parts:
-        part.begin()
+        part.start(wait=False)
     try:
         assert two.active
         until("both to be known", lambda: all(part.metric("muster_webhook_registrations_total") for part in two.parts))
@@ -119,7 +119,7 @@ def test_when_the_active_one_is_killed_in_a_burst_no_group_has_too_many_and_the_
     until("the other one", lambda: pair.ready() == [part for part in pair.parts if part is not first], 30)
     api.create(deployment(cities, 20, DIVIDED, "later"))
     assert groups(made(api, cities, 20, "later")) == {"beijing": 10, "hangzhou": 10}
-    first.begin()
+    first.start(wait=False)
     until("it to stand by", lambda: "another replica holds the Lease" in first.probe("/readyz")[1])
 
 
