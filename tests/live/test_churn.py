@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
 from live.muster_process import Scheduler, all_placed, assert_sound, gang, pod, pod_group
 from live.test_scheduler_faults import nothing_is_bound_twice
-from muster.kube import Client, errors, load
+from muster.kube import Client, load
 from muster.model.quantity import milli
 
 pytestmark = pytest.mark.usefixtures("crds")
@@ -52,25 +51,28 @@ async def churn(client: Client, namespace: str) -> int:
     return made
 
 
-async def _make(client: Client, objects: Sequence[Plain]) -> None:
-    # No more at once than are answered quickly: the scheduler's calls come in between.
-    slots = asyncio.Semaphore(24)
+async def _at_once(slots: int, calls: Iterable[Coroutine[None, None, object]]) -> None:
+    """No more at once than are answered quickly: the scheduler's calls come in between."""
+    free = asyncio.Semaphore(slots)
 
-    async def make(obj: Plain) -> None:
-        async with slots:
-            await client.request("POST", collection(obj), body=obj)
+    async def one(call: Coroutine[None, None, object]) -> None:
+        async with free:
+            await call
 
     async with asyncio.TaskGroup() as work:
-        for obj in objects:
-            work.create_task(make(obj))
+        for call in calls:
+            work.create_task(one(call))
+
+
+async def _make(client: Client, objects: Sequence[Plain]) -> None:
+    await _at_once(40, (client.request("POST", collection(obj), body=obj) for obj in objects))
 
 
 async def _delete(
     client: Client, namespace: str, number: int, groups: Sequence[Plain], pods: Sequence[Plain], dice: random.Random
 ) -> None:
-    for obj in dice.sample(pods, len(pods) // 10):
-        with suppress(errors.NotFound):
-            await client.request("DELETE", place(obj), body=NOW)
+    some = dice.sample(pods, len(pods) // 10)
+    await _at_once(8, (client.request("DELETE", place(obj), body=NOW) for obj in some))
     if pods:
         all_of_them = f"/api/v1/namespaces/{namespace}/pods"
         await client.request("DELETE", all_of_them, params={"labelSelector": f"wave=w{number}"}, body=NOW, seconds=60)
