@@ -19,6 +19,7 @@ from muster.model.meta import controller
 from muster.model.selectors import matches
 
 FIRST, MOST = 1.0, 300.0
+BINDING_REFUSED = "binding-refused"
 SPARED_FOR = 30.0
 
 
@@ -96,7 +97,7 @@ class Holds:
         """The plan's reasons, with what only we know."""
         for key, hold in self._held.items():
             if hold.until > now and key in plan.reasons:
-                plan.reasons[key] = PodReason("binding-refused", f"{hold.why}; tried again in a while.")
+                plan.reasons[key] = PodReason(BINDING_REFUSED, f"{hold.why}; tried again in a while.")
         for key in self._ownerless:
             if key in plan.reasons:
                 owner = controller(state.tasks[key].pod.metadata)

@@ -19,6 +19,7 @@ from muster.engine.plan import Condition as GroupCondition
 from muster.engine.plan import Plan
 from muster.engine.state import State
 from muster.live.holdings import Holding
+from muster.live.holds import BINDING_REFUSED
 from muster.model.core import Pod
 from muster.model.meta import Condition
 from muster.model.quantity import format as quantity
@@ -122,7 +123,9 @@ class Teller:
                 continue
             before = self._told.get(key)
             if before is None or before.uid != pod.metadata.uid:
-                before = _Told(pod.metadata.uid, pod.status.nominated_node_name, now - AGAIN + FIRST)
+                # What was tried and refused is told at once: the next try may be over before the wait is.
+                wait = 0.0 if reason.code == BINDING_REFUSED else FIRST
+                before = _Told(pod.metadata.uid, pod.status.nominated_node_name, now - AGAIN + wait)
             held = before.nominated
             nominated = telling.nomination(plan, key)
             if nominated == held and now < before.at + AGAIN:

@@ -10,6 +10,7 @@ from hand_driven import Leader
 from live_objects import bound, cluster_of, waiting
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.claims import BIND_COMPLETED, SELECTED_NODE
+from muster.live.status import PodNote
 from muster.live.volumes import ClaimBinder
 from muster.model.core import Pod, Volume
 from muster.model.meta import ObjectMeta
@@ -100,6 +101,10 @@ def test_claims_that_are_not_met_in_time_leave_nothing_behind() -> None:
         leader.watch()
         leader.assert_exact()
         assert any("was not bound within" in message for _, _, message in leader.told)
+        said = [note for note in leader.decide().notes if isinstance(note, PodNote)]
+        assert [note.condition.message.partition(" within")[0] for note in said] == [
+            "could not be bound to n1: claim d/data was not bound"
+        ]  # fmt: skip
 
     asyncio.run(run())
 
