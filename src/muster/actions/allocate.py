@@ -41,7 +41,7 @@ def eligible(session: Session) -> dict[str, list[Task]]:
     """Job → its pods to place, in task order. Jobs that may not be scheduled are left out with their reason."""
     enqueues = "enqueue" in session.config.actions
     waiting: dict[str, list[Task]] = {}
-    for job in session.jobs.values():
+    for job in session.awake.values():
         if job.is_pending:
             if enqueues:
                 continue

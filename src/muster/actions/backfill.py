@@ -25,11 +25,12 @@ NAME = "backfill"
 
 def run(session: Session) -> None:
     waiting = _waiting(session)
-    queues = [queue for queue in session.queues.values() if any(key in waiting for key in queue.jobs)]
+    busy = {session.jobs[key].queue_name for key in waiting}
+    queues = [queue for name, queue in session.queues.items() if name in busy]
     jobs = [
         job
         for queue in sorted(queues, key=cmp_to_key(session.queue_cmp))
-        for job in sorted((job for key, job in queue.jobs.items() if key in waiting), key=session.job_key)
+        for job in sorted((queue.jobs[key] for key in waiting if key in queue.jobs), key=session.job_key)
     ]
     answers: dict[int, Answers] = {}
     for job in jobs:
@@ -39,7 +40,7 @@ def run(session: Session) -> None:
 def _waiting(session: Session) -> dict[str, list[Task]]:
     """Job → its pods to place, in task order."""
     waiting: dict[str, list[Task]] = {}
-    for job in session.jobs.values():
+    for job in session.awake.values():
         if job.is_pending or not (job.best_effort_pending or job.waiting) or session.valid(job) is not None:
             continue
         _take_back(session, job)

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from functools import cmp_to_key
 
+from muster.engine.jobs import Job
 from muster.engine.session import Session
 
 NAME = "enqueue"
 
 
 def run(session: Session) -> None:
-    queues = [queue for queue in session.queues.values() if queue.jobs]
+    pending: dict[str, list[Job]] = {}
+    for job in session.awake.values():
+        if job.is_pending:
+            pending.setdefault(job.queue_name, []).append(job)
+    queues = [queue for name, queue in session.queues.items() if name in pending]
     for queue in sorted(queues, key=cmp_to_key(session.queue_cmp)):
-        pending = [job for job in queue.jobs.values() if job.is_pending]
-        for job in sorted(pending, key=session.job_key):
+        for job in sorted(pending[queue.name], key=session.job_key):
             # Volcano: a group that names no minimum resources is not asked about.
             refusal = None if job.min_resources is None else session.enqueueable(job)
             if refusal is None:

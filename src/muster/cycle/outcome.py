@@ -35,7 +35,10 @@ def outcome(session: Session) -> Plan:
         plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
     _effects(session, plan)
     for job in session.state.jobs.values():
-        _job_outcome(session, job, plan)
+        if job.quiet != job.stamp:
+            _job_outcome(session, job, plan)
+        elif job.tasks:
+            plan.conditions[job.key] = _READY
     for key, reason in session.state.set_aside.items():
         plan.reasons[key] = PodReason(reason.code, reason.say())
     return plan
@@ -77,8 +80,10 @@ def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
     elif job.tasks and ready and not waiting:
         plan.conditions[job.key] = _READY
     phase = phase_at_close(job, unschedulable=bool(gang))
-    if phase != session.phases[job.key]:
+    if phase != session.phases.get(job.key, job.phase):
         plan.phases[job.key] = phase
+    elif ready and not unbound and not job.is_pending:
+        job.quiet = job.stamp
 
 
 def phase_at_close(job: Job, *, unschedulable: bool) -> str:

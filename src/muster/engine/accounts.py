@@ -164,32 +164,37 @@ def valid_tasks(job: Job) -> int:
     return job.ready + c[Status.PIPELINED] + c[Status.PENDING]
 
 
+def parts(job: Job) -> tuple[Mapping[str, int], ...]:
+    """What a job holds, asks for, still reserves, and holds beyond its minimum."""
+    return job.allocated, job.total, still_reserved(job), elastic(job)
+
+
 class Sums:
     """Sums over jobs that are kept from one cycle to the next: only jobs that changed meanwhile are counted anew.
 
-    `parts` gives what a job adds to each sum; it may read what the job's stamp, phase and group stand for.
+    `parts` gives what a job adds to each sum; it may read everything that the job's stamp stands for.
     """
 
     def __init__(self, parts: Callable[[Job], tuple[Mapping[str, int], ...]]) -> None:
         self._parts = parts
         self._sums: list[dict[str, int]] = []
-        self._counted: dict[str, tuple[Job, int, str, object, tuple[dict[str, int], ...]]] = {}
+        self._counted: dict[str, tuple[dict[str, int], ...]] = {}
+        self._seen = 0  # the largest stamp that has been counted
 
     def over(self, jobs: Mapping[str, Job]) -> list[dict[str, int]]:
         """The sums; the caller's own to change."""
         counted = self._counted
-        for key, job in jobs.items():
-            was = counted.get(key)
+        last = self._seen
+        for job in [job for job in jobs.values() if job.stamp > last]:
+            was = counted.get(job.key)
             if was is not None:
-                if was[1] == job.stamp and was[0] is job and was[2] == job.phase and was[3] is job.min_resources:
-                    continue
-                self._add(was[4], -1)
-            parts = tuple(dict(part) for part in self._parts(job))
-            counted[key] = (job, job.stamp, job.phase, job.min_resources, parts)
+                self._add(was, -1)
+            parts = counted[job.key] = tuple(dict(part) for part in self._parts(job))
             self._add(parts, 1)
+            self._seen = max(self._seen, job.stamp)
         if len(counted) > len(jobs):
             for key in [key for key in counted if key not in jobs]:
-                self._add(counted.pop(key)[4], -1)
+                self._add(counted.pop(key), -1)
         return [dict(one) for one in self._sums]
 
     def _add(self, parts: tuple[dict[str, int], ...], times: int) -> None:

@@ -230,7 +230,10 @@ class JobReady(Hook):
 
     @abstractmethod
     def missing(self, job: Job) -> int:
-        """0: ready. n > 0: not ready, and at least n more of its tasks must be allocated before it can be."""
+        """0: ready. n > 0: not ready, and at least n more of its tasks must be allocated before it can be.
+
+        May depend on the job, its tasks and its group only: jobs that do not change are not asked about again.
+        """
 
 
 class JobPipelined(Hook):

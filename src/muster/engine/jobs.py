@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import count
 
 import numpy as np
 
@@ -137,18 +138,15 @@ class Attempt:
     divided: bool = False  # node sets were tried
     parts: list[str] | None = None  # how sub-groups did on their sets, in words; None: nobody asks
 
-    @property
-    def blank(self) -> bool:
-        """Nothing has happened; most jobs of a large cluster run, and nobody tries to place them."""
-        happened = self.unfit or self.would_fit or self.failed_roles or self.divided
-        return not happened and self.refusal is None and self.parts is None
+
+_next_stamp = count(1).__next__
 
 
 class Job:
     __slots__ = (
         "allocated", "attempt", "best_effort_pending", "count", "created", "group", "key", "min_available",
-        "min_resources", "name", "namespace", "phase", "priority", "queue", "queue_name", "ready", "roles", "stamp",
-        "tasks", "total",
+        "min_resources", "name", "namespace", "phase", "priority", "queue", "queue_name", "quiet", "ready", "roles",
+        "stamp", "tasks", "total",
     )  # fmt: skip
 
     def __init__(self, key: str, group: PodGroup, created: float) -> None:
@@ -170,7 +168,13 @@ class Job:
         self.allocated: dict[str, int] = {}  # Σ requests of allocated tasks, by resource name
         self.total: dict[str, int] = {}  # Σ requests of allocated and pending tasks
         self.attempt = Attempt()
-        self.stamp = 0  # grows with every change of its tasks' states: what is derived from them is void then
+        self.stamp = _next_stamp()
+        """Larger than any before with every change of the job: what is derived from an earlier one is void."""
+        self.quiet = 0  # the stamp at which a cycle found nothing to do for it, and nothing new to say of it
+
+    def touch(self) -> None:
+        """Something of the job or of its tasks changed."""
+        self.stamp = _next_stamp()
 
     # --- membership; State calls these
 
@@ -190,7 +194,7 @@ class Job:
 
     def tally(self, shape: Shape, status: Status, n: int) -> None:
         """So many more tasks of this shape and status."""
-        self.stamp += 1
+        self.stamp = _next_stamp()
         self.count[status] += n
         if _READY[status]:
             self.ready += n
@@ -205,7 +209,7 @@ class Job:
 
     def shift(self, tasks: list[Task], status: Status) -> None:
         """Equal tasks of this job change status together (statements call this; the total is not touched by it)."""
-        self.stamp += 1
+        self.stamp = _next_stamp()
         was, n = tasks[0].status, len(tasks)
         self.count[was] -= n
         self.count[status] += n

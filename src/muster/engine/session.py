@@ -7,7 +7,7 @@ tier by tier, victims are intersected within a tier. All of that is here and now
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cmp_to_key
 from typing import TypeVar, cast
 
@@ -64,13 +64,12 @@ class Session:
         self.committed: list[Move] = []  # will be carried out
         self.reserved: list[Move] = []  # hold room until the cycle ends, then are forgotten
         self.warnings: list[str] = []  # what the running scheduler should tell its administrator
-        self.phases = {job.key: job.phase for job in state.jobs.values()}
         # A job whose queue does not exist is not in the session.
-        self.jobs: dict[str, Job] = {key: job for key, job in sorted(state.jobs.items()) if job.queue is not None}
+        self.jobs: Mapping[str, Job] = state.jobs_of_queues()
+        # Those that may have something to do; most jobs of a large cluster only run.
+        self.awake: dict[str, Job] = state.awake(config)
+        self.phases = {key: job.phase for key, job in self.awake.items()}
         self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
-        for job in state.jobs.values():
-            if not job.attempt.blank:
-                job.attempt = type(job.attempt)()
         self._signatures: dict[object, int] = {}
         self._signed: list[Task] = []
         self._task_keys: dict[str, tuple[object, ...]] = {}
@@ -261,8 +260,8 @@ class Session:
             revert(self, move)
         for task in self._signed:
             task.signature = -1
-        for job in self.state.jobs.values():
-            job.phase = self.phases[job.key]
+        for key, phase in self.phases.items():
+            self.awake[key].phase = phase
 
 
 def _name(plugin: object) -> str:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from muster.engine.axis import Axis
 from muster.engine.hooks import Reason
-from muster.engine.jobs import ON_NODE, Job, Queue, Shape, Status, Task
+from muster.engine.jobs import ON_NODE, Attempt, Job, Queue, Shape, Status, Task
 from muster.engine.nodes import Nodes
 from muster.engine.podgroups import GROUP, OWNING, group_name, groups_of
 from muster.engine.reading import group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
@@ -54,6 +54,9 @@ class State:
         self.revision = 0  # grows with every change
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are made anew
         self._regrouped: dict[str, None] = {}  # groups in memory whose pods came or went: read anew
+        self._in_order: dict[str, Job] | None = None
+        self._attempted: dict[str, Job] = {}  # jobs of the last cycle that were not quiet
+        self._reader: object = None
 
     # --- reading
 
@@ -192,9 +195,28 @@ class State:
         job.created, job.queue_name = fresh.created, fresh.queue_name
         job.priority, job.min_available = fresh.priority, fresh.min_available
         job.roles, job.min_resources, job.phase = fresh.roles, fresh.min_resources, fresh.phase
+        job.touch()
         self._enter_queue(job)
 
+    def jobs_of_queues(self) -> dict[str, Job]:
+        """The jobs whose queue exists, in the order of their names."""
+        if self._in_order is None:
+            self._in_order = {key: job for key, job in sorted(self.jobs.items()) if job.queue is not None}
+        return self._in_order
+
+    def awake(self, reader: object) -> dict[str, Job]:
+        """The jobs that changed since a cycle of this reader (a configuration) found them quiet, for a new attempt."""
+        if self._reader is not reader:
+            self._reader = reader
+            for job in self.jobs.values():
+                job.quiet = 0
+        for job in self._attempted.values():
+            job.attempt = Attempt()
+        self._attempted = {key: job for key, job in self.jobs_of_queues().items() if job.quiet != job.stamp}
+        return self._attempted
+
     def _enter_queue(self, job: Job) -> None:
+        self._in_order = None
         if job.queue is not None:
             job.queue.jobs.pop(job.key, None)
         job.queue = self.queues.get(job.queue_name)
@@ -223,6 +245,7 @@ class State:
         if self.jobs.get(job.key) is not job:
             return  # another one has its name by now
         del self.jobs[job.key]
+        self._in_order = None
         if job.queue is not None:
             job.queue.jobs.pop(job.key, None)
 

@@ -26,8 +26,8 @@ def deserved(session: Session) -> dict[str, dict[str, float]]:
 
 
 def overused(session: Session) -> set[str]:
-    busy = {job.queue_name for job in session.jobs.values()}  # plugins keep accounts only of queues with jobs
-    return {name for name, q in session.queues.items() if name in busy and session.overused(q) is not None}
+    # Plugins keep accounts only of queues with jobs.
+    return {name for name, q in session.queues.items() if q.jobs and session.overused(q) is not None}
 
 
 def figures(

@@ -78,6 +78,8 @@ class Holds:
 
     def _mark(self, state: State, key: str) -> Task:
         task = self._marked[key] = state.tasks[key]
+        if task.job is not None:
+            task.job.touch()
         return task
 
     def _forget(self, state: State, now: float) -> None:

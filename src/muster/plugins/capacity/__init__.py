@@ -48,23 +48,27 @@ class Capacity(
         self._level = arguments.int("ancestorReclaimLevel", 0, minimum=0) if self._tree else 0
         self._accounts: dict[str, Account] = {}
         self._idle: set[str] = set()  # queues that deserve nothing
+        self._sums: dict[str, accounts.Sums] = {}  # by queue
 
     def open(self, session: Session) -> None:
         admits = "enqueue" in session.config.actions
         build = tree if self._tree else flat
         self._accounts = build(session.queues, total_of(session.state.nodes))
         self._idle = {name for name, account in self._accounts.items() if empty(account.deserved)}
-        for job in session.jobs.values():
-            account = self._accounts[job.queue_name]
+        self._sums = {name: self._sums.get(name) or accounts.Sums(accounts.parts) for name in session.queues}
+        for name, queue in session.queues.items():
+            if not queue.jobs:
+                continue
+            account = self._accounts[name]
             if account.inner and account.fault is None:
-                text = f"queue {job.queue_name} has child queues: jobs belong into queues without any"
+                text = f"queue {name} has child queues: jobs belong into queues without any"
                 account.fault = Reason("queue-not-leaf", text, resolvable=False)
-            reserved = accounts.still_reserved(job) if admits else {}
-            elastic = accounts.elastic(job) if admits else {}
+            allocated, _, reserved, elastic = self._sums[name].over(queue.jobs)
             for each in account.chain:
-                add(each.allocated, job.allocated)
-                add(each.inqueue, reserved)
-                add(each.elastic, elastic)
+                add(each.allocated, allocated)
+                if admits:
+                    add(each.inqueue, reserved)
+                    add(each.elastic, elastic)
 
     def deserved(self) -> dict[str, dict[str, float]]:
         return {name: dict(account.deserved) for name, account in self._accounts.items()}

@@ -5,7 +5,7 @@ Only queues that have jobs take part in the division (`deserved`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine import accounts
@@ -46,7 +46,7 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
         promised = accounts.promised(session.queues.values())
         admits = "enqueue" in session.config.actions
         self._accounts = {}
-        self._sums = {name: self._sums.get(name) or accounts.Sums(_parts) for name in session.queues}
+        self._sums = {name: self._sums.get(name) or accounts.Sums(accounts.parts) for name in session.queues}
         claims: list[Claim] = []
         for queue in session.queues.values():
             if not queue.jobs:
@@ -147,8 +147,3 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
         account = self._accounts.get(move.job.queue_name) if move.job is not None else None
         if account is not None:
             account.move(move.task.shape.amounts, times)
-
-
-def _parts(job: Job) -> tuple[Mapping[str, int], ...]:
-    """What a job holds, asks for, still reserves, and holds beyond its minimum."""
-    return job.allocated, job.total, accounts.still_reserved(job), accounts.elastic(job)
