@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from awkward_api import AwkwardApi, give, listed, pod, run, tell
-from muster.kube import Informers, Recorder, Writes
+from awkward_api import AwkwardApi, give, listed, pod, refuse, run, tell
+from muster.kube import Informers, Recorder, Writes, errors
 from muster.kube.difference import difference
 from muster.kube.store import KubeStore
 from muster.model.core import Pod
@@ -120,3 +120,23 @@ def test_images_are_changed_by_the_containers_names_and_only_on_that_pod() -> No
     uid, patches = controller(work)
     (patch,) = patches
     assert patch.body == {"metadata": {"uid": uid}, "spec": {"containers": [{"name": "c", "image": "local/c:1"}]}}
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_pod_that_a_budget_keeps_carries_no_note_of_its_eviction(kept: bool) -> None:
+    details = {"causes": [{"reason": "DisruptionBudget", "message": "needs 3 healthy pods"}]}
+
+    def work(store: Store, api: AwkwardApi) -> Any:
+        place = "/api/v1/namespaces/ns/pods/a"
+        no = refuse(429, "TooManyRequests", "Cannot evict.", details=details)
+        yes = give({"kind": "Status"}, 201)
+        api.plan("POST", f"{place}/eviction", no if kept else yes, yes)
+        api.plan("PATCH", place, give(pod("a", 6)))
+        try:
+            store.evict("ns/a", by="PropagationPolicy ns/pp", rule="redundant", uid="u-a")
+        except errors.BudgetRefused:
+            pass
+        return [(asked.method, asked.query.get("dryRun", "")) for asked in api.asked if asked.method != "GET"]
+
+    tried = ("POST", "All")
+    assert controller(work) == ([tried] if kept else [tried, ("PATCH", ""), ("POST", "")])
