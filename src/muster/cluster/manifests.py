@@ -7,11 +7,9 @@ not depend on the order of the documents.
 from __future__ import annotations
 
 import difflib
-import gc
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -24,6 +22,7 @@ from muster.cluster.sources import contents
 from muster.cluster.texts import values
 from muster.groups.applications import template_of, written_template
 from muster.model import kinds, shape
+from muster.model.collector import collector_paused
 from muster.model.finding import Finding, Severity, in_order
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Object, key
@@ -76,7 +75,7 @@ class Manifests:
 def read(sources: Iterable[tuple[str, bytes]]) -> Manifests:
     """The objects in texts that are given with their names (file names, in messages)."""
     reader = _Reader()
-    with _collector_paused():
+    with collector_paused():
         for name, data in sources:
             for found in values(name, data):
                 if isinstance(found, Finding):
@@ -92,18 +91,6 @@ def read_paths(paths: Iterable[str | os.PathLike[str]]) -> Manifests:
     manifests = read(contents(paths, unreadable))
     manifests.findings = in_order([*unreadable, *manifests.findings])
     return manifests
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Objects of the model have no cycles: while many are made, the collector only costs time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class _Reader:

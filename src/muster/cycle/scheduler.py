@@ -10,7 +10,8 @@ from muster.cycle.registry import action, plugin_class
 from muster.engine.hooks import Plugin
 from muster.engine.plan import Plan
 from muster.engine.session import Log, Session, silent
-from muster.engine.state import State, collector_paused
+from muster.engine.state import State
+from muster.model.collector import collector_paused
 from muster.model.finding import Finding
 
 

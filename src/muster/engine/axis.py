@@ -1,7 +1,7 @@
 """The resource axis: which row of the columns a resource name has.
 
 cpu, memory and pods have fixed rows; every other resource gets one when it is first seen. Rows are never taken back,
-so a vector made earlier is a prefix of one made later and only has to be padded.
+so the first rows of a vector made later are those of one made earlier.
 """
 
 from __future__ import annotations
@@ -47,11 +47,6 @@ class Axis:
         for name, amount in amounts.items():
             vector[self.rows[name]] = amount
         return vector
-
-    def padded(self, vector: Vector) -> Vector:
-        """The same vector over today's rows."""
-        missing = self.size - len(vector)
-        return vector if missing == 0 else np.concatenate([vector, np.zeros(missing, np.int64)])
 
     def amounts(self, vector: Iterable[int]) -> dict[str, int]:
         return {name: int(v) for name, v in zip(self.names, vector, strict=False) if v}

@@ -42,7 +42,7 @@ __all__ = [
     "Batch", "BindEffects", "Bools", "Deadlines", "DevicePicker", "Effect", "Floats", "Hook", "Index", "JobEnqueue",
     "JobOrder", "JobPipelined", "JobReady", "JobStarving", "JobValid", "Ledger", "NodeFilter", "NodeNotes",
     "NodeScorer", "NodeSet", "NodeSetError", "NodeSets", "Overused", "Picture", "Plugin", "Preemptable", "Preemptive",
-    "QueueOrder", "QueueQuota", "QueueShares", "Reason", "Reclaimable", "Scope", "Sparing", "SubGroups", "TaskOrder",
+    "QueueOrder", "QueueQuota", "QueueShares", "Reason", "Reclaimable", "Scope", "Sparing", "TaskOrder",
     "Verdict", "VictimQueueOrder", "Vote",
 ]  # fmt: skip
 
@@ -384,14 +384,3 @@ class Ledger(Hook):
     @abstractmethod
     def released(self, move: Move) -> None:
         """They have given it up (undone, or evicted)."""
-
-
-class SubGroups(Hook):
-    """Readiness of a job's sub-groups, where a plugin has more to say than their sizes."""
-
-    switch = "enabledSubJobReady"
-
-    @abstractmethod
-    def missing_groups(self, job: Job) -> int: ...
-
-

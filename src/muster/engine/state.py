@@ -7,10 +7,8 @@ decided comes back as changed objects, from the embedded cluster's store or from
 
 from __future__ import annotations
 
-import gc
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
 from muster.engine.axis import Axis
 from muster.engine.hooks import Reason
@@ -19,6 +17,7 @@ from muster.engine.nodes import Nodes
 from muster.engine.podgroups import GROUP, OWNING, group_name, groups_of
 from muster.engine.reading import group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
 from muster.engine.shapes import Shapes
+from muster.model.collector import collector_paused
 from muster.model.core import Node, Pod, PriorityClass
 from muster.model.meta import Object
 from muster.model.quantity import QuantityError
@@ -26,18 +25,6 @@ from muster.model.scheduling import PodGroup
 from muster.model.scheduling import Queue as QueueObject
 
 Objects = Mapping[str, Mapping[str, Object]]
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Building many objects that all stay: looking for garbage among them is in vain, and costs more than they do."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class State:
@@ -51,7 +38,6 @@ class State:
         self.queues: dict[str, Queue] = {}
         self.objects: defaultdict[str, dict[str, Object]] = defaultdict(dict)  # every kind but Pod and Node
         self.set_aside: dict[str, Reason] = {}  # pod key → why it cannot even be considered
-        self.revision = 0  # grows with every change
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are made anew
         self._regrouped: dict[str, None] = {}  # groups in memory whose pods came or went: read anew
         self._in_order: dict[str, Job] | None = None
@@ -72,7 +58,6 @@ class State:
             self.jobs[key] = self._job(key, group)
         with collector_paused():
             self._load_pods(objects.get("Pod", {}))
-        self.revision += 1
 
     def _load_pods(self, pods: Mapping[str, Object]) -> None:
         on_nodes = []
@@ -96,7 +81,6 @@ class State:
 
     def upsert(self, kind: str, key: str, object: Object) -> None:
         """An object came or changed."""
-        self.revision += 1
         if isinstance(object, Pod):
             self._remove_task(key)
             task = self._read_task(key, object)
@@ -118,7 +102,6 @@ class State:
 
     def remove(self, kind: str, key: str) -> None:
         """An object is gone."""
-        self.revision += 1
         if kind == "Pod":
             self._remove_task(key)
         elif kind == "Node":

@@ -83,7 +83,6 @@ class Informer:
         self.synced = asyncio.Event()
         self.standing = Standing.STARTING
         self.resource_version = ""
-        self.relists = 0
         self._after = after
         self._client = client
         self._versions = versions
@@ -153,7 +152,6 @@ class Informer:
             except errors.NotFound:
                 continue
             self._selection = selection
-            self.relists += 1
             self._compare(objects, version)
             self._stand(Standing.SYNCED)
             return True

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +12,7 @@ from msgspec import Struct
 from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.resources import Resource
+from muster.model.collector import collector_paused
 from muster.model.kinds import decode_json
 from muster.model.meta import Object
 from muster.model.shape import Problem
@@ -153,15 +152,3 @@ def _name_in(text: bytes) -> str:
         return "/".join(str(meta[part]) for part in ("namespace", "name") if part in meta)
     except (msgspec.DecodeError, KeyError, TypeError):
         return "an object without a name"
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Objects of the model have no cycles: while many are made, the collector only costs time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

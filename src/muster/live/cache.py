@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from muster.engine.plan import Plan
 from muster.engine.podgroups import OWNING, groups_of
-from muster.engine.state import State, collector_paused
+from muster.engine.state import State
 from muster.groups.applications import APPLICATIONS
 from muster.live.bearing import Bearing, bearing
 from muster.live.claims import Overlays
@@ -27,6 +27,7 @@ from muster.live.holds import Holds
 from muster.live.journal import JOURNAL
 from muster.live.messages import Committed, Held, Message, Refusal, Seen, Settled
 from muster.live.rejections import rejected
+from muster.model.collector import collector_paused
 from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.model.scheduling import Queue
