@@ -1,1 +1,3 @@
-"""What answers over HTTP: the scheduler extender of node group management, the admission webhook, the edge gate."""
+"""Processes beside the scheduler: the extender of node group management, the admission webhook and the edge gate, which
+answer over HTTP, and `controlling`, which lets controllers work on a live cluster.
+"""

@@ -1,5 +1,5 @@
-"""The controllers of node group management on a live cluster: `muster controllers`.
+"""Controllers on a live cluster: `muster controllers` (`service`) and `muster pod-groups` (`pod_groups`).
 
-`rounds` lets them have their turns in a thread of their own, `webhook` sees whether one is alive that makes new pods
-right, `service` is the running part.
+`rounds` lets them have their turns in a thread of their own, `term` is one term of the replica that works, `webhook`
+sees whether one is alive that makes new pods right.
 """
