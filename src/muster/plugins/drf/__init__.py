@@ -14,7 +14,7 @@ from muster.engine.nodes import Kind
 from muster.engine.resources import add, total_of
 from muster.engine.session import Session
 from muster.engine.statement import Move
-from muster.plugins.drf.hierarchy import Hierarchy, path_of
+from muster.plugins.drf.hierarchy import Hierarchy, dominant_share, path_of
 
 __all__ = ["Drf"]
 
@@ -45,19 +45,15 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
         add(both, promised)
         return both
 
-    def _share(self, allocated: Mapping[str, int]) -> float:
-        total = self._total
-        return max((amount / total[name] for name, amount in allocated.items() if name in total), default=0.0)
-
     def job_key(self, job: Job) -> float:
-        return self._share(self._allocated(job))
+        return dominant_share(self._allocated(job), self._total)
 
     def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
         """Pods of jobs that, without them, still have no smaller share than the claimer's job with its task."""
         assert claimer.job is not None
         mine = dict(self._allocated(claimer.job))
         add(mine, claimer.shape.amounts)
-        share = self._share(mine)
+        share = dominant_share(mine, self._total)
         left: dict[str, dict[str, int]] = {}
         answers = []
         for task in candidates:
@@ -66,7 +62,7 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
             if held is None:
                 held = left[task.job.key] = dict(self._allocated(task.job))
             add(held, task.shape.amounts, -1)
-            other = self._share(held)
+            other = dominant_share(held, self._total)
             answers.append(share < other or abs(share - other) <= _DELTA)
         return answers
 

@@ -73,15 +73,11 @@ class Hierarchy:
     def _resources_left(self) -> frozenset[str]:
         return frozenset(name for name, amount in self._total.items() if self._used.get(name, 0) < amount)
 
-    def _share(self, allocated: Mapping[str, float]) -> float:
-        total = self._total
-        return max((amount / total[name] for name, amount in allocated.items() if name in total), default=0.0)
-
     def _weigh_leaf(self, key: str) -> None:
         leaf, held = self._leaves[key], self._held[key]
         assert leaf.request is not None
         leaf.allocated = held
-        leaf.share = self._share(held)
+        leaf.share = dominant_share(held, self._total)
         leaf.saturated = any(
             amount > 0 and asks > 0 and (amount >= asks or name not in self._left)
             for name, amount in held.items()
@@ -99,7 +95,7 @@ class Hierarchy:
                 for name, amount in child.allocated.items():
                     parts.setdefault(name, []).append(amount * scale)
         node.allocated = {name: fsum(amounts) for name, amounts in parts.items()}
-        node.share = self._share(node.allocated)
+        node.share = dominant_share(node.allocated, self._total)
         node.saturated = all(child.saturated for child in children)
 
     def _weigh_below(self, node: _Node) -> None:
@@ -181,6 +177,11 @@ class Hierarchy:
             self.move(other, task.shape.amounts, 1)
         self.move(job, claimer.shape.amounts, -1)
         return [known[t.job.key if t.job is not None else "", t.shape.id] for t in candidates]
+
+
+def dominant_share(allocated: Mapping[str, float], total: Mapping[str, int]) -> float:
+    """The largest of the shares of the cluster, over the resources that it has."""
+    return max((amount / total[name] for name, amount in allocated.items() if name in total), default=0.0)
 
 
 def path_of(queue: Queue) -> tuple[str, ...]:

@@ -57,6 +57,15 @@ class _VolumeRule(NodeFilter):
         self.volumes = volumes
 
 
+class _ClaimRule(_VolumeRule):
+    """Reads claims alone: equal pods fare alike once their claims are settled."""
+
+    def batch(self, task: Task) -> Batch:
+        if not task.shape.spec.volumes or not self.volumes.kinds(task.shape)[0]:
+            return Batch.SKIP
+        return Batch.COLUMNS if self.volumes.is_settled(task) else Batch.SINGLE
+
+
 def _nowhere(nodes: NodeView, reason: Reason) -> Verdict:
     return Verdict.of(np.ones(len(nodes), np.bool_), reason)
 
@@ -108,16 +117,11 @@ class VolumeLimits(_VolumeRule):
         return Verdict.of(use.over_limit(use.attachable(task))[nodes.index], _LIMIT)
 
 
-class VolumeZone(_VolumeRule):
+class VolumeZone(_ClaimRule):
     """The zone and region that a bound volume's labels name."""
 
     term = "VolumeZone"
     scope = Scope.CLUSTER  # a claim may be bound in this cycle, by a pod on another node
-
-    def batch(self, task: Task) -> Batch:
-        if not task.shape.spec.volumes or not self.volumes.kinds(task.shape)[0]:
-            return Batch.SKIP
-        return Batch.COLUMNS if self.volumes.is_settled(task) else Batch.SINGLE
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         claims = self.volumes.of(task)
@@ -155,16 +159,11 @@ class VolumeZone(_VolumeRule):
         return refused
 
 
-class VolumeBinding(_VolumeRule):
+class VolumeBinding(_ClaimRule):
     """Bound volumes reach the node; unbound claims find a volume there, or one can be made."""
 
     term = "VolumeBinding"
     scope = Scope.CLUSTER  # a volume taken on one node is gone on the others
-
-    def batch(self, task: Task) -> Batch:
-        if not task.shape.spec.volumes or not self.volumes.kinds(task.shape)[0]:
-            return Batch.SKIP
-        return Batch.COLUMNS if self.volumes.is_settled(task) else Batch.SINGLE
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         fault = self.volumes.of(task).fault
