@@ -21,7 +21,7 @@ from muster.model.affinity import (
 from muster.model.batch import DaemonSet
 from muster.model.core import Node, Pod, PodSpec
 from muster.model.meta import key as key_of
-from muster.model.selectors import node_matches, tolerates
+from muster.model.selectors import asks_for, tolerates
 
 # Kubernetes: what every pod of a DaemonSet puts up with.
 _TOLERATED = (
@@ -74,13 +74,8 @@ def _make(owners: Owners, owner: DaemonSet, spec: PodSpec, node: str) -> None:
 
 def _eligible(spec: PodSpec, node: Node) -> bool:
     """Whether the node is one the DaemonSet wants a pod for: selector, affinity and taints, but not what is free."""
-    name, labels = node.metadata.name, node.metadata.labels
-    if spec.node_name and spec.node_name != name:
-        return False
-    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
-        return False
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    if affinity is not None and affinity.required is not None and not node_matches(affinity.required, name, labels):
+    name = node.metadata.name
+    if (spec.node_name and spec.node_name != name) or not asks_for(spec, name, node.metadata.labels):
         return False
     return all(_tolerated(spec, taint) for taint in node.spec.taints)
 

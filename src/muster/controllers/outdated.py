@@ -15,7 +15,7 @@ from muster.model.meta import Condition, Object
 
 NEEDS_PROPAGATION, WEBHOOK_REQUIRED, NOT_EVICTED = "NeedsPropagationPolicy", "WebhookRequired", "NotEvicted"
 _HINTS = {
-    NEEDS_PROPAGATION: "the group must be known when a pod is created, so the application needs a PropagationPolicy",
+    NEEDS_PROPAGATION: "the group must be known when a pod is created: by a PropagationPolicy, or by a node selector",
     WEBHOOK_REQUIRED: "that is made when pods are created: muster webhook must be alive, and the namespace opted in",
     NOT_EVICTED: "such pods are never evicted: they are right when they are next created",
 }

@@ -133,7 +133,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
             self._wrote = nudge(self._store, waiting, seen) or self._wrote
         self._made[ref] = (policy.metadata.name, policy.spec)
         held = self._held_against(ref, app, policy.spec, policy)
-        held.missing = self._missing(app)
+        held.missing = self._missing(app, held)
         self._act(ref, app, held, f"as OverridePolicy {policy.metadata.name} wants it")
         return held
 
@@ -200,12 +200,14 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
             known = self._whole[pod.metadata.uid] = (wanted, found)
         return known[1]
 
-    def _missing(self, app: Object) -> str:
+    def _missing(self, app: Object, held: Held) -> str:
         """Why pods that must be made anew are left as they are; empty: they need not be."""
         if not isinstance(app, REPLACED):
             return NOT_EVICTED
         if situation(app.metadata.labels, Pair.PROPAGATION) in (Situation.FREE, Situation.STALE):
-            return NEEDS_PROPAGATION
+            sure_of = self._apps.grouping.sure_of
+            if not all(entry.group in sure_of(entry.pod.spec) for entry in held.beyond):
+                return NEEDS_PROPAGATION
         namespace = self._apps.tables.of(Namespace).get(app.metadata.namespace or "default")
         opted = namespace is not None and namespace.metadata.labels.get(OPT_IN) == "enabled"
         return "" if self._alive and opted else WEBHOOK_REQUIRED

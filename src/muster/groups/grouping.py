@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from muster.groups.gate import Pair, Situation, situation
 from muster.groups.membership import Membership
 from muster.groups.policies import Policies
-from muster.model.core import Node
+from muster.model.core import Node, PodSpec
 from muster.model.groups import NodeGroup, PropagationPolicy
+from muster.model.selectors import asks_for
 
 __all__ = ["Grouping"]
 
@@ -27,6 +28,7 @@ class Grouping:
     ) -> None:
         self.policies = Policies(policies, groups)
         self._membership = Membership(groups)
+        self._nodes = nodes
         self.held = {name: self._membership.of(name, node.metadata.labels) for name, node in nodes.items()}
         self._group_of: dict[tuple[str, ...], dict[str, str]] = {}
         self._shared: dict[tuple[str, ...], dict[str, list[str]]] = {}
@@ -66,6 +68,19 @@ class Grouping:
         meant = self.policies.read(f"{namespace}/{bound}")
         group_of = {} if meant is None else self.group_of(tuple(meant.groups))
         return lambda node: [group_of[node]] if node in group_of else []
+
+    def sure_of(self, spec: PodSpec) -> list[str]:
+        """The groups that a pod will be in wherever its own selector and affinity let it go; none: that depends."""
+        found: set[tuple[str, ...]] = set()
+        try:
+            for name, node in self._nodes.items():
+                if asks_for(spec, name, node.metadata.labels):
+                    found.add(self.held.get(name, ()))
+                    if len(found) > 1:
+                        return []
+        except ValueError:
+            return []  # an operator that the API server refuses
+        return list(found.pop()) if found else []
 
     def group_of_stranger(self, groups: tuple[str, ...], node: str, labels: Mapping[str, str]) -> str | None:
         """The same for a node that is not among these (yet)."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from muster.model.affinity import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
 from muster.model.meta import LabelSelector
+from muster.model.pod import PodSpec
 from muster.model.shape import Problem
 
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -64,6 +65,14 @@ def term_matches(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -
     return all(holds(e.key, e.operator, e.values, labels) for e in term.match_expressions) and all(
         holds(e.key, e.operator, e.values, fields) for e in term.match_fields
     )
+
+
+def asks_for(spec: PodSpec, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether the pod's node selector and required affinity let it be on the node."""
+    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
+        return False
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    return affinity is None or affinity.required is None or node_matches(affinity.required, name, labels)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

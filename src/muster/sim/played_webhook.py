@@ -44,12 +44,13 @@ class PlayedWebhook:
     def _make(self, app: Object) -> bool:
         key = f"{app.metadata.namespace or 'default'}/{app.metadata.labels[Pair.OVERRIDE.binding]}"
         policy = self._apps.tables.of(OverridePolicy).get(key)
-        if policy is None or situation(app.metadata.labels, Pair.PROPAGATION) != Situation.BOUND:
+        if policy is None:
             return False
+        divided = situation(app.metadata.labels, Pair.PROPAGATION) == Situation.BOUND
         groups_of, wrote = self._apps.groups_of(app), False
         for pod in (pod for unit in self._apps.units(app) for pod in unit if self._is_new(pod)):
             groups = groups_of(pod.spec.node_name)
-            if groups:
+            if groups and (divided or self._apps.grouping.sure_of(pod.spec)):
                 wrote = self._edited(pod, policy, groups, template_path(type(app))) or wrote
         return wrote
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.controllers.evictions import Evictions
@@ -192,6 +194,17 @@ def test_without_a_propagation_policy_the_group_is_not_known_in_time() -> None:
     cluster = running(labels={REQUIRED_OVERRIDE: "op"})
     assert cluster.after() == []
     assert cluster.satisfied()[:2] == ("False", "NeedsPropagationPolicy")
+
+
+@pytest.mark.parametrize(("city", "evictions"), [("hangzhou", 1), ("nowhere", 0)])
+def test_but_where_its_node_selector_leaves_a_pod_only_one_group_it_is(city: str, evictions: int) -> None:
+    made = [pod(name, "node-a") for name in ("p", "q")]
+    for one in made:
+        assert isinstance(one, Pod)
+        one.spec.node_selector = {"location": city}
+    cluster = running(labels={REQUIRED_OVERRIDE: "op"}, pods=made)
+    assert len(cluster.after()) == evictions
+    assert (cluster.satisfied()[1] == "NeedsPropagationPolicy") == (evictions == 0)
 
 
 def test_pods_of_a_daemon_set_are_never_evicted() -> None:

@@ -99,7 +99,7 @@ class Mutation:
             return pod
         if not may_choose:
             return self._suspended(application, typed, pod, _NOT_ACTIVE, verdict)
-        groups = self._groups(application, ruling, node, verdict)
+        groups = self._groups(application, ruling, typed, verdict)
         return released(self._edited(application, pod, groups, request, verdict, reserve))
 
     def forget(self, request: str) -> None:
@@ -126,15 +126,20 @@ class Mutation:
     # --- the group
 
     def _groups(
-        self, application: Application, ruling: Bound | Refused | None, node: str, verdict: Verdict
+        self, application: Application, ruling: Bound | Refused | None, pod: Pod, verdict: Verdict
     ) -> list[str]:
-        """The group chosen for the pod; for one that has its node already, those that hold the node."""
-        grouping = self._grouped.grouping
+        """The group chosen for the pod; for one that has its node already, those that hold the node.
+
+        Without a PropagationPolicy nobody chooses, but the pod's own selector may leave it no other group.
+        """
+        grouping, node = self._grouped.grouping, pinned_to(pod)
         if isinstance(ruling, Refused):
             verdict.warnings.append(ruling.text)
             return []
         if not isinstance(ruling, Bound):
-            return list(grouping.held.get(node, ()))
+            if node or situation(application.labels, Pair.OVERRIDE) != Situation.BOUND:
+                return list(grouping.held.get(node, ()))
+            return grouping.sure_of(pod.spec)
         if not _needs_seat(ruling, node):
             group = grouping.group_of(tuple(ruling.propagation.groups)).get(node)
         else:

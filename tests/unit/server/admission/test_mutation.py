@@ -281,6 +281,19 @@ def test_a_daemonsets_pod_gets_the_edition_of_the_node_it_is_for() -> None:
     assert made["spec"]["containers"][0]["image"] == "beijing.registry.io/nginx:1.14"
 
 
+@pytest.mark.parametrize(("location", "args"), [("beijing", ["-v"]), ("", None), ("hangzhou", None), ("x", None)])
+def test_without_a_propagation_policy_the_pods_own_selector_may_say_the_group(
+    location: str, args: list[str] | None
+) -> None:
+    selector = {"location": location} if location else {}
+    rule = {"targetNodeGroup": ["Beijing"], "argsOverrider": [ARGS]}
+    world = World(overrides(rule), *deployment(EDITIONS))
+    meta = {"generateName": "p-", **owner("ReplicaSet", "nginx-1")}
+    made, _ = world.create({"metadata": meta, "spec": {**containers(), "nodeSelector": selector}})
+    assert made["spec"]["containers"][0].get("args") == args
+    assert assigned((made, Verdict())) == [None] and "affinity" not in made["spec"]
+
+
 def test_an_owner_that_is_not_in_the_tables_yet_is_asked_for() -> None:
     top, below = deployment(bound())
     world = World(weights(), top)
