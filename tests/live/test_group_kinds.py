@@ -95,6 +95,7 @@ class TestGroupKinds(Sited):
         api.merge(policy_path(namespace), {"spec": weights(namespace, Beijing=2, Hangzhou=3)["spec"]})
         time.sleep(4)
         assert {p["metadata"]["name"] for p in pods(api, namespace)} == before
+        assert not [p for p in pods(api, namespace) if "muster.io/evicted-by" in p["metadata"].get("annotations", {})]
         assert reasons(api, namespace)["EvictionBlocked"] == 1
         (told,) = api.get(policy_path(namespace))["status"]["applications"]
         assert "PodDisruptionBudget" in told["warnings"][0]

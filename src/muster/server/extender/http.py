@@ -157,8 +157,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             raise Refusal(HTTPStatus.LENGTH_REQUIRED, "the request must say its Content-Length")
         if int(length) > self.server.largest_body:
-            self.close_connection = True  # what is left of the body is not read
+            self.close_connection = True
             most = self.server.largest_body
+            # Who still sends when the connection is closed does not see the answer; what is far too much is not read.
+            left = min(int(length), 2 * most)
+            while left > 0 and (part := self.rfile.read(min(left, 1 << 20))):
+                left -= len(part)
             raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length} bytes is above the limit of {most}")
         return self.rfile.read(int(length))
 

@@ -119,6 +119,14 @@ def test_a_body_must_say_its_length(server: ExtenderServer) -> None:
     assert connection.getresponse().status == 411
 
 
+def test_a_body_of_fifty_megabytes_is_refused_and_whoever_sent_it_is_told_why() -> None:
+    server = serve()
+    status, answer = ask(connected(server), "/filter", b"x" * 50_000_000)
+    assert (status, answer["Error"]) == (413, "a body of 50000000 bytes is above the limit of 33554432")
+    server.shutdown()
+    server.server_close()
+
+
 def secured(server: ExtenderServer, trusting: ssl.SSLContext) -> http.client.HTTPSConnection:
     return http.client.HTTPSConnection("127.0.0.1", server.server_address[1], timeout=10, context=trusting)
 
