@@ -1,6 +1,8 @@
 """`muster scheduler` that kills itself (SIGKILL) right before its k-th call that writes to the cluster.
 
 Called as `python -m live.killed_at K scheduler …`. Lease and event calls do not count: they are no part of a commit.
+Calls are made one after the other, so that before the k-th all others have been answered: each k is another beginning
+of a commit.
 """
 
 from __future__ import annotations
@@ -19,20 +21,22 @@ def counted(method: str, path: str) -> bool:
 
 
 def kill_at(number: int) -> None:
-    sent = Client.request
+    sent = Client._once
     calls = 0
 
-    async def request(self: Client, method: str, path: str, **how: Any) -> bytes:
+    async def once(self: Client, call: Any, *how: Any) -> bytes:
         nonlocal calls
-        if counted(method, path):
+        if counted(call.method, call.path):
+            print(f"call {calls}: {call.method} {call.path}", file=sys.stderr, flush=True)
             if calls == number:
                 os.kill(os.getpid(), signal.SIGKILL)
             calls += 1
-        return await sent(self, method, path, **how)
+        return await sent(self, call, *how)
 
-    Client.request = request  # type: ignore[method-assign]
+    Client._once = once  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
     kill_at(int(sys.argv.pop(1)))
+    sys.argv += ["--binds-in-flight", "1"]
     main()

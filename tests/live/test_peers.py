@@ -1,16 +1,17 @@
-"""In a cluster whose definitions of Queue and PodGroup are Volcano's own, which differ from ours in two ways."""
+"""Beside Volcano: its own definitions of Queue and PodGroup, which differ from ours in two ways; pods of its Jobs."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from live.api import Api, until
+from live.api import Api, Plain, until
 from live.conftest import MakeNodes, served
-from live.muster_process import Scheduler, all_placed, gang, group, queue
+from live.muster_process import Scheduler, all_placed, gang, group, pod, pod_group, queue, stays_unplaced
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 VOLCANO = "scheduling.volcano.sh"
@@ -57,3 +58,51 @@ def test_the_status_of_groups_and_queues_is_written_all_the_same(
         until("what is allocated", lambda: api.get(path)["status"].get("allocated", {}).get("cpu") == "2")
         assert scheduler.metric("muster_status_write_failures_total") == 0
     api.delete(path)
+
+
+@pytest.fixture
+def volcano_job(api: Api, namespace: str) -> Iterator[Plain]:
+    """A Volcano Job (its own controller is not here), made known to the API server by as much as it asks for."""
+    name = "jobs.batch.volcano.sh"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    api.apply({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name},
+        "spec": {
+            "group": "batch.volcano.sh", "scope": "Namespaced",
+            "names": {"kind": "Job", "listKind": "JobList", "plural": "jobs", "singular": "job"},
+            "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })  # fmt: skip
+    until("its jobs to be served", lambda: served(api, "/apis/batch.volcano.sh/v1alpha1/jobs"))
+    time.sleep(2)  # creates are held back for so long after a definition is established
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"minAvailable": 3},
+           "metadata": {"name": "train", "namespace": namespace}}  # fmt: skip
+    yield api.create(job)
+    api.delete(f"{DEFINITIONS}/{name}")
+
+
+def test_what_volcanos_job_controller_makes_is_scheduled(
+    crds: None, volcano_job: Plain, scheduler_kubeconfig: Path, api: Api, namespace: str, make_nodes: MakeNodes
+) -> None:
+    """Its pods and its PodGroup as Volcano 1.13 makes them: the same annotations, labels, owners and names."""
+    make_nodes(1, resources={"cpu": "2"})
+    uid = volcano_job["metadata"]["uid"]
+    name = f"train-{uid}"
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": uid,
+             "controller": True, "blockOwnerDeletion": True}  # fmt: skip
+    made = pod_group(namespace, name, 3, minTaskMember={"master": 1, "worker": 2}, minResources={"cpu": "3"})
+    made["metadata"]["ownerReferences"] = [owner]
+    api.create(made)
+    roles = {"train-master-0": "master", "train-worker-0": "worker", "train-worker-1": "worker"}
+    for pod_name, role in roles.items():
+        notes = {"volcano.sh/job-name": "train", "volcano.sh/job-version": "0", "volcano.sh/task-spec": role,
+                 "volcano.sh/queue-name": "default", "volcano.sh/template-uid": f"train-{role}"}  # fmt: skip
+        one = pod(namespace, pod_name, name, annotations=notes, labels={"volcano.sh/job-name": "train"})
+        one["metadata"]["ownerReferences"] = [owner]
+        one["spec"]["schedulerName"] = "volcano"
+        api.create(one)
+    with Scheduler(scheduler_kubeconfig, "--scheduler-name", "volcano"):
+        stays_unplaced(api, namespace, list(roles), 2)
+        make_nodes(1, resources={"cpu": "1"})
+        all_placed(api, namespace, list(roles))
+        until("the phase", lambda: group(api, namespace, name).get("status", {}).get("phase") == "Running")

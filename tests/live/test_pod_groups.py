@@ -30,7 +30,7 @@ from live.muster_process import (
 from live.part_process import Part
 from muster.engine.podgroups import MIN_MEMBER, QUEUE_NAME
 from muster.engine.reading import ADMITTED, ALLOCATION_GATE
-from muster.live.journal import JOURNAL
+from muster.live.journal import JOURNAL, Entry, Journal, encode
 
 pytestmark = pytest.mark.usefixtures("crds")
 TESTS = Path(__file__).parent.parent
@@ -40,6 +40,14 @@ TESTS = Path(__file__).parent.parent
 def pod_groups(control_plane: ControlPlane, rights: None) -> Iterator[Part]:
     with Part("pod-groups", control_plane.kubeconfig_of(HOME, "muster-pod-groups"), "--no-leader-elect") as part:
         yield part
+
+
+@pytest.fixture
+def small(api: Api, namespace: str) -> Iterator[str]:
+    """A queue for one cpu."""
+    made = api.create(queue(f"{namespace}-small", weight=1, capability={"cpu": "1"}))
+    yield made["metadata"]["name"]
+    api.delete(place(made))
 
 
 def workload(namespace: str, kind: str, name: str, members: int, **spec: object) -> Plain:
@@ -61,7 +69,8 @@ def pods_of(api: Api, namespace: str, count: int, app: str) -> list[Plain]:
 
     def there() -> list[Plain] | None:
         found = api.list(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{app}")
-        return found if len(found) == count else None
+        whole = [{"apiVersion": "v1", "kind": "Pod", **one} for one in found]
+        return whole if len(found) == count else None
 
     return until(f"{count} pods of {app}", there)
 
@@ -181,27 +190,29 @@ def test_a_gang_in_memory_is_whole_though_its_scheduler_was_killed_at_any_call(
 def test_a_gang_in_memory_that_cannot_be_completed_is_undone(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
 ) -> None:
+    """As a leader left it that died after two of four bindings."""
     nodes = make_nodes(2, resources={"cpu": "2"})
     api.create(workload(namespace, "Deployment", "web", 4, replicas=4))
-    pods_of(api, namespace, 4, "web")
-    killed = Scheduler(scheduler_kubeconfig)
-    killed.run_instead([sys.executable, "-m", "live.killed_at", "3"], cwd=TESTS)
-    until("its end", lambda: not killed.running, 30)
-    assert 0 < len(placed(api, namespace)) < 4
+    pods = pods_of(api, namespace, 4, "web")
+    meant = {one["metadata"]["name"]: Entry(f"n{1 + i // 2}", one["metadata"]["uid"][:8]) for i, one in enumerate(pods)}
+    text = encode(Journal(holder="dead", at=time.time(), pods=meant))
+    api.merge(place(pods[0]), {"metadata": {"annotations": {JOURNAL: text}}})
+    for one in pods[:2]:
+        api.bind(one, "n1")
     for one in nodes:
         api.merge(place(one), {"spec": {"unschedulable": True}})
     with Scheduler(scheduler_kubeconfig, "--period", "2"):
         until("nothing bound", lambda: not placed(api, namespace), 90)
         until("no journal", lambda: not journals(api, namespace))
+        for one in pods[:2]:
+            assert api.gone(place(one)), "evicted"
 
 
 def test_the_gate_of_the_queue_opens_when_it_has_room(
-    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, pod_groups: Part
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, pod_groups: Part, small: str
 ) -> None:
     make_nodes(1)
-    small = queue(f"{namespace}-small", weight=1, capability={"cpu": "1"})
-    api.create(small)
-    notes = {ALLOCATION_GATE: "true", QUEUE_NAME: f"{namespace}-small"}
+    notes = {ALLOCATION_GATE: "true", QUEUE_NAME: small}
     with Scheduler(scheduler_kubeconfig):
         for name in ("first", "second"):
             gated = pod(namespace, name, annotations=notes, schedulingGates=[{"name": ALLOCATION_GATE}])
@@ -214,5 +225,4 @@ def test_the_gate_of_the_queue_opens_when_it_has_room(
         assert ADMITTED not in held["metadata"]["annotations"]
         api.delete(f"/api/v1/namespaces/{namespace}/pods/{first}", {"gracePeriodSeconds": 0})
         all_placed(api, namespace, [second])
-        assert group(api, namespace, f"podgroup-{held['metadata']['uid']}")["spec"]["queue"] == f"{namespace}-small"
-    api.delete(place(small))
+        assert group(api, namespace, f"podgroup-{held['metadata']['uid']}")["spec"]["queue"] == small

@@ -186,12 +186,13 @@ def test_chips_are_on_the_pod_when_it_is_bound(
         assert len(given[0]) == 4 and not given[0] & given[1]
 
 
+@pytest.mark.parametrize("reason", ["OutOfcpu", "UnexpectedAdmissionError"])
 def test_a_kubelets_rejection_is_heeded(
-    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+    reason: str, api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
 ) -> None:
     make_nodes(2)
     with Scheduler(scheduler_kubeconfig) as muster:
-        api.create(pod(namespace, "unwanted", annotations={"live.muster.test/refused": "OutOfcpu"}))
+        api.create(pod(namespace, "unwanted", annotations={"live.muster.test/refused": reason}))
         where = all_placed(api, namespace, ["unwanted"])["unwanted"]
         until("the rejection counted", lambda: muster.metric("muster_kubelet_rejections_total") == 1)
         api.create(pod(namespace, "next", nodeSelector={"kubernetes.io/hostname": where}))

@@ -39,8 +39,8 @@ def read_task(
         if flag is not None:
             task.preemptable = flag in _TRUE  # Volcano: what cannot be parsed is false
     if spec.scheduling_gates:
-        # Behind the gate that its queue opens a pod is placed as if it were open, until that has been said.
-        task.gated = not waits_for_queue(pod) or notes.get(ADMITTED) == "true"
+        # Behind the gate that its queue opens a pod is placed as if it were open: it takes its share of the queue.
+        task.gated = not waits_for_queue(pod)
     parts = task.name.rsplit("-", 2)
     if len(parts) == 3 and (serial := whole(parts[2])) is not None:
         task.serial = serial

@@ -1,7 +1,8 @@
 """Pods behind Volcano's queue-allocation gate: when their queue has room for them this is said on them, nothing more.
 
 The API server binds no pod that has a gate, and we may not change a pod's spec: `muster pod-groups` opens the gate of a
-pod that is marked. Until it is open the pod is left alone; then it is placed like any other.
+pod that is marked. Until it is open the pod is placed in every cycle and its binding withheld, so that nobody else gets
+the queue's room meanwhile.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 from muster.engine.jobs import Job
 from muster.engine.plan import Plan, PodReason
-from muster.engine.reading import waits_for_queue
+from muster.engine.reading import ADMITTED, waits_for_queue
 from muster.engine.state import State
 from muster.live.status import AdmissionNote
 
@@ -30,7 +31,8 @@ def admit(plan: Plan, state: State) -> list[AdmissionNote]:
             if plan.phases.get(job.key) == "Running":
                 plan.phases[job.key] = "Inqueue"
     gated += _refused_by_nodes(plan, state)
-    return [AdmissionNote(state.tasks[key].pod, key) for key in gated]
+    pods = {key: state.tasks[key].pod for key in gated}
+    return [AdmissionNote(pod, key) for key, pod in pods.items() if ADMITTED not in pod.metadata.annotations]
 
 
 def _withhold(plan: Plan, key: str) -> None:

@@ -62,6 +62,21 @@ def test_a_pod_that_no_node_takes_is_admitted_and_one_that_its_queue_refuses_is_
     asyncio.run(run())
 
 
+def test_room_of_the_queue_goes_to_one_pod_however_long_its_gate_takes_to_open() -> None:
+    async def run() -> None:
+        group = pod_group("g", members=1)
+        group.spec.queue = "small"  # type: ignore[attr-defined]
+        small = queue("small", capability={"cpu": "1"})
+        cluster = cluster_of(queue("default"), small, node("n0"), group, gated("a", "g"), gated("b", "g"))
+        leader = Leader(cluster)
+        for _ in range(3):
+            await leader.turn()
+            leader.watch()
+        assert (bound(cluster), admitted(cluster)) == ({}, ["a"])
+
+    asyncio.run(run())
+
+
 def test_gates_of_others_are_left_alone() -> None:
     async def run() -> None:
         both = gated("a")
