@@ -20,7 +20,7 @@ test: $(VENV)/.dev ## all tests but those against a real control plane
 	$(BIN)/pytest -q -n $(JOBS) --ignore=tests/live
 
 check: $(VENV)/.dev ## ruff, mypy --strict, the direction of imports
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff check src tests bench deploy
 	$(BIN)/mypy --strict src
 	$(BIN)/lint-imports
 

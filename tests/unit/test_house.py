@@ -9,11 +9,13 @@ import pytest
 
 import muster
 
+ROOT = Path(__file__).parents[2]
 HOUSE = Path(muster.__file__).parent
 SOURCES = sorted(HOUSE.rglob("*.py"))
+BESIDE = sorted(path for room in ("tests", "bench", "deploy") for path in (ROOT / room).rglob("*.py"))
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(HOUSE)))
+@pytest.mark.parametrize("source", [*SOURCES, *BESIDE], ids=lambda path: "/".join(path.parts[-3:]))
 def test_every_file_says_one_thing_and_says_what_it_is(source: Path) -> None:
     text = source.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 400
