@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from muster.controllers.bound import PolicyController
 from muster.controllers.editions import Editions, Wanted
-from muster.controllers.eviction import REPLACED, ranked, spared
 from muster.controllers.evictions import Evictions
+from muster.controllers.leaving import REPLACED, ranked, spared
 from muster.controllers.nudge import nudge
 from muster.controllers.outdated import (
     NEEDS_PROPAGATION,

@@ -1,7 +1,7 @@
 """PropagationPolicyController: binds applications to their policies, and evicts pods that are in the wrong node group.
 
 Pods on nodes of no group of the policy are misplaced, pods beyond a group's number are redundant; both go only where
-their replacement has a place to go to, at the pace of `pace`, past the guards of `eviction`. What holds is written into
+their replacement has a place to go to, at the pace of `pace`, past the guards of `leaving`. What holds is written into
 the policies' statuses.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from muster.controllers.bound import PolicyController, Told
 from muster.controllers.divided import Division
-from muster.controllers.eviction import REPLACED, ranked, spared
 from muster.controllers.evictions import Evictions
+from muster.controllers.leaving import REPLACED, ranked, spared
 from muster.controllers.nudge import nudge
 from muster.controllers.pace import SETTLE, Pace
 from muster.controllers.policy_status import application_status, policy_conditions

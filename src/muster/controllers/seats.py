@@ -8,7 +8,7 @@ changed policy may change every seat, so they are written at a gentle rate: noth
 from __future__ import annotations
 
 from muster.controllers.divided import Division
-from muster.controllers.eviction import DELETION_COST, ranked
+from muster.controllers.leaving import DELETION_COST, ranked
 from muster.controllers.pace import Rate
 from muster.groups.applications import Application
 from muster.groups.gate import DOMAIN

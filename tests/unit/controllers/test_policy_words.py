@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from muster.cluster.memory import MemoryStore
-from muster.controllers.eviction import ranked
 from muster.controllers.evictions import Evictions
+from muster.controllers.leaving import ranked
 from muster.controllers.override import OverridePolicyController
 from muster.controllers.propagation import PropagationPolicyController
 from muster.model.core import Pod

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.controllers.eviction import DELETION_COST
 from muster.controllers.evictions import Evictions
+from muster.controllers.leaving import DELETION_COST
 from muster.controllers.propagation import PropagationPolicyController
 from muster.controllers.seats import BURST, LOWEST, PER_SECOND, SEAT
 from muster.model.batch import Deployment
