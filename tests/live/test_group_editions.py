@@ -154,3 +154,22 @@ class TestGroupEditions(Sited):
 
         until("the template", plain, 90)
         divided(api, namespace, beijing=2, hangzhou=3)
+
+    def test_without_a_propagation_policy_the_node_selector_may_say_the_group(
+        self, webhook: Part, extender: Extender, controllers: Controllers, api: Api, namespace: str
+    ) -> None:
+        until("it to be seen", lambda: any(e["msg"] == "a webhook is alive" for e in controllers.log()), 30)
+        until("it to serve", lambda: webhook.probe("/readyz")[0] == 200)
+        api.create(flags(namespace, "city"))
+        chosen, anywhere = (
+            workload("Deployment", namespace, 2, {f"{DOMAIN}/required-overridepolicy": "op"}, name)
+            for name in ("chosen", "anywhere")
+        )
+        chosen["spec"]["template"]["spec"]["nodeSelector"] = {"location": "beijing"}
+        api.create(chosen)
+        until("its edition", lambda: all_have(api, namespace, "city", "chosen"))
+        until("satisfied", lambda: satisfied(api, namespace, "overridepolicies", "op"))
+        api.merge(policy_path(namespace, "overridepolicies", "op"), {"spec": flags(namespace, "town")["spec"]})
+        until("all anew", lambda: all_have(api, namespace, "town", "chosen"), 90)
+        api.create(anywhere)
+        until("it to be told", lambda: condition(api, namespace) == ("False", "NeedsPropagationPolicy"), 30)
