@@ -1,12 +1,13 @@
 """Behaviour as folders: each case under tests/cases is manifests, a configuration and what is expected of muster.
 
-expect.json says what is checked; "about" says what the case shows. `simulate` runs one cycle unless "args" say more.
+expect.json says what is checked; tests/cases/README.md has its keys.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from click.testing import CliRunner, Result
 from muster.cli import main
 
 CASES = Path(__file__).parent / "cases"
+ROWS = re.findall(r"^\| (`.+?) \|", (CASES / "README.md").read_text("utf-8"), re.MULTILINE)
+KEYS = {key for row in ROWS for key in re.findall(r"`(\w+)`", row)}
 Answer = dict[str, Any]
 
 
@@ -59,6 +62,7 @@ def configuration(folder: Path) -> list[str]:
 def test_case(case: str) -> None:
     folder = CASES / case
     expected = json.loads((folder / "expect.json").read_text())
+    assert expected.keys() <= KEYS, "a misspelt key would check nothing"
     command = expected.get("command", "simulate")
     {"simulate": simulate, "explain": explain, "override": override}[command](folder, expected)
 
