@@ -93,6 +93,15 @@ def test_null_is_a_value_that_an_override_may_write(api: Api, crds: None) -> Non
     assert strictly(api, policy)["spec"]["overrideRules"][0]["plaintext"][0]["value"] is None
 
 
+def test_a_policy_may_have_a_weight_and_a_rule_for_each_of_five_hundred_groups(api: Api, crds: None) -> None:
+    names = [f"g{i}" for i in range(500)]
+    weights = [{"nodeGroupNames": [name], "weight": i + 1} for i, name in enumerate(names)]
+    strictly(api, as_object({"kind": "PropagationPolicy", "spec": {"staticWeightList": weights}}, "many", "default"))
+    image = {"component": "Registry", "operator": "replace", "value": "r.io"}
+    rules = [{"targetNodeGroup": [name], "imageOverrider": [image]} for name in names]
+    strictly(api, as_object({"kind": "OverridePolicy", "spec": {"overrideRules": rules}}, "many", "default"))
+
+
 def test_kubectl_shows_columns_and_knows_the_short_names(control_plane: ControlPlane, api: Api, crds: None) -> None:
     made = api.create(as_object({"kind": "Queue", "spec": {"parent": "root"}}, "shown", ""))
     lines = control_plane.kubectl("get", "q", "shown").stdout.splitlines()
@@ -101,6 +110,10 @@ def test_kubectl_shows_columns_and_knows_the_short_names(control_plane: ControlP
     for short in ("pg", "hn", "ng", "pp", "op"):
         assert control_plane.kubectl("get", short).returncode == 0
     api.delete(place(made))
+    policy = api.create(as_object({"kind": "OverridePolicy", "spec": {"overrideRules": []}}, "shown", "default"))
+    shown = control_plane.kubectl("get", "op", "shown", "-n", "default").stdout
+    assert shown.splitlines()[0].split() == ["NAME", "RESOLVED", "SATISFIED", "AGE"]
+    api.delete(place(policy))
 
 
 def test_missing_prints_only_what_the_cluster_lacks(control_plane: ControlPlane, api: Api, crds: None) -> None:

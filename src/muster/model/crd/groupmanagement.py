@@ -9,8 +9,8 @@ from muster.model.crd.words import COUNT, LABEL_VALUE, LARGE, NAME, SHARED, SPEL
 
 VERSION = "groupmanagement.kubeedge.io/v1alpha1"
 # Limits that let the API server bound the cost of the rules; far above what a cluster has.
-_MANY_GROUPS = 256
-_MANY_RULES = 256
+_MANY_GROUPS = 1024
+_MANY_RULES = 1024
 
 _GROUP_NAMES: Schema = {"minItems": 1, "maxItems": _MANY_GROUPS, "items": SPELT_NAME}
 
@@ -133,14 +133,17 @@ _OVERRIDE: dict[type, Demands] = {
         whole={
             "anyOf": [
                 {"properties": {"operator": {"enum": _ANY_OPERATOR}}, "required": ["value"]},
-                {"properties": {"operator": {"enum": ["remove"]}}, "not": {"required": ["value"]}},
+                {"properties": {"operator": {"enum": ["remove"]}, "value": {"enum": [""]}}},
             ]
         },
     ),
     groups.PolicyStatus: Demands(fields={"observedGeneration": LARGE}),
 }
 
-_RESOLVED = Column("Resolved", '.status.conditions[?(@.type=="Resolved")].status')
+_STANDING = (
+    Column("Resolved", '.status.conditions[?(@.type=="Resolved")].status'),
+    Column("Satisfied", '.status.conditions[?(@.type=="Satisfied")].status'),
+)
 
 DEFINITIONS: tuple[Definition, ...] = (
     Definition(
@@ -150,12 +153,8 @@ DEFINITIONS: tuple[Definition, ...] = (
     ),
     Definition(
         groups.PropagationPolicy, VERSION, "propagationpolicies", ("pp",),
-        (
-            Column("Strategy", ".spec.propagationStrategy"),
-            _RESOLVED,
-            Column("Satisfied", '.status.conditions[?(@.type=="Satisfied")].status'),
-        ),
+        (Column("Strategy", ".spec.propagationStrategy"), *_STANDING),
         _PROPAGATION,
     ),
-    Definition(groups.OverridePolicy, VERSION, "overridepolicies", ("op",), (_RESOLVED,), _OVERRIDE),
+    Definition(groups.OverridePolicy, VERSION, "overridepolicies", ("op",), _STANDING, _OVERRIDE),
 )  # fmt: skip
