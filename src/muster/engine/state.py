@@ -38,6 +38,7 @@ class State:
         self.queues: dict[str, Queue] = {}
         self.objects: defaultdict[str, dict[str, Object]] = defaultdict(dict)  # every kind but Pod and Node
         self.set_aside: dict[str, Reason] = {}  # pod key → why it cannot even be considered
+        self.changed_pods: dict[str, None] | None = None  # came, changed or went; for one who asks, and empties it
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are made anew
         self._regrouped: dict[str, None] = {}  # groups in memory whose pods came or went: read anew
         self._in_order: dict[str, Job] | None = None
@@ -236,6 +237,8 @@ class State:
 
     def _read_task(self, key: str, pod: Pod) -> Task | None:
         self.set_aside.pop(key, None)
+        if self.changed_pods is not None:
+            self.changed_pods[key] = None
         try:
             shape = self.shapes.of(pod.spec)
         except (QuantityError, ValueError) as fault:
@@ -271,6 +274,8 @@ class State:
         task = self.tasks.pop(key, None)
         if task is None:
             return
+        if self.changed_pods is not None:
+            self.changed_pods[key] = None
         if task.node >= 0 and key in self.nodes.on[task.node]:
             self.nodes.settle(task, -1)
         job = task.job

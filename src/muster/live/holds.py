@@ -12,11 +12,10 @@ from muster.engine.jobs import Task
 from muster.engine.plan import Plan, PodReason
 from muster.engine.podgroups import GROUP, expected_owner, owner_of
 from muster.engine.state import State
+from muster.live.budgets import Budgets
 from muster.live.messages import Held, Refusal
 from muster.live.orders import by_claimer
-from muster.model.core import PodDisruptionBudget
 from muster.model.meta import controller
-from muster.model.selectors import matches
 
 FIRST, MOST = 1.0, 300.0
 BINDING_REFUSED = "binding-refused"
@@ -33,6 +32,7 @@ class _Hold:
 
 class Holds:
     def __init__(self) -> None:
+        self.budgets = Budgets()
         self._held: dict[str, _Hold] = {}
         self._spared: dict[str, tuple[str, float]] = {}  # pod → uid, until
         self._refusals: dict[str, tuple[str, float]] = {}  # job → why, until
@@ -66,6 +66,7 @@ class Holds:
                 state.upsert("Pod", key, task.pod)
         self._marked = {}
         self._forget(state, now)
+        self.budgets.mark(state)
         for key, hold in self._held.items():
             if hold.until > now:
                 self._mark(state, key).gated = True
@@ -73,8 +74,6 @@ class Holds:
             self._mark(state, key).gated = True
         for key in self._spared:
             self._mark(state, key).preemptable = False
-        for task in protected(state):
-            self._mark(state, task.key).preemptable = False
 
     def _mark(self, state: State, key: str) -> Task:
         task = self._marked[key] = state.tasks[key]
@@ -121,38 +120,14 @@ def lacks_owner(state: State, task: Task) -> bool:
     return owner_of(pod, state.lookup) is None
 
 
-def _covering(state: State, task: Task) -> list[tuple[str, PodDisruptionBudget]]:
-    return [
-        (key, budget) for key, budget in state.objects["PodDisruptionBudget"].items()
-        if isinstance(budget, PodDisruptionBudget) and key.startswith(f"{task.namespace}/")
-        and matches(budget.spec.selector, task.labels)
-    ]  # fmt: skip
-
-
-def protected(state: State) -> list[Task]:
-    """Pods that a budget does not let go now, or that no eviction could take because several budgets cover them."""
-    spaces = {key.partition("/")[0] for key in state.objects["PodDisruptionBudget"]}
-    if not spaces:
-        return []
-    found = []
-    for task in state.tasks.values():
-        if task.node < 0 or task.namespace not in spaces:
-            continue
-        covering = _covering(state, task)
-        # Kubernetes: the Eviction API cannot serve a pod under more than one budget.
-        if len(covering) > 1 or any(not b.status.disruptions_allowed for _, b in covering):
-            found.append(task)
-    return found
-
-
-def over_budget(plan: Plan, state: State) -> dict[str, str]:
+def over_budget(plan: Plan, state: State, budgets: Budgets) -> dict[str, str]:
     """Claimers whose evictions, after those of the claimers before them, are more than a budget allows; and why."""
     left: dict[str, int] = {}
     over: dict[str, str] = {}
     for by, evictions in by_claimer(plan, state).items():
         asked: dict[str, int] = {}
         for eviction in evictions:
-            for key, budget in _covering(state, state.tasks[eviction.pod]):
+            for key, budget in budgets.covering(state.tasks[eviction.pod]):
                 left.setdefault(key, budget.status.disruptions_allowed or 0)
                 asked[key] = asked.get(key, 0) + 1
         short = [key for key, n in sorted(asked.items()) if n > left[key]]
@@ -169,7 +144,7 @@ def over_budget(plan: Plan, state: State) -> dict[str, str]:
 
 def keep_to_budgets(plan: Plan, state: State, holds: Holds, now: float) -> None:
     """Drop the evictions of claimers that would break a budget, with the reason."""
-    over = over_budget(plan, state)
+    over = over_budget(plan, state, holds.budgets)
     if not over:
         return
     dropped = [e for job, some in by_claimer(plan, state).items() if job in over for e in some]
