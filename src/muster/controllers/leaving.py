@@ -73,7 +73,9 @@ def spared(pod: Pod, tables: Tables) -> str | None:
         return f"node {pod.spec.node_name} is not ready"
     if _local(pod, tables):
         return "it has a volume that only its node has"
-    blocking = next((key for key, allowed in _budgets(pod, tables) if allowed <= 0), None)
+    if pod.status.phase in ("", "Pending"):
+        return None  # Kubernetes: one that never ran is evicted without asking budgets
+    blocking = next((key for key, budget in _budgets(pod, tables) if not _allows(budget, pod, tables)), None)
     return None if blocking is None else f"PodDisruptionBudget {blocking} allows no disruption"
 
 
@@ -100,12 +102,21 @@ def _on_one_node(volume: PersistentVolume) -> bool:
     )
 
 
-def _budgets(pod: Pod, tables: Tables) -> Iterable[tuple[str, int]]:
-    """The budgets that cover the pod, with how many more disruptions each allows."""
+def _budgets(pod: Pod, tables: Tables) -> Iterable[tuple[str, PodDisruptionBudget]]:
+    """The budgets that cover the pod."""
     namespace = pod.metadata.namespace or "default"
     for key, budget in sorted(tables.of(PodDisruptionBudget).items()):
         if key.startswith(f"{namespace}/") and matches(budget.spec.selector, pod.metadata.labels):
-            yield key, _allowed(budget, namespace, tables)
+            yield key, budget
+
+
+def _allows(budget: PodDisruptionBudget, pod: Pod, tables: Tables) -> bool:
+    """Kubernetes: one that is not ready may also go where the budget is kept without it, or always allows that."""
+    if not is_ready(pod):
+        healthy, wanted = budget.status.current_healthy, budget.status.desired_healthy
+        if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow" or (healthy and wanted and healthy >= wanted):
+            return True
+    return _allowed(budget, pod.metadata.namespace or "default", tables) > 0
 
 
 def _allowed(budget: PodDisruptionBudget, namespace: str, tables: Tables) -> int:

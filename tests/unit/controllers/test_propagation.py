@@ -11,9 +11,9 @@ from muster.controllers.evictions import Evictions
 from muster.controllers.nudge import OBSERVED
 from muster.controllers.propagation import PropagationPolicyController
 from muster.model.batch import Deployment
-from muster.model.core import Node, Pod
+from muster.model.core import Node, Pod, PodStatus
 from muster.model.groups import PropagationPolicy
-from muster.model.meta import Object
+from muster.model.meta import Condition, Object
 from node_groups import (
     BINDING,
     REQUIRED,
@@ -210,6 +210,29 @@ class TestGuards:
         assert app.warnings == [f"{told.replace(': ', ' is not evicted: ')}, and 2 others"]
         cluster.store.delete(type(thing("policy/v1", "PodDisruptionBudget", "all")), "default/all")
         assert cluster.after(1) == ["p-node-c-0"]
+
+    @pytest.mark.parametrize(
+        ("phase", "policy", "healthy", "goes"),
+        [
+            ("Pending", "", 0, True),
+            ("Running", "", 0, False),
+            ("Running", "AlwaysAllow", 0, True),
+            ("Running", "IfHealthyBudget", 1, False),
+            ("Running", "IfHealthyBudget", 2, True),
+        ],
+    )
+    def test_a_pod_that_is_not_ready_goes_where_kubernetes_lets_it(
+        self, phase: str, policy: str, healthy: int, goes: bool
+    ) -> None:
+        spec = {"selector": {"matchLabels": {"app": "nginx"}}, "unhealthyPodEvictionPolicy": policy}
+        status = {"disruptionsAllowed": 0, "currentHealthy": healthy, "desiredHealthy": 2}
+        budget = thing("policy/v1", "PodDisruptionBudget", "all", spec=spec, status=status)
+        lost = pod("p", "far")
+        assert isinstance(lost, Pod)
+        lost.status = PodStatus(phase=phase, conditions=[Condition(type="Ready", status="False")])
+        cluster = Cluster(*nodes(), node("far"), *groups(), weights(), *deployment(bound(), replicas=30), lost, budget)
+        cluster.after(0)
+        assert cluster.after(20) == (["p"] if goes else [])
 
     def test_nothing_moves_during_a_roll_out(self) -> None:
         spec = {"replicas": 1, "template": TEMPLATE}
