@@ -67,7 +67,7 @@ def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
         if t.status in _UNBOUND and t.key not in plan.binds
     ]  # fmt: skip
     ready = job.queue is not None and session.ready(job)
-    gang = gang_line(session, job, waiting) if waiting and not ready else ""
+    gang = gang_line(job, waiting) if waiting and not ready else ""
     for task in waiting:
         reason = first_cause(session, job, task, plan)
         # A pod that only waits for promised room to become free is not unschedulable.
@@ -104,7 +104,7 @@ def phase_at_close(job: Job, *, unschedulable: bool) -> str:
     return "Inqueue" if job.phase == "Inqueue" else "Pending"
 
 
-def gang_line(session: Session, job: Job, waiting: list[Task]) -> str:
+def gang_line(job: Job, waiting: list[Task]) -> str:
     """Volcano's line about the group: how many of its pods are short, and what states they are in.
 
     Volcano counts what the minimum lacks even where it asks for more pods than there are ("3/1 tasks"); here no more

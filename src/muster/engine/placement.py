@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from muster.engine.statement import Statement
 
 _CACHE_BYTES = 48 << 20
-_AHEAD_MOST = 256
 
 
 class Placement:

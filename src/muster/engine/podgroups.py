@@ -1,6 +1,6 @@
 """The PodGroup of pods that name none: what it is called, and what it asks for.
 
-The engine keeps such a group in memory; `muster controllers --pod-groups` writes the same one into the cluster, as
+The engine keeps such a group in memory; `muster pod-groups` writes the same one into the cluster, as
 Volcano's controller does. Pods of one controller share a group, any other pod has one of its own. Its minimum is 1
 unless the controller (a ReplicaSet has its Deployment's annotations), or else the pod, says otherwise.
 """
@@ -36,14 +36,18 @@ _PASSED_ON = ("volcano.sh/", "kai.scheduler/topology", "sla-waiting-time", "must
 def group_name(pod: Pod) -> str:
     owner = controller(pod.metadata)
     whose = (owner.uid or owner.name) if owner else pod.metadata.uid or key_of(pod)
-    return f"podgroup-{whose.replace('/', '-')}"  # a uid that the input does not give is `namespace/name`
+    return _named_after(whose)
 
 
 def groups_of(owner: Object) -> list[str]:
     """The keys that the group of the owner's pods may have."""
     namespace, _, name = key_of(owner).partition("/")
     names = dict.fromkeys((owner.metadata.uid or name, name))
-    return [f"{namespace}/podgroup-{whose.replace('/', '-')}" for whose in names]
+    return [f"{namespace}/{_named_after(whose)}" for whose in names]
+
+
+def _named_after(whose: str) -> str:
+    return f"podgroup-{whose.replace('/', '-')}"  # a uid that the input does not give is `namespace/name`
 
 
 def expected_owner(pod: Pod) -> tuple[str, str] | None:

@@ -51,20 +51,20 @@ class Overlays:
             self._seen.pop((kind, key), None)
             return None
         self._seen[kind, key] = new
-        return self._covered(kind, key, new)
+        return self._covered(key, new)
 
     def _show(self, kind: str, key: str) -> None:
         seen = self._seen.get((kind, key)) or self._state.objects[kind].get(key)
         if seen is not None:
             self._seen[kind, key] = seen
-            self._state.upsert(kind, key, self._covered(kind, key, seen))
+            self._state.upsert(kind, key, self._covered(key, seen))
 
     def _restore(self, kind: str, key: str) -> None:
         seen = self._seen.pop((kind, key), None)
         if seen is not None:
             self._state.upsert(kind, key, seen)
 
-    def _covered(self, kind: str, key: str, seen: Object) -> Object:
+    def _covered(self, key: str, seen: Object) -> Object:
         meta = seen.metadata
         if isinstance(seen, PersistentVolume):
             namespace, _, name = self._volumes[key].partition("/")

@@ -114,7 +114,7 @@ class Decider:
         took = self._ticks() - begin
         self._tell(plan, took)
         return Decision(
-            made, notes, close, self._overdue(), self._due(plan, made), took, len(plan.binds), len(plan.reasons)
+            made, notes, close, self._overdue(), self._due(plan), took, len(plan.binds), len(plan.reasons)
         )
 
     def _decided(self, now: float) -> Plan:
@@ -195,7 +195,7 @@ class Decider:
         self._metrics.rechecks.inc(len(found))
         return found
 
-    def _due(self, plan: Plan, made: Orders) -> float | None:
+    def _due(self, plan: Plan) -> float | None:
         now, wall = self._ticks(), self._clock()
         ends = [self.cache.holds.wake(now)]
         again = self.rejections.wake(wall)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from muster.engine.jobs import Task
-from muster.engine.state import State
+from muster.engine.podgroups import group_name
 from muster.plugins.nodegroup.grouping import LABEL
 from muster.sim.result import Result
 
@@ -39,21 +39,21 @@ def boxes(result: Result) -> list[NodeBox]:
     for i, node in enumerate(state.nodes.objects):
         offered = {name: int(n) for name, n in zip(names, state.nodes.alloc[:, i], strict=True) if n > 0}
         box = NodeBox(node.metadata.name, node.metadata.labels.get(LABEL, ""), offered)
-        tasks = sorted(state.nodes.on[i].values(), key=lambda t: (queue_of(state, t) == "", queue_of(state, t), t.key))
+        tasks = sorted(state.nodes.on[i].values(), key=lambda t: (queue_of(t) == "", queue_of(t), t.key))
         box.drawings = [picture.html() for picture in result.pictures.get(box.name, ())]
-        box.pods = [PodMark(t.key, queue_of(state, t), _state(result, t), dict(t.shape.amounts)) for t in tasks]
+        box.pods = [PodMark(t.key, queue_of(t), _state(result, t), dict(t.shape.amounts)) for t in tasks]
         found.append(box)
     return sorted(found, key=lambda box: (box.group, box.name))
 
 
-def queue_of(state: State, task: Task | None) -> str:
+def queue_of(task: Task | None) -> str:
     """The queue of a pod, "" if it is not one of this scheduler's."""
     return task.job.queue_name if task is not None and task.job is not None else ""
 
 
 def group_of(task: Task | None) -> str:
     """The PodGroup a pod names, "" if it names none."""
-    if task is None or task.job is None or task.job.name.startswith("podgroup-"):
+    if task is None or task.job is None or task.job.name == group_name(task.pod):
         return ""
     return task.job.name
 

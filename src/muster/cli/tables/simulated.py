@@ -45,7 +45,7 @@ def _placements(console: Console, result: Result) -> None:
         placed = table("Bound", "pod", "node", "queue", *(["devices"] if result.devices else []))
         for pod, node in sorted(result.binds.items()):
             ids = [", ".join(map(str, result.devices.get(pod, [])))] if result.devices else []
-            row(placed, pod, node, queue_of(result.state, tasks.get(pod)), *ids)
+            row(placed, pod, node, queue_of(tasks.get(pod)), *ids)
         console.print(placed)
         return
     groups: dict[tuple[str, str], list[str]] = {}
@@ -53,7 +53,7 @@ def _placements(console: Console, result: Result) -> None:
         task = tasks.get(pod)
         name = group_of(task)
         where = f"{task.namespace}/{name}" if task is not None and name else "(single pods)"
-        groups.setdefault((queue_of(result.state, task), where), []).append(node)
+        groups.setdefault((queue_of(task), where), []).append(node)
     placed = table("Bound", "queue", "group", "pods", "nodes")
     for (queue, group), nodes in groups.items():
         row(placed, queue, group, len(nodes), counted(nodes))

@@ -27,7 +27,7 @@ def pod_findings(session: Session, where: Located) -> Iterator[Finding]:
     for key, task in sorted(state.tasks.items()):
         yield from _group(session, task, where)
         yield from _priority(session, task, where)
-        yield from _node(session, task, where)
+        yield from _node(task, where)
         if waits(state, task) and task.job is not None:
             alike.setdefault((task.job.key, session.signature(task)), []).append(task)
         elif task.pod.spec.scheduler_name not in state.ours and not task.pod.spec.node_name:
@@ -61,7 +61,7 @@ def _group(session: Session, task: Task, where: Located) -> Iterator[Finding]:
     yield where.say(severity, "Pod", task.key, reason.code, reason.say(), fix)
 
 
-def _node(session: Session, task: Task, where: Located) -> Iterator[Finding]:
+def _node(task: Task, where: Located) -> Iterator[Finding]:
     name = task.pod.spec.node_name
     if name and task.node < 0 and task.status not in _ENDED:
         message = f"is on node {name}, which is not there: what it uses is not counted anywhere"
