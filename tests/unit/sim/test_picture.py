@@ -1,0 +1,18 @@
+"""What pictures and tables call a pod's PodGroup: its name, if it was given one."""
+
+from __future__ import annotations
+
+from muster.engine.podgroups import GROUP
+from muster.sim.picture import group_of
+from small_cluster import node, pod, pod_group, state_of, task
+
+
+def test_a_group_that_was_written_has_its_name_whatever_that_is() -> None:
+    state = state_of(node("n1"), pod_group("podgroup-mine"), pod("a", "podgroup-mine"))
+    assert group_of(task(state, "a")) == "podgroup-mine"
+
+
+def test_a_group_in_memory_has_none() -> None:
+    alone = pod("a", "")
+    alone.metadata.annotations.pop(GROUP, None)
+    assert group_of(task(state_of(node("n1"), alone), "a")) == ""
