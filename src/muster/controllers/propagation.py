@@ -112,6 +112,11 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Told]):
             self._touch(divided)
         pace.look(inputs, now)
         app, replicas = divided.app, divided.quotas.replicas
+        if not isinstance(app, REPLACED) and divided.misplaced:
+            bare = isinstance(app, Pod)
+            why = "nobody would make it again" if bare else f"pods of a {type(app).__name__} are never evicted"
+            divided.spared.update({key_of(pod): why for pod in sorted(divided.misplaced, key=key_of)})
+            self._evictions.blocked(app, divided.spared)
         if not isinstance(app, REPLACED) or replicas is None or self._apps.rolling(app):
             return
         standing = Standing(divided.quotas, divided.counts)

@@ -250,6 +250,10 @@ class TestGuards:
         assert cluster.after(20) == []
         (told,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
         assert (told.kind, told.misplaced) == (kind, 1)
+        assert told.warnings == [f"pod default/p is not evicted: pods of a {kind} are never evicted"]
+        assert [note.message for note in cluster.store.notes if note.reason == "EvictionBlocked"] == [
+            f"pod default/p: pods of a {kind} are never evicted"
+        ]
 
     def test_a_pod_whose_volume_lies_on_its_node_stays(self) -> None:
         host = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["far"]}
