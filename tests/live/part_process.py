@@ -33,7 +33,11 @@ class Part:
         self.started: Plain = {}
 
     def __enter__(self) -> Part:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
         return self
 
     def __exit__(
