@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from live.api import Api, Plain, Refused, place, until
 from live.conftest import MakeNodes
+from live.controlplane import ControlPlane
 from live.muster_process import (
     Scheduler,
     all_placed,
@@ -85,6 +88,28 @@ def test_pods_without_a_group_and_pods_that_come_later(
         make_nodes(1, prefix="large", resources={"cpu": "32"})
         assert all_placed(api, namespace, ["big"])["big"].startswith("large")
         assert "theirs" not in placed(api, namespace)
+
+
+def test_it_is_ready_only_once_it_has_read_the_cluster(
+    api: Api, namespace: str, control_plane: ControlPlane, rights: None, objects: list[Plain]
+) -> None:
+    """Of one that may not read it yet: that takes as long as one likes."""
+    muster = Scheduler(control_plane.kubeconfig_of(namespace, "default"))
+    with ExitStack() as stack:
+        stack.callback(muster.stop)
+        muster.start(wait=False)
+        for _ in range(10):
+            assert muster.probe("/readyz") == (503, "the cluster has not been read yet")
+            assert muster.probe("/healthz")[0] == 200
+            time.sleep(0.2)
+        objects.append(api.create({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-scheduler"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": namespace}],
+        }))  # fmt: skip
+        until("ready", lambda: muster.probe("/readyz")[0] == 200, 60)
+        assert any(entry["msg"] == "cluster read" for entry in muster.log())
 
 
 def test_a_queue_takes_back_what_it_deserves(

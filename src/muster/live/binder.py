@@ -67,7 +67,8 @@ class Binder:
             self._spawn(self._look(key))
 
     async def finished(self, seconds: float) -> bool:
-        """Wait until nothing is in flight; False if that took too long."""
+        """No new waits for claims, and wait until nothing is in flight; False if that took too long."""
+        self._claims.give_up()
         if self._running:
             await asyncio.wait(list(self._running), timeout=seconds)
         return not self._running

@@ -28,6 +28,11 @@ class ClaimBinder:
         self._calls = calls
         self._patience = patience
         self._look_every = look_every
+        self._ending = False
+
+    def give_up(self) -> None:
+        """Wait for no claim any longer: who decides next may choose another node."""
+        self._ending = True
 
     async def provide(self, bind: Bind) -> None:
         """Have the pod's claims bound; NotProvided (and nothing left behind) if they are not."""
@@ -85,6 +90,8 @@ class ClaimBinder:
                     raise NotProvided(f"claim {key} cannot be served on that node, says its driver")
             if not waiting:
                 return
+            if self._ending:
+                raise NotProvided("the scheduler ends")
             if loop.time() > end:
                 raise NotProvided(f"claim {next(iter(waiting))} was not bound within {self._patience:g} s")
             await asyncio.sleep(self._look_every)

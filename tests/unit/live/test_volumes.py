@@ -123,6 +123,18 @@ def test_a_volume_whose_claim_is_not_bound_in_time_is_as_it_was() -> None:
     asyncio.run(run())
 
 
+def test_a_scheduler_that_ends_gives_claims_back_that_it_waits_for() -> None:
+    async def run() -> None:
+        cluster = with_claim("driver.example", volume=False)
+        leader = await begun(cluster, 600)
+        assert SELECTED_NODE in cluster.store.get(PersistentVolumeClaim, "d/data").metadata.annotations
+        assert await leader.binder.finished(5)
+        assert SELECTED_NODE not in cluster.store.get(PersistentVolumeClaim, "d/data").metadata.annotations
+        assert bound(cluster) == {}
+
+    asyncio.run(run())
+
+
 def test_a_driver_that_gives_the_claim_back_is_heard() -> None:
     async def run() -> None:
         cluster = with_claim("driver.example", volume=False)
