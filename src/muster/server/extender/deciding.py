@@ -124,8 +124,7 @@ class GroupScheduling:
         return result
 
     def _divided(self, args: ExtenderArgs, asked: _Question) -> FilterResult:
-        group_of = self._groups(args, asked)
-        there = set(group_of)
+        group_of, there = self._groups(args, asked)
         wanted = [group for group in asked.groups if group in there]
         if asked.assigned:
             wanted = [group for group in wanted if group == asked.assigned]
@@ -197,9 +196,9 @@ class GroupScheduling:
                 if asked is None and self._plugins is not None:
                     worths = scaled(self._plugins.ask(args.pod)[1], args.names)
                 return [Score(name, worths.get(name, 0)) for name in args.names]
-            group_of = self._groups(args, asked)
+            group_of, there = self._groups(args, asked)
             lacks = {group: asked.standing.lack(group) for group in asked.groups}
-            most = max((lacks[group] for group in set(group_of) if group is not None), default=0)
+            most = max((lacks[group] for group in there if group is not None), default=0)
             worth: dict[str | None, int] = {group: score(n, most) for group, n in lacks.items()}
             worth[None] = 0
             return [Score(name, worth[group]) for name, group in zip(args.names, group_of, strict=True)]
@@ -255,17 +254,19 @@ class GroupScheduling:
         assigned = pod.metadata.labels.get(ASSIGNED, "")
         return _Question(name, id_, application, ruling, groups, Standing(ruling.quotas, counts, maybe), assigned)
 
-    def _groups(self, args: ExtenderArgs, asked: _Question) -> list[str | None]:
-        """Per node asked about, the group that holds it."""
+    def _groups(self, args: ExtenderArgs, asked: _Question) -> tuple[list[str | None], set[str | None]]:
+        """Per node asked about, the group that holds it; and each group once."""
         grouping = self._view.grouping
         known = grouping.group_of(asked.groups)
         found = list(map(known.get, args.names))
-        if None in found:
+        there = set(found)
+        if None in there:
             for i, name in enumerate(args.names):
                 if found[i] is None and name not in grouping.held:
                     labels = args.labels[i] if args.labels is not None else {}
                     found[i] = grouping.group_of_stranger(asked.groups, name, labels)
-        return found
+                    there.add(found[i])
+        return found, there
 
     def _group(self, groups: tuple[str, ...], node: str) -> str | None:
         grouping = self._view.grouping
