@@ -127,7 +127,10 @@ class Decider:
             over.update(overused(session))
 
         plan = scheduler.cycle(state, now, self._log, look)
-        self._metrics.figures = figures(plan, state, shares, over, self._holdings.now(state))
+        holdings = self._holdings
+        self._metrics.figures = figures(
+            plan, state, shares, over, holdings.now(state), holdings.in_node_groups(state)
+        )  # fmt: skip
         self._recount()
         return plan
 

@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 
 from muster.engine.hooks import QueueShares
-from muster.engine.jobs import Status
 from muster.engine.plan import Plan
 from muster.engine.resources import largest_share
 from muster.engine.session import Session
 from muster.engine.state import State
 from muster.live.gauges import Figures, QueueFigures
-from muster.live.holdings import Holding
+from muster.live.holdings import Holding, node_groups
 
-NODE_GROUP = "volcano.sh/nodegroup-name"
 _PHASE = {"": "pending"}
 
 
@@ -31,8 +29,9 @@ def overused(session: Session) -> set[str]:
 
 
 def figures(
-    plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str], holdings: Mapping[str, Holding]
-) -> Figures:
+    plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str], holdings: Mapping[str, Holding],
+    in_groups: Mapping[str, dict[str, dict[str, float]]],
+) -> Figures:  # fmt: skip
     found = Figures(nodes=len(state.nodes), pods=len(state.tasks))
     found.pending = dict(Counter(reason.code for reason in plan.reasons.values()))
     waiting = Counter(task.job.key for key in plan.reasons if (task := state.tasks.get(key)) and task.job is not None)
@@ -62,28 +61,19 @@ def figures(
             capability=dict(queue.capability),
             groups=dict(groups),
         )
-    _by_node_group(state, found)
+    for name, amounts in in_groups.items():
+        found.queues[name].by_node_group = amounts
+    _offered(state, found)
     return found
 
 
-def _by_node_group(state: State, found: Figures) -> None:
-    groups = [node.metadata.labels.get(NODE_GROUP, "") for node in state.nodes.objects]
-    if not any(groups):
-        return
+def _offered(state: State, found: Figures) -> None:
+    """What the nodes of each node group have."""
+    groups = node_groups(state)
     for name in sorted(set(groups) - {""}):
         members = [i for i, group in enumerate(groups) if group == name]
         offered = state.nodes.alloc[:, members].sum(axis=1).tolist()
         found.node_groups[name] = {resource: offered[row] for resource, row in state.axis.rows.items() if offered[row]}
-    for task in state.tasks.values():
-        job = task.job
-        if job is None or job.queue is None or task.node < 0 or not groups[task.node]:
-            continue
-        if task.status not in (Status.BOUND, Status.RUNNING):
-            continue
-        of_queue = found.queues[job.queue.name].by_node_group
-        amounts = of_queue.setdefault(groups[task.node], {})
-        for name, amount in task.shape.amounts.items():
-            amounts[name] = amounts.get(name, 0.0) + amount
 
 
 def drift(state: State) -> int:
