@@ -20,6 +20,7 @@ from live.controlplane import ControlPlane
 from live.part_process import Part, free_port
 
 _ACCOUNT = "secrets/kubernetes.io/serviceaccount"
+_PROJECT = Path(__file__).resolve().parents[2]
 # The part's flag for the port that has this name.
 _FLAGS = {("webhook", "https"): "--webhook-port", ("edge-gate", "https"): "--proxy-port"}
 # Mounts are made in the process's own view of the file system. /run and /etc are laid over, so that nothing is made
@@ -28,12 +29,15 @@ _MOUNTS = """
 set -e
 folder=$1; shift
 mount -t tmpfs tmpfs /run
-mkdir -p /run/etc/upper /run/etc/work "/run/$ACCOUNT"
+mkdir -p /run/etc/upper /run/etc/work /run/project "/run/$ACCOUNT"
+mount --bind "$PROJECT" /run/project
 mount --bind "$folder/account" "/run/$ACCOUNT"
 mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work /etc
 while read -r volume path; do
   mkdir -p "$path"
   mount --bind "$folder/volumes/$volume" "$path"
+  # The program itself may lie below it.
+  case "$PROJECT/" in "$path"/*) mkdir -p "$PROJECT" && mount --bind /run/project "$PROJECT" ;; esac
 done < "$folder/mounts"
 mount -o remount,bind,ro /
 mount -o remount,bind,ro /etc
@@ -61,7 +65,7 @@ class Container(Part):
                 told += [_FLAGS[verb, name], str(port)]
         at = urlsplit(plane.url)
         self._environment = {
-            "PATH": os.environ["PATH"], "ACCOUNT": _ACCOUNT, "HOME": "/nonexistent",
+            "PATH": os.environ["PATH"], "ACCOUNT": _ACCOUNT, "PROJECT": str(_PROJECT), "HOME": "/nonexistent",
             "KUBERNETES_SERVICE_HOST": str(at.hostname), "KUBERNETES_SERVICE_PORT": str(at.port),
             **named,
         }  # fmt: skip
