@@ -32,7 +32,9 @@ def run(session: Session) -> None:
     while (turn := turns.next()) is not None:
         queue, job = turn
         tasks = waiting[job.key]
-        if allocate_job(session, queue, job, tasks) and tasks:
+        if not allocate_job(session, queue, job, tasks):
+            turns.block(queue, job)
+        elif tasks:
             turns.back(job)
         turns.back_queue(queue)
 
@@ -47,8 +49,8 @@ def eligible(session: Session) -> dict[str, list[Task]]:
                 continue
             job.phase = "Inqueue"
         tasks = [t for t in candidates(job) if not t.best_effort]
-        if not tasks:
-            continue
+        if not tasks or (job.key in session.promises.kept and not session.ready(job)):
+            continue  # nothing to place, or its minimum is promised: the rest comes after that
         reason = session.valid(job)
         if reason is not None:
             job.attempt.refusal = reason

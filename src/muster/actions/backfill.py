@@ -52,9 +52,10 @@ def _waiting(session: Session) -> dict[str, list[Task]]:
 
 def _take_back(session: Session, job: Job) -> None:
     """Undo the job's pipelined pods that ask for nothing."""
+    kept = session.promises.kept
 
     def promised(move: Move) -> bool:
-        return move.kind == Kind.PIPELINE and move.job is job and move.task.best_effort
+        return move.kind == Kind.PIPELINE and move.job is job and move.task.best_effort and job.key not in kept
 
     if not job.waiting:
         return

@@ -1,81 +1,286 @@
-"""Room for a whole job in one node set: the set with the fewest victims is chosen, and only victims of that set go.
+"""Claims of preempt and reclaim: a job that cannot get its nodes otherwise takes them from units that may go.
 
-KAI's issues 1591 and 1760: a domain full of pods that may be evicted is a domain, too, and of all of them the one that
-costs least is wanted. Sets are offered by what could be free once everybody who may go is gone; each is then solved
-by `Search`: node by node for a good answer, and where that may not be the best by looking at small victim sets. Both
-count simulated placements against a budget; where it runs out before the answer is known to be the smallest, the
-scheduler says so.
+A claim covers everything that the claimer needs: a job up to its minimum, above it one pod. It is placed with its
+victims removed, under every filter, in node sets where plugins divide the nodes, and nothing is evicted if the whole of
+it cannot be placed. What it gets is a promise (`engine.promises`), which later cycles keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from muster.actions.eviction import evictable
-from muster.actions.search import BUDGET, Search
+from muster.actions.exhaustive import Exhaustive
+from muster.actions.groups import Parts
+from muster.actions.making_way import MakingWay
+from muster.actions.pool import Pool
+from muster.engine.claim import RECLAIM, Claim, Units
 from muster.engine.hooks import NodeSet
-from muster.engine.jobs import Job, Status, Task
+from muster.engine.jobs import Job, Task
+from muster.engine.nodes import Kind
+from muster.engine.packing import by_size
 from muster.engine.session import Session, candidates
 from muster.engine.sets import fold
+from muster.engine.statement import Statement
 from muster.engine.subgroups import grouped
-from muster.engine.victims import Victims
+from muster.engine.victims import Opinions
 
-Question = Callable[[Task], bool]
+_SETS = 32  # node sets that are compared by what their victims cost
 
-
-def claim_in_sets(
-    session: Session,
-    victims: Victims,
-    job: Job,
-    statuses: tuple[Status, ...],
-    eligible: Question,
-    may_claim: Question,
-    *,
-    quota: bool,
-) -> bool | None:
-    """None: nothing divides the nodes for this job. True: room is made, committed. False: no set can be had."""
-    if not session.dividers:
-        return None
-    tasks = session.in_order(task for task in candidates(job) if not task.best_effort)
-    if not tasks or not _divided(session, job, tasks):
-        return None
-    pool = [
-        task
-        for node in np.flatnonzero(victims.promising).tolist()
-        for task in evictable(session, node, statuses)
-        if eligible(task)
-    ]
-    if not pool or not all(may_claim(task) for task in tasks):
-        return False
-    everywhere = NodeSet(np.arange(len(session.state.nodes)), freed=_freed(session, pool))
-    sets = fold(session, job, tasks, everywhere)
-    job.attempt.divided = True
-    search = Search(session, victims, job, tasks, quota=quota)
-    chosen = search.smallest([everywhere] if sets is None else sets, pool)
-    if search.cut_off:
-        session.warnings.append(
-            f"{victims.rule} for {job.key}: the search for the smallest set of victims ended after {BUDGET} attempts; "
-            f"{'no room was found' if chosen is None else f'{len(chosen[1])} are evicted, fewer may do'}"
-        )
-    if chosen is None:
-        return False
-    search.carry_out(*chosen)
-    return True
+Solution = tuple[tuple[object, ...], list[Task], NodeSet | None, bool]  # cost, order of pods, set, searched
 
 
-def _divided(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
-    root = grouped(job)
-    if root is not None and any(group.constrained for group in root.groups()):
+class Claims:
+    """The claims of one action in one cycle."""
+
+    def __init__(self, session: Session, rule: str) -> None:
+        self.session = session
+        self.rule = rule
+        self.units = Units(session)
+        self._opinions = Opinions(session, rule)
+        self._failed: dict[tuple[object, ...], int] = {}  # a claim like this came to nothing, with so much decided
+
+    @property
+    def names_nobody(self) -> bool:
+        return self._opinions.names_nobody
+
+    def serve(self, job: Job, *, within: bool = False) -> bool:
+        """Make one claim for the job and commit it; False: nothing was decided."""
+        statement = self.solve(job, within=within)
+        if statement is None:
+            return False
+        evicts = any(move.kind == Kind.EVICT for move in statement.moves)
+        # A job that needs no victim is allocate's. If allocate has had its turn, it only lacked the search.
+        if not evicts and (job.attempt.claims or not self._allocated_before()):
+            statement.discard()
+            return False
+        if not self.session.volcano:
+            self.session.promises.make(job, statement)
+        statement.commit()
         return True
-    return fold(session, job, tasks) is not None
+
+    def could_serve(self, job: Job) -> bool:
+        statement = self.solve(job)
+        if statement is None:
+            return False
+        statement.discard()
+        return True
+
+    def _allocated_before(self) -> bool:
+        actions = self.session.config.actions
+        return "allocate" in actions and actions.index("allocate") < actions.index(self.rule)
+
+    # --- one claim
+
+    def solve(self, job: Job, *, within: bool = False) -> Statement | None:
+        """A statement with the evictions and promises of a claim for the job; None: there is no way to serve it."""
+        queue = job.queue
+        gang = not self.session.pipelined(job)
+        tasks = self._claimable(job, gang)
+        if queue is None or not tasks or self.session.closed(queue) is not None:
+            return None
+        kind = self._kind(job, tasks, gang, within)
+        decided = len(self.session.committed) + len(self.session.reserved)
+        if kind is not None and self._failed.get(kind) == decided:
+            return None
+        for resort in (False, True) if self.rule == RECLAIM else (False,):
+            found = self._with_victims(job, tasks, gang, within, resort)
+            if found is not None:
+                return found
+        if kind is not None:
+            self._failed[kind] = decided
+        return None
+
+    def _claimable(self, job: Job, gang: bool) -> list[Task]:
+        """The job's pods that may claim, in task order."""
+        tasks = [t for t in candidates(job) if t.shape.spec.preemption_policy != "Never"]
+        return self.session.in_order(t for t in tasks if not (gang and t.best_effort))
+
+    def _kind(self, job: Job, tasks: list[Task], gang: bool, within: bool) -> tuple[object, ...] | None:
+        """Claims of one kind have the same answer; None: this one is of its own kind."""
+        if self.session.dividers and fold(self.session, job, tasks) is not None or grouped(job) is not None or job.roles:
+            return None
+        signatures = [self.session.signature(task) for task in tasks]
+        same = len(set(signatures)) == 1
+        claim = Claim(self.rule, job, self.session.queues[job.queue_name], tasks[:1])
+        need = self._short(job) if gang else 1
+        if within or not same or len(tasks) < need:
+            return None
+        return (job.queue_name, signatures[0], need, claim.priority, claim.pod_priority)
+
+    def _with_victims(self, job: Job, tasks: list[Task], gang: bool, within: bool, resort: bool) -> Statement | None:
+        session, queue = self.session, job.queue
+        assert queue is not None
+        root = grouped(job)
+        best: Solution | None = None
+        for order in self._orders(job, tasks, gang):
+            claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within)
+            if not claim.tasks or (self.rule == RECLAIM and not session.deserves(queue, claim.request)):
+                continue
+            if not self._admitted(claim):
+                continue
+            pool = Pool(session, self.units, self._opinions, claim)
+            if not pool.tasks:
+                continue
+            for node_set in self._sets(job, order, pool):
+                if not _enough_at_most(session, claim.tasks, pool, node_set):
+                    continue
+                for search in (False, True):
+                    making = MakingWay(session, self.units, pool, claim)
+                    statement = session.statement()
+                    if self._attempt(making, statement, order, gang, node_set, search):
+                        solution = (making.total(statement), order, node_set, search)
+                        statement.discard()
+                        if best is None or solution[0] < best[0]:
+                            best = solution
+                        break
+                    statement.discard()
+                    if root is not None:
+                        break
+            if best is not None and not best[0][0]:
+                break  # nobody has to go
+        if best is None:
+            return None
+        _, order, node_set, search = best
+        claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within)
+        making = MakingWay(session, self.units, Pool(session, self.units, self._opinions, claim), claim)
+        statement = session.statement()
+        done = self._attempt(making, statement, order, gang, node_set, search)
+        assert done, "the same search twice gives the same answer"
+        return statement
+
+    def _attempt(
+        self,
+        making: MakingWay,
+        statement: Statement,
+        tasks: list[Task],
+        gang: bool,
+        node_set: NodeSet | None,
+        search: bool,
+    ) -> bool:
+        """Place what the job needs, settle the queue's quota, give back whom nobody needs."""
+        session, job = self.session, making.claim.job
+        root = grouped(job)
+        if search:
+            return Exhaustive(session, making, statement, node_set).solve(tasks, gang)
+        if root is not None and session.dividers:
+            assert job.queue is not None
+            parts = Parts(session, statement, job.queue, job, root, making.place)
+            parts.place(list(tasks), node_set)
+        elif gang:
+            self._in_order(making, statement, tasks, node_set)
+        else:
+            making.place(statement, tasks[:1], node_set)
+        placed = any(move.kind == Kind.PIPELINE for move in statement.moves)
+        if not placed or not session.pipelined(job) or not making.settle_quota(statement):
+            return False
+        making.reprieve(statement)
+        return True
+
+    def _in_order(self, making: MakingWay, statement: Statement, tasks: list[Task], node_set: NodeSet | None) -> None:
+        session, job = self.session, making.claim.job
+        at = 0
+        while at < len(tasks) and not session.pipelined(job):
+            first = tasks[at]
+            equal = 1
+            while at + equal < len(tasks) and _alike(session, first, tasks[at + equal]):
+                equal += 1
+            wanted = min(self._short(job, first), equal)
+            if wanted:
+                making.place(statement, tasks[at : at + wanted], node_set)
+            at += equal
+
+    def _short(self, job: Job, task: Task | None = None) -> int:
+        """How many more pods (of the task's role) the job needs to have its minimum."""
+        short = max(job.min_available - job.ready - job.waiting - job.best_effort_pending, 0)
+        if not job.roles or job.min_available < job.roles_total:
+            return short
+        lacking = {role: max(least - self._having(job, role), 0) for role, least in job.roles.items()}
+        beyond = max(short - sum(lacking.values()), 0)
+        return max(short, sum(lacking.values())) if task is None else lacking.get(task.role, 0) + beyond
+
+    @staticmethod
+    def _having(job: Job, role: str) -> int:
+        return sum(1 for t in job.tasks.values() if t.role == role and (t.node >= 0 or t.best_effort))
+
+    def _least(self, job: Job, order: Sequence[Task], gang: bool) -> list[Task]:
+        """The pods of the order that the claim is about."""
+        if not gang:
+            return list(order[:1])
+        if grouped(job) is not None:
+            return list(order)
+        chosen: list[Task] = []
+        quota: dict[str, int] = {}
+        beyond = self._short(job)
+        if job.roles and job.min_available >= job.roles_total:
+            quota = {role: max(least - self._having(job, role), 0) for role, least in job.roles.items()}
+            beyond = max(beyond - sum(quota.values()), 0)
+        for task in order:
+            if quota.get(task.role, 0) > 0:
+                quota[task.role] -= 1
+                chosen.append(task)
+            elif beyond > 0:
+                beyond -= 1
+                chosen.append(task)
+        return chosen
+
+    def _orders(self, job: Job, tasks: list[Task], gang: bool) -> Iterator[list[Task]]:
+        """Orders to try the pods in: task order and, where they differ, by size."""
+        yield tasks
+        session = self.session
+        kinds = [session.signature(task) for task in tasks]
+        if not gang or len(set(kinds)) < 2:
+            return
+        axis = session.state.nodes.axis
+        total = session.state.nodes.alloc.sum(axis=1)
+        largest = [tasks[i] for i in by_size([t.shape.request(axis) for t in tasks], kinds, total)]
+        yield largest
+        yield largest[::-1]
+
+    def _admitted(self, claim: Claim) -> bool:
+        """Plugins that limit queues without saying what they hold are asked pod by pod, before anything goes."""
+        session, counts = self.session, dict[int, list[Task]]()
+        for task in claim.tasks:
+            counts.setdefault(session.signature(task), []).append(task)
+        return all(session.admits_unlisted(claim.queue, some[0], len(some)) for some in counts.values())
+
+    def _sets(self, job: Job, tasks: list[Task], pool: Pool) -> Sequence[NodeSet | None]:
+        session = self.session
+        if not session.dividers:
+            return [None]
+        everywhere = NodeSet(np.arange(len(session.state.nodes)), freed=pool.everything())
+        sets = fold(session, job, tasks, everywhere)
+        if sets is None:
+            return [None]
+        job.attempt.divided = True
+        found: list[NodeSet | None] = []
+        for node_set in sets:
+            if _enough_at_most(session, self._least(job, tasks, not session.pipelined(job)), pool, node_set):
+                found.append(node_set)
+            if len(found) == _SETS:
+                break
+        return found
 
 
-def _freed(session: Session, pool: Sequence[Task]) -> np.ndarray:
-    """Resources × nodes: what would be free besides if all of the pool were gone."""
-    axis = session.state.axis
-    freed = np.zeros((axis.size, len(session.state.nodes)), np.int64)
-    for task in pool:
-        freed[:, task.node] += task.shape.request(axis)
-    return freed
+def _alike(session: Session, a: Task, b: Task) -> bool:
+    return a.role == b.role and session.signature(a) == session.signature(b)
+
+
+def _enough_at_most(session: Session, tasks: Sequence[Task], pool: Pool, node_set: NodeSet | None) -> bool:
+    """Would the nodes hold so many pods, by sums and one kind of pod at a time, if all of the pool were gone?"""
+    nodes = session.state.nodes
+    axis, size = nodes.axis, nodes.axis.size
+    index = np.arange(len(nodes)) if node_set is None else node_set.index
+    free = np.maximum(nodes.rows[size : 2 * size, index] + pool.everything()[:, index], 0)
+    counts: dict[int, list[Task]] = {}
+    for task in tasks:
+        counts.setdefault(session.signature(task), []).append(task)
+    for some in counts.values():
+        request = some[0].shape.request(axis)
+        usable = session.placement.answers(some[0]).static[index]
+        asked = request > 0
+        copies = (free[asked] // request[asked][:, None]).min(axis=0) * usable
+        if int(np.minimum(copies, len(some)).sum()) < len(some):
+            return False
+    return True

@@ -1,13 +1,15 @@
 """enqueue: admits pending groups, so that pods are only worked on when their queue could take the group's minimum.
 
 Queues are taken in queue order, their pending jobs in job order. A job that is refused is passed over; those behind it
-are still asked (Volcano: traverse). Admission changes no share, so the orders made at the start hold to the end.
+are still asked (Volcano: traverse), unless the queue's dequeueStrategy is fifo: then they wait behind it. Admission
+changes no share, so the orders made at the start hold to the end.
 """
 
 from __future__ import annotations
 
 from functools import cmp_to_key
 
+from muster.actions.turns import behind
 from muster.engine.jobs import Job
 from muster.engine.session import Session
 
@@ -21,7 +23,11 @@ def run(session: Session) -> None:
             pending.setdefault(job.queue_name, []).append(job)
     queues = [queue for name, queue in session.queues.items() if name in pending]
     for queue in sorted(queues, key=cmp_to_key(session.queue_cmp)):
+        blocker: Job | None = None
         for job in sorted(pending[queue.name], key=session.job_key):
+            if blocker is not None and queue.fifo:
+                job.attempt.refusal = behind(blocker)
+                continue
             # Volcano: a group that names no minimum resources is not asked about.
             refusal = None if job.min_resources is None else session.enqueueable(job)
             if refusal is None:
@@ -29,3 +35,4 @@ def run(session: Session) -> None:
                 job.phase = "Inqueue"
             else:
                 job.attempt.refusal = refusal
+                blocker = blocker or job

@@ -7,7 +7,7 @@ tried elsewhere on its own, only together with its parent's set.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,18 +18,23 @@ from muster.engine.sets import fold
 from muster.engine.statement import Statement
 from muster.engine.subgroups import Group
 
+Placer = Callable[[Statement, Sequence[Task], NodeSet | None], int]
+
 
 class Parts:
     """One attempt of a job with sub-groups on one set of its own."""
 
-    def __init__(self, session: Session, statement: Statement, queue: Queue, job: Job, root: Group) -> None:
+    def __init__(
+        self, session: Session, statement: Statement, queue: Queue, job: Job, root: Group, claim: Placer | None = None
+    ) -> None:
+        """`claim` places pods of a claim: everything is promised, and the queue is asked for the claim as a whole."""
         self.session = session
         self.statement = statement
         self.queue = queue
         self.job = job
         self.root = root
         self.leaf = {task.key: group for group in root.groups() for task in group.own}
-        self.promised = False  # in a simulation everything waits for what is evicted
+        self.claim = claim
 
     def place(self, tasks: list[Task], within: NodeSet | None) -> None:
         """Place what the job needs of these tasks; takes what was tried off them."""
@@ -45,7 +50,7 @@ class Parts:
 
     def _lacking(self) -> bool:
         session, job = self.session, self.job
-        return not session.pipelined(job) if self.promised else session.missing(job) > 0
+        return not session.pipelined(job) if self.claim is not None else session.missing(job) > 0
 
     # --- minimums
 
@@ -138,8 +143,9 @@ class Parts:
         start, at = statement.checkpoint(), 0
         while at < len(waiting):
             run = [t for t in waiting[at:] if session.signature(t) == session.signature(waiting[at])]
-            run = run[: session.admits(self.queue, waiting[at], len(run))]
-            placer = session.placement.promise if self.promised else session.placement.place
+            if self.claim is None:
+                run = run[: session.admits(self.queue, waiting[at], len(run))]
+            placer = self.claim or session.placement.place
             placed = placer(statement, run, within) if run else 0
             if not placed or placed < len(run):
                 statement.rollback(start)

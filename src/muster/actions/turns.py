@@ -8,7 +8,11 @@ from collections.abc import Iterable
 from muster.actions.families import Families
 from muster.engine.hooks import Reason
 from muster.engine.jobs import Job, Queue
-from muster.engine.session import Session
+from muster.engine.session import Session, candidates
+
+
+def behind(job: Job) -> Reason:
+    return Reason("queue-fifo", f"queue {job.queue_name} is fifo: waits behind {job.key}")
 
 
 class Turns:
@@ -24,6 +28,7 @@ class Turns:
         for job in jobs:
             assert job.queue is not None
             self._jobs.setdefault(job.queue.name, []).append((session.job_key(job), job.key, job))
+        self._wait_in_line()
         for heap in self._jobs.values():
             heapq.heapify(heap)
         self._queues = Families(session, [session.queues[name] for name in self._jobs])
@@ -39,12 +44,37 @@ class Turns:
                 return queue, heapq.heappop(heap)[2]
         return None
 
+    def block(self, queue: Queue, job: Job) -> None:
+        """The job did not get its minimum: in a fifo queue nobody behind it is served."""
+        if queue.fifo:
+            self._refuse(queue, behind(job))
+            self._jobs[queue.name] = []
+
     def back(self, job: Job) -> None:
         assert job.queue is not None
         heapq.heappush(self._jobs[job.queue.name], (self.session.job_key(job), job.key, job))
 
     def back_queue(self, queue: Queue) -> None:
         self._queues.back(queue)
+
+    def _wait_in_line(self) -> None:
+        """In fifo queues, jobs behind one that is not in its turn (not admitted yet, promised) wait for it."""
+        session = self.session
+        for name, heap in self._jobs.items():
+            queue = session.queues[name]
+            if not queue.fifo:
+                continue
+            served = {job.key for _, _, job in heap}
+            others = [job for key, job in queue.jobs.items() if key not in served and self._waits(job)]
+            first = min(others, key=session.job_key, default=None)
+            if first is None:
+                continue
+            for _, _, job in [entry for entry in heap if entry[0] > session.job_key(first)]:
+                job.attempt.refusal = behind(first)
+            heap[:] = [entry for entry in heap if entry[0] < session.job_key(first)]
+
+    def _waits(self, job: Job) -> bool:
+        return bool(candidates(job)) and not self.session.ready(job) and self.session.valid(job) is None
 
     def _refuse(self, queue: Queue, reason: Reason) -> None:
         for _, _, job in self._jobs[queue.name]:

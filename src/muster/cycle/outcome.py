@@ -33,6 +33,7 @@ def outcome(session: Session) -> Plan:
             plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
     for move in session.reserved:
         plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
+    plan.nominated = dict(plan.pipelined) if session.volcano else session.promises.nominations
     _effects(session, plan)
     for job in session.state.jobs.values():
         if job.quiet != job.stamp:

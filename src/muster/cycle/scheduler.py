@@ -54,6 +54,9 @@ class Scheduler:
         session = self.session(state, now, log)
         try:
             plan = self.decide(session)
+            plan.promises_changed = session.promises.close()
+            ends = [at for at in (plan.again_at, session.promises.next_time()) if at is not None]
+            plan.again_at = min(ends, default=None)
             if look is not None:
                 look(session)
         finally:

@@ -45,11 +45,8 @@ def eviction_text(eviction: Eviction) -> str:
 
 
 def nomination(plan: Plan, pod: str) -> str:
-    """The node whose room is held for a pod, as long as it waits for that node.
-
-    Volcano nominates only where somebody had to go; muster always, so that the next cycle knows of the promise.
-    """
-    return plan.pipelined.get(pod, "")
+    """The node whose capacity is kept for a pod, so that the next cycles, and another scheduler's, know of it."""
+    return plan.nominated.get(pod, "")
 
 
 def unschedulable(pod: Pod, message: str, nominated: str, now: float) -> Pod:

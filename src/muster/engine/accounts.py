@@ -6,14 +6,16 @@ count, evicted ones do not); what is reserved is read when the cycle opens and g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.engine import resources
+from muster.engine.claim import RECLAIM, Claim
 from muster.engine.hooks import Reason
-from muster.engine.jobs import ALLOCATED_LIKE, Job, Queue, Status
-from muster.engine.resources import ALWAYS, Amounts, add
+from muster.engine.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
+from muster.engine.resources import ALWAYS, SLACK, Amounts, add
 
 _HOLDING = [int(status) for status in ALLOCATED_LIKE]
+_STAYING = [*_HOLDING, int(Status.UNKNOWN)]
 
 
 class Account:
@@ -59,6 +61,53 @@ class Account:
             return Reason("queue-not-open", f"queue {self.queue.name} is {state}, not Open", resolvable=False)
         return self.fault
 
+    # --- reclaim, by muster's rules
+
+    def named(self, amounts: Mapping[str, int]) -> list[str]:
+        """The resources by which amounts are held against what the queue deserves: those that `deserved` names.
+
+        Where it names none of them all count, with nothing deserved.
+        """
+        asked = [name for name, amount in amounts.items() if amount > 0 and name != "pods"]
+        return [name for name in asked if name in self.deserved] or asked
+
+    def deserves(self, amounts: Mapping[str, int]) -> bool:
+        """Would the queue hold at most what it deserves with these amounts, in each of them?"""
+        held, deserved = self.allocated, self.deserved
+        return all(held.get(n, 0) + amounts[n] < deserved.get(n, 0) + SLACK for n in self.named(amounts))
+
+    def gives_nothing(self, claim: Claim) -> bool:
+        """Does the queue hold no more than it deserves of everything that is claimed?"""
+        held, deserved = self.held_before(claim), self.deserved
+        return not any(held.get(n, 0) >= deserved.get(n, 0) + SLACK for n in claim.request)
+
+    def held_before(self, claim: Claim) -> dict[str, int]:
+        return claim.held_by(self.queue.name, self.allocated)
+
+    def keeps(self, claim: Claim, victims: Sequence[Task]) -> bool:
+        """Must the queue keep these pods of one job?
+
+        It gives what it holds beyond its deserved share of something that is claimed, and keeps its share of every
+        resource of which it held more when the claim began. As the last resort a whole job may take it below that.
+        """
+        taken: dict[str, int] = {}
+        for task in victims:
+            add(taken, task.shape.amounts)
+        before, now, deserved = self.held_before(claim), self.allocated, self.deserved
+        over = [n for n in self.named(taken) if before.get(n, 0) >= deserved.get(n, 0) + SLACK]
+        if not any(n in claim.request for n in over):
+            return True
+        if claim.last_resort and len(victims) == _on_nodes(victims[0].job):
+            return not any(n in claim.request and now.get(n, 0) >= deserved.get(n, 0) + SLACK for n in over)
+        return any(now.get(n, 0) - taken[n] <= deserved.get(n, 0) - SLACK for n in over)
+
+    def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
+        if claim.rule != RECLAIM or not self.keeps(claim, victims):
+            return None
+        return Reason("queue-share", f"queue {self.queue.name} keeps what it deserves")
+
+    # --- admission
+
     def overruns(self, minimum: Mapping[str, int]) -> list[str]:
         """In which dimensions a job of this minimum would pass the queue's real capability."""
         use = {
@@ -86,6 +135,12 @@ class Account:
         return f"queue {self.queue.name}: " + resources.say(
             names, limit, limit_name, requested=request, allocated=self.allocated
         )
+
+
+def _on_nodes(job: Job | None) -> int:
+    """How many pods of the job hold a node and are not on their way out."""
+    count = job.count if job is not None else [0] * len(Status)
+    return sum([count[status] for status in _STAYING])
 
 
 def real_capability(

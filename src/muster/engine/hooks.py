@@ -12,7 +12,7 @@ The `switch` of an extension point is the key that turns it off in the configura
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from muster.engine.values import (
@@ -23,6 +23,7 @@ from muster.engine.values import (
     Index,
     NodeSet,
     NodeSetError,
+    Opinion,
     Reason,
     Scope,
     Verdict,
@@ -31,6 +32,7 @@ from muster.engine.values import (
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
+    from muster.engine.claim import Claim
     from muster.engine.jobs import Job, Queue, Shape, Task
     from muster.engine.nodes import NodeView
     from muster.engine.session import Session
@@ -41,9 +43,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Batch", "BindEffects", "Bools", "Deadlines", "DevicePicker", "Effect", "Floats", "Hook", "Index", "JobEnqueue",
     "JobOrder", "JobPipelined", "JobReady", "JobStarving", "JobValid", "Ledger", "NodeFilter", "NodeNotes",
-    "NodeScorer", "NodeSet", "NodeSetError", "NodeSets", "Overused", "Picture", "Plugin", "Preemptable", "Preemptive",
-    "QueueOrder", "QueueQuota", "QueueShares", "Reason", "Reclaimable", "Scope", "Sparing", "TaskOrder",
-    "Verdict", "VictimQueueOrder", "Vote",
+    "NodeScorer", "NodeSet", "NodeSetError", "NodeSets", "Opinion", "Overused", "Picture", "Plugin", "Preemptable",
+    "Preemptive", "Protection", "QueueOrder", "QueueQuota", "QueueShares", "Reason", "Reclaimable", "Scope", "Sparing",
+    "TaskOrder", "Verdict", "VictimQueueOrder", "Vote",
 ]  # fmt: skip
 
 
@@ -224,6 +226,10 @@ class JobEnqueue(Hook):
     def enqueued(self, job: Job) -> None:
         """The job was admitted."""
 
+    def yields(self, job: Job) -> bool:
+        """True: a rejection only says that capacity is missing, so preempt and reclaim may still serve the job."""
+        return False
+
 
 class JobReady(Hook):
     switch = "enableJobReady"
@@ -318,6 +324,14 @@ class QueueQuota(Hook):
     def quota_refusal(self, queue: Queue, task: Task) -> Reason:
         """Why it admits none: the inequality with its numbers."""
 
+    def usage(self, queue: Queue) -> Sequence[tuple[Mapping[str, int], Mapping[str, float]]]:
+        """(what is held, what may be held at most) of the queue and of every ancestor that limits it, as of now."""
+        return ()
+
+    def closed(self, queue: Queue) -> Reason | None:
+        """Why the queue takes nothing at all, whatever is asked; None: it does."""
+        return None
+
 
 class QueueShares(Hook):
     """Says what each queue deserves, for reports; has no part in deciding."""
@@ -340,11 +354,37 @@ class Preemptive(Hook):
     switch = "enablePreemptive"
 
     @abstractmethod
-    def preemptive(self, queue: Queue, task: Task) -> bool: ...
+    def preemptive(self, queue: Queue, task: Task) -> bool:
+        """With `compatibility: volcano`: may it for this one pod?"""
+
+    def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
+        """Would the queue hold no more than it deserves, in every resource of the claim, if it got these amounts?"""
+        return True
+
+
+class Protection(Hook):
+    """Victims that this plugin never gives up, in whatever tier it stands. It cannot be switched off."""
+
+    @abstractmethod
+    def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
+        """Why these pods of one job must stay; None: they may go.
+
+        Asked with the current accounts: what the claim evicts besides is already gone.
+        """
+
+    def protects_always(self, task: Task) -> bool:
+        """True: this pod is never a victim, whoever claims."""
+        return False
+
+    def protects_queue(self, claim: Claim, queue: Queue) -> bool:
+        """True: no pod of this queue is a victim of the claim."""
+        return False
 
 
 class Sparing(Hook):
-    """What both victim hooks may add: a quick word about whole jobs, or about all of them."""
+    """What both victim hooks may add: a quick answer about whole jobs, or about all of them."""
+
+    opinion: ClassVar[Opinion] = Opinion.ANSWER  # how muster's own rules use the plugin's answer
 
     def abstains(self, rule: str) -> bool:
         """True: this plugin has no say in this cycle's "reclaim" (or "preempt") at all."""

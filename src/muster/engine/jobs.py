@@ -102,8 +102,8 @@ class Queue:
     """A Queue object with its resource lists as vectors."""
 
     __slots__ = (
-        "annotations", "capability", "created", "deserved", "guarantee", "jobs", "name", "object", "open", "parent",
-        "priority", "reclaimable", "weight",
+        "annotations", "capability", "created", "deserved", "fifo", "guarantee", "jobs", "name", "object", "open",
+        "parent", "priority", "reclaimable", "weight",
     )  # fmt: skip
 
     def __init__(self, name: str, object: QueueObject, created: float) -> None:
@@ -115,6 +115,7 @@ class Queue:
         self.open = True
         self.parent = ""
         self.reclaimable = True
+        self.fifo = False  # dequeueStrategy: the first job that waits blocks those behind it
         # amounts in internal units by resource name; a resource that is absent is not limited, promised or deserved
         self.capability: dict[str, int] = {}
         self.guarantee: dict[str, int] = {}
@@ -135,6 +136,7 @@ class Attempt:
     over_quota: set[str] = field(default_factory=set)  # those of them that their queue had no room for
     would_fit: dict[str, int] = field(default_factory=dict)  # task key → node, in an attempt that was given up
     failed_roles: set[str] = field(default_factory=set)  # Volcano: their other tasks are not tried again
+    claims: bool = False  # not admitted for want of capacity only: preempt and reclaim may serve it
     divided: bool = False  # node sets were tried
     parts: list[str] | None = None  # how sub-groups did on their sets, in words; None: nobody asks
 

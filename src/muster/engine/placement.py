@@ -242,11 +242,35 @@ class Placement:
                 return False
         return True
 
-    def passes(self, task: Task, node: int) -> bool:
+    def fits_future(self, task: Task, node: int, extra: Sequence[Task] = ()) -> bool:
+        """request ≤ future idle, plus what these tasks would free."""
+        size, rows = self.nodes.axis.size, self.nodes.axis.rows
+        for name, amount in task.shape.amounts.items():
+            free = int(self.nodes.rows[size + rows[name], node])
+            for victim in extra:
+                if free >= amount:
+                    break
+                free += victim.shape.amounts.get(name, 0)
+            if free < amount:
+                return False
+        return True
+
+    def accepts(self, task: Task, node: int, kind: Kind) -> bool:
+        """Does the node take the task, at once or once what is releasing is gone: capacity and every filter?"""
+        view = self.nodes.some(np.array([node]))
+        account = 0 if kind == Kind.ALLOCATE else self.nodes.axis.size
+        size, rows = self.nodes.axis.size, self.nodes.axis.rows
+        for name, amount in task.shape.amounts.items():
+            at = rows[name]
+            if amount > 0 and min(view.rows[account + at, 0], view.rows[size + at, 0]) < amount:
+                return False
+        return self.passes(task, node, kind)
+
+    def passes(self, task: Task, node: int, kind: Kind = Kind.PIPELINE) -> bool:
         """Do all filters (the resource fit is not one of them) take the task on this node once evictions are done?"""
         answers = self.answers(task)
         if not answers.static[node]:
             return False
         view = self.nodes.some(np.array([node]))
-        view.kind = Kind.PIPELINE
+        view.kind = kind
         return all(term.filter(task, view).code[0] == 0 for term in answers.moving_filters())

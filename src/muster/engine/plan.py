@@ -36,6 +36,8 @@ class Condition:
 class Plan:
     binds: dict[str, str] = field(default_factory=dict)  # pod → node
     pipelined: dict[str, str] = field(default_factory=dict)  # pod → the node whose room is still being released
+    nominated: dict[str, str] = field(default_factory=dict)  # pod → the node that it keeps in the next cycles
+    promises_changed: bool = False  # a promise was made or withdrawn: the next cycle may decide otherwise
     evictions: list[Eviction] = field(default_factory=list)
     reasons: dict[str, PodReason] = field(default_factory=dict)  # every pod of ours left without a node
     phases: dict[str, str] = field(default_factory=dict)  # group → its phase after this cycle, where it changed
@@ -48,4 +50,4 @@ class Plan:
     @property
     def empty(self) -> bool:
         """Nothing to carry out: another cycle over the same cluster would decide the same."""
-        return not (self.binds or self.evictions or self.phases)
+        return not (self.binds or self.evictions or self.phases or self.promises_changed)

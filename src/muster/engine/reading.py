@@ -85,6 +85,7 @@ def read_queue(key: str, object: QueueObject) -> Queue:
     queue.open = object.status.state in ("", "Open")
     queue.parent = spec.parent
     queue.reclaimable = spec.reclaimable is not False
+    queue.fifo = spec.dequeue_strategy == "fifo"
     queue.capability = amounts(spec.capability, "spec.capability")
     queue.guarantee = amounts(spec.guarantee.resource, "spec.guarantee.resource") if spec.guarantee else {}
     queue.deserved = amounts(spec.deserved, "spec.deserved")

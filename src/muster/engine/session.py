@@ -36,8 +36,10 @@ from muster.engine.hooks import (
     VictimQueueOrder,
     Vote,
 )
+from muster.engine.budgets import Budgets
 from muster.engine.jobs import Job, Queue, Status, Task
 from muster.engine.placement import Placement
+from muster.engine.promises import Promises
 from muster.engine.state import State
 from muster.engine.statement import Move, Statement, revert
 
@@ -78,9 +80,16 @@ class Session:
         self.ledgers: list[Ledger] = []
         self._shared: dict[object, object] = {}
         self.placement = Placement(self)
+        self.volcano = config.compatibility == "volcano"  # Volcano's rules of eviction instead of muster's
+        self.evicts = "preempt" in config.actions or "reclaim" in config.actions
+        self.promises = Promises(self)
+        if self.evicts:
+            self.shared(Budgets)  # follows every eviction of the cycle
         for plugin in self.plugins:
             plugin.open(self)
         self._gather()
+        if not self.volcano:
+            self.promises.open()
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -194,7 +203,12 @@ class Session:
     def enqueueable(self, job: Job) -> Reason | None:
         """None: the job may be admitted; otherwise why not."""
         against = _vote(self._enqueue, lambda p: p.enqueueable(job))
-        return None if against is None else against.refusal(job)
+        if against is None:
+            return None
+        job.attempt.claims = not self.volcano and self.evicts and all(
+            plugin.yields(job) for tier in self._enqueue for plugin in tier if plugin.enqueueable(job) < 0
+        )
+        return against.refusal(job)
 
     def enqueued(self, job: Job) -> None:
         for plugin in (p for tier in self._enqueue for p in tier):
@@ -236,6 +250,10 @@ class Session:
                 return 0
         return count
 
+    def admits_unlisted(self, queue: Queue, task: Task, count: int) -> bool:
+        """Do the plugins that limit the queue, but do not say what it holds, admit so many such tasks?"""
+        return all(p.admits(queue, task, count) >= count for p in self._quota if not p.usage(queue))
+
     def quota_refusal(self, queue: Queue, task: Task) -> Reason | None:
         return next((p.quota_refusal(queue, task) for p in self._quota if p.admits(queue, task, 1) < 1), None)
 
@@ -244,6 +262,19 @@ class Session:
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
         return all(p.preemptive(queue, task) for p in self._preemptive)
+
+    def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
+        """May the queue reclaim these amounts: is it at or below its deserved share with them?"""
+        # Whatever is switched off: that a queue takes back no more than it deserves is what ends reclaim.
+        return all(p.deserves(queue, amounts) for p in self.plugins if isinstance(p, Preemptive))
+
+    def usage(self, queue: Queue) -> list[tuple[Mapping[str, int], Mapping[str, float]]]:
+        """Of the queue and what lies above it: what is held, and what may be held at most."""
+        return [pair for p in self._quota for pair in p.usage(queue)]
+
+    def closed(self, queue: Queue) -> Reason | None:
+        quotas = [p for p in self.plugins if isinstance(p, QueueQuota)]
+        return next((reason for p in quotas if (reason := p.closed(queue)) is not None), None)
 
     # --- the end
 

@@ -14,6 +14,7 @@ from muster.engine.axis import Axis
 from muster.engine.hooks import Reason
 from muster.engine.jobs import ON_NODE, Attempt, Job, Queue, Shape, Status, Task
 from muster.engine.nodes import Nodes
+from muster.engine.promises import Book
 from muster.engine.podgroups import GROUP, OWNING, group_name, groups_of
 from muster.engine.reading import group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
 from muster.engine.shapes import Shapes
@@ -39,6 +40,7 @@ class State:
         self.objects: defaultdict[str, dict[str, Object]] = defaultdict(dict)  # every kind but Pod and Node
         self.set_aside: dict[str, Reason] = {}  # pod key → why it cannot even be considered
         self.changed_pods: dict[str, None] | None = None  # came, changed or went; for one who asks, and empties it
+        self.promises = Book()  # capacity that earlier cycles freed for claimers
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are made anew
         self._regrouped: dict[str, None] = {}  # groups in memory whose pods came or went: read anew
         self._in_order: dict[str, Job] | None = None

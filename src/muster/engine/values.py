@@ -31,6 +31,14 @@ class Batch(IntEnum):
     SINGLE = 3  # ask again after each placement
 
 
+class Opinion(IntEnum):
+    """What a plugin's tier learns from it about possible victims, after all protections."""
+
+    NONE = 0  # nothing: the plugin only protects
+    REST = 1  # whoever the protections leave may go
+    ANSWER = 2  # ask its hook
+
+
 class Vote(IntEnum):
     REJECT = -1
     ABSTAIN = 0

@@ -1,4 +1,7 @@
-"""Who may be evicted for whom, and in what order: the combination rules of preemptable and reclaimable."""
+"""Who may be evicted for whom, and in what order: the combination rules of preemptable and reclaimable.
+
+`Opinions` are muster's rules, asked after all protections. `Victims` are Volcano's, for `compatibility: volcano`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.hooks import Bools, Preemptable, Reclaimable, Sparing
+from muster.engine.hooks import Bools, Opinion, Preemptable, Reclaimable, Sparing
 from muster.engine.jobs import Job, Status, Task
 
 if TYPE_CHECKING:
@@ -18,6 +21,35 @@ Answer = list[bool] | None
 Ask = Callable[[Task, Sequence[Task]], Answer]
 
 
+class Opinions:
+    """Which of the pods that the protections leave the tiers name as victims of one action."""
+
+    def __init__(self, session: Session, rule: str) -> None:
+        self._order = Victims(session, rule)
+        self._tiers: list[list[tuple[Opinion, Ask]]] = [
+            [(p.opinion, ask) for p, ask in zip(plugins, asks, strict=True) if p.opinion != Opinion.NONE]
+            for plugins, asks in zip(self._order.plugins, self._order.tiers, strict=True)
+        ]
+        first: list[tuple[Opinion, Ask]] = next((tier for tier in self._tiers if tier), [])
+        self.names_nobody = not first
+        self.names_all = bool(first) and all(opinion == Opinion.REST for opinion, _ in first)
+
+    def named(self, claimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Within a tier answers are intersected; the first tier that names a victim decides."""
+        if self.names_all or not candidates:
+            return list(candidates)
+        ordered = self._order.in_order(claimer, candidates)
+        for tier in self._tiers:
+            mask = [bool(tier)] * len(ordered)
+            for opinion, ask in tier:
+                answer = ask(claimer, ordered) if opinion == Opinion.ANSWER else None
+                if answer is not None:
+                    mask = [a and b for a, b in zip(mask, answer, strict=True)]
+            if any(mask):
+                return [task for task, named in zip(ordered, mask, strict=True) if named]
+        return []
+
+
 class Victims:
     """The victim rules of one action ("reclaim" or "preempt") in one cycle."""
 
@@ -25,17 +57,17 @@ class Victims:
         self.session = session
         self.rule = rule
         self.tiers: list[list[Ask]]
-        self._plugins: Sequence[Sequence[Sparing]]
+        self.plugins: Sequence[Sequence[Sparing]]
         if rule == "reclaim":
             reclaimable = [[p for p in tier if not p.abstains(rule)] for tier in session.tiered(Reclaimable)]
-            self._plugins = reclaimable
+            self.plugins = reclaimable
             self.tiers = [[p.reclaimable for p in tier] for tier in reclaimable]
         else:
             preemptable = [[p for p in tier if not p.abstains(rule)] for tier in session.tiered(Preemptable)]
-            self._plugins = preemptable
+            self.plugins = preemptable
             self.tiers = [[p.preemptable for p in tier] for tier in preemptable]
-        self.promising = self._promising()
         self._spent: dict[str, Bools] = {}
+        self._might: Bools | None = None
 
     def spent(self, queue: str) -> Bools:
         """Nodes that have nobody left to give up to this queue's claims, until an eviction is taken back."""
@@ -47,6 +79,12 @@ class Victims:
     def taken_back(self) -> None:
         self._spent.clear()
 
+    @property
+    def promising(self) -> Bools:
+        if self._might is None:
+            self._might = self._promising()
+        return self._might
+
     def _promising(self) -> Bools:
         """The nodes where some tier might name somebody: an upper bound that evictions of this action only lower.
 
@@ -54,7 +92,7 @@ class Victims:
         """
         nodes = self.session.state.nodes
         found = np.zeros(len(nodes), np.bool_)
-        for tier in self._plugins:
+        for tier in self.plugins:
             if not tier:
                 continue
             some = np.ones(len(nodes), np.bool_)

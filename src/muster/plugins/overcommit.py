@@ -48,6 +48,9 @@ class Overcommit(Plugin, JobEnqueue):
         text = resources.say(self._over(job), self._idle, limit, **parts)
         return Reason("cluster-overcommitted", f"the cluster is overcommitted: {text}")
 
+    def yields(self, job: Job) -> bool:
+        return True
+
     def enqueued(self, job: Job) -> None:
         resources.add(self._inqueue, without_gated(job, minimum(job)))
 

@@ -1,12 +1,16 @@
-"""Keeps victims within PodDisruptionBudgets: of each budget's pods no more than may be missing."""
+"""Keeps victims within PodDisruptionBudgets, by Volcano's count; has an effect only with `compatibility: volcano`.
+
+By muster's own rules budgets hold always, whether or not this plugin is configured (`engine.budgets`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.hooks import Plugin, Preemptable, Reclaimable
-from muster.engine.jobs import Status, Task
+from muster.engine.budgets import disruptions_allowed
+from muster.engine.hooks import Opinion, Plugin, Preemptable, Reclaimable
+from muster.engine.jobs import Task
 from muster.engine.session import Session
 from muster.model.core import PodDisruptionBudget
 from muster.model.selectors import matches
@@ -14,6 +18,7 @@ from muster.model.selectors import matches
 
 class Pdb(Plugin, Preemptable, Reclaimable):
     name = "pdb"
+    opinion = Opinion.NONE
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
@@ -61,37 +66,3 @@ class Pdb(Plugin, Preemptable, Reclaimable):
                 if matches(budget.spec.selector, task.labels) and task.name not in budget.status.disrupted_pods
             ]
         return found
-
-
-def disruptions_allowed(budget: PodDisruptionBudget, namespace: str, tasks: Mapping[str, Task]) -> int:
-    """What the budget's status says; where it says nothing, what Kubernetes' controller would write there."""
-    if budget.status.disruptions_allowed is not None:
-        return budget.status.disruptions_allowed
-    ended = (Status.SUCCEEDED, Status.FAILED)
-    pods = [
-        t for t in tasks.values()
-        if t.namespace == namespace and t.status not in ended and matches(budget.spec.selector, t.labels)
-    ]  # fmt: skip
-    healthy = sum(1 for t in pods if _healthy(t) and t.name not in budget.status.disrupted_pods)
-    spec = budget.spec
-    if spec.max_unavailable is not None:
-        wanted = max(len(pods) - _scaled(spec.max_unavailable, len(pods)), 0)
-    elif spec.min_available is not None:
-        wanted = _scaled(spec.min_available, len(pods))
-    else:
-        return 0
-    return max(healthy - wanted, 0)
-
-
-def _scaled(value: int | str, of: int) -> int:
-    """A number, or a percentage rounded up."""
-    text = str(value)
-    if text.endswith("%") and text[:-1].isdigit():
-        return -(-int(text[:-1]) * of // 100)
-    return int(text) if text.isdigit() else 0
-
-
-def _healthy(task: Task) -> bool:
-    """Ready; a running pod that says nothing of its readiness is taken to be."""
-    ready = [c.status == "True" for c in task.pod.status.conditions if c.type == "Ready"]
-    return task.status == Status.RUNNING and all(ready)

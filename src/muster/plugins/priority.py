@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.engine.hooks import JobOrder, JobStarving, Plugin, Preemptable, TaskOrder
+from muster.engine.hooks import JobOrder, JobStarving, Opinion, Plugin, Preemptable, TaskOrder
 from muster.engine.jobs import Job, Task
 
 
 class Priority(Plugin, TaskOrder, JobOrder, Preemptable, JobStarving):
     name = "priority"
+    opinion = Opinion.REST  # that nobody of equal or higher priority goes holds with and without this plugin
 
     def task_key(self, task: Task) -> float:
         return -task.priority

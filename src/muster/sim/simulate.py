@@ -105,7 +105,7 @@ class Run:
         self.unbindable = {key: why for key, why in outcome.failed.items() if key in plan.binds}
         self.warnings.update(dict.fromkeys(plan.warnings))
         self.log(2, f"cycle {result.cycles}: {len(outcome.bound)} bound, {len(gone)} evicted")
-        return bool(outcome.bound or outcome.evicted or plan.phases)
+        return bool(outcome.bound or outcome.evicted or plan.phases or plan.promises_changed)
 
     def goes_on_for_ever(self) -> bool:
         count = self.result.cycles

@@ -6,7 +6,7 @@ and what a leaf holds counts for all its ancestors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine import accounts
@@ -14,8 +14,10 @@ from muster.engine.accounts import Account
 from muster.engine.hooks import (
     JobEnqueue,
     Ledger,
+    Opinion,
     Plugin,
     Preemptive,
+    Protection,
     QueueOrder,
     QueueQuota,
     QueueShares,
@@ -24,6 +26,7 @@ from muster.engine.hooks import (
     VictimQueueOrder,
     Vote,
 )
+from muster.engine.claim import RECLAIM, Claim
 from muster.engine.jobs import Job, Queue, Task
 from muster.engine.resources import add, asked, empty, room, total_of
 from muster.engine.session import Session
@@ -35,9 +38,10 @@ __all__ = ["Capacity"]
 
 
 class Capacity(
-    Plugin, QueueOrder, VictimQueueOrder, QueueQuota, QueueShares, Preemptive, Reclaimable, JobEnqueue, Ledger
+    Plugin, QueueOrder, VictimQueueOrder, QueueQuota, QueueShares, Preemptive, Protection, Reclaimable, JobEnqueue, Ledger
 ):
     name = "capacity"
+    opinion = Opinion.REST
     arguments = {
         "ancestorReclaimLevel": "with enableHierarchy: how many levels above a queue also decide what is reclaimed (0)"
     }
@@ -133,6 +137,36 @@ class Capacity(
             for name, amount in asked(request)
         )
 
+    def usage(self, queue: Queue) -> Sequence[tuple[Mapping[str, int], Mapping[str, float]]]:
+        return [(account.allocated, account.real) for account in self._accounts[queue.name].chain]
+
+    def closed(self, queue: Queue) -> Reason | None:
+        return self._accounts[queue.name].refuses()
+
+    def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
+        """With `ancestorReclaimLevel` what an ancestor deserves justifies the claim, too."""
+        account = self._accounts[queue.name]
+        return any(each.deserves(amounts) for each in (account, *self._above(account)))
+
+    def _above(self, account: Account) -> Sequence[Account]:
+        """The ancestors that decide about reclaim besides the queue itself, nearest first."""
+        return account.ancestors[1:][::-1][: self._level]
+
+    def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
+        queue = victims[0].job.queue if victims[0].job is not None else None
+        if queue is None or claim.rule != RECLAIM:
+            return None
+        return next((why for each in self._asked(claim, queue) if (why := each.protects(claim, victims))), None)
+
+    def protects_queue(self, claim: Claim, queue: Queue) -> bool:
+        return claim.rule == RECLAIM and any(each.gives_nothing(claim) for each in self._asked(claim, queue))
+
+    def _asked(self, claim: Claim, queue: Queue) -> list[Account]:
+        """The victim's queue and those of its ancestors that decide, without what the claimer lies under, too."""
+        account = self._accounts[queue.name]
+        shared = self._accounts[claim.queue.name].ancestors
+        return [account, *(each for each in self._above(account) if each not in shared)]
+
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
         return Walk(self._accounts, claimer, self._level).answers(candidates)
 
@@ -150,6 +184,9 @@ class Capacity(
         account = self._accounts[job.queue_name]
         full = self._overrun(job) or account
         return account.refuses() or Reason("queue-capability", full.say_overrun(accounts.minimum(job)))
+
+    def yields(self, job: Job) -> bool:
+        return self._accounts[job.queue_name].refuses() is None
 
     def enqueued(self, job: Job) -> None:
         least = accounts.without_gated(job, accounts.minimum(job))

@@ -16,6 +16,7 @@ from muster.engine.hooks import (
     JobStarving,
     JobValid,
     Ledger,
+    Opinion,
     Plugin,
     Preemptable,
     Reason,
@@ -32,6 +33,7 @@ __all__ = ["Gang"]
 
 class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Preemptable, Reclaimable, Ledger):
     name = "gang"
+    opinion = Opinion.NONE  # minimums define which pods go together (`engine.claim`), whoever names them
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)

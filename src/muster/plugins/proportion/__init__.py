@@ -5,7 +5,7 @@ Only queues that have jobs take part in the division (`deserved`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine import accounts
@@ -14,9 +14,11 @@ from muster.engine.axis import show
 from muster.engine.hooks import (
     JobEnqueue,
     Ledger,
+    Opinion,
     Overused,
     Plugin,
     Preemptive,
+    Protection,
     QueueOrder,
     QueueQuota,
     QueueShares,
@@ -24,17 +26,21 @@ from muster.engine.hooks import (
     Reclaimable,
     Vote,
 )
+from muster.engine.claim import RECLAIM, Claim
 from muster.engine.jobs import Job, Queue, Task
 from muster.engine.resources import add, at_most, room, total_of
 from muster.engine.session import Session
 from muster.engine.statement import Move
-from muster.plugins.proportion.deserved import Claim, divide
+from muster.plugins.proportion.deserved import Part, divide
 
 __all__ = ["Proportion"]
 
 
-class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preemptive, Reclaimable, JobEnqueue, Ledger):
+class Proportion(
+    Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preemptive, Protection, Reclaimable, JobEnqueue, Ledger
+):
     name = "proportion"
+    opinion = Opinion.REST
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
@@ -47,7 +53,7 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
         admits = "enqueue" in session.config.actions
         self._accounts = {}
         self._sums = {name: self._sums.get(name) or accounts.Sums(accounts.parts) for name in session.queues}
-        claims: list[Claim] = []
+        parts: list[Part] = []
         for queue in session.queues.values():
             if not queue.jobs:
                 continue
@@ -56,10 +62,10 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
             account.allocated, request, inqueue, elastic = self._sums[queue.name].over(queue.jobs)
             if admits:
                 account.inqueue, account.elastic = inqueue, elastic
-            claims.append(Claim(queue.weight, request, account.real, queue.guarantee))
-        divide(total, claims)
-        for account, claim in zip(self._accounts.values(), claims, strict=True):
-            account.deserved = claim.deserved
+            parts.append(Part(queue.weight, request, account.real, queue.guarantee))
+        divide(total, parts)
+        for account, part in zip(self._accounts.values(), parts, strict=True):
+            account.deserved = part.deserved
 
     def deserved(self) -> dict[str, dict[str, float]]:
         return {name: dict(account.deserved) for name, account in self._accounts.items()}
@@ -99,8 +105,26 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
         text = account.say_short(task.shape.amounts, account.deserved, "deserved")
         return account.refuses() or Reason("queue-quota", text)
 
+    def usage(self, queue: Queue) -> Sequence[tuple[Mapping[str, int], Mapping[str, float]]]:
+        account = self._accounts[queue.name]
+        return ((account.allocated, account.deserved),)
+
+    def closed(self, queue: Queue) -> Reason | None:
+        return self._accounts[queue.name].refuses()
+
     def preemptive(self, queue: Queue, task: Task) -> bool:
         return self.admits(queue, task, 1) == 1
+
+    def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
+        return self._accounts[queue.name].deserves(amounts)
+
+    def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
+        account = self._accounts.get(victims[0].job.queue_name) if victims[0].job is not None else None
+        return account.protects(claim, victims) if account is not None else None
+
+    def protects_queue(self, claim: Claim, queue: Queue) -> bool:
+        account = self._accounts.get(queue.name)
+        return claim.rule == RECLAIM and account is not None and account.gives_nothing(claim)
 
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
         """Pods of queues that hold more than they deserve, as long as they do."""
@@ -130,6 +154,9 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
     def refusal(self, job: Job) -> Reason:
         account = self._accounts[job.queue_name]
         return account.refuses() or Reason("queue-capability", account.say_overrun(accounts.minimum(job)))
+
+    def yields(self, job: Job) -> bool:
+        return self._accounts[job.queue_name].refuses() is None
 
     def enqueued(self, job: Job) -> None:
         least = accounts.without_gated(job, accounts.minimum(job))

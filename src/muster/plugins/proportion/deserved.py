@@ -13,7 +13,7 @@ from muster.engine.resources import ALWAYS, at_most, empty
 
 
 @dataclass(slots=True)
-class Claim:
+class Part:
     """One queue's part in the division."""
 
     weight: int
@@ -23,22 +23,22 @@ class Claim:
     deserved: dict[str, float] = field(default_factory=dict)
 
 
-def divide(total: Mapping[str, int], claims: Sequence[Claim]) -> None:
-    """Set `deserved` of every claim: rounds until nothing remains or changes."""
+def divide(total: Mapping[str, int], parts: Sequence[Part]) -> None:
+    """Set `deserved` of every part: rounds until nothing remains or changes."""
     remaining = {name: float(amount) for name, amount in total.items()}
-    unmet = list(claims)
+    unmet = list(parts)
     while unmet:
-        weights = sum(claim.weight for claim in unmet)
+        weights = sum(part.weight for part in unmet)
         before = dict(remaining)
         grown: dict[str, float] = {}
         shrunk: dict[str, float] = {}
         still = []
-        for claim in unmet:
-            old = claim.deserved
-            claim.deserved = _grow(claim, remaining, claim.weight / weights)
-            if not at_most(claim.request, claim.deserved) and claim.deserved != old:
-                still.append(claim)
-            for name, amount in claim.deserved.items():
+        for part in unmet:
+            old = part.deserved
+            part.deserved = _grow(part, remaining, part.weight / weights)
+            if not at_most(part.request, part.deserved) and part.deserved != old:
+                still.append(part)
+            for name, amount in part.deserved.items():
                 change = amount - old.get(name, 0.0)
                 into = grown if change > 0 else shrunk
                 into[name] = into.get(name, 0.0) + abs(change)
@@ -52,15 +52,15 @@ def divide(total: Mapping[str, int], claims: Sequence[Claim]) -> None:
         unmet = still
 
 
-def _grow(claim: Claim, remaining: Mapping[str, float], part: float) -> dict[str, float]:
+def _grow(part: Part, remaining: Mapping[str, float], fraction: float) -> dict[str, float]:
     """One more helping: at most the real capability and the request, at least the guarantee."""
-    deserved = dict(claim.deserved)
+    deserved = dict(part.deserved)
     for name, amount in remaining.items():
-        deserved[name] = deserved.get(name, 0.0) + amount * part
+        deserved[name] = deserved.get(name, 0.0) + amount * fraction
     for name, amount in deserved.items():
-        if name in claim.real or name in ALWAYS:
-            amount = min(amount, float(claim.real.get(name, 0)))
-        deserved[name] = min(amount, float(claim.request.get(name, 0)))
-    for name, least in claim.guarantee.items():
+        if name in part.real or name in ALWAYS:
+            amount = min(amount, float(part.real.get(name, 0)))
+        deserved[name] = min(amount, float(part.request.get(name, 0)))
+    for name, least in part.guarantee.items():
         deserved[name] = max(deserved.get(name, 0.0), float(least))
     return deserved

@@ -1,31 +1,18 @@
-"""What reclaim and preempt share: making room for one task on one node, with no victim more than needed."""
+"""What reclaim and preempt share by Volcano's rules: capacity for one task on one node, with no victim more than needed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from muster.engine.hooks import Bools
-from muster.engine.jobs import Status, Task
-from muster.engine.session import Session
+from muster.engine.jobs import Job, Status, Task
+from muster.engine.session import Session, candidates
+from muster.engine.sets import fold
 from muster.engine.statement import Statement, revert
+from muster.engine.subgroups import grouped
 from muster.engine.victims import Victims
 
 Enough = Callable[[], bool]
-
-
-def fits_future(session: Session, task: Task, node: int, extra: Sequence[Task] = ()) -> bool:
-    """request ≤ future idle, plus what these tasks would free."""
-    nodes = session.state.nodes
-    size, rows = nodes.axis.size, nodes.axis.rows
-    for name, amount in task.shape.amounts.items():
-        free = int(nodes.rows[size + rows[name], node])
-        for victim in extra:
-            if free >= amount:
-                break
-            free += victim.shape.amounts.get(name, 0)
-        if free < amount:
-            return False
-    return True
 
 
 def make_room(statement: Statement, claimer: Task, victims: Sequence[Task], rule: str, enough: Enough) -> bool:
@@ -78,6 +65,17 @@ def within_reach(session: Session, task: Task, victims: Victims) -> Bools:
         if amount > 0:
             mask &= nodes.rows[size + row] + nodes.rows[2 * size + row] >= amount
     return mask
+
+
+def divided(session: Session, job: Job) -> bool:
+    """Do plugins divide the nodes for the job? Volcano has no evictions for such jobs, so muster's rules serve them."""
+    if not session.dividers:
+        return False
+    root = grouped(job)
+    if root is not None and any(group.constrained for group in root.groups()):
+        return True
+    tasks = session.in_order(task for task in candidates(job) if not task.best_effort)
+    return bool(tasks) and fold(session, job, tasks) is not None
 
 
 class Memo:

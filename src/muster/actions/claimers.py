@@ -1,0 +1,52 @@
+"""The jobs that may claim capacity in this cycle, and whose turn it is."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from functools import cmp_to_key
+
+from muster.engine.jobs import Job, Status
+from muster.engine.session import Session
+
+Serve = Callable[[Job], bool]
+
+
+class Claimers:
+    """Jobs with pods that wait: admitted, or held back for want of capacity only; valid, and not in a back-off."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._jobs: dict[str, list[tuple[tuple[object, ...], str, Job]]] = {}
+        for job in session.awake.values():
+            if self._may_claim(job):
+                self._jobs.setdefault(job.queue_name, []).append((session.job_key(job), job.key, job))
+        for heap in self._jobs.values():
+            heapq.heapify(heap)
+
+    def _may_claim(self, job: Job) -> bool:
+        session = self.session
+        if not job.count[Status.PENDING] or not session.promises.may_claim(job):
+            return False
+        if job.is_pending and "enqueue" in session.config.actions and not job.attempt.claims:
+            return False
+        # A gang whose minimum is promised waits for that before it claims more.
+        return session.valid(job) is None and (session.ready(job) or not session.pipelined(job))
+
+    def serve_all(self, serve: Serve) -> None:
+        """Serve the first job of the first queue until no job gets anything more."""
+        session = self.session
+        queues, sorted_at = [session.queues[name] for name in self._jobs], -1
+        while queues:
+            if sorted_at != len(session.committed):  # claims move queues
+                sorted_at = len(session.committed)
+                queues.sort(key=cmp_to_key(session.queue_cmp), reverse=True)
+            heap = self._jobs[queues[-1].name]
+            job = heapq.heappop(heap)[2]
+            served = serve(job)
+            if queues[-1].fifo and not session.ready(job):
+                heap.clear()  # nobody behind it is served
+            elif served and self._may_claim(job):
+                heapq.heappush(heap, (session.job_key(job), job.key, job))
+            if not heap:
+                queues.pop()

@@ -1,0 +1,136 @@
+"""Every way to serve a small claim: which pods, on which nodes, with which victims; a search bounded by a budget.
+
+Choosing the cheapest victims node by node can fail where another choice would do: budgets, minimums and shares limit
+what may go together, and pods of different sizes fit in one order and not in another. Where a claim is small, this looks
+at the other choices, too. Where it is not, or the budget runs out, the claim fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, product
+
+from muster.actions.making_way import MakingWay
+from muster.engine.claim import Unit
+from muster.engine.hooks import NodeSet
+from muster.engine.jobs import Task
+from muster.engine.nodes import Kind
+from muster.engine.packing import by_size
+from muster.engine.session import Session
+from muster.engine.statement import Statement
+
+BUDGET = 4000  # evictions and placements tried
+PODS, NODES, VICTIMS = 8, 16, 48  # what counts as small
+_SELECTIONS = 64
+
+
+class Exhaustive:
+    def __init__(self, session: Session, making: MakingWay, statement: Statement, within: NodeSet | None) -> None:
+        self.session = session
+        self.making = making
+        self.statement = statement
+        nodes = session.state.nodes
+        self.nodes: list[int] = list(range(len(nodes))) if within is None else within.index.tolist()
+        self.left = BUDGET
+        self._seen: set[object] = set()
+
+    def solve(self, tasks: Sequence[Task], gang: bool) -> bool:
+        """Leave a solution in the statement; False: none was found."""
+        making = self.making
+        if len(making.claim.tasks) > PODS or len(self.nodes) > NODES or len(making.pool.tasks) > VICTIMS:
+            return False
+        for chosen in self._selections(tasks, len(making.claim.tasks)) if gang else [list(tasks[:1])]:
+            self._seen.clear()
+            if self._place(chosen, 0, 0):
+                making.reprieve(self.statement)
+                return True
+        return False
+
+    def _selections(self, tasks: Sequence[Task], count: int) -> Iterator[list[Task]]:
+        """Which pods: as many of each kind as make the number, the largest first."""
+        session = self.session
+        axis, total = session.state.nodes.axis, session.state.nodes.alloc.sum(axis=1)
+        kinds = [(session.signature(t), t.role) for t in tasks]
+        number = {kind: n for n, kind in enumerate(dict.fromkeys(kinds))}
+        order = by_size([t.shape.request(axis) for t in tasks], [number[k] for k in kinds], total)
+        members: dict[object, list[Task]] = {}
+        for i in order:
+            members.setdefault(kinds[i], []).append(tasks[i])
+        amounts = [range(min(len(some), count), -1, -1) for some in members.values()]
+        fitting = (c for c in product(*amounts) if sum(c) == count)
+        for counts in islice(fitting, _SELECTIONS):
+            yield [t for some, n in zip(members.values(), counts, strict=True) for t in some[:n]]
+
+    def _place(self, tasks: Sequence[Task], at: int, first: int) -> bool:
+        """Place the tasks from `at` on; an equal task goes to no earlier node than the one before it."""
+        session, statement = self.session, self.statement
+        if at == len(tasks):
+            return session.pipelined(self.making.claim.job) and self._settled()
+        task = tasks[at]
+        state = (at, first, self._look())
+        if state in self._seen:
+            return False
+        self._seen.add(state)
+        follows = at + 1 < len(tasks) and session.signature(tasks[at + 1]) == session.signature(task)
+        able = session.placement.answers(task).static
+        for position in range(first, len(self.nodes)):
+            node = self.nodes[position]
+            if not able[node]:
+                continue
+            for _ in self._covers(task, node):
+                start = statement.checkpoint()
+                statement.pipeline([task], [node])
+                if self._place(tasks, at + 1, position if follows else 0):
+                    return True
+                statement.rollback(start)
+                if self.left <= 0:
+                    return False
+        return False
+
+    def _look(self) -> object:
+        """What later choices depend on: who is gone, and what was placed where."""
+        moves = self.statement.moves
+        gone = frozenset(m.task.key for m in moves if m.kind == Kind.EVICT)
+        placed = Counter((m.task.signature, m.nodes[0]) for m in moves if m.kind == Kind.PIPELINE)
+        return gone, frozenset(placed.items())
+
+    def _covers(self, task: Task, node: int) -> Iterator[None]:
+        """Each time with a set of victims on the node evicted that lets the task in."""
+        here = self.making.here(node, self.making.pool.levels[-1])
+        order = next(iter(self.making.orders(here, task))) if here else []
+        yield from self._subsets(order, 0, lambda: self.making.enough(task, node), task)
+
+    def _subsets(
+        self, order: Sequence[Callable[[], Unit | None]], first: int, enough: Callable[[], bool], by: Task
+    ) -> Iterator[None]:
+        if enough():
+            yield
+            return
+        for at in range(first, len(order)):
+            if self.left <= 0:
+                return
+            unit = order[at]()
+            if unit is None or self.making.units.protected(self.making.claim, unit) is not None:
+                continue
+            self.left -= 1
+            start = self.statement.checkpoint()
+            self.making.evict(self.statement, unit, by)
+            yield from self._subsets(order, at + 1, enough, by)
+            self.statement.rollback(start)
+
+    def _settled(self) -> bool:
+        """Is the queue within its limit, if need be with further victims?"""
+        making = self.making
+        if making.settle_quota(self.statement):
+            return True
+        if making.claim.rule != "preempt":
+            return False
+        makes: list[Callable[[], Unit | None]] = [
+            lambda u=making.units.single(t): u for t in sorted(making.pool.tasks, key=lambda t: t.key)  # type: ignore[misc]
+        ]
+        jobs = {t.job.key: t.job for t in making.pool.tasks if t.job is not None}
+        makes += [lambda j=jobs[key]: making.units.whole(making.claim, j) for key in sorted(jobs)]  # type: ignore[misc]
+        for _ in self._subsets(makes, 0, lambda: not making.overflow(), making.claim.tasks[0]):
+            return True
+        return False

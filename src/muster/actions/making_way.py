@@ -1,0 +1,315 @@
+"""Places pods of a claim: on nodes that have the capacity, and where evictions give it.
+
+It places like `Placement.promise`, and besides chooses victims: of all nodes the one whose victims cost least per pod that
+gets a node. Evictions are moves of the same statement, so that every filter, account and minimum follows them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from muster.actions.pool import Pool
+from muster.engine.claim import Claim, Unit, Units
+from muster.engine.hooks import NodeSet
+from muster.engine.jobs import Job, Task
+from muster.engine.nodes import Kind
+from muster.engine.session import Session
+from muster.engine.statement import Move, Statement, perform, revert
+
+Cost = tuple[float, ...]  # highest priority, victims per pod placed, whole jobs, age of the oldest victim
+_ESTIMATED = 512  # nodes that are looked at one by one; of more, those with the best scores
+FREE: Cost = (-float("inf"), 0.0, 0.0, 0.0)
+
+
+class MakingWay:
+    """One attempt of a claim. Whoever uses it commits or discards the statement."""
+
+    def __init__(self, session: Session, units: Units, pool: Pool, claim: Claim) -> None:
+        self.session = session
+        self.units = units
+        self.pool = pool
+        self.claim = claim
+        self.nodes = session.state.nodes
+        self._before = [dict(held) for held, _ in session.usage(claim.queue)]
+        self._unit_of: dict[int, Unit] = {}  # id of an eviction's move → the unit it belongs to
+        self._moves: list[Move] = []  # keeps those ids alive
+        self.moving = {
+            session.signature(task): any(True for _ in session.placement.answers(task).moving_filters())
+            for task in claim.tasks
+        }
+
+    # --- placing
+
+    def place(self, statement: Statement, run: Sequence[Task], within: NodeSet | None) -> int:
+        """Pipeline equal tasks in order, with evictions where needed; how many found a node."""
+        done = 0
+        while done < len(run):
+            done += self.session.placement.promise(statement, run[done:], within)
+            if done == len(run) or not self._make_way(statement, run[done], len(run) - done, within):
+                break
+        return done
+
+    def _make_way(self, statement: Statement, task: Task, wanted: int, within: NodeSet | None) -> bool:
+        """Evict what costs least for at least one more such task. False: nothing that may go is enough."""
+        pool = self.pool
+        if not pool.levels:
+            return False
+        size = self.nodes.axis.size
+        request = task.shape.request(self.nodes.axis)
+        rows = np.flatnonzero(request > 0)
+        moving = self.moving[self.session.signature(task)]
+        able = self.session.placement.might_fit(task) if moving else self.session.placement.answers(task).static
+        if within is not None:
+            inside = np.zeros(len(self.nodes), np.bool_)
+            inside[within.index] = True
+            able = able & inside
+        future = self.nodes.rows[size : 2 * size]
+        for level in pool.levels:
+            freed = pool.freed(level)
+            enough = able & (freed.any(axis=0))
+            for row in rows.tolist():
+                enough = enough & (future[row] + freed[row] >= request[row])
+            nodes = np.flatnonzero(enough)
+            if len(nodes) and self._on_best(statement, task, wanted, nodes, level):
+                return True
+        return False
+
+    def _on_best(self, statement: Statement, task: Task, wanted: int, nodes: np.ndarray, level: int) -> bool:
+        scores = self.session.placement.scores(task)
+        if len(nodes) > _ESTIMATED:
+            nodes = np.sort(nodes[np.argsort(-scores[nodes], kind="stable")[:_ESTIMATED]])
+        heap: list[tuple[Cost, float, int, bool]] = []
+        for node in nodes.tolist():
+            bound = self._bound(task, wanted, node, level)
+            if bound is not None:
+                heap.append((bound, -float(scores[node]), node, False))
+        heapq.heapify(heap)
+        while heap:
+            _, score, node, known = heapq.heappop(heap)
+            cost = self._evict_on(statement, task, wanted, node, level)
+            if cost is None:
+                continue
+            if known or not heap or (cost, score, node) <= heap[0][:3]:
+                return True
+            self._undo_last(statement)
+            heapq.heappush(heap, (cost, score, node, True))
+        return False
+
+    def _bound(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
+        """What the victims on the node cost at least; None: nobody there may go."""
+        here = self.here(node, level)
+        if not here:
+            return None
+        axis, size = self.nodes.axis, self.nodes.axis.size
+        least, most = 1, wanted
+        free = self.nodes.rows[size : 2 * size, node]
+        for name, amount in task.shape.amounts.items():
+            row = axis.rows[name]
+            if amount <= 0:
+                continue
+            relief = sorted((t.shape.amounts.get(name, 0) for t in here), reverse=True)
+            most = min(most, int(free[row] + sum(relief)) // amount)
+            short, count = amount - int(free[row]), 0
+            for one in relief:
+                if short <= 0:
+                    break
+                short, count = short - one, count + 1
+            least = max(least, count)
+        return (float(level), least / max(most, 1), 0.0, -float("inf"))
+
+    def here(self, node: int, level: int) -> list[Task]:
+        members, priority = self.pool.members, self.units.priority
+        return [
+            t for t in self.nodes.on[node].values()
+            if t.key in members and t.job is not None and max(t.priority, priority(t.job)) <= level
+        ]  # fmt: skip
+
+    # --- evicting on one node
+
+    def _evict_on(self, statement: Statement, task: Task, wanted: int, node: int, level: int) -> Cost | None:
+        """Evict the cheapest set found on the node that lets the task in; its cost, or None with nothing evicted."""
+        start = statement.checkpoint()
+        best: tuple[Cost, list[Unit]] | None = None
+        here = self.here(node, level)
+        for order in self.orders(here, task):
+            found = self._cover(statement, order, lambda: self.enough(task, node), lambda: self._short(task, node))
+            if found is not None:
+                cost = self._cost(found, task, wanted)
+                if best is None or cost < best[0]:
+                    best = cost, found
+                statement.rollback(start)
+        if best is None:
+            return None
+        self._last = start
+        for unit in best[1]:
+            self.evict(statement, unit, task)
+        return best[0]
+
+    def _undo_last(self, statement: Statement) -> None:
+        statement.rollback(self._last)
+
+    def orders(self, here: Sequence[Task], task: Task) -> Iterator[list[Callable[[], Unit | None]]]:
+        """Ways to go through the units with pods here: by preference; and those that free most of what is asked first."""
+        entries: list[tuple[tuple[float, ...], float, str, Callable[[], Unit | None]]] = []
+        jobs: dict[str, Job] = {}
+        asked = task.shape.amounts
+
+        def relief(tasks: Sequence[Task]) -> float:
+            return max((sum(t.shape.amounts.get(n, 0) for t in tasks) / a for n, a in asked.items() if a > 0 and n != "pods"),
+                       default=0.0)  # fmt: skip
+
+        for one in here:
+            assert one.job is not None
+            jobs[one.job.key] = one.job
+            unit = self.units.single(one)
+            entries.append((unit.cost, relief([one]), one.key, lambda u=unit: u))  # type: ignore[misc]
+        for job in jobs.values():
+            whole = self.units.whole(self.claim, job)
+            if whole is not None:
+                mine = [t for t in whole.tasks if t.node == here[0].node]
+                # What is left of the job when its turn comes: some of its pods may have gone one by one.
+                entries.append((whole.cost, relief(mine), job.key, lambda j=job: self.units.whole(self.claim, j)))  # type: ignore[misc]
+        by_preference = sorted(entries, key=lambda e: (e[0], e[2]))
+        yield [e[3] for e in by_preference]
+        largest = sorted(entries, key=lambda e: (e[0][0], -e[1] / e[0][1], e[0], e[2]))
+        if [e[2] for e in largest] != [e[2] for e in by_preference]:
+            yield [e[3] for e in largest]
+
+    def _cover(
+        self,
+        statement: Statement,
+        order: Sequence[Callable[[], Unit | None]],
+        enough: Callable[[], bool],
+        short: Callable[[], list[str]],
+    ) -> list[Unit] | None:
+        """Evict units in order until it is enough, then give back what is not needed; None: everything is undone."""
+        start = statement.checkpoint()
+        taken: list[Unit] = []
+        for make in order:
+            if enough():
+                break
+            unit = make()
+            lacking = short()
+            helps = not lacking or any(t.shape.amounts.get(n, 0) > 0 for n in lacking for t in unit.tasks) if unit else False
+            if unit is None or not helps or self.units.protected(self.claim, unit) is not None:
+                continue
+            self.evict(statement, unit, self.claim.tasks[0])
+            taken.append(unit)
+        if not enough():
+            statement.rollback(start)
+            return None
+        return self.give_back(statement, taken, enough) if len(taken) > 1 else taken
+
+    def _cost(self, taken: Sequence[Unit], task: Task, wanted: int) -> Cost:
+        gained = 1
+        if wanted > 1 and not self.moving[self.session.signature(task)]:
+            gained = min(sum(self._copies(task, node) for node in {t.node for u in taken for t in u.tasks}), wanted)
+        return (
+            float(max(unit.priority for unit in taken)),
+            sum(len(unit.tasks) for unit in taken) / max(gained, 1),
+            float(sum(unit.whole for unit in taken)),
+            -min(unit.created for unit in taken),
+        ) if taken else FREE  # fmt: skip
+
+    def _copies(self, task: Task, node: int) -> int:
+        axis, size = self.nodes.axis, self.nodes.axis.size
+        free = self.nodes.rows[size : 2 * size, node]
+        return max(min((int(free[axis.rows[n]]) // a for n, a in task.shape.amounts.items() if a > 0), default=1), 0)
+
+    # --- units
+
+    def enough(self, task: Task, node: int) -> bool:
+        if not self.session.placement.fits_future(task, node):
+            return False
+        return not self.moving[self.session.signature(task)] or self.session.placement.passes(task, node)
+
+    def _short(self, task: Task, node: int) -> list[str]:
+        """The resources that the node lacks; none: a filter refuses."""
+        axis, size = self.nodes.axis, self.nodes.axis.size
+        free = self.nodes.rows[size : 2 * size, node]
+        return [n for n, a in task.shape.amounts.items() if int(free[axis.rows[n]]) < a]
+
+    def evict(self, statement: Statement, unit: Unit, by: Task) -> None:
+        for task in unit.tasks:
+            statement.evict(task, by, self.claim.rule)
+            move = statement.moves[-1]
+            self._unit_of[id(move)] = unit
+            self._moves.append(move)
+
+    def taken(self, statement: Statement) -> list[Unit]:
+        """The units that the statement evicts."""
+        found = {id(u): u for m in statement.moves if m.kind == Kind.EVICT and (u := self._unit_of.get(id(m)))}
+        return list(found.values())
+
+    def give_back(self, statement: Statement, taken: Sequence[Unit], enough: Callable[[], bool]) -> list[Unit]:
+        """Give back units as long as it stays enough without them, those that cost most first; the rest."""
+        left = list(taken)
+        for unit in sorted(taken, key=lambda u: (*(-c for c in u.cost), u.tasks[0].key)):
+            if not unit.whole and any(u.whole and u.job is unit.job for u in left):
+                continue  # one pod alone would be less than the job's minimum
+            mine = [m for m in statement.moves if self._unit_of.get(id(m)) is unit and m.kind == Kind.EVICT]
+            for move in reversed(mine):
+                revert(self.session, move)
+            if enough():
+                gone = {id(move) for move in mine}
+                statement.moves[:] = [m for m in statement.moves if id(m) not in gone]
+                left.remove(unit)
+            else:
+                for move in mine:
+                    perform(self.session, move)
+        return left
+
+    # --- the whole claim
+
+    def overflow(self) -> list[str]:
+        """The resources of the claim in which the queue passes its limit, or what it held where that is more."""
+        over: dict[str, None] = {}
+        for (held, limit), before in zip(self.session.usage(self.claim.queue), self._before, strict=True):
+            for name in self.claim.request:
+                if held.get(name, 0) > max(limit.get(name, 0), before.get(name, 0)):
+                    over[name] = None
+        return list(over)
+
+    def settle_quota(self, statement: Statement) -> bool:
+        """Further units of the queue go where it would pass its limit; False: that is not enough."""
+        if not self.overflow():
+            return True
+        if self.claim.rule != "preempt":
+            return False
+        order = sorted((self.units.single(t) for t in self.pool.tasks), key=lambda u: (u.cost, u.tasks[0].key))
+        makes: list[Callable[[], Unit | None]] = [lambda u=unit: u for unit in order]  # type: ignore[misc]
+        jobs = {t.job.key: t.job for t in self.pool.tasks if t.job is not None}
+        wholes = [(whole.cost, key) for key, job in jobs.items() if (whole := self.units.whole(self.claim, job))]
+        makes += [lambda j=jobs[key]: self.units.whole(self.claim, j) for _, key in sorted(wholes)]  # type: ignore[misc]
+        return self._cover(statement, makes, lambda: not self.overflow(), self.overflow) is not None
+
+    def holds(self) -> bool:
+        """Do the nodes and the queue still hold what was placed?"""
+        if self.overflow():
+            return False
+        size = self.nodes.axis.size
+        at = sorted(self._used)
+        if not at:
+            return True
+        rows = [self.nodes.axis.rows[n] for n in self._asked]
+        return bool((self.nodes.rows[size : 2 * size][np.ix_(rows, at)] >= 0).all())
+
+    def reprieve(self, statement: Statement) -> None:
+        """Give back every unit that the claim turns out not to need."""
+        self._used = {n for m in statement.moves if m.kind == Kind.PIPELINE for n in m.nodes}
+        self._asked = {n for t in self.claim.tasks for n, a in t.shape.amounts.items() if a > 0}
+        taken = self.taken(statement)
+        if any(self.moving.values()):  # whether a filter would take the pods without a victim gone is not known
+            taken = [u for u in taken if not any(t.node in self._used for t in u.tasks)]
+        if taken:
+            self.give_back(statement, taken, self.holds)
+
+    def total(self, statement: Statement) -> tuple[object, ...]:
+        """What the attempt costs: priorities from the highest down, pods, whole jobs, age. Smaller is better."""
+        taken = self.taken(statement)
+        pods = sorted((max(t.priority, unit.priority) for unit in taken for t in unit.tasks), reverse=True)
+        age = -min((unit.created for unit in taken), default=0.0)
+        return (tuple(pods), sum(unit.whole for unit in taken), age)

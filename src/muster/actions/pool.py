@@ -1,0 +1,74 @@
+"""The pods that could go for claims of one kind, as columns: what they would free on each node, by priority."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.claim import PREEMPT, Claim, Units
+from muster.engine.jobs import Job, Status, Task
+from muster.engine.victims import Opinions
+
+if TYPE_CHECKING:
+    from muster.engine.session import Session
+
+Amounts = NDArray[np.int64]
+
+
+class Pool:
+    """Candidates of one claim, after the protections of single pods and the tiers' opinions."""
+
+    def __init__(self, session: Session, units: Units, opinions: Opinions, claim: Claim) -> None:
+        self.session = session
+        found = [task for job in _jobs(session, units, claim) for task in job.tasks.values()
+                 if task.node >= 0 and units.candidate(claim, task)]  # fmt: skip
+        self.tasks = opinions.named(claim.tasks[0], found)
+        self.members = {task.key for task in self.tasks}
+        self._node = np.array([task.node for task in self.tasks], np.int64)
+        self._priority = np.array([_priority(units, task) for task in self.tasks], np.int64)
+        self.levels: list[int] = np.unique(self._priority).tolist()
+        self._freed: dict[int, Amounts] = {}
+
+    def freed(self, level: int) -> Amounts:
+        """Resources × nodes: what would be free besides if everybody up to this priority were gone."""
+        found = self._freed.get(level)
+        if found is None:
+            nodes = self.session.state.nodes
+            axis = nodes.axis
+            found = np.zeros((axis.size, len(nodes)), np.int64)
+            by_shape: dict[int, list[int]] = {}
+            for at in np.flatnonzero(self._priority <= level).tolist():
+                by_shape.setdefault(self.tasks[at].shape.id, []).append(at)
+            for members in by_shape.values():
+                request = self.tasks[members[0]].shape.request(axis)
+                count = np.bincount(self._node[members], minlength=len(nodes))
+                touched = np.flatnonzero(count)
+                found[:, touched] += request[:, None] * count[touched][None, :]
+            self._freed[level] = found
+        return found
+
+    def everything(self) -> Amounts:
+        return self.freed(self.levels[-1])
+
+
+def _priority(units: Units, task: Task) -> int:
+    assert task.job is not None
+    return max(task.priority, units.priority(task.job))
+
+
+def _jobs(session: Session, units: Units, claim: Claim) -> Sequence[Job]:
+    """The jobs whose pods could go: of the claimer's queue, or of the other queues that give anything."""
+    if claim.within:
+        return [claim.job]
+    queues = [claim.queue] if claim.rule == PREEMPT else [
+        queue for queue in session.queues.values()
+        if queue is not claim.queue and queue.reclaimable and not units.protects_queue(claim, queue)
+    ]  # fmt: skip
+    return [
+        job for queue in queues for job in queue.jobs.values()
+        if (job.count[Status.RUNNING] or job.count[Status.BOUND])
+        and (claim.rule != PREEMPT or units.priority(job) < claim.priority)
+    ]  # fmt: skip

@@ -1,0 +1,174 @@
+"""preempt by Volcano's rules (`compatibility: volcano`).
+
+Phase 1, per queue and job: for each task the nodes by score; victims in victim order until
+the queue admits the task, it fits what will be free, and every filter passes. Phase 2: pending tasks of a starving job
+may evict tasks of the same job. `enableTopologyAwarePreemption` instead compares the smallest victim sets of all nodes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from muster.actions.claims import Claims
+from muster.actions.failures import ClaimFailures
+from muster.actions.volcano_eviction import Memo, divided, evictable, make_room, within_reach
+from muster.engine.hooks import Bools
+from muster.engine.jobs import Job, Status, Task
+from muster.engine.session import Session, candidates
+from muster.engine.statement import Statement
+from muster.engine.victims import Victims, claimants
+from muster.model.meta import seconds
+
+NAME = "preempt"
+Eligible = Callable[[Task], bool]
+Attempt = Callable[[Statement, Task, Eligible], bool]
+
+
+def run(session: Session) -> None:
+    victims, failures = Victims(session, NAME), ClaimFailures(session, NAME)
+    by_node = session.arguments(NAME).bool("enableTopologyAwarePreemption", False)
+
+    def attempt(statement: Statement, task: Task, eligible: Eligible) -> bool:
+        if not may_preempt(session, task):
+            return False
+        nodes = failures.spare(task, within_reach(session, task, victims))
+        return (_dry_runs if by_node else _by_score)(session, statement, victims, task, eligible, nodes)
+
+    starving = claimants(session)
+    for name in session.queues:
+        mine = [job for job in starving if job.queue_name == name]
+        between_jobs(session, victims, mine, attempt, Claims(session, NAME))
+        for job in mine:
+            within_job(session, job, attempt)
+
+
+def between_jobs(session: Session, victims: Victims, jobs: Sequence[Job], attempt: Attempt, sets: Claims) -> None:
+    tasks = {job.key: session.in_order(candidates(job)) for job in jobs}
+    heap = [(session.job_key(job), job.key, job) for job in jobs]
+    heapq.heapify(heap)
+    while heap:
+        job = heapq.heappop(heap)[2]
+
+        def other_job(victim: Task, own: Job = job) -> bool:
+            return victim.job is not own and victim.job is not None and victim.job.queue is own.queue
+
+        if divided(session, job):
+            sets.serve(job)
+            continue
+        statement, assigned, memo = session.statement(), False, Memo()
+        while tasks[job.key] and session.starving(job):
+            task = tasks[job.key].pop(0)
+
+            if memo.known(session, task):
+                continue
+            if attempt(statement, task, other_job):
+                assigned = True
+            else:
+                memo.note(session, task)
+        if not session.pipelined(job):
+            statement.discard()
+            victims.taken_back()
+            continue
+        statement.commit()
+        if assigned:
+            heapq.heappush(heap, (session.job_key(job), job.key, job))
+
+
+def within_job(session: Session, job: Job, attempt: Attempt) -> None:
+    if job.attempt.divided:
+        return  # a member that makes room for another of the same gang brings it into no domain
+    for task in session.in_order(candidates(job)):
+        statement = session.statement()
+        assigned = attempt(statement, task, lambda victim: victim.job is job)
+        statement.commit()
+        if not assigned:
+            break
+
+
+def may_preempt(session: Session, task: Task) -> bool:
+    """Not with policy Never, nor while a pod of lower priority is already leaving the node it was promised."""
+    if task.shape.spec.preemption_policy == "Never":
+        return False
+    node = session.state.nodes.rank.get(task.nominated, -1) if task.nominated else -1
+    if node < 0:
+        return True
+    return not any(
+        t.status == Status.RELEASING and t.priority < task.priority for t in session.state.nodes.on[node].values()
+    )
+
+
+def _given(session: Session, victims: Victims, task: Task, node: int, eligible: Eligible) -> list[Task]:
+    """Who may go for the task on this node, in victim order."""
+    assert task.job is not None
+    queue = task.job.queue_name
+    here = [t for t in evictable(session, node, (Status.BOUND, Status.RUNNING)) if t.job and t.job.queue_name == queue]
+    if not here:
+        victims.spent(queue)[node] = True
+    candidates = [t for t in here if eligible(t) and (t.best_effort or not task.best_effort)]
+    if not candidates or not session.placement.curable(task, node):
+        return []
+    return victims.chosen(task, candidates)
+
+
+def _enough(session: Session, task: Task, node: int) -> bool:
+    queue = task.job.queue if task.job else None
+    return (
+        queue is not None
+        and session.admits(queue, task) > 0
+        and session.placement.fits_future(task, node)
+        and session.placement.passes(task, node)
+    )
+
+
+def _by_score(
+    session: Session, statement: Statement, victims: Victims, task: Task, eligible: Eligible, mask: Bools
+) -> bool:
+    key = np.where(mask, session.placement.scores(task), -np.inf) if mask.any() else np.empty(0)
+    while len(key):
+        node = int(key.argmax())
+        if key[node] == -np.inf:
+            break
+        key[node] = -np.inf
+        given = _given(session, victims, task, node, eligible)
+        if not given or not session.placement.fits_future(task, node, given):
+            continue
+        if make_room(statement, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
+            statement.pipeline([task], [node])
+            return True
+    return False
+
+
+def _dry_runs(
+    session: Session, statement: Statement, victims: Victims, task: Task, eligible: Eligible, mask: Bools
+) -> bool:
+    """The node whose smallest victim set matters least; a node where nobody has to go is not a candidate."""
+    best: tuple[tuple[float, ...], int, list[Task]] | None = None
+    for node in np.flatnonzero(mask).tolist():
+        given = _given(session, victims, task, node, eligible)
+        trial = session.statement()
+        if not given or not make_room(trial, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
+            continue
+        evicted = [move.task for move in trial.moves]
+        trial.discard()
+        if not evicted:
+            continue
+        rank = (*_harm(evicted), node)
+        if best is None or rank < best[0]:
+            best = (rank, node, evicted)
+    if best is None:
+        return False
+    for victim in best[2]:
+        statement.evict(victim, task, NAME)
+    statement.pipeline([task], [best[1]])
+    return True
+
+
+def _harm(victims: Sequence[Task]) -> tuple[float, ...]:
+    """kube-scheduler's order of candidates: priorities first, then numbers, then who started last."""
+    highest = max(t.priority for t in victims)
+    started = [seconds(t.pod.status.start_time or t.pod.metadata.creation_timestamp) for t in victims]
+    earliest = min(s for s, t in zip(started, victims, strict=True) if t.priority == highest)
+    return (highest, sum(t.priority + 2**31 for t in victims), len(victims), -earliest)

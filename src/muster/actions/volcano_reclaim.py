@@ -1,0 +1,94 @@
+"""reclaim by Volcano's rules (`compatibility: volcano`).
+
+Queues in queue order, overused ones dropped; every starving job of a queue before the next queue; a
+job's tasks until it no longer starves. On the first node (by name) where the victims that the plugins give up are
+enough, they are evicted and the task is pipelined. A job that ends pipelined commits its evictions, any other gives
+them back.
+"""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+
+import numpy as np
+
+from muster.actions.claims import Claims
+from muster.actions.volcano_eviction import Memo, divided, evictable, make_room, within_reach
+from muster.engine.jobs import Job, Status, Task
+from muster.engine.session import Session, candidates
+from muster.engine.statement import Statement
+from muster.engine.victims import Victims, claimants
+
+NAME = "reclaim"
+
+
+def run(session: Session) -> None:
+    victims = Victims(session, NAME)
+    jobs: dict[str, list[Job]] = {}
+    for job in claimants(session):
+        jobs.setdefault(job.queue_name, []).append(job)
+    queues, log = [session.queues[name] for name in jobs], session.state.nodes.log
+    sorted_at = -1
+    while queues:
+        if sorted_at != len(log):  # evictions move queues
+            sorted_at = len(log)
+            queues.sort(key=cmp_to_key(session.queue_cmp), reverse=True)
+        queue = queues.pop()
+        overused = session.overused(queue)
+        for job in sorted(jobs[queue.name], key=session.job_key):
+            if overused is None:
+                reclaim_for(session, victims, job)
+            else:
+                job.attempt.refusal = job.attempt.refusal or overused
+
+
+def reclaim_for(session: Session, victims: Victims, job: Job) -> None:
+    if divided(session, job):
+        Claims(session, NAME).serve(job)
+        return
+    statement, memo = session.statement(), Memo()
+    for task in session.in_order(candidates(job)):
+        if not session.starving(job):
+            break
+        if not memo.known(session, task) and not _reclaim(session, statement, victims, task):
+            memo.note(session, task)
+    if session.pipelined(job):
+        statement.commit()
+    else:
+        statement.discard()
+        victims.taken_back()
+
+
+def _reclaim(session: Session, statement: Statement, victims: Victims, task: Task) -> bool:
+    queue = task.job.queue if task.job else None
+    if queue is None or not _may_claim(session, task):
+        return False
+    for node in np.flatnonzero(within_reach(session, task, victims)).tolist():
+        others = [
+            t for t in evictable(session, node, (Status.RUNNING,))
+            if t.job and t.job.queue and t.job.queue is not queue and t.job.queue.reclaimable
+        ]  # fmt: skip
+        if not others:
+            victims.spent(queue.name)[node] = True
+            continue
+        if not session.placement.curable(task, node):
+            continue
+        given = victims.chosen(task, others)
+        if not given or not session.placement.fits_future(task, node, given):
+            continue
+        if make_room(statement, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
+            statement.pipeline([task], [node])
+            return True
+    return False
+
+
+def _may_claim(session: Session, task: Task) -> bool:
+    queue = task.job.queue if task.job else None
+    return task.shape.spec.preemption_policy != "Never" and queue is not None and session.preemptive(queue, task)
+
+
+def _enough(session: Session, task: Task, node: int) -> bool:
+    """Volcano: only the room counts, filters are not asked again; but devices must be the right ones."""
+    if not session.placement.fits_future(task, node):
+        return False
+    return not any(p.wants(task) for p in session.pickers) or session.placement.passes(task, node)
