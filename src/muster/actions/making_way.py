@@ -172,9 +172,10 @@ class MakingWay:
                 mine = [t for t in whole.tasks if t.node == here[0].node]
                 # What is left of the job when its turn comes: some of its pods may have gone one by one.
                 entries.append((whole.cost, relief(mine), job.key, lambda j=job: self.units.whole(self.claim, j)))  # type: ignore[misc]
-        by_preference = sorted(entries, key=lambda e: (e[0], e[2]))
+        entries.sort(key=lambda e: e[2], reverse=True)  # among equals the last by name goes first
+        by_preference = sorted(entries, key=lambda e: e[0])
         yield [e[3] for e in by_preference]
-        largest = sorted(entries, key=lambda e: (e[0][0], -e[1] / e[0][1], e[0], e[2]))
+        largest = sorted(entries, key=lambda e: (e[0][0], -e[1] / e[0][1], e[0]))
         if [e[2] for e in largest] != [e[2] for e in by_preference]:
             yield [e[3] for e in largest]
 
@@ -279,7 +280,8 @@ class MakingWay:
             return True
         if self.claim.rule != "preempt":
             return False
-        order = sorted((self.units.single(t) for t in self.pool.tasks), key=lambda u: (u.cost, u.tasks[0].key))
+        tasks = sorted(self.pool.tasks, key=lambda t: t.key, reverse=True)
+        order = sorted((self.units.single(t) for t in tasks), key=lambda u: u.cost)
         makes: list[Callable[[], Unit | None]] = [lambda u=unit: u for unit in order]  # type: ignore[misc]
         jobs = {t.job.key: t.job for t in self.pool.tasks if t.job is not None}
         wholes = [(whole.cost, key) for key, job in jobs.items() if (whole := self.units.whole(self.claim, job))]

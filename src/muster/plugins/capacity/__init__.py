@@ -32,7 +32,7 @@ from muster.engine.resources import add, asked, empty, room, total_of
 from muster.engine.session import Session
 from muster.engine.statement import Move
 from muster.plugins.capacity.tree import flat, shared_level, tree
-from muster.plugins.capacity.victims import Walk
+from muster.plugins.capacity.victims import Walk, relevant
 
 __all__ = ["Capacity"]
 
@@ -156,10 +156,20 @@ class Capacity(
         queue = victims[0].job.queue if victims[0].job is not None else None
         if queue is None or claim.rule != RECLAIM:
             return None
+        if self._for_the_ancestor(claim, queue, victims[0]):
+            return Reason("queue-share", f"what queue {queue.name} holds is for a common ancestor to give")
         return next((why for each in self._asked(claim, queue) if (why := each.protects(claim, victims))), None)
 
     def protects_queue(self, claim: Claim, queue: Queue) -> bool:
         return claim.rule == RECLAIM and any(each.gives_nothing(claim) for each in self._asked(claim, queue))
+
+    def _for_the_ancestor(self, claim: Claim, queue: Queue, victim: Task) -> bool:
+        """Volcano: under a common ancestor, a leaf that deserves nothing of what it asks for takes nothing that another
+        leaf deserves nothing of.
+        """
+        account, own = self._accounts[queue.name], self._accounts[claim.queue.name]
+        shared = any(each in own.ancestors for each in self._above(account))
+        return shared and not relevant(account, victim.shape.amounts) and not relevant(own, claim.request)
 
     def _asked(self, claim: Claim, queue: Queue) -> list[Account]:
         """The victim's queue and those of its ancestors that decide, without what the claimer lies under, too."""
