@@ -97,8 +97,9 @@ class Exhaustive:
 
     def _covers(self, task: Task, node: int) -> Iterator[None]:
         """Each time with a set of victims on the node evicted that lets the task in."""
-        here = self.making.here(node, self.making.pool.levels[-1])
-        order = next(iter(self.making.orders(here, task))) if here else []
+        level = self.making.pool.levels[-1]
+        here = self.making.here(node, level)
+        order = next(iter(self.making.orders(here, task, level))) if here else []
         yield from self._subsets(order, 0, lambda: self.making.enough(task, node), task)
 
     def _subsets(

@@ -36,10 +36,16 @@ class MakingWay:
         self._before = [dict(held) for held, _ in session.usage(claim.queue)]
         self._unit_of: dict[int, Unit] = {}  # id of an eviction's move → the unit it belongs to
         self._moves: list[Move] = []  # keeps those ids alive
-        self.moving = {
-            session.signature(task): any(True for _ in session.placement.answers(task).moving_filters())
-            for task in claim.tasks
-        }
+        self._moving: dict[int, bool] = {}
+
+    def moving(self, task: Task) -> bool:
+        """Does a filter besides the capacity look at what the node holds?"""
+        signature = self.session.signature(task)
+        found = self._moving.get(signature)
+        if found is None:
+            filters = self.session.placement.answers(task).moving_filters()
+            found = self._moving[signature] = any(True for _ in filters)
+        return found
 
     # --- placing
 
@@ -60,7 +66,7 @@ class MakingWay:
         size = self.nodes.axis.size
         request = task.shape.request(self.nodes.axis)
         rows = np.flatnonzero(request > 0)
-        moving = self.moving[self.session.signature(task)]
+        moving = self.moving(task)
         able = self.session.placement.might_fit(task) if moving else self.session.placement.answers(task).static
         if within is not None:
             inside = np.zeros(len(self.nodes), np.bool_)
@@ -121,11 +127,8 @@ class MakingWay:
         return (float(level), least / max(most, 1), 0.0, -float("inf"))
 
     def here(self, node: int, level: int) -> list[Task]:
-        members, priority = self.pool.members, self.units.priority
-        return [
-            t for t in self.nodes.on[node].values()
-            if t.key in members and t.job is not None and max(t.priority, priority(t.job)) <= level
-        ]  # fmt: skip
+        members = self.pool.members
+        return [t for t in self.nodes.on[node].values() if t.key in members and t.priority <= level]
 
     # --- evicting on one node
 
@@ -134,7 +137,7 @@ class MakingWay:
         start = statement.checkpoint()
         best: tuple[Cost, list[Unit]] | None = None
         here = self.here(node, level)
-        for order in self.orders(here, task):
+        for order in self.orders(here, task, level):
             found = self._cover(statement, order, lambda: self.enough(task, node), lambda: self._short(task, node))
             if found is not None:
                 cost = self._cost(found, task, wanted)
@@ -151,7 +154,7 @@ class MakingWay:
     def _undo_last(self, statement: Statement) -> None:
         statement.rollback(self._last)
 
-    def orders(self, here: Sequence[Task], task: Task) -> Iterator[list[Callable[[], Unit | None]]]:
+    def orders(self, here: Sequence[Task], task: Task, level: int) -> Iterator[list[Callable[[], Unit | None]]]:
         """Ways to go through the units with pods here: by preference; and those that free most of what is asked first."""
         entries: list[tuple[tuple[float, ...], float, str, Callable[[], Unit | None]]] = []
         jobs: dict[str, Job] = {}
@@ -168,7 +171,7 @@ class MakingWay:
             entries.append((unit.cost, relief([one]), one.key, lambda u=unit: u))  # type: ignore[misc]
         for job in jobs.values():
             whole = self.units.whole(self.claim, job)
-            if whole is not None:
+            if whole is not None and whole.priority <= level:
                 mine = [t for t in whole.tasks if t.node == here[0].node]
                 # What is left of the job when its turn comes: some of its pods may have gone one by one.
                 entries.append((whole.cost, relief(mine), job.key, lambda j=job: self.units.whole(self.claim, j)))  # type: ignore[misc]
@@ -206,7 +209,7 @@ class MakingWay:
 
     def _cost(self, taken: Sequence[Unit], task: Task, wanted: int) -> Cost:
         gained = 1
-        if wanted > 1 and not self.moving[self.session.signature(task)]:
+        if wanted > 1 and not self.moving(task):
             gained = min(sum(self._copies(task, node) for node in {t.node for u in taken for t in u.tasks}), wanted)
         return (
             float(max(unit.priority for unit in taken)),
@@ -225,7 +228,7 @@ class MakingWay:
     def enough(self, task: Task, node: int) -> bool:
         if not self.session.placement.fits_future(task, node):
             return False
-        return not self.moving[self.session.signature(task)] or self.session.placement.passes(task, node)
+        return not self.moving(task) or self.session.placement.passes(task, node)
 
     def _short(self, task: Task, node: int) -> list[str]:
         """The resources that the node lacks; none: a filter refuses."""
@@ -304,7 +307,7 @@ class MakingWay:
         self._used = {n for m in statement.moves if m.kind == Kind.PIPELINE for n in m.nodes}
         self._asked = {n for t in self.claim.tasks for n, a in t.shape.amounts.items() if a > 0}
         taken = self.taken(statement)
-        if any(self.moving.values()):  # whether a filter would take the pods without a victim gone is not known
+        if any(self.moving(task) for task in self.claim.tasks):  # whether a filter would take the pods without a victim gone is not known
             taken = [u for u in taken if not any(t.node in self._used for t in u.tasks)]
         if taken:
             self.give_back(statement, taken, self.holds)
@@ -312,6 +315,6 @@ class MakingWay:
     def total(self, statement: Statement) -> tuple[object, ...]:
         """What the attempt costs: priorities from the highest down, pods, whole jobs, age. Smaller is better."""
         taken = self.taken(statement)
-        pods = sorted((max(t.priority, unit.priority) for unit in taken for t in unit.tasks), reverse=True)
+        pods = sorted((task.priority for unit in taken for task in unit.tasks), reverse=True)
         age = -min((unit.created for unit in taken), default=0.0)
         return (tuple(pods), sum(unit.whole for unit in taken), age)

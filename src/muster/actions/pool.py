@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.claim import PREEMPT, Claim, Units
-from muster.engine.jobs import Job, Status, Task
+from muster.engine.jobs import Job, Status
 from muster.engine.victims import Opinions
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Pool:
         self.tasks = opinions.named(claim.tasks[0], found)
         self.members = {task.key for task in self.tasks}
         self._node = np.array([task.node for task in self.tasks], np.int64)
-        self._priority = np.array([_priority(units, task) for task in self.tasks], np.int64)
+        self._priority = np.array([task.priority for task in self.tasks], np.int64)
         self.levels: list[int] = np.unique(self._priority).tolist()
         self._freed: dict[int, Amounts] = {}
 
@@ -52,11 +52,6 @@ class Pool:
 
     def everything(self) -> Amounts:
         return self.freed(self.levels[-1])
-
-
-def _priority(units: Units, task: Task) -> int:
-    assert task.job is not None
-    return max(task.priority, units.priority(task.job))
 
 
 def _jobs(session: Session, units: Units, claim: Claim) -> Sequence[Job]:

@@ -60,7 +60,7 @@ class Claim:
 
 def effective_priority(job: Job) -> int:
     """The class of the job's PodGroup; for evictions a group without a class counts with its pods' highest priority."""
-    if job.group.spec.priority_class_name or not job.tasks:
+    if job.classed or not job.tasks:
         return job.priority
     return max(task.priority for task in job.tasks.values())
 
@@ -71,7 +71,7 @@ class Unit:
 
     tasks: tuple[Task, ...]
     whole: bool  # all that the job has on nodes
-    priority: int
+    priority: int  # the highest of its pods
     created: float  # of its oldest pod
 
     @property
@@ -127,8 +127,7 @@ class Units:
         return any([protection.protects_queue(claim, queue) for protection in self._protections])
 
     def single(self, task: Task) -> Unit:
-        assert task.job is not None
-        return Unit((task,), False, max(task.priority, self.priority(task.job)), task.created)
+        return Unit((task,), False, task.priority, task.created)
 
     def whole(self, claim: Claim, job: Job) -> Unit | None:
         """All pods of the job that hold a node, if each of them is a candidate.
@@ -140,8 +139,7 @@ class Units:
         tasks = tuple(task for task in job.tasks.values() if task.node >= 0 and task.status in HOLDING)
         if not tasks or not all(self.candidate(claim, task) for task in tasks):
             return None
-        priority = max(self.priority(job), *(task.priority for task in tasks))
-        return Unit(tasks, True, priority, min(task.created for task in tasks))
+        return Unit(tasks, True, max(task.priority for task in tasks), min(task.created for task in tasks))
 
     def spare(self, task: Task) -> bool:
         """Has the job its minimum, and the task's role and sub-group theirs, also without this pod?"""

@@ -146,7 +146,7 @@ _next_stamp = count(1).__next__
 
 class Job:
     __slots__ = (
-        "allocated", "attempt", "best_effort_pending", "count", "created", "group", "key", "min_available",
+        "allocated", "attempt", "best_effort_pending", "classed", "count", "created", "group", "key", "min_available",
         "min_resources", "name", "namespace", "phase", "priority", "queue", "queue_name", "quiet", "ready", "roles",
         "stamp", "tasks", "total",
     )  # fmt: skip
@@ -159,6 +159,7 @@ class Job:
         self.queue_name = "default"
         self.queue: Queue | None = None
         self.priority = 0
+        self.classed = False  # does its group name a PriorityClass that exists?
         self.min_available = 1
         self.roles: dict[str, int] = {}  # role → its minimum
         self.min_resources: dict[str, int] | None = None

@@ -255,6 +255,10 @@ class Placement:
                 return False
         return True
 
+    def may_hold(self, task: Task, node: int) -> bool:
+        """Has the node the capacity once what is releasing is gone, and does its own object allow the task?"""
+        return self.fits_future(task, node) and bool(self.answers(task).static[node])
+
     def accepts(self, task: Task, node: int, kind: Kind) -> bool:
         """Does the node take the task, at once or once what is releasing is gone: capacity and every filter?"""
         view = self.nodes.some(np.array([node]))

@@ -96,7 +96,7 @@ class Promises:
             self.bound.add(job.key)
             return ""
         statement.discard()
-        since = self._waited(job, tasks, nodes)
+        since = self._waited(job, nodes)
         if since is not None and session.now >= since + GRACE_S:
             return f"the pods could not be bound within {GRACE_S:.0f} s after the capacity became free"
         if since is not None:
@@ -114,18 +114,22 @@ class Promises:
             node = rank.get(nodes[task.key], -1)
             if node < 0:
                 return f"node {nodes[task.key]} is gone"
-            if not placement.accepts(task, node, kind):
+            # What is being released may still refuse the pod (a host port, a volume): that is no reason to withdraw.
+            waits = kind == Kind.PIPELINE and self._releasing(node)
+            if not placement.accepts(task, node, kind) and not (waits and placement.may_hold(task, node)):
                 return f"node {nodes[task.key]} cannot hold {task.key} any more"
             (statement.allocate if kind == Kind.ALLOCATE else statement.pipeline)([task], [node])
         return ""
 
-    def _waited(self, job: Job, tasks: list[Task], nodes: dict[str, str]) -> float | None:
+    def _waited(self, job: Job, nodes: dict[str, str]) -> float | None:
         """Since when nothing is being released on the job's nodes; None: something is."""
-        on, rank = self.session.state.nodes.on, self.session.state.nodes.rank
-        at = {rank[name] for name in nodes.values()}
-        if any(task.status == Status.RELEASING for node in at for task in on[node].values()):
+        rank = self.session.state.nodes.rank
+        if any(self._releasing(node) for node in {rank[name] for name in nodes.values()}):
             return None
         return self.book.free_since.get(job.key, self.session.now)
+
+    def _releasing(self, node: int) -> bool:
+        return any(task.status == Status.RELEASING for task in self.session.state.nodes.on[node].values())
 
     # --- during a cycle
 

@@ -102,6 +102,7 @@ def read_job(key: str, group: PodGroup, objects: Mapping[str, Mapping[str, Objec
         if isinstance(namespace, Namespace):
             job.queue_name = namespace.metadata.annotations.get(QUEUE_NAME) or "default"
     job.priority = group_priority(group, objects.get("PriorityClass", {}))
+    job.classed = spec.priority_class_name in objects.get("PriorityClass", {})
     job.min_available = spec.min_member
     job.roles = dict(spec.min_task_member)
     given = spec.min_resources

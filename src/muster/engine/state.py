@@ -179,7 +179,7 @@ class State:
             job.group = group_of_all(job, self.lookup)
         fresh = read_job(job.key, job.group, self.objects)
         job.created, job.queue_name = fresh.created, fresh.queue_name
-        job.priority, job.min_available = fresh.priority, fresh.min_available
+        job.priority, job.classed, job.min_available = fresh.priority, fresh.classed, fresh.min_available
         job.roles, job.min_resources, job.phase = fresh.roles, fresh.min_resources, fresh.phase
         job.touch()
         self._enter_queue(job)

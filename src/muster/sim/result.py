@@ -29,6 +29,7 @@ class Result:
             "binds": dict(sorted(self.binds.items())),
             "pipelined": dict(sorted(self.pipelined.items())),
             "evicts": [eviction.pod for eviction in self.evictions],
+            "evictions": [{"pod": e.pod, "node": e.node, "for": e.by, "by": e.rule} for e in self.evictions],
             "pending": dict(sorted(self.pending.items())),
             "devices": dict(sorted(self.devices.items())),
             "cycles": self.cycles,
