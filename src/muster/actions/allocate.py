@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from muster.actions.failures import RoleFailures
 from muster.actions.groups import Parts
-from muster.actions.trials import Outcome, Place, attempt, on_sets
+from muster.actions.trials import Outcome, Place, on_set, on_sets
 from muster.actions.turns import Turns
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import READY_LIKE, Job, Queue, Status, Task
@@ -99,7 +99,7 @@ def _whole(session: Session, queue: Queue, job: Job, tasks: list[Task]) -> Outco
     def place(statement: Statement, trial: list[Task], within: NodeSet | None) -> None:
         _place(session, statement, queue, job, trial, within, job.attempt.failed_roles)
 
-    trial = attempt(session, job, tasks, None, place)
+    trial = on_set(session, job, tasks, None, place)
     trial.settle()
     tasks[:] = trial.left
     return trial.outcome
@@ -120,8 +120,8 @@ def _place(
     while at < len(tasks):
         task = tasks[at]
         run = run_of(session, tasks, at, max(1, missing))
-        if task.role and task.role in failed_roles:
-            at += len(run)
+        if not session.sound and task.role and task.role in failed_roles:
+            at += len(run)  # Volcano: other pods of a role that failed are not tried, whatever they ask for
             continue
         admitted = session.admits(queue, task, len(run))
         if admitted == 0:

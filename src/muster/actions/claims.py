@@ -14,16 +14,16 @@ import numpy as np
 from muster.actions.exhaustive import Exhaustive
 from muster.actions.groups import Parts
 from muster.actions.making_way import MakingWay
+from muster.actions.packed import largest_first, mixed
 from muster.actions.pool import Pool
 from muster.engine.claim import RECLAIM, Claim, Units
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Job, Task
 from muster.engine.nodes import Kind
-from muster.engine.packing import by_size
 from muster.engine.session import Session, candidates
 from muster.engine.sets import fold
 from muster.engine.statement import Statement
-from muster.engine.subgroups import grouped
+from muster.engine.subgroups import Group, grouped
 from muster.engine.victims import Opinions
 
 _SETS = 32  # node sets that are compared by what their victims cost
@@ -136,10 +136,10 @@ class Claims:
                             best = solution
                         break
                     statement.discard()
-                    if root is not None:
+                    if root is not None and any(group.constrained for group in root.groups()):
                         break
-            if best is not None and not best[0][0]:
-                break  # nobody has to go
+            if best is not None and (not gang or not best[0][0]):
+                break  # the first pod in task order that can be served; or nobody has to go
         if best is None:
             return None
         _, order, node_set, search = best
@@ -164,7 +164,7 @@ class Claims:
         root = grouped(job)
         if search:
             return Exhaustive(session, making, statement, node_set).solve(tasks, gang)
-        if root is not None and session.dividers:
+        if root is not None and gang:
             assert job.queue is not None
             parts = Parts(session, statement, job.queue, job, root, making.place)
             parts.place(list(tasks), node_set)
@@ -172,9 +172,11 @@ class Claims:
             self._in_order(making, statement, tasks, node_set)
         else:
             making.place(statement, tasks[:1], node_set)
-        placed = any(move.kind == Kind.PIPELINE for move in statement.moves)
+        placed = making.placed(statement)
         if not placed or not session.pipelined(job) or not making.settle_quota(statement):
             return False
+        if self.rule == RECLAIM and any(placed[n] > making.claim.request.get(n, 0) for n in placed):
+            return False  # other sub-groups than the queue was asked for
         making.reprieve(statement)
         return True
 
@@ -208,8 +210,8 @@ class Claims:
         """The pods of the order that the claim is about."""
         if not gang:
             return list(order[:1])
-        if grouped(job) is not None:
-            return list(order)
+        if (root := grouped(job)) is not None:
+            return needed(root, order, self._short(job))
         chosen: list[Task] = []
         quota: dict[str, int] = {}
         beyond = self._short(job)
@@ -227,16 +229,21 @@ class Claims:
 
     def _orders(self, job: Job, tasks: list[Task], gang: bool) -> Iterator[list[Task]]:
         """Orders to try the pods in: task order and, where they differ, by size."""
-        yield tasks
         session = self.session
-        kinds = [session.signature(task) for task in tasks]
-        if not gang or len(set(kinds)) < 2:
+        if not gang:
+            alike = dict[tuple[int, int], Task]()
+            for task in tasks:
+                alike.setdefault((session.signature(task), task.priority), task)
+            yield from ([task] for task in alike.values())
             return
-        axis = session.state.nodes.axis
-        total = session.state.nodes.alloc.sum(axis=1)
-        largest = [tasks[i] for i in by_size([t.shape.request(axis) for t in tasks], kinds, total)]
-        yield largest
-        yield largest[::-1]
+        # Pods of low priority may evict fewer others: the claim is tried without them, too.
+        for least in sorted({task.priority for task in tasks}):
+            some = [task for task in tasks if task.priority >= least]
+            yield some
+            if mixed(session, some):
+                largest = largest_first(session, some, None)
+                yield largest
+                yield largest[::-1]
 
     def _admitted(self, claim: Claim) -> bool:
         """Plugins that limit queues without saying what they hold are asked pod by pod, before anything goes."""
@@ -252,7 +259,8 @@ class Claims:
         everywhere = NodeSet(np.arange(len(session.state.nodes)), freed=pool.everything())
         sets = fold(session, job, tasks, everywhere)
         if sets is None:
-            return [None]
+            root = grouped(job)
+            return [everywhere if root is not None and any(group.constrained for group in root.groups()) else None]
         job.attempt.divided = True
         found: list[NodeSet | None] = []
         for node_set in sets:
@@ -261,6 +269,20 @@ class Claims:
             if len(found) == _SETS:
                 break
         return found
+
+
+def needed(group: Group, order: Sequence[Task], at_least: int = 0) -> list[Task]:
+    """The pods that a job with sub-groups claims: of the parts that must hold, the largest first, and of the group."""
+    chosen: list[Task] = []
+    parts = sorted(group.parts, key=lambda part: (-part.short(), part.name))
+    count = len(parts) if group.least is None else group.least - sum(1 for part in parts if not part.short())
+    for part in [part for part in parts if part.short()][: max(count, 0)]:
+        chosen += needed(part, order)
+    own = {task.key for task in group.own}
+    chosen += [task for task in order if task.key in own][: group.missing()]
+    known = {task.key for task in chosen}
+    rest = [task for task in order if task.key not in known]
+    return chosen + rest[: max(at_least - len(chosen), 0)]
 
 
 def _alike(session: Session, a: Task, b: Task) -> bool:

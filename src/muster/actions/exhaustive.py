@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, product
 
 from muster.actions.making_way import MakingWay
+from muster.actions.packed import selections
 from muster.engine.claim import Unit
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Task
 from muster.engine.nodes import Kind
-from muster.engine.packing import by_size
 from muster.engine.session import Session
 from muster.engine.statement import Statement
 
 BUDGET = 4000  # evictions and placements tried
 PODS, NODES, VICTIMS = 8, 16, 48  # what counts as small
-_SELECTIONS = 64
 
 
 class Exhaustive:
@@ -40,27 +38,13 @@ class Exhaustive:
         making = self.making
         if len(making.claim.tasks) > PODS or len(self.nodes) > NODES or len(making.pool.tasks) > VICTIMS:
             return False
-        for chosen in self._selections(tasks, len(making.claim.tasks)) if gang else [list(tasks[:1])]:
+        job, count = making.claim.job, len(making.claim.tasks)
+        for chosen in selections(self.session, job, tasks, count) if gang else [list(tasks[:1])]:
             self._seen.clear()
             if self._place(chosen, 0, 0):
                 making.reprieve(self.statement)
                 return True
         return False
-
-    def _selections(self, tasks: Sequence[Task], count: int) -> Iterator[list[Task]]:
-        """Which pods: as many of each kind as make the number, the largest first."""
-        session = self.session
-        axis, total = session.state.nodes.axis, session.state.nodes.alloc.sum(axis=1)
-        kinds = [(session.signature(t), t.role) for t in tasks]
-        number = {kind: n for n, kind in enumerate(dict.fromkeys(kinds))}
-        order = by_size([t.shape.request(axis) for t in tasks], [number[k] for k in kinds], total)
-        members: dict[object, list[Task]] = {}
-        for i in order:
-            members.setdefault(kinds[i], []).append(tasks[i])
-        amounts = [range(min(len(some), count), -1, -1) for some in members.values()]
-        fitting = (c for c in product(*amounts) if sum(c) == count)
-        for counts in islice(fitting, _SELECTIONS):
-            yield [t for some, n in zip(members.values(), counts, strict=True) for t in some[:n]]
 
     def _place(self, tasks: Sequence[Task], at: int, first: int) -> bool:
         """Place the tasks from `at` on; an equal task goes to no earlier node than the one before it."""

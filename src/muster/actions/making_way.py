@@ -16,6 +16,7 @@ from muster.engine.claim import Claim, Unit, Units
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Job, Task
 from muster.engine.nodes import Kind
+from muster.engine.resources import add, asked
 from muster.engine.session import Session
 from muster.engine.statement import Move, Statement, perform, revert
 
@@ -44,18 +45,19 @@ class MakingWay:
         found = self._moving.get(signature)
         if found is None:
             filters = self.session.placement.answers(task).moving_filters()
-            found = self._moving[signature] = any(True for _ in filters)
+            found = self._moving[signature] = any(not term.capacity for term in filters)
         return found
 
     # --- placing
 
     def place(self, statement: Statement, run: Sequence[Task], within: NodeSet | None) -> int:
         """Pipeline equal tasks in order, with evictions where needed; how many found a node."""
-        done = 0
-        while done < len(run):
-            done += self.session.placement.promise(statement, run[done:], within)
-            if done == len(run) or not self._make_way(statement, run[done], len(run) - done, within):
-                break
+        done = self.session.placement.promise(statement, run, within)
+        while done < len(run) and self._make_way(statement, run[done], len(run) - done, within):
+            placed = self.session.placement.promise(statement, run[done:], within)
+            if not placed:
+                break  # a rule between pods refuses what the node itself would take
+            done += placed
         return done
 
     def _make_way(self, statement: Statement, task: Task, wanted: int, within: NodeSet | None) -> bool:
@@ -311,6 +313,14 @@ class MakingWay:
             taken = [u for u in taken if not any(t.node in self._used for t in u.tasks)]
         if taken:
             self.give_back(statement, taken, self.holds)
+
+    def placed(self, statement: Statement) -> dict[str, int]:
+        """What the pods that found a node ask for, without `pods`."""
+        total: dict[str, int] = {}
+        for move in statement.moves:
+            if move.kind == Kind.PIPELINE:
+                add(total, move.task.shape.amounts, len(move.tasks))
+        return total if not total else dict(asked(total)) or {"": 0}
 
     def total(self, statement: Statement) -> tuple[object, ...]:
         """What the attempt costs: priorities from the highest down, pods, whole jobs, age. Smaller is better."""

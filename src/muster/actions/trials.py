@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from muster.actions.packed import largest_first, mixed, node_for_each
+from muster.actions.packed import largest_first, mixed, node_for_each, selections
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Job, Task
 from muster.engine.nodes import Kind
@@ -78,12 +78,16 @@ def on_set(
         if failed is not None:
             failed(trial)
         trial.settle()
-        if within is not None and session.missing(job) >= len(tasks):
-            for order, how in _arrangements(session, tasks, within, place):
+        # Volcano tries task order alone.
+        if mixed(session, tasks) and (not session.volcano or (within is not None and session.missing(job) >= len(tasks))):
+            for order, how in _arrangements(session, job, tasks, within, place):
                 trial = attempt(session, job, order, within, how)
-                if trial.outcome is not Outcome.FAILED:
+                # On all nodes another order must let the job start now: recorded decisions of Volcano show that a job
+                # that fails in task order keeps nothing of what is being released.
+                if trial.outcome is Outcome.READY or (trial.outcome is Outcome.KEPT and within is not None):
                     break
-                trial.settle()
+                trial.statement.discard()
+                trial.outcome = Outcome.FAILED
     return trial
 
 
@@ -111,25 +115,28 @@ def on_sets(session: Session, job: Job, tasks: list[Task], sets: Sequence[NodeSe
 
 
 def _arrangements(
-    session: Session, tasks: Sequence[Task], within: NodeSet, place: Place
+    session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: Place
 ) -> Iterator[tuple[list[Task], Place]]:
-    """Other ways to fill the set: the largest pods first, then each on the node that a search found for it."""
-    if not mixed(session, tasks):
-        return
-    order = largest_first(session, tasks, within)
-    if any(a is not b for a, b in zip(order, tasks, strict=True)):
-        yield order, place
-    found = node_for_each(session, tasks, within)
-    if found is None:
-        return
-    target = {task.key: alone for task, alone in zip(tasks, found, strict=True)}
+    """Other ways to fill the nodes: the largest pods first, the smallest, then each on the node that a search found."""
+    largest = largest_first(session, tasks, within)
+    for order in (largest, largest[::-1]):
+        if any(a is not b for a, b in zip(order, tasks, strict=True)):
+            yield order, place
+    for chosen in selections(session, job, tasks, session.missing(job)):
+        found = node_for_each(session, chosen, within)
+        if found is None:
+            continue
+        target = {task.key: alone for task, alone in zip(chosen, found, strict=True)}
 
-    def each_on_its_own(statement: Statement, left: list[Task], _: NodeSet | None) -> None:
-        while left:
-            before = len(statement.moves)
-            place(statement, left[:1], target[left[0].key])
-            if len(statement.moves) == before:
-                return  # a rule that the search does not know
-            del left[0]
+        def each_on_its_own(
+            statement: Statement, left: list[Task], _: NodeSet | None, target: dict[str, NodeSet] = target
+        ) -> None:
+            while left and left[0].key in target:
+                before = len(statement.moves)
+                place(statement, left[:1], target[left[0].key])
+                if len(statement.moves) == before:
+                    return  # a rule that the search does not know
+                del left[0]
 
-    yield list(tasks), each_on_its_own
+        others = [task for task in tasks if task.key not in target]
+        yield [*chosen, *others], each_on_its_own

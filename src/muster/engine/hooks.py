@@ -99,6 +99,7 @@ class NodeFilter(Hook):
     term: ClassVar[str] = ""
     scope: ClassVar[Scope] = Scope.NODE
     alike: bool = False  # are nodes with equal columns (accounts, allocatable) the same to it?
+    capacity: ClassVar[bool] = False  # refuses nothing that the test of requests against what is free would let in
 
     def filters(self) -> Sequence[NodeFilter]:
         return (self,)

@@ -82,6 +82,9 @@ class Session:
         self.placement = Placement(self)
         self.volcano = config.compatibility == "volcano"  # Volcano's rules of eviction instead of muster's
         self.evicts = "preempt" in config.actions or "reclaim" in config.actions
+        # With muster's evictions a pod that waits is one that no placement can serve: allocate then leaves out Volcano's
+        # shortcut for roles, which may pass over a pod that fits.
+        self.sound = self.evicts and not self.volcano
         self.promises = Promises(self)
         if self.evicts:
             self.shared(Budgets)  # follows every eviction of the cycle

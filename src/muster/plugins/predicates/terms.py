@@ -31,6 +31,7 @@ class PodCount(NodeFilter):
     term = "pods"
     scope = Scope.NODE
     alike = True
+    capacity = True
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         full = nodes.load[PODS] >= nodes.alloc[PODS]
