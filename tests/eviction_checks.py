@@ -1,4 +1,4 @@
-"""Properties 1 to 4 of evictions, checked on a played scenario (spec volcano.md §12).
+"""The properties of evictions, checked on a played scenario (spec volcano.md §12).
 
 The checks read the objects and the plans only. Where the spec leaves a choice, they accept every reading of it.
 """
@@ -6,88 +6,19 @@ The checks read the objects and the plans only. Where the spec leaves a choice, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 from eviction_budgets import allowances, uses
-from eviction_model import Gang, Member, World, classes_of, world
+from eviction_model import Gang, Member
+from eviction_needs import check_needs
 from eviction_reclaim import queue_allows, within_share
-from eviction_runner import Cycle, Played
-from eviction_shares import Shares, plugins_of, shares
-from muster.model import kinds
+from eviction_runner import Played
+from eviction_search import misses
+from eviction_shares import plugins_of
+from eviction_steps import Fault, Step, final_world, steps
 
 MOST_SETTLING = 120  # cycles that any of these small clusters may need
-
-
-@dataclass
-class Fault:
-    kind: str
-    text: str
-
-
-@dataclass
-class Claim:
-    """The evictions that one cycle made for one job, in the order of the plan."""
-
-    job: str
-    rule: str
-    by: list[str] = field(default_factory=list)  # pods
-    victims: list[str] = field(default_factory=list)
-
-
-@dataclass
-class Step:
-    """A cycle with the cluster before it and after its plan."""
-
-    number: int
-    cycle: Cycle
-    before: World
-    after: World
-    shares: Shares
-    claims: list[Claim]
-    promised: dict[str, str]  # pods whose promise is new in this cycle
-
-    def claimed(self, claim: Claim) -> list[Member]:
-        """The pods that the claim is for."""
-        new = [self.before.members[key] for key in self.promised if key in self.before.members]
-        return [m for m in new if m.job == claim.job]
-
-
-def steps(played: Played) -> list[Step]:
-    classes = classes_of(kinds.decode(o) for o in played.scenario.objects if o["kind"] == "PriorityClass")
-    found: list[Step] = []
-    promised: dict[str, str] = {}
-    for number, cycle in enumerate(played.cycles, 1):
-        before = world(cycle.tables, classes)
-        plan = cycle.plan
-        gone = {e.pod for e in plan.evictions}
-        after = before.after(plan.binds, gone)
-        new = {key: node for key, node in plan.pipelined.items() if promised.get(key) != node}
-        part = shares(before, played.scenario.config)
-        found.append(Step(number, cycle, before, after, part, list(_claims(before, plan.evictions)), new))
-        promised = dict(plan.pipelined)
-    return found
-
-
-def final_world(played: Played) -> World:
-    classes = classes_of(kinds.decode(o) for o in played.scenario.objects if o["kind"] == "PriorityClass")
-    return world(played.final, classes)
-
-
-def _claims(before: World, evictions: Iterable[Any]) -> Iterator[Claim]:
-    current: Claim | None = None
-    for eviction in evictions:
-        claimer = before.members.get(eviction.by)
-        job = claimer.job if claimer is not None else ""
-        if current is None or (current.job, current.rule) != (job, eviction.rule):
-            if current is not None:
-                yield current
-            current = Claim(job, eviction.rule)
-        current.by.append(eviction.by)
-        current.victims.append(eviction.pod)
-    if current is not None:
-        yield current
 
 
 def check(played: Played) -> list[Fault]:
@@ -99,7 +30,16 @@ def check(played: Played) -> list[Fault]:
         faults += _gangs(step)
         faults += _protections(step, played.scenario.config)
         faults += _queues(step)
-    return faults
+        faults += check_needs(step, walked[0].before, played.scenario.config)
+    return faults + _impossible(played, walked)
+
+
+def _impossible(played: Played, walked: list[Step]) -> list[Fault]:
+    """5: what is pending at the end cannot be placed. A run that did not settle has no end."""
+    if played.result is None or not played.result.summary.settled:
+        return []
+    found, played.asked, played.undecided = misses(final_world(played), walked[0].before, played.scenario.config)
+    return [Fault(kind, text) for kind, text in found]
 
 
 # --- 1 and 4: the run
@@ -130,14 +70,16 @@ def _mutual(walked: list[Step]) -> Iterator[Fault]:
 def _second_claims(walked: list[Step]) -> Iterator[Fault]:
     """A pod that is promised capacity makes no second claim."""
     claimed: dict[tuple[str, str], int] = {}
-    for step in walked:
+    for i, step in enumerate(walked):
         for claim in step.claims:
             for by in dict.fromkeys(claim.by):
                 member = step.before.members.get(by)
                 if member is None:
                     continue
-                first = claimed.setdefault((by, member.uid), step.number)
-                if first != step.number:
+                first = claimed.get((by, member.uid), step.number)
+                claimed[by, member.uid] = step.number
+                job = step.before.jobs[member.job]
+                if first != step.number and not _taken(walked[first:i], walked[first - 1], job):
                     yield Fault("P4 second claim", f"{by} claimed in cycle {first} and again in cycle {step.number}")
 
 

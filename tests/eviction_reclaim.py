@@ -27,9 +27,18 @@ def excess(shares: Shares, queue: str, request: Mapping[str, int], held: Mapping
 
 
 def queue_allows(
-    world: World, shares: Shares, plan: Plan, gone: Sequence[str], victims: Sequence[str], asked: Collection[str]
+    world: World,
+    shares: Shares,
+    plan: Plan,
+    gone: Sequence[str],
+    victims: Sequence[str],
+    asked: Collection[str],
+    last_resort: bool = True,
 ) -> Iterator[str]:
-    """Complaints about the victims of one reclaim; a queue may give them in whatever order is allowed."""
+    """Complaints about the victims of one reclaim; a queue may give them in whatever order is allowed.
+
+    `last_resort`: a whole job may take its queue below what it deserves.
+    """
     before = [world.members[v] for v in gone]
     later = set(plan.binds) | set(plan.pipelined)
     for queue in sorted({world.queue_of(world.members[v]) for v in victims}):
@@ -41,6 +50,8 @@ def queue_allows(
             if world.queue_of(m) == queue and (m.state == "held" or m.key in later) and m not in before
         )  # fmt: skip
         units = list(_units(world, queue, victims, {*gone, *victims}))
+        if not last_resort:
+            units = [(False, request) for _, request in units]
         orders = permutations(units) if len(units) <= MOST_PERMUTED else iter([sorted(units, key=lambda u: u[0])])
         if not any(_allowed(shares, queue, order, held, asked) for order in orders):
             deserved = shares.deserved.get(queue, {})
@@ -71,7 +82,6 @@ def _allowed(
             return False
         for name, amount in request.items():
             left[name] = left.get(name, 0) - amount
-        # The last resort: a whole job may take its queue below what it deserves.
         if not whole and any(not at_most(deserved.get(n, 0), left[n], generous=True) for n in over):
             return False
     return True

@@ -44,6 +44,8 @@ class Played:
     result: Result | None = None
     error: str = ""
     final: Tables = field(default_factory=dict)
+    asked: int = 0  # pending jobs at the end, and those of them that the exhaustive search could not decide
+    undecided: int = 0
 
 
 class _TooLong(Exception):

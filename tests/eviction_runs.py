@@ -6,6 +6,7 @@ import argparse
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 from eviction_checks import Fault, check
@@ -15,12 +16,24 @@ from eviction_runner import play
 FOLDER = Path(tempfile.gettempdir()) / "muster-evictions"
 
 
-def faults_of(made: Scenario) -> list[Fault]:
+@dataclass
+class Outcome:
+    """What one run showed."""
+
+    faults: list[Fault]
+    evictions: int = 0
+    pending: int = 0  # jobs with pending pods at the end
+    undecided: int = 0  # those that the exhaustive search gave up
+
+
+def run(made: Scenario) -> Outcome:
     try:
         played = play(made)
     except Exception as error:  # a crash of the scheduler is a fault of the run, not of the checker
-        return [Fault("crash", f"{type(error).__name__}: {error}")]
-    return check(played)
+        return Outcome([Fault("crash", f"{type(error).__name__}: {error}")])
+    faults = check(played)
+    evictions = sum(len(cycle.plan.evictions) for cycle in played.cycles)
+    return Outcome(faults, evictions, played.asked, played.undecided)
 
 
 def reproduce(made: Scenario, folder: Path = FOLDER) -> str:
@@ -38,10 +51,16 @@ def main() -> int:
     kinds: Counter[str] = Counter()
     runs: Counter[str] = Counter()
     shown: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     bad, start = 0, time.monotonic()
     for seed in range(options.seed, options.seed + options.count):
         made = scenario(seed)
-        faults = [fault for fault in faults_of(made) if options.only in fault.kind]
+        outcome = run(made)
+        counts["runs with evictions"] += bool(outcome.evictions)
+        counts["evictions"] += outcome.evictions
+        counts["pending jobs searched exhaustively"] += outcome.pending
+        counts["undecided"] += outcome.undecided
+        faults = [fault for fault in outcome.faults if options.only in fault.kind]
         bad += bool(faults)
         runs.update({fault.kind for fault in faults})
         for fault in faults:
@@ -50,6 +69,7 @@ def main() -> int:
                 shown[fault.kind] += 1
                 print(f"seed {seed}: {fault.kind}: {fault.text}\n    {reproduce(made)}")
     print(f"\n{bad} of {options.count} runs have faults ({time.monotonic() - start:.0f} s)")
+    print(", ".join(f"{count} {name}" for name, count in counts.items()))
     for kind, count in sorted(kinds.items()):
         print(f"{runs[kind]:6} runs {count:6} faults  {kind}")
     return 1 if bad else 0

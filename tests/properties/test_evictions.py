@@ -11,10 +11,10 @@ import os
 import pytest
 
 from eviction_clusters import scenario
-from eviction_runs import faults_of, reproduce
+from eviction_runs import reproduce, run
 
 SEED = int(os.environ.get("EVICTION_SEED", "0"))
-RUNS = int(os.environ.get("EVICTION_RUNS", "400"))
+RUNS = int(os.environ.get("EVICTION_RUNS", "300"))
 BATCH = 50
 
 
@@ -23,6 +23,6 @@ def test_evictions_are_useful_and_sound(first: int) -> None:
     lines = []
     for seed in range(first, min(first + BATCH, SEED + RUNS)):
         made = scenario(seed)
-        for fault in faults_of(made):
+        for fault in run(made).faults:
             lines.append(f"seed {seed}: {fault.kind}: {fault.text}\n    {reproduce(made)}")
     assert not lines, "\n".join(lines)

@@ -1,0 +1,100 @@
+"""Property 2, the exact part: no eviction for a claim that fits without, no superfluous victim, no early last resort.
+
+The order of a cycle's evictions is the order of its claims. Where the order of other moves is unknown, the check takes
+the one in which the claim had the least capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from eviction_model import Member, World
+from eviction_packing import Effort, Room, Undecided, pack
+from eviction_reclaim import queue_allows
+from eviction_search import Search
+from eviction_steps import Claim, Fault, Step
+from eviction_victims import Victims
+
+
+def check_needs(step: Step, first: World, config: dict[str, Any]) -> Iterator[Fault]:
+    plan = step.cycle.plan
+    gone: list[str] = []
+    for i, claim in enumerate(step.claims):
+        job, pods = step.before.jobs.get(claim.job), step.claimed(claim)
+        if job is not None and pods:
+            later = {m.key for other in step.claims[i:] for m in step.claimed(other)}
+            placed = {key: node for key, node in plan.pipelined.items() if key not in later} | plan.binds
+            then = step.before.after(placed, gone)
+            moment = _Moment(Search(then, first, config, step.shares), claim, pods, plan.pipelined)
+            try:
+                for kind, text in moment.faults(plan, step.before, gone):
+                    yield Fault(kind, f"cycle {step.number}: {text}")
+            except Undecided:
+                pass
+        gone += claim.victims
+
+
+class _Moment:
+    """The cluster when a claim was made."""
+
+    def __init__(self, search: Search, claim: Claim, pods: list[Member], nodes: dict[str, str]) -> None:
+        self.search = search
+        self.world = search.world
+        self.claim = claim
+        self.pods = pods
+        self.nodes = nodes
+        self.job = self.world.jobs[claim.job]
+
+    def faults(self, plan: Any, before: World, gone: list[str]) -> Iterator[tuple[str, str]]:
+        claim, search = self.claim, self.search
+        text = f"{claim.rule} of {claim.victims} for {[m.key for m in self.pods]}"
+        effort = Effort()
+        if search.permits(self.job, self.pods, "allocate", set()):
+            found = pack(self._room(set()), self.pods, effort)
+            if found is not None:
+                yield "P2 needless", f"{text}, which fit without: {found}"
+                return
+        for unit in self._units():
+            if self._works_with(set(claim.victims) - unit):
+                yield "P2 superfluous victim", f"{text}: {sorted(unit)} could stay"
+        if claim.rule == "reclaim":
+            asked = {name for m in self.pods for name in m.request}
+            late = list(queue_allows(before, search.shares, plan, gone, claim.victims, asked, last_resort=False))
+            if late and (way := self._without_last_resort(effort)) is not None:
+                yield "P3 early last resort", f"{text}; {sorted(way)} are enough"
+
+    def _room(self, victims: set[str]) -> Room:
+        return Room(self.world, self.job, victims, self.search.groups)
+
+    def _units(self) -> Iterator[set[str]]:
+        jobs: dict[str, set[str]] = {}
+        for key in self.claim.victims:
+            jobs.setdefault(self.world.members[key].job, set()).add(key)
+        for name, victims in jobs.items():
+            if victims == {m.key for m in self.world.jobs[name].of("held")}:
+                yield victims
+            else:
+                yield from ({key} for key in sorted(victims))
+
+    def _works_with(self, victims: set[str]) -> bool:
+        """Is the claim served on its nominated nodes with these victims only?"""
+        if not self.search.permits(self.job, self.pods, self.claim.rule, victims):
+            return False
+        room = self._room(victims)
+        for member in self.pods:
+            node = self.nodes[member.key]
+            if not room.allows(member, node) or any(room.free[node][n] < v for n, v in member.request.items() if v):
+                return False
+            for name, amount in member.request.items():
+                room.free[node][name] -= amount
+            room.ports[node] |= member.ports
+            room.apps[node].add(member.labels.get("app", ""))
+        return True
+
+    def _without_last_resort(self, effort: Effort) -> set[str] | None:
+        victims = Victims(self.world, self.search.first, self.search.shares, self.job, effort)
+        for some in victims.reclaimed(self.pods, last_resort=False):
+            if pack(self._room(some), self.pods, effort) is not None:
+                return some
+        return None
