@@ -6,25 +6,17 @@ A scenario is a function of its seed alone. It consists of plain manifests, so i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import yaml
 
 from eviction_configurations import configuration
+from eviction_manifests import CRITICAL, PART, PRIORITIES, VOLCANO, DrawnJob, Manifest, Writer, made
 
-Manifest = dict[str, Any]
-GROUP = "scheduling.k8s.io/group-name"
-QUEUE = "scheduling.volcano.sh/queue-name"
-ROLE = "volcano.sh/task-spec"
-PART = "part"
 RACK = "rack"
-PRIORITIES = {"low": 10, "mid": 100, "high": 1000}
-CRITICAL = "system-node-critical"
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
-VOLCANO = "scheduling.volcano.sh/v1beta1"
 
 
 @dataclass
@@ -42,54 +34,27 @@ class Scenario:
         return cluster, config
 
 
-def scenario(seed: int) -> Scenario:
+def scenario(seed: int, *, large: bool = False) -> Scenario:
+    """`large`: gangs of up to ten pods on up to nine nodes."""
     rng = Random(seed)
     config = configuration(rng)
-    return Scenario(seed, _Cluster(rng, config).objects(), config)
-
-
-def _object(version: str, kind: str, name: str, namespace: str = "", **parts: Any) -> Manifest:
-    meta: Manifest = {"name": name, **({"namespace": namespace} if namespace else {})}
-    meta |= parts.pop("metadata", {})
-    return {"apiVersion": version, "kind": kind, "metadata": meta, **parts}
+    return Scenario(seed, _Cluster(rng, config, large).objects(), config)
 
 
 def _plugins(config: Manifest) -> dict[str, Manifest]:
     return {plugin["name"]: plugin for tier in config["tiers"] for plugin in tier["plugins"]}
 
 
-@dataclass
-class _Job:
-    """A job to be written: its pods' sizes, and what they share."""
-
-    name: str
-    sizes: list[tuple[int, int]]  # cpu, GiB of memory; one per pod
-    queue: str = "q0"
-    minimum: int | None = None  # None: no PodGroup
-    owner: str = ""
-    group_class: str = ""
-    classes: list[str] = field(default_factory=list)  # of each pod
-    roles: list[str] = field(default_factory=list)
-    parts: list[str] = field(default_factory=list)
-    spec: Manifest = field(default_factory=dict)  # shared by the pods
-    ports: list[int] = field(default_factory=list)
-    notes: dict[str, str] = field(default_factory=dict)
-    namespace: str = "d"
-    group: Manifest = field(default_factory=dict)  # more of the PodGroup's spec
-    group_notes: dict[str, str] = field(default_factory=dict)
-    where: list[str] = field(default_factory=list)  # nodes of the running pods, "" = pending
-
-
 class _Cluster:
-    def __init__(self, rng: Random, config: Manifest) -> None:
+    def __init__(self, rng: Random, config: Manifest, large: bool) -> None:
+        self.large = large
         self.rng = rng
         self.config = config
         self.plugins = _plugins(config)
-        self.out: list[Manifest] = []
+        self.writer = Writer(rng)
         self.free: dict[str, list[int]] = {}  # node → cpu, GiB, pods
         self.ports: set[tuple[str, int]] = set()
         self.labels: dict[str, dict[str, str]] = {}
-        self.clock = 0
 
     def objects(self) -> list[Manifest]:
         rng = self.rng
@@ -101,20 +66,20 @@ class _Cluster:
             self._add_running(f"run{i}", tight)
         for i in range(rng.choice([1, 1, 1, 2, 2, 3])):
             self._add_pending(f"new{i}")
-        return self.out
+        return self.writer.objects
 
     # --- the cluster
 
     def _classes(self) -> None:
         for name, value in PRIORITIES.items():
-            self.out.append(_object("scheduling.k8s.io/v1", "PriorityClass", name, value=value))
+            self.writer.add(made("scheduling.k8s.io/v1", "PriorityClass", name, value=value))
 
     def _nodes(self) -> None:
         rng = self.rng
         racks = rng.randint(1, 3)
         memory = rng.choice([64, 64, 64, 8])
         same = rng.choice([None, None, 2, 3, 4])
-        for i in range(rng.randint(1, 6)):
+        for i in range(rng.randint(5, 9) if self.large else rng.randint(1, 6)):
             name, cpu = f"n{i}", same or rng.choice([1, 2, 3, 4, 6])
             pods = rng.choice([110] * 9 + [3])
             labels = {"kubernetes.io/hostname": name, RACK: f"r{i % racks}", "zone": rng.choice("ab")}
@@ -123,12 +88,17 @@ class _Cluster:
             offered = {"cpu": str(cpu), "memory": f"{memory}Gi", "pods": str(pods)}
             ready = [{"type": "Ready", "status": "True"}]
             status = {"allocatable": offered, "capacity": offered, "conditions": ready}
-            self.out.append(_object("v1", "Node", name, metadata={"labels": labels}, status=status))
+            self.writer.add(made("v1", "Node", name, metadata={"labels": labels}, status=status))
             self.free[name] = [cpu, memory, pods]
             self.labels[name] = labels
         if "topology" in self.plugins:
             spec = {"levels": [{"nodeLabel": RACK}, {"nodeLabel": "kubernetes.io/hostname"}]}
-            self.out.append(_object("kueue.x-k8s.io/v1alpha1", "Topology", "tree", spec=spec))
+            self.writer.add(made("kueue.x-k8s.io/v1alpha1", "Topology", "tree", spec=spec))
+            for rack in sorted({labels[RACK] for labels in self.labels.values()}):
+                names = [name for name, labels in self.labels.items() if labels[RACK] == rack]
+                members = [{"type": "Node", "selector": {"exactMatch": {"name": name}}} for name in names]
+                spec = {"tier": 1, "members": members}
+                self.writer.add(made("topology.volcano.sh/v1alpha1", "HyperNode", rack, spec=spec))
 
     def _queues(self) -> None:
         rng = self.rng
@@ -136,13 +106,13 @@ class _Cluster:
         capacity = self.plugins.get("capacity")
         parents = [""]
         if capacity is not None and capacity.get("enableHierarchy"):
-            self.out.append(_object(VOLCANO, "Queue", "root", spec={}))
+            self.writer.add(made(VOLCANO, "Queue", "root", spec={}))
             parents = ["root", "dept0", "dept1"]
             for name in parents[1:]:
                 spec: Manifest = {"parent": "root", "deserved": {"cpu": str(total // 2)}}
                 if rng.random() < 0.4:
                     spec["capability"] = {"cpu": str(rng.randint(1, max(total, 1)))}
-                self.out.append(_object(VOLCANO, "Queue", name, spec=spec))
+                self.writer.add(made(VOLCANO, "Queue", name, spec=spec))
         self.queues = [f"q{i}" for i in range(rng.choice([1, 2, 2, 2, 3, 4]))]
         left = total
         for name in self.queues:
@@ -165,7 +135,7 @@ class _Cluster:
             if "nodegroup" in self.plugins and rng.random() < 0.5:
                 way = rng.choice(["nodeGroupAffinity", "nodeGroupAntiAffinity"])
                 spec["affinity"] = {way: {HARD: [rng.choice(["g0", "g1"])]}}
-            self.out.append(_object(VOLCANO, "Queue", name, spec=spec))
+            self.writer.add(made(VOLCANO, "Queue", name, spec=spec))
 
     # --- jobs
 
@@ -187,20 +157,32 @@ class _Cluster:
             if not job.owner and self.rng.random() < 0.7:  # sometimes the rest of the job is pending
                 job.sizes = job.sizes[: len(placed)]
             job.where += [""] * (len(job.sizes) - len(placed))
-            if job.minimum is not None:
+            if job.minimum is not None and self.rng.random() < 0.92:  # else it runs below its minimum
                 job.minimum = min(job.minimum, len(placed))
                 job.group.pop("minTaskMember", None)
                 job.group.pop("subGroupPolicy", None)
-        if len({self.labels[node][RACK] for node in placed}) > 1:
-            job.group_notes = {}  # it does not lie in one rack, so it does not ask for one
-        self._write(job)
+        self._drop_unmet_racks(job, placed)
+        self.writer.write(job)
         if self.rng.random() < 0.25:
-            self._budget(job)
+            self.writer.budget(job)
+
+    def _drop_unmet_racks(self, job: DrawnJob, placed: list[str]) -> None:
+        """A running job that does not lie in one rack does not ask for one."""
+        racks = [self.labels[node][RACK] for node in placed]
+        if len(set(racks)) > 1:
+            job.group_notes = {}
+            job.group.pop("networkTopology", None)
+        by_part: dict[str, set[str]] = {}
+        for part, rack in zip(job.parts, racks, strict=False):
+            by_part.setdefault(part, set()).add(rack)
+        if any(len(found) > 1 for found in by_part.values()):
+            for policy in job.group.get("subGroupPolicy", []):
+                policy.pop("networkTopology", None)
 
     def _add_pending(self, name: str) -> None:
         job = self._job(name, claimer=True)
         job.where = [""] * len(job.sizes)
-        self._write(job)
+        self.writer.write(job)
 
     def _node_for(self, cpu: int, memory: int, ports: list[int]) -> str | None:
         fits = [
@@ -215,11 +197,11 @@ class _Cluster:
         free[0], free[1], free[2] = free[0] - cpu, free[1] - memory, free[2] - 1
         self.ports |= {(node, port) for port in ports}
 
-    def _job(self, name: str, *, claimer: bool) -> _Job:
+    def _job(self, name: str, *, claimer: bool) -> DrawnJob:
         rng = self.rng
         kinds = ["strict", "elastic", "single", "bare", "roles", "parts", "owned", "owned-gang"]
         kind = rng.choices(kinds, [4, 4, 4, 2, 1, 1, 2, 2])[0]
-        count = 1 if kind in ("single", "bare") else rng.randint(2, 6 if kind != "parts" else 4)
+        count = 1 if kind in ("single", "bare") else rng.randint(2, 4 if kind == "parts" else 10 if self.large else 6)
         if kind == "parts":
             count = max(count - count % 2, 2)
         small = rng.choice([1, 1, 2]) if count > 1 else rng.choice([1, 1, 2, 3])
@@ -227,11 +209,11 @@ class _Cluster:
         sizes = [(small, memory)] * count
         if kind in ("strict", "elastic", "roles") and rng.random() < 0.35:
             sizes = [(rng.randint(1, 3), memory) for _ in range(count)]
-        job = _Job(name, sizes, queue=rng.choice(self.queues))
+        job = DrawnJob(name, sizes, queue=rng.choice(self.queues))
         if kind in ("strict", "single", "parts", "owned-gang"):
             job.minimum = count
         elif kind in ("elastic", "roles"):
-            job.minimum = rng.randint(1, count)
+            job.minimum = rng.randint(1, count) if kind == "roles" or rng.random() < 0.95 else 0
         if kind == "owned-gang" and rng.random() < 0.5:
             job.minimum = rng.randint(1, count)
         if kind in ("owned", "owned-gang"):
@@ -242,7 +224,7 @@ class _Cluster:
         self._rules(job, claimer=claimer)
         return job
 
-    def _priorities(self, job: _Job) -> None:
+    def _priorities(self, job: DrawnJob) -> None:
         rng = self.rng
         names = list(PRIORITIES)
         weights = [1, 3, 5] if job.name.startswith("new") else [5, 3, 1]
@@ -256,7 +238,7 @@ class _Cluster:
         if rng.random() < 0.06:
             job.notes["volcano.sh/preemptable"] = "false"
 
-    def _members(self, job: _Job, kind: str) -> None:
+    def _members(self, job: DrawnJob, kind: str) -> None:
         count = len(job.sizes)
         if kind == "roles":
             job.roles = ["main" if i == 0 else "work" for i in range(count)]
@@ -269,9 +251,11 @@ class _Cluster:
             least = self.rng.choice([1, 2])
             job.minimum = size * least
             policy = {"name": "parts", "subGroupSize": size, "minSubGroups": least, "matchLabelKeys": [PART]}
+            if "topology" in self.plugins and self.rng.random() < 0.5:
+                policy["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
             job.group["subGroupPolicy"] = [policy]
 
-    def _rules(self, job: _Job, *, claimer: bool) -> None:
+    def _rules(self, job: DrawnJob, *, claimer: bool) -> None:
         rng = self.rng
         if rng.random() < 0.08:
             job.ports = [8080]
@@ -285,93 +269,15 @@ class _Cluster:
         if claimer and rng.random() < 0.04:
             job.spec["preemptionPolicy"] = "Never"
         if job.minimum is not None and "topology" in self.plugins and rng.random() < 0.3:
-            job.group_notes = {
-                "kai.scheduler/topology": "tree", "kai.scheduler/topology-required-placement": RACK
-            }  # fmt: skip
-        if job.minimum is not None and rng.random() < 0.35:
+            if rng.random() < 0.7:
+                job.group_notes = {
+                    "kai.scheduler/topology": "tree", "kai.scheduler/topology-required-placement": RACK
+                }  # fmt: skip
+            elif not job.parts:
+                job.group["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+        if job.minimum and rng.random() < 0.35:
             least = sorted(job.sizes)[: job.minimum]
             cpu, memory = (sum(amounts) for amounts in zip(*least, strict=True))
             job.group["minResources"] = {"cpu": str(cpu), "memory": f"{memory}Gi"}
         if rng.random() < 0.5:
             job.spec["terminationGracePeriodSeconds"] = rng.choice([0, 5, 30])
-
-    # --- manifests
-
-    def _stamp(self) -> str:
-        self.clock += self.rng.randint(1, 9)
-        return f"2024-01-01T00:{self.clock // 60:02}:{self.clock % 60:02}Z"
-
-    def _write(self, job: _Job) -> None:
-        running = any(job.where)
-        if job.minimum is not None:
-            phase = "Running" if running else self.rng.choice(["Pending", "Pending", "Inqueue"])
-            spec = {"minMember": job.minimum, "queue": job.queue, **job.group}
-            if job.group_class:
-                spec["priorityClassName"] = job.group_class
-            meta = {"annotations": job.group_notes, "creationTimestamp": self._stamp()}
-            self.out.append(
-                _object(VOLCANO, "PodGroup", job.name, "d", metadata=meta, spec=spec, status={"phase": phase})
-            )
-            job.notes[GROUP] = job.name
-        else:
-            job.notes[QUEUE] = job.queue
-        if job.owner:
-            self._owner(job)
-        else:
-            for i, node in enumerate(job.where):
-                self._pod(job, i, node)
-
-    def _template(self, job: _Job, i: int) -> Manifest:
-        cpu, memory = job.sizes[i]
-        asked = {"cpu": str(cpu), **({"memory": f"{memory}Gi"} if memory else {})}
-        container: Manifest = {"name": "c", "image": "i", "resources": {"requests": asked}}
-        if job.ports:
-            container["ports"] = [{"containerPort": port, "hostPort": port} for port in job.ports]
-        name = job.classes[i]
-        priority = {"priorityClassName": name, "priority": PRIORITIES.get(name, 2_000_001_000)}
-        spec = {"schedulerName": "volcano", **priority, "containers": [container], **job.spec}
-        labels = {"app": job.name, **({PART: job.parts[i]} if job.parts else {})}
-        notes = {**job.notes, **({ROLE: job.roles[i]} if job.roles else {})}
-        return {"metadata": {"labels": labels, "annotations": notes}, "spec": spec}
-
-    def _pod(self, job: _Job, i: int, node: str, owned: Manifest | None = None) -> None:
-        made = self._template(job, i)
-        meta = {**made["metadata"], "creationTimestamp": self._stamp(), **(owned or {})}
-        spec = {**made["spec"], **({"nodeName": node} if node else {})}
-        ready = {"conditions": [{"type": "Ready", "status": "True"}]} if node else {}
-        status = {"phase": "Running" if node else "Pending", **ready}
-        self.out.append(_object("v1", "Pod", f"{job.name}-{i}", job.namespace, metadata=meta, spec=spec, status=status))
-
-    def _owner(self, job: _Job) -> None:
-        template = self._template(job, 0)
-        if job.owner == "Job":
-            template["spec"]["restartPolicy"] = "Never"
-        count = len(job.where)
-        selector = {"matchLabels": {"app": job.name}}
-        if job.owner == "Job":
-            version, spec = "batch/v1", {"parallelism": count, "completions": count, "template": template}
-        else:
-            version, spec = "apps/v1", {"replicas": count, "selector": selector, "template": template}
-            if job.owner == "StatefulSet":
-                spec |= {"serviceName": job.name, "podManagementPolicy": "Parallel"}
-        meta = {"uid": f"uid-{job.name}", "creationTimestamp": self._stamp()}
-        self.out.append(_object(version, job.owner, job.name, "d", metadata=meta, spec=spec))
-        if any(job.where):
-            by = {"apiVersion": version, "kind": job.owner, "name": job.name, "uid": meta["uid"], "controller": True}
-            for i, node in enumerate(job.where):
-                self._pod(job, i, node, {"ownerReferences": [by]})
-
-    def _budget(self, job: _Job) -> None:
-        rng = self.rng
-        count = sum(map(bool, job.where))
-        spec: Manifest = {"selector": {"matchLabels": {"app": job.name}}}
-        if job.owner and rng.random() < 0.5:
-            spec["maxUnavailable"] = rng.randint(0, 2)
-            allowed = max(count - len(job.where) + spec["maxUnavailable"], 0)
-        else:
-            spec["minAvailable"] = rng.randint(0, count)
-            allowed = count - spec["minAvailable"]
-        parts: Manifest = {"spec": spec}
-        if rng.random() < 0.4:
-            parts["status"] = {"disruptionsAllowed": allowed}
-        self.out.append(_object("policy/v1", "PodDisruptionBudget", job.name, job.namespace, **parts))

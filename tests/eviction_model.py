@@ -14,7 +14,7 @@ from typing import Any
 from muster.model.core import Node, Pod
 from muster.model.meta import Object, controller
 from muster.model.requests import amounts, requests
-from muster.model.scheduling import PodGroup, Queue
+from muster.model.scheduling import NetworkTopology, PodGroup, Queue
 
 Amounts = dict[str, int]
 Tables = Mapping[str, Mapping[str, Any]]
@@ -23,6 +23,7 @@ QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 ROLE = "volcano.sh/task-spec"
 PREEMPTABLE = "volcano.sh/preemptable"
 REQUIRED = "kai.scheduler/topology-required-placement"
+RACK = "rack"
 NODE_GROUP = "volcano.sh/nodegroup-name"
 CRITICAL = ("system-cluster-critical", "system-node-critical")
 
@@ -70,6 +71,7 @@ class Gang:
     size: int = 0  # of a sub-group
     least: int = 0  # sub-groups that are needed
     level: str = ""  # the node label that all its pods must share
+    part_level: str = ""  # the one that the pods of a sub-group must share
     phase: str = "Pending"
     min_resources: Amounts | None = None
     members: list[Member] = field(default_factory=list)
@@ -162,10 +164,16 @@ def _written(key: str, group: PodGroup, classes: Mapping[str, int]) -> Gang:
     job.roles = dict(spec.min_task_member)
     for policy in spec.sub_group_policy:
         job.size, job.least = policy.sub_group_size, policy.min_sub_groups
-    job.level = group.metadata.annotations.get(REQUIRED, "")
+        job.part_level = _tier(policy.network_topology)
+    job.level = group.metadata.annotations.get(REQUIRED, "") or _tier(spec.network_topology)
     job.phase = group.status.phase or "Pending"
     job.min_resources = None if spec.min_resources is None else amounts(spec.min_resources)
     return job
+
+
+def _tier(network: NetworkTopology | None) -> str:
+    """The HyperNodes of tier 1 are the racks."""
+    return "" if network is None else RACK
 
 
 def _job_of(key: str, pod: Pod, jobs: dict[str, Gang], classes: Mapping[str, int]) -> Gang | None:

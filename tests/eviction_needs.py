@@ -26,7 +26,8 @@ def check_needs(step: Step, first: World, config: dict[str, Any]) -> Iterator[Fa
             later = {m.key for other in step.claims[i:] for m in step.claimed(other)}
             placed = {key: node for key, node in plan.pipelined.items() if key not in later} | plan.binds
             then = step.before.after(placed, gone)
-            moment = _Moment(Search(then, first, config, step.shares), claim, pods, plan.pipelined)
+            search = Search(then, first, config, step.shares)
+            moment = _Moment(search, claim, pods, plan.pipelined, exact=not placed)
             try:
                 for kind, text in moment.faults(plan, step.before, gone):
                     yield Fault(kind, f"cycle {step.number}: {text}")
@@ -38,7 +39,9 @@ def check_needs(step: Step, first: World, config: dict[str, Any]) -> Iterator[Fa
 class _Moment:
     """The cluster when a claim was made."""
 
-    def __init__(self, search: Search, claim: Claim, pods: list[Member], nodes: dict[str, str]) -> None:
+    def __init__(self, search: Search, claim: Claim, pods: list[Member], nodes: dict[str, str], *, exact: bool) -> None:
+        """`exact`: no other move of the cycle can have come before the claim, or after it."""
+        self.exact = exact
         self.search = search
         self.world = search.world
         self.claim = claim
@@ -58,10 +61,16 @@ class _Moment:
         for unit in self._units():
             if self._works_with(set(claim.victims) - unit):
                 yield "P2 superfluous victim", f"{text}: {sorted(unit)} could stay"
+        if not self.exact:
+            return
+        if claim.rule == "preempt" and "reclaim" in search.actions:
+            way = self._reclaim(effort)
+            if way is not None and search.permits(self.job, self.pods, "reclaim", way):
+                yield "P3 preempt instead of reclaim", f"{text}; reclaim could take {sorted(way)}"
         if claim.rule == "reclaim":
             asked = {name for m in self.pods for name in m.request}
             late = list(queue_allows(before, search.shares, plan, gone, claim.victims, asked, last_resort=False))
-            if late and (way := self._without_last_resort(effort)) is not None:
+            if late and (way := self._reclaim(effort)) is not None:
                 yield "P3 early last resort", f"{text}; {sorted(way)} are enough"
 
     def _room(self, victims: set[str]) -> Room:
@@ -92,7 +101,8 @@ class _Moment:
             room.apps[node].add(member.labels.get("app", ""))
         return True
 
-    def _without_last_resort(self, effort: Effort) -> set[str] | None:
+    def _reclaim(self, effort: Effort) -> set[str] | None:
+        """Victims of a reclaim that takes no queue below what it deserves."""
         victims = Victims(self.world, self.search.first, self.search.shares, self.job, effort)
         for some in victims.reclaimed(self.pods, last_resort=False):
             if pack(self._room(some), self.pods, effort) is not None:

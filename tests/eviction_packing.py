@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from eviction_model import NODE_GROUP, Gang, Member, World
 
+Part = tuple[str, ...]
 STEPS = 200_000  # of one question; a question that needs more is answered with Undecided
 
 
@@ -54,6 +56,22 @@ class Room:
         pinned = {of[m.node] for m in self.job.of("held") if m.key not in gone}
         return [[n for n in names if of[n] == d] for d in sorted({*of.values()} - {""}) if pinned <= {d}]
 
+    def part_domains(self, pods: Sequence[Member], gone: Collection[str]) -> Iterator[dict[Part, str]]:
+        """The ways to choose a domain for every sub-group that must share one."""
+        level = self.job.part_level
+        if not level:
+            yield {}
+            return
+        of = {name: node.metadata.labels.get(level, "") for name, node in self.world.nodes.items()}
+        pinned: dict[Part, set[str]] = {}
+        for member in self.job.of("held"):
+            if member.key not in gone and member.part is not None:
+                pinned.setdefault(member.part, set()).add(of[member.node])
+        parts = sorted({m.part for m in pods if m.part is not None})
+        free = [[d for d in sorted({*of.values()}) if pinned.get(part, set()) <= {d}] for part in parts]
+        for chosen in product(*free):
+            yield dict(zip(parts, chosen, strict=True))
+
     def allows(self, member: Member, node: str) -> bool:
         """The filters that do not depend on the other pods of the claim."""
         labels = self.world.nodes[node].metadata.labels
@@ -76,21 +94,29 @@ class Room:
 def pack(room: Room, pods: Sequence[Member], effort: Effort, gone: Collection[str] = ()) -> dict[str, str] | None:
     """Pod → node, or None if there is no placement."""
     for nodes in room.domains(gone):
-        found = _Packing(room, pods, nodes, effort).place()
-        if found is not None:
-            return found
+        for domains in room.part_domains(pods, gone):
+            found = _Packing(room, pods, nodes, domains, effort).place()
+            if found is not None:
+                return found
     return None
 
 
 class _Packing:
-    def __init__(self, room: Room, pods: Sequence[Member], nodes: list[str], effort: Effort) -> None:
+    def __init__(
+        self, room: Room, pods: Sequence[Member], nodes: list[str], domains: dict[Part, str], effort: Effort
+    ) -> None:
         self.effort = effort
         self.nodes = nodes
         self.pods = sorted(pods, key=lambda m: (-m.request.get("cpu", 0), repr(m.shape), m.key))
         self.names = sorted({name for m in pods for name in m.request})
         self.requests = [tuple(m.request.get(name, 0) for name in self.names) for m in self.pods]
         self.free = [[room.free[n].get(name, 0) for name in self.names] for n in nodes]
-        self.allowed = [[room.allows(m, n) for n in nodes] for m in self.pods]
+        level = room.job.part_level
+        rack = {n: room.world.nodes[n].metadata.labels.get(level, "") for n in nodes}
+        self.allowed = [
+            [room.allows(m, n) and (m.part not in domains or domains[m.part] == rack[n]) for n in nodes]
+            for m in self.pods
+        ]
         self.alone = [bool(m.ports) or m.apart for m in self.pods]  # one per node: same ports, or apart
         self.taken = [False] * len(nodes)
         self.failed: set[tuple[object, ...]] = set()
