@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from eviction_model import Member, World
@@ -20,13 +20,13 @@ def covering(world: World, member: Member) -> list[str]:
     ]  # fmt: skip
 
 
-def allowances(world: World, first: World) -> dict[str, int]:
-    """Budget → how many of its pods may be disrupted now.
+def allowances(world: World, first: World, *, strict: bool = False) -> dict[str, int]:
+    """Budget → how many of its pods may be disrupted now. `strict`: terminating pods are expected, too.
 
     A status that the input gives stands for the pods of the input; from there on it follows their health.
     """
-    healthy, expected = _counts(world)
-    at_first, _ = _counts(first)
+    healthy, expected = _counts(world, ("held", "waiting", "leaving") if strict else ("held", "waiting"))
+    at_first, _ = _counts(first, ())
     found = {}
     for key in world.budgets:
         given = first.budgets[key].status.disruptions_allowed
@@ -42,13 +42,13 @@ def uses(world: World, evicted: Iterable[Member]) -> Counter[str]:
     return Counter(budget for member in evicted if member.healthy for budget in covering(world, member))
 
 
-def _counts(world: World) -> tuple[Counter[str], Counter[str]]:
+def _counts(world: World, states: Collection[str]) -> tuple[Counter[str], Counter[str]]:
     healthy: Counter[str] = Counter()
     expected: Counter[str] = Counter()
     for member in world.members.values():
         for budget in covering(world, member):
             healthy[budget] += member.healthy
-            expected[budget] += member.state in ("held", "waiting")
+            expected[budget] += member.state in states
     return healthy, expected
 
 

@@ -186,7 +186,7 @@ def _queues(step: Step) -> Iterator[Fault]:
         if claimer is None:
             continue
         pods = step.claimed(claim)
-        why = within_share(step.before, step.shares, step.cycle.plan, claimer, claim.rule, pods)
+        why = within_share(step.before, step.shares, step.cycle.plan, claimer, claim.rule, step.surely_claimed(claim))
         if why:
             yield Fault("P3 claimer above its share", f"cycle {step.number}: {why}")
         if claim.rule == "reclaim":

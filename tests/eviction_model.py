@@ -117,12 +117,12 @@ class World:
         return self.jobs[member.job].queue
 
     def after(self, placed: Mapping[str, str], gone: Collection[str]) -> World:
-        """The cluster with these pods placed and those removed."""
-        members = {}
-        for key, member in self.members.items():
-            if key in gone:
-                continue
-            members[key] = replace(member, state="held", node=placed[key]) if key in placed else member
+        """The cluster with these pods placed and those terminating."""
+        members = dict(self.members)
+        for key in gone:
+            members[key] = replace(members[key], state="leaving", healthy=False)
+        for key in placed:
+            members[key] = replace(members[key], state="held", node=placed[key])
         jobs = {key: replace(job, members=[]) for key, job in self.jobs.items()}
         for member in members.values():
             jobs[member.job].members.append(member)

@@ -58,9 +58,10 @@ class _Moment:
             if found is not None:
                 yield "P2 needless", f"{text}, which fit without: {found}"
                 return
-        for unit in self._units():
+        for unit in self._spared(before, gone, effort):
             if self._works_with(set(claim.victims) - unit):
                 yield "P2 superfluous victim", f"{text}: {sorted(unit)} could stay"
+                break
         if not self.exact:
             return
         if claim.rule == "preempt" and "reclaim" in search.actions:
@@ -76,13 +77,25 @@ class _Moment:
     def _room(self, victims: set[str]) -> Room:
         return Room(self.world, self.job, victims, self.search.groups)
 
-    def _units(self) -> Iterator[set[str]]:
+    def _spared(self, before: World, gone: list[str], effort: Effort) -> Iterator[set[str]]:
+        """Sets of victims that may stay by the rules of gangs: a surplus pod, a whole job, all but surplus pods of it.
+
+        Several claims of one job in one cycle cannot be told apart; then nothing is said.
+        """
+        held = before.jobs[self.job.key].of("held")
+        if len(set(self.claim.by)) > 1 and len(self.pods) > max(self.job.minimum - len(held), 1):
+            return
         jobs: dict[str, set[str]] = {}
         for key in self.claim.victims:
-            jobs.setdefault(self.world.members[key].job, set()).add(key)
+            jobs.setdefault(before.members[key].job, set()).add(key)
+        units = Victims(before, self.search.first, self.search.shares, self.job, effort)
         for name, victims in jobs.items():
-            if victims == {m.key for m in self.world.jobs[name].of("held")}:
+            fit = [before.members[key] for key in sorted(victims)]
+            if victims == {m.key for m in before.jobs[name].of("held")} - {*gone}:
                 yield victims
+                if not gone:
+                    for choice in units.choices(before.jobs[name], fit, whole=False):
+                        yield victims - set(choice.victims)
             else:
                 yield from ({key} for key in sorted(victims))
 

@@ -40,6 +40,16 @@ class Step:
     claims: list[Claim]
     promised: dict[str, str]  # pods whose promise is new in this cycle
 
+    def surely_claimed(self, claim: Claim) -> list[Member]:
+        """The pods for which something was evicted; for a gang, as many promised pods as it needs, smallest first."""
+        job = self.before.jobs[claim.job]
+        sure = [self.before.members[by] for by in dict.fromkeys(claim.by)]
+        missing = job.minimum - len(job.of("held")) - len(sure)
+        others = sorted(
+            (m for m in self.claimed(claim) if m.key not in claim.by), key=lambda m: sum(m.request.values())
+        )
+        return sure + others[: max(missing, 0)]
+
     def claimed(self, claim: Claim) -> list[Member]:
         """The pods that the claim is for."""
         new = [self.before.members[key] for key in self.promised if key in self.before.members]

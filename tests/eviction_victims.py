@@ -35,7 +35,7 @@ class Victims:
         self.shares = shares
         self.claimer = claimer
         self.effort = effort
-        self.allowed = allowances(world, first)
+        self.allowed = allowances(world, first, strict=True)
 
     # --- preempt
 
@@ -51,7 +51,7 @@ class Victims:
             if not own and job.priority >= self.claimer.priority:
                 continue
             fit = [m for m in job.of("held") if _eligible(m) and m.priority < priority]
-            choices = self._choices(job, fit, whole=not own)
+            choices = self.choices(job, fit, whole=not own)
             if choices:
                 per_job.append(_maximal([set(c.victims) for c in choices]))
         for sets in product(*per_job):
@@ -81,7 +81,7 @@ class Victims:
                 yield set().union(*sets)
 
     def _reclaimable(self, job: Gang) -> list[Choice]:
-        return self._choices(job, [m for m in job.of("held") if _eligible(m)], whole=True)
+        return self.choices(job, [m for m in job.of("held") if _eligible(m)], whole=True)
 
     def _of_queue(
         self, name: str, jobs: list[list[Choice]], asked: Collection[str]
@@ -133,7 +133,7 @@ class Victims:
 
     # --- units
 
-    def _choices(self, job: Gang, fit: list[Member], *, whole: bool) -> list[Choice]:
+    def choices(self, job: Gang, fit: list[Member], *, whole: bool) -> list[Choice]:
         """What the job may give: everything, or pods above its minimum. Largest first."""
         held = job.of("held")
         found = []
