@@ -18,6 +18,9 @@ from eviction_search import misses
 from eviction_shares import plugins_of
 from eviction_steps import Fault, Step, final_world, steps
 
+# Kinds that are counted but are no fault of a property: what enqueue may hold back because other admitted jobs reserve
+# it, gangs beyond the size that must be decided, and the order of preference among victims.
+COUNTED_ONLY = ("P5 allocate at enqueue", "beyond", "R2 preference")
 MOST_SETTLING = 120  # cycles that any of these small clusters may need
 
 
@@ -52,6 +55,9 @@ def _settled(played: Played) -> Iterator[Fault]:
         yield Fault("P1 unsettled", "; ".join(result.summary.warnings)[:200])
     elif result.cycles > MOST_SETTLING:
         yield Fault("P4 many cycles", f"{result.cycles} cycles")
+    for pod, reason in result.pending.items():
+        if "being released" in reason and pod not in result.pipelined:
+            yield Fault("P1 reason", f"{pod}: {reason}")
     for pod, node in result.pipelined.items():
         yield Fault("P1 pipelined", f"{pod} waits for {node} at the end")
 

@@ -34,6 +34,8 @@ def _tiers(rng: Random) -> list[list[dict[str, Any]]]:
     else:
         queues = _plugin(kind)
     first = [_plugin("priority"), _plugin("gang"), _plugin("conformance")]
+    if rng.random() < 0.08:
+        rng.choice([*first, queues])[rng.choice(["enablePreemptable", "enableReclaimable"])] = False
     second = [_plugin("predicates"), queues, _plugin(rng.choice(["nodeorder", "binpack"]))]
     way = rng.choice(["usual", "usual", "single", "counting", "drf-first"])
     if way == "usual":

@@ -48,6 +48,7 @@ class _Moment:
         self.pods = pods
         self.nodes = nodes
         self.job = self.world.jobs[claim.job]
+        self.asked = {name for m in pods for name, amount in m.request.items() if amount and name != "pods"}
 
     def faults(self, plan: Any, before: World, gone: list[str]) -> Iterator[tuple[str, str]]:
         claim, search = self.claim, self.search
@@ -59,20 +60,21 @@ class _Moment:
                 yield "P2 needless", f"{text}, which fit without: {found}"
                 return
         for unit in self._spared(before, gone, effort):
-            if self._works_with(set(claim.victims) - unit):
+            if unit and self._works_with(set(claim.victims) - unit):
                 yield "P2 superfluous victim", f"{text}: {sorted(unit)} could stay"
                 break
         if not self.exact:
             return
         if claim.rule == "preempt" and "reclaim" in search.actions:
             way = self._reclaim(effort)
-            if way is not None and search.permits(self.job, self.pods, "reclaim", way):
+            if way is not None:
                 yield "P3 preempt instead of reclaim", f"{text}; reclaim could take {sorted(way)}"
         if claim.rule == "reclaim":
-            asked = {name for m in self.pods for name in m.request}
-            late = list(queue_allows(before, search.shares, plan, gone, claim.victims, asked, last_resort=False))
+            late = list(queue_allows(before, search.shares, plan, gone, claim.victims, self.asked, last_resort=False))
             if late and (way := self._reclaim(effort)) is not None:
                 yield "P3 early last resort", f"{text}; {sorted(way)} are enough"
+        if len(self.pods) == 1 and (better := self._preferred(effort)) is not None:
+            yield "R2 preference", f"{text}; {sorted(better)} are preferred"
 
     def _room(self, victims: set[str]) -> Room:
         return Room(self.world, self.job, victims, self.search.groups)
@@ -95,7 +97,9 @@ class _Moment:
                 yield victims
                 if not gone:
                     for choice in units.choices(before.jobs[name], fit, whole=False):
-                        yield victims - set(choice.victims)
+                        rest = set(self.claim.victims) - victims | set(choice.victims)
+                        if self.claim.rule == "preempt" or units.spares_shares(rest, self.asked):
+                            yield victims - set(choice.victims)
             else:
                 yield from ({key} for key in sorted(victims))
 
@@ -118,6 +122,34 @@ class _Moment:
         """Victims of a reclaim that takes no queue below what it deserves."""
         victims = Victims(self.world, self.search.first, self.search.shares, self.job, effort)
         for some in victims.reclaimed(self.pods, last_resort=False):
-            if pack(self._room(some), self.pods, effort) is not None:
+            if self._serves("reclaim", some, effort):
                 return some
         return None
+
+    def _serves(self, rule: str, victims: set[str], effort: Effort) -> bool:
+        permitted = self.search.permits(self.job, self.pods, rule, victims)
+        return permitted and pack(self._room(victims), self.pods, effort, victims) is not None
+
+    def _preferred(self, effort: Effort) -> set[str] | None:
+        """Victims that are better in every reading of rule 2: of no higher priority, and fewer or of lower priority."""
+        chosen = set(self.claim.victims)
+        victims = Victims(self.world, self.search.first, self.search.shares, self.job, effort)
+        if self.claim.rule == "preempt":
+            sets = victims.preempted(self.pods, most=len(chosen)) if self.search.opinions else iter(())
+        else:
+            sets = victims.reclaimed(self.pods, last_resort=False, most=len(chosen))
+        for some in sets:
+            if self._better(some, chosen) and self._serves(self.claim.rule, some, effort):
+                return some
+        return None
+
+    def _better(self, some: set[str], chosen: set[str]) -> bool:
+        members = self.world.members
+        ranks = [lambda m: m.priority, lambda m: self.world.jobs[m.job].priority]
+        strictly = len(some) < len(chosen)
+        for rank in ranks:
+            one, other = (sorted((rank(members[v]) for v in vs), reverse=True) for vs in (some, chosen))
+            if any(a > b for a, b in zip(one, other, strict=False)):
+                return False
+            strictly |= one < other[: len(one)]
+        return strictly

@@ -53,6 +53,9 @@ class Search:
         # drf beside priority may spare victims by its own shares, which are not modelled here.
         names = [{plugin["name"] for plugin in tier["plugins"]} for tier in config["tiers"]]
         self.opinions = not any({"priority", "drf"} <= tier for tier in names)
+        # What is left to name victims if a plugin may not is not decided by the spec.
+        off = ("enablePreemptable", "enableReclaimable")
+        self.silenced = any(plugin.get(flag) is False for plugin in plugins.values() for flag in off)
 
     def find(self, job: Gang, rules: Collection[str] = ("allocate", "preempt", "reclaim")) -> Found | None:
         """A way to serve the job; None if there is none. Raises Undecided."""
@@ -67,7 +70,7 @@ class Search:
         return None
 
     def _serve(self, job: Gang, pods: list[Member], rule: str, effort: Effort) -> Found | None:
-        if rule != "allocate" and not all(m.claims for m in pods):
+        if rule != "allocate" and (self.silenced or not all(m.claims for m in pods)):
             return None
         for victims in self._victims(job, pods, rule, effort):
             if not self.permits(job, pods, rule, victims):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 
 from eviction_budgets import allowances, covering, uses
 from eviction_model import Amounts, Gang, Member, World, total
@@ -39,7 +39,8 @@ class Victims:
 
     # --- preempt
 
-    def preempted(self, pods: Sequence[Member]) -> Iterator[set[str]]:
+    def preempted(self, pods: Sequence[Member], most: int | None = None) -> Iterator[set[str]]:
+        """`most`: all sets of up to that many pods instead of the largest ones."""
         priority = min(m.priority for m in pods)
         per_job = []
         for job in self.world.jobs.values():
@@ -53,14 +54,25 @@ class Victims:
             fit = [m for m in job.of("held") if _eligible(m) and m.priority < priority]
             choices = self.choices(job, fit, whole=not own)
             if choices:
-                per_job.append(_maximal([set(c.victims) for c in choices]))
-        for sets in product(*per_job):
+                sets = [set(c.victims) for c in choices]
+                per_job.append(_maximal(sets) if most is None else [set(), *(s for s in sets if len(s) <= most)])
+        yield from self._unions(per_job, most)
+
+    def _unions(self, parts: Sequence[Sequence[set[str]]], most: int | None) -> Iterator[set[str]]:
+        if not parts:
             self.effort.step()
-            yield set().union(*sets)
+            yield set()
+            return
+        for some in parts[0]:
+            if most is None or len(some) <= most:
+                for others in self._unions(parts[1:], None if most is None else most - len(some)):
+                    yield some | others
 
     # --- reclaim
 
-    def reclaimed(self, pods: Sequence[Member], last_resort: bool = True) -> Iterator[set[str]]:
+    def reclaimed(
+        self, pods: Sequence[Member], last_resort: bool = True, most: int | None = None
+    ) -> Iterator[set[str]]:
         asked = {name for m in pods for name, amount in m.request.items() if amount and name != "pods"}
         queues = []
         for name, queue in self.world.queues.items():
@@ -70,15 +82,27 @@ class Victims:
             jobs = [choices for choices in jobs if choices]
             if jobs:
                 queues.append((name, jobs))
-        normal = [_maximal([set(s) for s, _ in self._of_queue(name, jobs, asked)]) for name, jobs in queues]
-        for sets in product(*normal):
-            self.effort.step()
-            yield set().union(*sets)
+        normal = [[set(s) for s, _ in self._of_queue(name, jobs, asked)] for name, jobs in queues]
+        if most is None:
+            normal = [_maximal(sets) for sets in normal]
+        yield from self._unions(normal, most)
         for i, (name, jobs) in enumerate(queues if last_resort else ()):
             resort = _maximal(list(self._last_resort(name, jobs, asked)))
-            for sets in product(resort, *(n for j, n in enumerate(normal) if j != i)):
-                self.effort.step()
-                yield set().union(*sets)
+            yield from self._unions([resort, *(n for j, n in enumerate(normal) if j != i)], None)
+
+    def spares_shares(self, victims: Collection[str], asked: Collection[str]) -> bool:
+        """Does every queue keep what it deserves, without the last resort?"""
+        left: dict[str, Amounts] = {}
+        for job in {self.world.members[v].job for v in victims}:
+            queue = self.world.jobs[job].queue
+            some = tuple(v for v in victims if self.world.members[v].job == job)
+            whole = len(some) == len(self.world.jobs[job].of("held"))
+            held = self.world.held(queue)
+            kept = self._after(queue, Choice(job, whole, some), held, left.get(queue, held), asked)
+            if kept is None:
+                return False
+            left[queue] = kept
+        return True
 
     def _reclaimable(self, job: Gang) -> list[Choice]:
         return self.choices(job, [m for m in job.of("held") if _eligible(m)], whole=True)

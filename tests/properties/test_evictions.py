@@ -10,11 +10,12 @@ import os
 
 import pytest
 
+from eviction_checks import COUNTED_ONLY
 from eviction_clusters import scenario
 from eviction_runs import reproduce, run
 
 SEED = int(os.environ.get("EVICTION_SEED", "0"))
-RUNS = int(os.environ.get("EVICTION_RUNS", "300"))
+RUNS = int(os.environ.get("EVICTION_RUNS", "400"))
 BATCH = 50
 
 
@@ -24,5 +25,7 @@ def test_evictions_are_useful_and_sound(first: int) -> None:
     for seed in range(first, min(first + BATCH, SEED + RUNS)):
         made = scenario(seed)
         for fault in run(made).faults:
+            if any(kind in fault.kind for kind in COUNTED_ONLY):
+                continue
             lines.append(f"seed {seed}: {fault.kind}: {fault.text}\n    {reproduce(made)}")
     assert not lines, "\n".join(lines)
