@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from eviction_budgets import allowances, uses
-from eviction_model import Gang, Member
+from eviction_model import Gang, Member, World
 from eviction_needs import check_needs
 from eviction_reclaim import queue_allows, within_share
 from eviction_runner import Played
@@ -28,11 +28,9 @@ def check(played: Played) -> list[Fault]:
     if played.result is None:
         return [Fault("P4 endless", played.error)]
     walked = steps(played)
-    faults = [*_settled(played), *_mutual(walked), *_second_claims(walked), *_useless(walked), *_budgets(walked)]
+    faults = [*_settled(played), *_mutual(walked), *_second_claims(walked), *_useless(walked)]
     for step in walked:
-        faults += _gangs(step)
-        faults += _protections(step, played.scenario.config)
-        faults += _queues(step)
+        faults += check_step(step, played.scenario.config, walked[0].before)
         faults += check_needs(step, walked[0].before, played.scenario.config)
     return faults + _impossible(played, walked)
 
@@ -43,6 +41,11 @@ def _impossible(played: Played, walked: list[Step]) -> list[Fault]:
         return []
     found, played.asked, played.undecided = misses(final_world(played), walked[0].before, played.scenario.config)
     return [Fault(kind, text) for kind, text in found]
+
+
+def check_step(step: Step, config: dict[str, Any], first: World | None = None) -> list[Fault]:
+    """3: the protections, in one cycle. `first`: the cluster of the input, if it is not this one."""
+    return [*_gangs(step), *_protections(step, config), *_queues(step), *_budgets(step, first or step.before)]
 
 
 # --- 1 and 4: the run
@@ -173,16 +176,12 @@ def _protections(step: Step, config: dict[str, Any]) -> Iterator[Fault]:
                 yield Fault("P3 priority", f"{at} {text}")
 
 
-def _budgets(walked: list[Step]) -> Iterator[Fault]:
-    for step in walked:
-        if not step.claims:
-            continue
-        allowed = allowances(step.before, walked[0].before)
-        gone = [step.before.members[v] for claim in step.claims for v in claim.victims]
-        for budget, count in uses(step.before, gone).items():
-            if count > allowed[budget]:
-                text = f"cycle {step.number}: {count} disruptions, {allowed[budget]} allowed by {budget}"
-                yield Fault("P3 budget", text)
+def _budgets(step: Step, first: World) -> Iterator[Fault]:
+    allowed = allowances(step.before, first)
+    gone = [step.before.members[v] for claim in step.claims for v in claim.victims]
+    for budget, count in uses(step.before, gone).items():
+        if count > allowed[budget]:
+            yield Fault("P3 budget", f"cycle {step.number}: {count} disruptions, {allowed[budget]} allowed by {budget}")
 
 
 def _queues(step: Step) -> Iterator[Fault]:

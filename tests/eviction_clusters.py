@@ -157,6 +157,7 @@ class _Cluster:
             if not job.owner and self.rng.random() < 0.7:  # sometimes the rest of the job is pending
                 job.sizes = job.sizes[: len(placed)]
             job.where += [""] * (len(job.sizes) - len(placed))
+            job.group.pop("minResources", None)  # it counted pods that do not exist
             if job.minimum is not None and self.rng.random() < 0.92:  # else it runs below its minimum
                 job.minimum = min(job.minimum, len(placed))
                 job.group.pop("minTaskMember", None)

@@ -70,13 +70,19 @@ class Recorder(Scheduler):
         return plan
 
 
-def play(scenario: Scenario) -> Played:
-    config, findings = configure(yaml.safe_dump(scenario.config), "scheduler.yaml")
-    assert not any(finding.severity == "error" for finding in findings), findings
-    objects: Tables = {}
+def tables_of(scenario: Scenario) -> Tables:
+    """The objects of a scenario by kind and key."""
+    objects: Tables = {kind.__name__: {} for kind in _READ}
     for manifest in scenario.objects:
         made = kinds.decode(manifest)
         objects.setdefault(type(made).__name__, {})[key(made)] = made
+    return objects
+
+
+def play(scenario: Scenario) -> Played:
+    config, findings = configure(yaml.safe_dump(scenario.config), "scheduler.yaml")
+    assert not any(finding.severity == "error" for finding in findings), findings
+    objects = tables_of(scenario)
     recorder = Recorder(config)
     recorder.cycles = []
     recorder.nodes = objects["Node"]

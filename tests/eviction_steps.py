@@ -67,7 +67,7 @@ def steps(played: Played) -> list[Step]:
         after = before.after(plan.binds, gone)
         new = {key: node for key, node in plan.pipelined.items() if promised.get(key) != node}
         part = shares(before, played.scenario.config)
-        found.append(Step(number, cycle, before, after, part, list(_claims(before, plan.evictions)), new))
+        found.append(Step(number, cycle, before, after, part, list(claims_of(before, plan.evictions)), new))
         promised = dict(plan.pipelined)
     return found
 
@@ -77,7 +77,7 @@ def final_world(played: Played) -> World:
     return world(played.final, classes)
 
 
-def _claims(before: World, evictions: Iterable[Any]) -> Iterator[Claim]:
+def claims_of(before: World, evictions: Iterable[Any]) -> Iterator[Claim]:
     current: Claim | None = None
     for eviction in evictions:
         claimer = before.members.get(eviction.by)
