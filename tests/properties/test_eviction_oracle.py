@@ -89,3 +89,40 @@ def test_what_the_search_does_not_find_is_forbidden_by_the_checks(first: int) ->
                         if placement is not None:
                             assert asked.faults(rule, placement, victims), (seed, rule, placement, victims)
     assert tried > 5
+
+
+def _kinds(asked: Asked, rule: str, claimer: Gang, victims: list[str]) -> set[str]:
+    pod = claimer.of("waiting")[0].key
+    node = asked.world.members[victims[0]].node
+    return {fault.kind for fault in asked.faults(rule, {pod: node}, victims)}
+
+
+def test_forbidden_victims_are_recognised() -> None:
+    """Every rule that a single victim breaks is named, on the first clusters that have such a victim."""
+    seen: dict[str, int] = {}
+    for seed in range(150):
+        asked = Asked(scenario(seed))
+        world = asked.world
+        claimers = [job for job in world.jobs.values() if job.of("waiting")]
+        for victim in (m for m in world.members.values() if m.state == "held"):
+            job = world.jobs[victim.job]
+            for claimer in (c for c in claimers if c is not job):
+                rule = "preempt" if claimer.queue == job.queue else "reclaim"
+                expected = set()
+                held = job.of("held")
+                if len(held) > 1 and job.complete(held) and len(held) == job.minimum:
+                    expected.add("P3 partial gang")
+                if rule == "preempt" and job.priority >= claimer.priority:
+                    expected.add("P3 priority")
+                if rule == "reclaim" and world.queues[job.queue].spec.reclaimable is False:
+                    expected.add("P3 queue below deserved")
+                if not victim.preemptable:
+                    expected.add("P3 protected pod")
+                found = _kinds(asked, rule, claimer, [victim.key])
+                assert expected <= found, (seed, victim.key, claimer.key, found)
+                assert "P3 wrong queue" in _kinds(
+                    asked, {"preempt": "reclaim"}.get(rule, "preempt"), claimer, [victim.key]
+                )
+                for kind in expected:
+                    seen[kind] = seen.get(kind, 0) + 1
+    assert len(seen) == 4 and min(seen.values()) > 10, seen
