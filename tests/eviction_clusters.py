@@ -13,7 +13,7 @@ from random import Random
 import yaml
 
 from eviction_configurations import configuration
-from eviction_manifests import CRITICAL, PART, PRIORITIES, VOLCANO, DrawnJob, Manifest, Writer, made
+from eviction_manifests import CRITICAL, GPU, PART, PRIORITIES, VOLCANO, DrawnJob, Manifest, Writer, made
 
 RACK = "rack"
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -48,6 +48,7 @@ def _plugins(config: Manifest) -> dict[str, Manifest]:
 class _Cluster:
     def __init__(self, rng: Random, config: Manifest, large: bool) -> None:
         self.large = large
+        self.gpus = rng.random() < 0.2
         self.rng = rng
         self.config = config
         self.plugins = _plugins(config)
@@ -64,7 +65,7 @@ class _Cluster:
         tight = rng.random() < 0.8
         for i in range(rng.randint(2, 8)):
             self._add_running(f"run{i}", tight)
-        for i in range(rng.choice([1, 1, 1, 2, 2, 3])):
+        for i in range(rng.choice([1, 1, 1, 2, 2, 3, 4, 5])):
             self._add_pending(f"new{i}")
         return self.writer.objects
 
@@ -86,10 +87,13 @@ class _Cluster:
             if "nodegroup" in self.plugins:
                 labels["volcano.sh/nodegroup-name"] = rng.choice(["g0", "g1"])
             offered = {"cpu": str(cpu), "memory": f"{memory}Gi", "pods": str(pods)}
+            gpus = rng.randint(0, 4) if self.gpus else 0
+            if gpus:
+                offered[GPU] = str(gpus)
             ready = [{"type": "Ready", "status": "True"}]
             status = {"allocatable": offered, "capacity": offered, "conditions": ready}
             self.writer.add(made("v1", "Node", name, metadata={"labels": labels}, status=status))
-            self.free[name] = [cpu, memory, pods]
+            self.free[name] = [cpu, memory, pods, gpus]
             self.labels[name] = labels
         if "topology" in self.plugins:
             spec = {"levels": [{"nodeLabel": RACK}, {"nodeLabel": "kubernetes.io/hostname"}]}
@@ -130,6 +134,8 @@ class _Cluster:
                 spec["deserved"] = {"cpu": str(rng.randint(0, max(total * 2 // 3, 1)))}
                 if rng.random() < 0.3:
                     spec["deserved"]["memory"] = f"{rng.randint(1, 64)}Gi"
+                if self.gpus and rng.random() < 0.6:
+                    spec["deserved"][GPU] = str(rng.randint(0, 6))
             if capacity is not None and capacity.get("enableHierarchy"):
                 spec["parent"] = rng.choice(parents)
             if "nodegroup" in self.plugins and rng.random() < 0.5:
@@ -143,10 +149,11 @@ class _Cluster:
         job = self._job(name, claimer=False)
         placed = []
         for i, (cpu, memory) in enumerate(job.sizes):
-            node = self._node_for(cpu, memory, job.ports)
+            asked = [cpu, memory, 1, job.gpus]
+            node = self._node_for(asked, job.ports)
             if node is None:
                 break
-            self._take(node, cpu, memory, job.ports)
+            self._take(node, asked, job.ports)
             placed.append(node)
             if not tight and i >= 1:
                 break
@@ -185,17 +192,16 @@ class _Cluster:
         job.where = [""] * len(job.sizes)
         self.writer.write(job)
 
-    def _node_for(self, cpu: int, memory: int, ports: list[int]) -> str | None:
+    def _node_for(self, asked: list[int], ports: list[int]) -> str | None:
         fits = [
             name for name, free in self.free.items()
-            if free[0] >= cpu and free[1] >= memory and free[2] >= 1
+            if all(has >= wants for has, wants in zip(free, asked, strict=True))
             and not any((name, port) in self.ports for port in ports)
         ]  # fmt: skip
         return self.rng.choice(fits) if fits else None
 
-    def _take(self, node: str, cpu: int, memory: int, ports: list[int]) -> None:
-        free = self.free[node]
-        free[0], free[1], free[2] = free[0] - cpu, free[1] - memory, free[2] - 1
+    def _take(self, node: str, asked: list[int], ports: list[int]) -> None:
+        self.free[node] = [has - wants for has, wants in zip(self.free[node], asked, strict=True)]
         self.ports |= {(node, port) for port in ports}
 
     def _job(self, name: str, *, claimer: bool) -> DrawnJob:
@@ -208,9 +214,9 @@ class _Cluster:
         small = rng.choice([1, 1, 2]) if count > 1 else rng.choice([1, 1, 2, 3])
         memory = rng.choice([0, 1, 1, 2])
         sizes = [(small, memory)] * count
-        if kind in ("strict", "elastic", "roles") and rng.random() < 0.35:
+        if kind in ("strict", "elastic", "roles") and rng.random() < 0.45:
             sizes = [(rng.randint(1, 3), memory) for _ in range(count)]
-        job = DrawnJob(name, sizes, queue=rng.choice(self.queues))
+        job = DrawnJob(name, sizes, queue=rng.choice(self.queues), gpus=rng.choice([0, 1, 1, 2]) * self.gpus)
         if kind in ("strict", "single", "parts", "owned-gang"):
             job.minimum = count
         elif kind in ("elastic", "roles"):
@@ -279,6 +285,7 @@ class _Cluster:
         if job.minimum and rng.random() < 0.35:
             least = sorted(job.sizes)[: job.minimum]
             cpu, memory = (sum(amounts) for amounts in zip(*least, strict=True))
-            job.group["minResources"] = {"cpu": str(cpu), "memory": f"{memory}Gi"}
+            gpus = {GPU: str(job.gpus * job.minimum)} if job.gpus else {}
+            job.group["minResources"] = {"cpu": str(cpu), "memory": f"{memory}Gi", **gpus}
         if rng.random() < 0.5:
             job.spec["terminationGracePeriodSeconds"] = rng.choice([0, 5, 30])

@@ -13,6 +13,7 @@ ROLE = "volcano.sh/task-spec"
 PART = "part"
 PRIORITIES = {"low": 10, "mid": 100, "high": 1000}
 CRITICAL = "system-node-critical"
+GPU = "nvidia.com/gpu"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 
 
@@ -29,6 +30,7 @@ class DrawnJob:
     name: str
     sizes: list[tuple[int, int]]  # cpu, GiB of memory; one per pod
     queue: str = "q0"
+    gpus: int = 0  # of each pod
     minimum: int | None = None  # None: no PodGroup
     owner: str = ""
     group_class: str = ""
@@ -78,7 +80,9 @@ class Writer:
     def _template(self, job: DrawnJob, i: int) -> Manifest:
         cpu, memory = job.sizes[i]
         asked = {"cpu": str(cpu), **({"memory": f"{memory}Gi"} if memory else {})}
-        container: Manifest = {"name": "c", "image": "i", "resources": {"requests": asked}}
+        gpus = {GPU: str(job.gpus)} if job.gpus else {}
+        resources = {"requests": {**asked, **gpus}, **({"limits": gpus} if gpus else {})}
+        container: Manifest = {"name": "c", "image": "i", "resources": resources}
         if job.ports:
             container["ports"] = [{"containerPort": port, "hostPort": port} for port in job.ports]
         name = job.classes[i]

@@ -110,10 +110,12 @@ class _Moment:
         room = self._room(victims)
         for member in self.pods:
             node = self.nodes[member.key]
-            if not room.allows(member, node) or any(room.free[node][n] < v for n, v in member.request.items() if v):
+            if not room.allows(member, node) or any(
+                room.free[node].get(n, 0) < v for n, v in member.request.items() if v
+            ):
                 return False
             for name, amount in member.request.items():
-                room.free[node][name] -= amount
+                room.free[node][name] = room.free[node].get(name, 0) - amount
             room.ports[node] |= member.ports
             room.apps[node].add(member.labels.get("app", ""))
         return True

@@ -1,6 +1,6 @@
 """What queues deserve and may hold at most, computed from the objects alone (spec volcano.md §4).
 
-Shares of proportion are not always whole numbers. `Shares.fits` is exact on whole numbers, and has a margin elsewhere
+Shares of proportion are not always whole numbers. `at_most` is exact on whole numbers, and has a margin elsewhere
 that is on the cautious side of whoever asks.
 """
 
