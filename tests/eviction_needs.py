@@ -84,8 +84,8 @@ class _Moment:
 
         Several claims of one job in one cycle cannot be told apart; then nothing is said.
         """
-        held = before.jobs[self.job.key].of("held")
-        if len(set(self.claim.by)) > 1 and len(self.pods) > max(self.job.minimum - len(held), 1):
+        missing = self.job.minimum - len(self.job.of("held"))
+        if len(set(self.claim.by)) > 1 and len(self.pods) > max(missing, 1):
             return
         jobs: dict[str, set[str]] = {}
         for key in self.claim.victims:

@@ -42,7 +42,7 @@ class Step:
 
     def surely_claimed(self, claim: Claim) -> list[Member]:
         """The pods for which something was evicted; for a gang, as many promised pods as it needs, smallest first."""
-        job = self.before.jobs[claim.job]
+        job = self.after.jobs[claim.job]
         sure = [self.before.members[by] for by in dict.fromkeys(claim.by)]
         missing = job.minimum - len(job.of("held")) - len(sure)
         others = sorted(
