@@ -81,6 +81,16 @@ class Search:
                 return Found(rule, pods, placement, sorted(victims))
         return None
 
+    def reduced(self, job: Gang, way: Found) -> Found:
+        """The same claim without the jobs that need not give anything."""
+        for other in sorted({self.world.members[v].job for v in way.victims}):
+            fewer = {v for v in way.victims if self.world.members[v].job != other}
+            if self.permits(job, way.pods, way.rule, fewer):
+                placement = pack(Room(self.world, job, fewer, self.groups), way.pods, Effort(), fewer)
+                if placement is not None:
+                    way = Found(way.rule, way.pods, placement, sorted(fewer))
+        return way
+
     def _victims(self, job: Gang, pods: list[Member], rule: str, effort: Effort) -> Iterator[set[str]]:
         if rule == "allocate":
             yield set()
@@ -164,7 +174,7 @@ def misses(world: World, first: World, config: dict[str, Any]) -> tuple[list[tup
             continue
         if way is not None:
             kind = "at enqueue" if held_at_enqueue(search, job, config) else way.size
-            found.append((f"P5 {way.rule} {kind}", f"{key}: {way}"))
+            found.append((f"P5 {way.rule} {kind}", f"{key}: {search.reduced(job, way)}"))
     return found, asked, undecided
 
 
