@@ -1,13 +1,16 @@
 """Plays the load of the eviction churn against an API server and records what the watch shows of every pod.
 
 The load generator is also the owner of the pods: it replaces evicted pods and deletes a gang when its run time is over.
+Arrivals and run times follow the load's own clock, which stops while the API server is behind with creations: a slow
+machine makes the run longer, and the load stays at 130 % of the capacity. What is judged is real time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import aclosing, suppress
 
 from live.api import Plain, collection, place
@@ -23,6 +26,9 @@ from muster.store import Change
 
 # The scheduler and the API server share the machine with the load generator: its calls come few at a time.
 _CALLS_AT_ONCE = 6
+_URGENT_CALLS_AT_ONCE = 2  # apart, so that plain pods do not wait until a large gang is created
+_MOST_WAITING = 64  # creations that wait for the API server while the load's clock runs: a large gang
+_TICK_S = 0.1
 _NOW = {"gracePeriodSeconds": 0}
 
 
@@ -38,36 +44,57 @@ class Churn:
         self.run.minimum = {gang.name: gang.minimum for gang in self._gangs.values()}
         self.run.urgent = set(self._singles)
         self._begin = 0.0
+        self._clock = 0.0  # of the load
+        self._waiting = 0
         self._calls = asyncio.Semaphore(_CALLS_AT_ONCE)
+        self._urgent_calls = asyncio.Semaphore(_URGENT_CALLS_AT_ONCE)
         self._bound: dict[str, set[str]] = {name: set() for name in self._gangs}  # not terminating
         self._known: dict[str, str] = {}  # pod → its last event
-        self._ends: dict[str, asyncio.TimerHandle] = {}
+        self._ends: list[tuple[float, str]] = []  # when a run time is over, by the load's clock; a heap
+        self._end_of: dict[str, float] = {}  # job → its entry above that counts
         self._replaced = 0
         self._arriving = True
 
     async def play(self, seconds: float) -> None:
         self._begin = time.monotonic()
         async with asyncio.TaskGroup() as self._tasks:
-            watching = self._tasks.create_task(self._watch())
+            work = [self._tasks.create_task(self._watch()), self._tasks.create_task(self._tick())]
             await self._arrivals(seconds)
             self._arriving = False
             await self._last_evictions()
             self.run.end = self._now()
-            for end in self._ends.values():
-                end.cancel()
-            watching.cancel()
+            for task in work:
+                task.cancel()
 
     def _now(self) -> float:
         return time.monotonic() - self._begin
 
     async def _arrivals(self, seconds: float) -> None:
         for one in sorted([*self._gangs.values(), *self._singles.values()], key=lambda one: one.arrives):
-            await asyncio.sleep(max(one.arrives - self._now(), 0))
+            await self._until(one.arrives)
             if isinstance(one, Gang):
                 self._go(self._create_gang(one))
             else:
-                self._go(self._create(one.pod(self._namespace)))
-        await asyncio.sleep(max(seconds - self._now(), 0))
+                self._go(self._create(one.pod(self._namespace), self._urgent_calls))
+        await self._until(seconds)
+
+    async def _until(self, clock: float) -> None:
+        while self._clock < clock:
+            await asyncio.sleep(_TICK_S / 2)
+
+    async def _tick(self) -> None:
+        last = self._now()
+        while True:
+            await asyncio.sleep(_TICK_S)
+            before, last = last, self._now()
+            if self._waiting <= _MOST_WAITING:
+                self._clock += last - before
+            while self._ends and self._ends[0][0] <= self._clock:
+                end, job = heapq.heappop(self._ends)
+                if self._end_of.get(job) == end:
+                    self.run.finished[job] = self._now()
+                    gang = self._gangs.get(job)
+                    self._go(self._delete(f"{self._pods}/{job}") if gang is None else self._delete_gang(gang))
 
     async def _last_evictions(self) -> None:
         """Until the claimers of all evictions so far are bound, or their time is over."""
@@ -88,9 +115,11 @@ class Churn:
         for i in range(gang.size):
             self._go(self._create(gang.pod(self._namespace, f"{gang.name}-{i}")))
 
-    async def _create(self, obj: Plain) -> None:
-        async with self._calls:
+    async def _create(self, obj: Plain, calls: asyncio.Semaphore | None = None) -> None:
+        self._waiting += 1
+        async with calls or self._calls:
             await self._client.request("POST", collection(obj), body=obj)
+        self._waiting -= 1
 
     async def _replace(self, gang: Gang) -> None:
         if gang.name not in self.run.finished and self._arriving:
@@ -107,12 +136,9 @@ class Churn:
         await self._delete(self._pods, f"{GANG_LABEL}={gang.name}")
         await self._delete(place(gang.group(self._namespace)))
 
-    def _end_after(self, seconds: float, job: str, delete: Callable[[], Coroutine[None, None, None]]) -> None:
-        def end() -> None:
-            self.run.finished[job] = self._now()
-            self._go(delete())
-
-        self._ends[job] = asyncio.get_running_loop().call_later(seconds, end)
+    def _end_after(self, seconds: float, job: str) -> None:
+        self._end_of[job] = self._clock + seconds
+        heapq.heappush(self._ends, (self._end_of[job], job))
 
     # --- what the watch shows
 
@@ -154,17 +180,15 @@ class Churn:
 
     def _on_bound(self, name: str, gang: Gang | None) -> None:
         if gang is None:
-            path = f"{self._pods}/{name}"
-            self._end_after(self._singles[name].runs_for, name, lambda: self._delete(path))
+            self._end_after(self._singles[name].runs_for, name)
             return
         self._bound[gang.name].add(name)
         if len(self._bound[gang.name]) == gang.minimum:
-            self._end_after(gang.runs_for, gang.name, lambda: self._delete_gang(gang))
+            self._end_after(gang.runs_for, gang.name)
 
     def _on_terminating(self, name: str, gang: Gang | None) -> None:
         if gang is None:
             return
         self._bound[gang.name].discard(name)
-        end = self._ends.get(gang.name)
-        if end is not None and len(self._bound[gang.name]) < gang.minimum:
-            end.cancel()  # it begins anew once it has its minimum again
+        if len(self._bound[gang.name]) < gang.minimum:
+            self._end_of.pop(gang.name, None)  # its run time begins anew once it has its minimum again

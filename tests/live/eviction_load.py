@@ -11,8 +11,8 @@ from live.muster_process import pod, pod_group, queue
 
 LOAD = 1.3  # of the capacity
 NODE_CPUS = 8
-QUEUES = {"research": 4, "training": 3, "serving": 2, "batch": 1}
-BORROWERS = ("research", "batch")
+QUEUES = {"research": 3, "training": 2, "serving": 2}
+BORROWERS = ("research", "training")  # they fill the cluster before the other queue has any demand
 PRIORITIES = {"low": 10, "middle": 100, "high": 1000}
 GANG_LABEL = "live.muster.test/gang"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"

@@ -26,7 +26,7 @@ ORDERS = {
     "reclaim-first": "enqueue, reclaim, allocate, backfill, preempt",
 }
 TIERS = ("usual-tiers", "single-tier")
-FAST = Scale(nodes=100, gangs=45, seconds=25, plain_every=1.0)
+FAST = Scale(nodes=60, gangs=30, seconds=25, plain_every=1.0)
 SEED = 12
 
 
@@ -80,7 +80,8 @@ def trial(
     found = findings(run)
     cycles = sorted(float(str(entry["milliseconds"])) for entry in log if entry.get("msg") == "cycle")
     record: Plain = {
-        "faults": faults(found), **asdict(found), "seconds": round(run.end, 1), "gangs_finished": _finished(run),
+        "faults": faults(found), **_shortened(asdict(found)), "seconds": round(run.end, 1),
+        "gangs_finished": _finished(run),
         "cpu_s": cpu_s, "cycles": len(cycles), "cycle_ms_median": cycles[len(cycles) // 2] if cycles else 0.0,
         "cycle_ms_most": cycles[-1] if cycles else 0.0, "action_s": actions,
         "load_average": [round(one, 1) for one in os.getloadavg()],
@@ -93,6 +94,18 @@ async def _play(plane: ControlPlane, namespace: str, scale: Scale, seed: int) ->
         churn = Churn(client, namespace, gangs(scale, seed), singles(scale, seed))
         await churn.play(scale.seconds)
         return churn.run
+
+
+def _shortened(found: Plain) -> Plain:
+    """Long lists become their length and their first entries."""
+    made: Plain = {}
+    for name, value in found.items():
+        if name in ("partial", "mutual", "second_claims"):
+            entries = list(value.items()) if isinstance(value, dict) else value
+            made[name], made[f"{name}_first"] = len(entries), entries[:5]
+        else:
+            made[name] = round(value, 4) if isinstance(value, float) else value
+    return made
 
 
 def _finished(run: Run) -> int:
