@@ -28,10 +28,12 @@ RUNS = {f"{order},{tiers}": (order, tiers) for order, tiers in product(ORDERS, T
 @click.option("--plain-every", default=1.0, show_default=True, help="Seconds between plain pods of high priority.")
 @click.option("--seed", default=SEED, show_default=True)
 @click.option("--only", multiple=True, type=click.Choice(list(RUNS)), help="May be given several times.")
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Write events and logs of runs there.")
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Write the record there, too.")
 def evictions(
-    nodes: int, gangs: int, seconds: float, plain_every: float, seed: int, only: tuple[str, ...], save: Path | None
-) -> None:
+    nodes: int, gangs: int, seconds: float, plain_every: float, seed: int, only: tuple[str, ...], keep: Path | None,
+    save: Path | None,
+) -> None:  # fmt: skip
     """Evictions under a changing load, as JSON. The exit code is 1 when a requirement is not met."""
     scale = Scale(nodes, gangs, seconds, plain_every)
     rows: dict[str, Plain] = {}
@@ -39,7 +41,8 @@ def evictions(
         set_up(plane.api, scale)
         for name in only or RUNS:
             rests(plane)
-            _, rows[name] = trial(plane, plane.kubeconfig, NAMESPACE, scale, configuration(*RUNS[name]), seed)
+            config, folder = configuration(*RUNS[name]), None if keep is None else keep / name
+            _, rows[name] = trial(plane, plane.kubeconfig, NAMESPACE, scale, config, seed, folder)
             clear(plane.api, NAMESPACE)
             click.echo(_line(name, rows[name]), err=True)
             for fault in rows[name]["faults"]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -62,9 +64,13 @@ def clear(api: Api, namespace: str) -> None:
 
 
 def trial(
-    plane: ControlPlane, kubeconfig: Path, namespace: str, scale: Scale, config: str, seed: int = SEED
-) -> tuple[Findings, Plain]:
-    """The findings, and the record of the run: findings, faults, load of the machine and CPU of everybody."""
+    plane: ControlPlane, kubeconfig: Path, namespace: str, scale: Scale, config: str, seed: int = SEED,
+    keep: Path | None = None,
+) -> tuple[Findings, Plain]:  # fmt: skip
+    """The findings, and the record of the run: findings, faults, load of the machine and CPU of everybody.
+
+    In the folder `keep` it leaves what is needed to find a cause: the events of the pods and the scheduler's log.
+    """
     others = {part: plane.pid(part) for part in plane.parts}
     # At -v 1 the log names cycles and evictions, but not bindings.
     with Scheduler(kubeconfig, "-v", "1", config=config) as scheduler:
@@ -76,6 +82,11 @@ def trial(
         cpu_s.update({"muster": round(run.cpu_s, 1), "load-generator": round(time.process_time() - own, 1)})
         log = scheduler.log()
         actions = _seconds_by_action(scheduler)
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+            shutil.copy(scheduler.log_file, keep / "scheduler.log")
+            lines = (json.dumps(event._asdict()) for event in run.events)
+            (keep / "events.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     run.cycles = claims_in(log)
     found = findings(run)
     cycles = sorted(float(str(entry["milliseconds"])) for entry in log if entry.get("msg") == "cycle")
