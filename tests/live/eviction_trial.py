@@ -72,7 +72,7 @@ def trial(
     In the folder `keep` it leaves what is needed to find a cause: the events of the pods and the scheduler's log.
     """
     others = {part: plane.pid(part) for part in plane.parts}
-    # At -v 1 the log names cycles and evictions, but not bindings.
+    # At -v 1 the log names evictions and the cycles that decided something, but not bindings.
     with Scheduler(kubeconfig, "-v", "1", config=config) as scheduler:
         before, cpu = {part: cpu_seconds(pid) for part, pid in others.items()}, scheduler.cpu_s
         own = time.process_time()
