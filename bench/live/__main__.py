@@ -1,10 +1,11 @@
-"""`python bench/live compare`, `restart` and `doors`: muster on a real control plane, measured."""
+"""`python bench/live compare`, `restart`, `doors` and `evictions`: muster on a real control plane, measured."""
 
 from __future__ import annotations
 
 import click
 from compare import compare
 from doors import doors
+from evictions import evictions
 from restart import restart
 
 
@@ -16,4 +17,5 @@ def main() -> None:
 main.add_command(compare)
 main.add_command(restart)
 main.add_command(doors)
+main.add_command(evictions)
 main()

@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from live.api import Api, Plain, until  # noqa: E402
 from live.controlplane import ControlPlane  # noqa: E402
 from live.muster_process import create_all  # noqa: E402
+from live.part_process import cpu_seconds  # noqa: E402
 from muster.model.crd import OURS, PEERS  # noqa: E402
 
 NAMESPACE = "bench"
@@ -79,11 +80,6 @@ def counted(api: Api, path: str) -> int:
 
 def unbound(api: Api) -> int:
     return len(api.get(f"{PODS}?fieldSelector=spec.nodeName=&limit=1")["items"])
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100  # USER_HZ, which Linux has at 100 everywhere
 
 
 def peak_mib(pid: int) -> float:

@@ -91,6 +91,11 @@ class Part:
                 self._process.wait()
         return int(self._process.returncode)
 
+    @property
+    def cpu_s(self) -> float:
+        """User and system time so far."""
+        return cpu_seconds(self.pid)
+
     def probe(self, path: str, body: object = None) -> tuple[int, str]:
         url = f"http://127.0.0.1:{self.started['probes']}{path}"
         content = None if body is None else json.dumps(body).encode()
@@ -123,6 +128,11 @@ class Part:
     def _is_ready(self) -> bool:
         assert self.running, self.log_file.read_text(encoding="utf-8")
         return self.probe("/readyz")[0] == 200
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100  # USER_HZ, which Linux has at 100 everywhere
 
 
 def free_port() -> int:

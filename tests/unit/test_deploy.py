@@ -6,6 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
+from muster.cycle.configure import configure
+from muster.model.finding import Severity
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
@@ -20,3 +25,13 @@ def test_the_files_are_up_to_date(tmp_path: Path) -> None:
 
 def test_the_chart_has_the_definitions_by_a_link() -> None:
     assert (DEPLOY / "helm/muster/crds").resolve() == (DEPLOY / "crds").resolve()
+
+
+def test_the_configuration_with_evictions_is_valid_and_the_one_that_the_documentation_shows() -> None:
+    text = (DEPLOY / "scheduler-with-evictions.yaml").read_text()
+    config, said = configure(text, "scheduler-with-evictions.yaml")
+    assert [str(finding) for finding in said if finding.severity is Severity.ERROR] == []
+    assert {"reclaim", "preempt"} <= set(config.actions)
+    page = (DEPLOY.parent / "docs" / "live.md").read_text()
+    shown = page.partition("## Evictions\n")[2].partition("```yaml\n")[2].partition("```")[0]
+    assert yaml.safe_load(shown) == yaml.safe_load(text)
