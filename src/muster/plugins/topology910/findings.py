@@ -39,7 +39,7 @@ def _unknown(boards: Sequence[Named], types: Iterable[str]) -> list[tuple[list[s
     known = sorted(types)
     found = []
     for kind, names in sorted(nodes.items()):
-        more = f" (and {len(names) - 1} more nodes)" if len(names) > 1 else ""
+        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
         text = (
             f"has the unknown {TYPE} {kind}{more}: its chips are used as a board {layouts[kind]}; "
             f"known are {', '.join(known)}"
