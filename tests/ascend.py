@@ -69,18 +69,23 @@ def pod(
     leaving: bool = False,
     notes: dict[str, str] | None = None,
     priority: int = 0,
+    owner: str = "",
 ) -> Pod:
-    """A pod of a job (its own by default); on a node it may say which chips it holds."""
-    said = {"scheduling.k8s.io/group-name": job or name, **(notes or {})}
+    """A pod of a job (its own by default) or of a ReplicaSet; on a node it may say which chips it holds."""
+    said = {**({} if owner else {"scheduling.k8s.io/group-name": job or name}), **(notes or {})}
     if held is not None:
         said[RESOURCE] = held if isinstance(held, str) else names(held)
     meta: dict[str, Any] = {"name": name, "namespace": "d", "annotations": said, "creationTimestamp": _AT}
+    if owner:
+        of = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
+        meta["ownerReferences"] = [of]
     if leaving:
         meta["deletionTimestamp"] = _AT
     spec = {
         "containers": [{"name": "c", "resources": {"requests": _amounts(chips, cpu="1", memory="1Gi")}}],
         "nodeName": on,
         "priority": priority,
+        "schedulerName": "muster",
     }
     return decode_as(
         Pod, {"metadata": meta, "spec": spec, "status": {"phase": phase or ("Running" if on else "Pending")}}
@@ -107,8 +112,7 @@ def state_of(*objects: Object) -> State:
         meta = item.metadata
         held[type(item).__name__][meta.name if isinstance(item, Node) else f"d/{meta.name}"] = item
     for item in objects:
-        if isinstance(item, Pod):
-            name = item.metadata.annotations["scheduling.k8s.io/group-name"]
+        if isinstance(item, Pod) and (name := item.metadata.annotations.get("scheduling.k8s.io/group-name")):
             held["PodGroup"].setdefault(f"d/{name}", group(name))
     made = State()
     made.load(held)

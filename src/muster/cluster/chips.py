@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from muster.cluster import pods
 from muster.cluster.memory import MemoryStore
-from muster.engine.devices import ChipListError, read_chips, write_chips
+from muster.engine.devices import ChipListError, lowest, read_chips, write_chips
 from muster.model.core import Node, Pod
-from muster.plugins.topology910.boards import FAULTY, MOUNTED, PREFIX, RESOURCE
+from muster.model.quantity import QuantityError, units
+from muster.plugins.topology910.boards import FAULTY, PREFIX, RESOURCE, pod_chips
 from muster.store import Change
 
 _MOST = 64  # more chips than any board has; the list's own layout is not this one's affair
@@ -47,7 +48,7 @@ class DevicePlugin:
         before = self._store.version
         held = self._held(ended)
         for name in sorted({*ended, *started}):
-            self._relist(name, ended.get(name, 0) & ~held.get(name, 0), started.get(name, 0))
+            self._relist(name, ended.get(name, 0), started.get(name, 0), held.get(name, 0))
         return self._store.version != before
 
     def _held(self, nodes: dict[str, int]) -> dict[str, int]:
@@ -58,7 +59,7 @@ class DevicePlugin:
                 held[pod.spec.node_name] = held.get(pod.spec.node_name, 0) | _named(pod)
         return held
 
-    def _relist(self, name: str, free: int, taken: int) -> None:
+    def _relist(self, name: str, ended: int, taken: int, held: int) -> None:
         node = self._store.of(Node).get(name)
         if node is None or RESOURCE not in node.metadata.annotations:
             return
@@ -66,20 +67,17 @@ class DevicePlugin:
         try:
             old = read_chips(notes[RESOURCE], PREFIX, _MOST)
             faulty = read_chips(notes.get(FAULTY, ""), PREFIX, _MOST)
-        except ChipListError:
+            offered = units(node.status.allocatable.get(RESOURCE, _MOST))
+        except (ChipListError, QuantityError):
             return
-        new = (old & ~taken) | (free & ~faulty)
+        new = old & ~taken
+        free = ended & ~held & ~faulty & ~new
+        # A chip that failed under its pod is not offered any more, whether or not a list says which one it is.
+        new |= lowest(free, min(free.bit_count(), max(offered - ((new | held) & ~faulty).bit_count(), 0)))
         if new != old:
             said = {**notes, RESOURCE: write_chips(new, PREFIX)}
             self._store.write(replace(node, metadata=replace(node.metadata, annotations=said)))
 
 
 def _named(pod: Pod) -> int:
-    chips = 0
-    for key in (RESOURCE, MOUNTED):
-        text = pod.metadata.annotations.get(key, "")
-        try:
-            chips |= read_chips(text, PREFIX, _MOST)
-        except ChipListError:
-            continue
-    return chips
+    return pod_chips(pod.metadata.annotations, _MOST)

@@ -2,7 +2,8 @@
 
 A `Layout` says which chips form a ring, which requests a board serves, and for each request how many chips a ring had
 best have free, the best number first. Everything else follows from that declaration: whether a board can serve a
-request, how good a choice it is, and which chips are taken. A set of chips is an integer with bit i for chip i.
+request, how good a choice it is, and which chips are taken. A set of chips is an integer with bit i for chip i. A new
+kind of board is an entry of `LAYOUTS`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Layout:
     rings: tuple[tuple[int, ...], ...]
     order: Mapping[int, tuple[int, ...]]
     halves: tuple[int, ...] = ()  # requests served by both rings alike, at matching positions
+    whole: tuple[int, ...] = ()  # requests served by whole rings only, as many as it takes
     each_pod: bool = False  # a job may have any number of pods of any size served (design: one, or whole boards)
+    part: str = "ring"  # what users call a ring of this board
 
     @cached_property
     def size(self) -> int:
@@ -47,7 +50,7 @@ class Layout:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The requests that one pod may make."""
-        return tuple(sorted({*self.order, *self.halves, self.size}))
+        return tuple(sorted({*self.order, *self.halves, *self.whole, self.size}))
 
     @cached_property
     def _masks(self) -> tuple[int, ...]:
@@ -56,6 +59,10 @@ class Layout:
     def counts(self, chips: int) -> tuple[int, ...]:
         """How many of the chips are in each ring."""
         return tuple((chips & ring).bit_count() for ring in self._masks)
+
+    def unused(self, counts: tuple[int, ...]) -> int:
+        """How many rings have all their chips free."""
+        return sum(n == len(ring) for n, ring in zip(counts, self.rings, strict=True))
 
     def pairs(self, chips: int) -> int:
         """At how many positions all rings have a chip of the set; 0 where the layout has no use for it."""
@@ -83,6 +90,8 @@ class Layout:
         if request == self.size:
             return (0, 0, -1) if free == self.size else None
         if request in self.halves and pairs * len(self.rings) >= request:
+            return 0, free - request, -1
+        if request in self.whole and self.unused(counts) * len(self.rings[0]) >= request:
             return 0, free - request, -1
         return None
 
@@ -112,9 +121,13 @@ class Layout:
             return lowest(free & self._masks[ring], request)
         if request == self.size:
             return free
+        if request in self.whole:
+            parts, each = [ring for ring in self._masks if free & ring == ring], len(self.rings[0])
+        else:
+            parts, each = self._matching(free), len(self.rings)
         chosen = 0
-        for column in self._matching(free)[: request // len(self.rings)]:
-            chosen |= column
+        for part in parts[: request // each]:
+            chosen |= part
         return chosen
 
 
@@ -174,6 +187,10 @@ def write_chips(chips: int, prefix: str) -> str:
 
 # Ascend 910 (the design): two rings of four. For a request the even remainder comes first, then the smaller one.
 ASCEND_910 = Layout("910", ((0, 1, 2, 3), (4, 5, 6, 7)), {1: (1, 3, 2, 4), 2: (2, 4, 3), 4: (4,)})
+# Half of such a server: one ring, with the same order.
+HALF = Layout("half", ((0, 1, 2, 3),), {1: (1, 3, 2, 4), 2: (2, 4, 3)})
+# A server with two Atlas 300T cards, which are not wired to each other.
+CARD = Layout("card", ((0, 1),), {1: (1, 2)})
 # 910B with eight chips, all wired to all: any number, the fewest free that suffice first.
 ASCEND_910B_8 = Layout("910B-8", (tuple(range(8)),), {k: tuple(range(k, 9)) for k in range(1, 9)}, each_pod=True)
 # 910B with sixteen: two rings of eight; more than eight are taken half and half, at the same positions.
@@ -184,7 +201,18 @@ ASCEND_910B_16 = Layout(
     halves=(10, 12, 14),
     each_pod=True,
 )
-LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in (ASCEND_910, ASCEND_910B_8, ASCEND_910B_16)}
+# 910C: eight modules of two chips. A single chip comes best from a module in use, an even number is whole modules.
+ASCEND_910C = Layout(
+    "910C",
+    tuple((i, i + 1) for i in range(0, 16, 2)),
+    {1: (1, 2)},
+    whole=tuple(range(2, 16, 2)),
+    each_pod=True,
+    part="module",
+)
+LAYOUTS: dict[str, Layout] = {
+    layout.name: layout for layout in (ASCEND_910, HALF, CARD, ASCEND_910B_8, ASCEND_910B_16, ASCEND_910C)
+}
 # Enough for any layout: how many groups and places in a group there can be, so that scores of all boards compare.
 MOST_GROUPS = max(max(len(order) for order in layout.order.values()) for layout in LAYOUTS.values())
 MOST_CHIPS = max(layout.size for layout in LAYOUTS.values())

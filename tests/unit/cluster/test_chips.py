@@ -38,6 +38,21 @@ def test_a_pod_that_is_gone_gives_them_back_but_for_faulty_ones() -> None:
     assert listed(here) == names([0, 2, 3])
 
 
+def test_mounted_chips_come_back_and_not_those_asked_for() -> None:
+    run = pod("run", 1, on="n", held=[0], notes={"huawei.com/AscendReal": names([5])})
+    here = cluster(board("n", [0, 1]), run)
+    here.store.delete(Pod, "d/run", grace=0)
+    here.step()
+    assert listed(here) == names([0, 1, 5])
+
+
+def test_no_more_chips_come_back_than_the_node_offers() -> None:
+    here = cluster(board("n", [2, 3, 4, 5, 6, 7], offers=7), pod("run", 2, on="n", held=[0, 1]))
+    here.store.delete(Pod, "d/run", grace=0)
+    here.step()
+    assert listed(here) == names([0, 2, 3, 4, 5, 6, 7])
+
+
 def test_chips_that_another_pod_names_stay_held() -> None:
     here = cluster(board("n", [2, 3]), pod("a", 1, on="n", held=[0]), pod("b", 2, on="n", held=[0, 1]))
     here.store.delete(Pod, "d/b", grace=0)

@@ -11,6 +11,9 @@ from muster.engine.devices import (
     ASCEND_910,
     ASCEND_910B_8,
     ASCEND_910B_16,
+    ASCEND_910C,
+    CARD,
+    HALF,
     ChipListError,
     Layout,
     ids_of,
@@ -91,6 +94,38 @@ def test_ten_of_sixteen_are_taken_at_matching_positions() -> None:
     assert ids_of(ASCEND_910B_16.pick(free, 10)) == [1, 2, 3, 4, 5, 9, 10, 11, 12, 13]
     assert ASCEND_910B_16.pick(free, 12) == 0
     assert ids_of(ASCEND_910B_16.pick(ASCEND_910B_16.everything, 16)) == list(range(16))
+
+
+def test_a_server_with_cards_gives_one_or_two_and_prefers_the_one_in_use() -> None:
+    assert CARD.sizes == (1, 2)
+    assert [fit and fit.group for fit in (CARD.fit((free,), 0, 1) for free in range(3))] == [None, 0, 1]
+    assert CARD.pick(0b01, 2) == 0 and CARD.pick(0b11, 2) == 0b11
+
+
+@pytest.mark.parametrize("request_", [1, 2, 4])
+def test_half_a_server_is_one_ring_of_the_design(request_: int) -> None:
+    assert HALF.sizes == (1, 2, 4)
+    for free in range(16):
+        ring = ASCEND_910.fit((free.bit_count(), 0), 0, request_)
+        fit = HALF.fit((free.bit_count(),), 0, request_)
+        assert (fit and fit.group) == (ring and ring.group)
+        assert HALF.pick(free, request_) == ASCEND_910.pick(free, request_)
+
+
+def test_modules_of_two_give_one_chip_or_whole_modules() -> None:
+    assert ASCEND_910C.sizes == (1, 2, 4, 6, 8, 10, 12, 14, 16)
+    free = mask_of([0, 1, 3, 4, 5, 9, 12, 13])
+    assert ids_of(ASCEND_910C.pick(free, 1)) == [3]
+    assert ids_of(ASCEND_910C.pick(free, 4)) == [0, 1, 4, 5]
+    assert ids_of(ASCEND_910C.pick(free, 6)) == [0, 1, 4, 5, 12, 13]
+    assert ASCEND_910C.pick(free, 8) == 0
+    assert ids_of(ASCEND_910C.pick(ASCEND_910C.everything, 16)) == list(range(16))
+
+
+def test_modules_of_two_prefer_the_board_with_fewer_chips_left() -> None:
+    boards = [(2, 2, 0, 0, 0, 0, 0, 0), (2, 2, 1, 0, 0, 0, 0, 0), (2,) * 8]
+    ranks = [fit.rank for counts in boards if (fit := ASCEND_910C.fit(counts, 0, 4))]
+    assert ranks == sorted(set(ranks)) and len(ranks) == 3
 
 
 def test_pairs_of_chips_are_another_declaration() -> None:

@@ -4,8 +4,9 @@ A pod of up to four chips gets them in one ring, a pod of eight a whole board. B
 those whose ring is left even and small (groups A to D), then those with fewer chips free elsewhere. For chip pods that
 order outweighs every other plugin's score. Chips are picked when a pod is allocated, and given back exactly.
 
-`boards` reads nodes and pods, `requests` says what a job may ask for, `states` turns a board into a number, `terms` are
-the filters and scores over these numbers, `picture` draws a board. The wiring itself is `engine.devices`.
+`boards` reads nodes and pods, `disputes` compares what they say, `requests` says what a job may ask for, `states` turns
+a board into a number, `terms` are the filters and scores over these numbers, `picture` draws a board, `findings` are
+for `muster validate`. The wiring itself is `engine.devices`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from muster.config.arguments import as_bool
 from muster.engine.devices import ASCEND_910, LAYOUTS, ids_of, write_chips
 from muster.engine.hooks import (
     Batch,
@@ -36,21 +38,29 @@ from muster.engine.jobs import Job, Shape, Task
 from muster.engine.nodes import Kind, NodeView
 from muster.plugins.topology910.boards import PREFIX, RESOURCE, TIME
 from muster.plugins.topology910.cluster import Boards
+from muster.plugins.topology910.findings import LAYOUT, findings, type_warnings
 from muster.plugins.topology910.picture import BoardPicture
-from muster.plugins.topology910.requests import Ask, ask_of, objection
+from muster.plugins.topology910.requests import EACH_POD, Ask, ask_of, objection
 from muster.plugins.topology910.terms import Chips, GroupWorth, Healthy, HealthyWorth, RankWorth, Rings, note
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
     from muster.engine.session import Session
     from muster.engine.statement import Move
+    from muster.model.finding import Finding
 
 __all__ = ["Topology910"]
 
 WEIGHT = 1_000_000.0
-_LAYOUT = "topology910.layout"
-# Huawei's values of the node label accelerator-type
-_TYPES = {"module": "910", "module-910b-8": "910B-8", "module-910b-16": "910B-16"}
+# Huawei's values of the node label accelerator-type; the name of a layout is a value, too
+_TYPES = {
+    "module": "910",
+    "module-910b-8": "910B-8",
+    "module-910b-16": "910B-16",
+    "module-a3-16": "910C",
+    "module-a3-16-super-pod": "910C",
+    **{name: name for name in LAYOUTS},
+}
 
 
 class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker, BindEffects, NodeNotes):
@@ -58,23 +68,27 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
     arguments = {
         "topology910.weight": "what one step in the order of nodes is worth; the default outweighs all other "
         "plugins' scores together (1000000)",
-        _LAYOUT: f"the layout of boards whose accelerator-type is not known: {', '.join(LAYOUTS)} (910)",
-        f"{_LAYOUT}.*": "the layout of boards whose label accelerator-type has this value "
-        f"({', '.join(f'{label}: {layout}' for label, layout in _TYPES.items())})",
-        "topology910.eachPod": "jobs may have any number of pods, each of a size that a board serves; not given: up to "
-        "8 chips are one pod's, above that every pod has 8 (false)",
+        LAYOUT: "the layout of boards whose node has no label accelerator-type, or one that is not known: "
+        f"{', '.join(LAYOUTS)} (910)",
+        f"{LAYOUT}.*": "the layout of boards whose label accelerator-type has this value "
+        f"({', '.join(f'{label}: {layout}' for label, layout in _TYPES.items() if label != layout)}, "
+        "and every layout by its name)",
+        EACH_POD: "true: a job may have any number of pods, each of a size that a board serves; false: up to 8 chips "
+        "are one pod's, above that every pod has 8 (true for pods without a PodGroup that need no minimum, "
+        "such as a Deployment's; else false)",
     }
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
         self.weight = arguments.float("topology910.weight", WEIGHT, minimum=0.0)
-        self.each_pod = arguments.bool("topology910.eachPod", False)
+        each_pod = arguments.bool(EACH_POD, False)
+        self.each_pod = each_pod if as_bool(arguments.get(EACH_POD)) is not None else None
         names = dict(_TYPES)
         for key in arguments:
-            if key.startswith(f"{_LAYOUT}."):
-                kind = key.removeprefix(f"{_LAYOUT}.")
-                names[kind] = arguments.text(key, names.get(kind, ASCEND_910.name), tuple(LAYOUTS))
-        default = LAYOUTS[arguments.text(_LAYOUT, ASCEND_910.name, tuple(LAYOUTS))]
+            if key.startswith(f"{LAYOUT}."):
+                kind = key.removeprefix(f"{LAYOUT}.")
+                names[kind] = _layout(arguments, key, names.get(kind, ASCEND_910.name))
+        default = LAYOUTS[_layout(arguments, LAYOUT, ASCEND_910.name)]
         self.boards = Boards({kind: LAYOUTS[name] for kind, name in names.items()}, default)
         self._filters = (Healthy(self), Rings(self))
         self._scorers = (HealthyWorth(self), GroupWorth(self), RankWorth(self))
@@ -91,6 +105,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
             kept.clear()
         self._now = int(session.now * 1_000_000) * 1000
         self.boards.open(session.state)
+        session.warnings += type_warnings(self.boards.all(), self.boards.types)
 
     # --- jobs
 
@@ -103,12 +118,14 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
     def _objections(self, job: Job) -> list[Reason | None]:
         """Per layout of the cluster's boards: why it does not serve the job."""
         ask = self._ask(job)
-        return [objection(ask, layout, each_pod=self.each_pod) for layout in self.boards.layouts]
+        each_pod = ask.independent if self.each_pod is None else self.each_pod
+        return [objection(ask, layout, each_pod=each_pod) for layout in self.boards.layouts]
 
     def _ask(self, job: Job) -> Ask:
         ask = self._asks.get(job.key)
         if ask is None:
-            ask = self._asks[job.key] = ask_of(job)
+            in_memory = job.key not in self.boards.state.objects["PodGroup"]
+            ask = self._asks[job.key] = ask_of(job, independent=in_memory and job.min_available <= 1)
         return ask
 
     # --- nodes
@@ -121,15 +138,18 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         key = (task.job.key, amount)
         found = self._chips.get(key)
         if found is None:
-            # Huawei's plugins, since 2021: a job of several pods talks over the network.
-            several = self._ask(task.job).pods > 1
+            ask = self._ask(task.job)
             served = tuple(reason is None for reason in self._objections(task.job))
-            found = self._chips[key] = Chips(amount // 1000, several, served)
+            relaxed = tuple(
+                not ok and objection(ask, layout, each_pod=True) is None
+                for ok, layout in zip(served, self.boards.layouts, strict=True)
+            )
+            found = self._chips[key] = Chips(amount // 1000, ask.several, served, relaxed)
         return found
 
     def signature(self, task: Task) -> Hashable | None:
         chips = self.chips(task)
-        return None if chips is None else (chips.several, chips.served)
+        return None if chips is None else (chips.several, chips.served, chips.relaxed)
 
     def batch(self, task: Task) -> Batch:
         return Batch.SKIP if self.chips(task) is None else Batch.SINGLE
@@ -171,7 +191,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         else:
             chips = self.chips(task)
             usable = board.now if kind == Kind.ALLOCATE else board.later
-            if chips is None or board.waits or board.listed.fault:
+            if chips is None or board.listed.fault:
                 return
             if chips.several:
                 usable &= ~board.listed.no_network
@@ -189,7 +209,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         if board is None:
             return
         if kind == Kind.EVICT:
-            board.coming |= board.holders.get(task.key, 0) & ~board.listed.faulty
+            board.coming |= board.holders.get(task.key, 0) & ~board.not_reusable
         elif kind == Kind.ALLOCATE:
             board.free |= self._held.pop(task.key, 0)
         else:
@@ -238,3 +258,19 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         tasks = self.boards.state.tasks
         held = {**board.holders, **{key: chips for key, chips in self._held.items() if tasks[key].node == node}}
         return BoardPicture(name, board, held)
+
+    @classmethod
+    def examine(cls, session: Session) -> list[Finding]:
+        found: list[Finding] = []
+        for plugin in session.plugins:
+            if isinstance(plugin, cls):
+                found += findings(plugin.boards.all(), plugin.boards.types)
+        return found
+
+
+def _layout(arguments: Arguments, key: str, default: str) -> str:
+    """The name of a layout; YAML reads 910 as a number."""
+    given = arguments.get(key)
+    if type(given) is int and str(given) in LAYOUTS:
+        return str(given)
+    return arguments.text(key, default, tuple(LAYOUTS))

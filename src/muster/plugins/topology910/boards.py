@@ -1,8 +1,8 @@
 """Reads a node's board: its layout, the chips the device plugin lists as free, and who holds the others.
 
 The list on the node may lag behind the pods. A chip that a pod on the node names is not free whatever the list says:
-the pod may be leaving, or bound a moment ago and not yet seen by the device plugin. If what is left does not agree with
-the number that is idle, the node waits until it does.
+the pod may be leaving, or bound a moment ago and not yet seen by the device plugin. `disputes` compares the lists with
+each other; only the chips about which they disagree wait.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from muster.engine.devices import ChipListError, Layout, ids_of, read_chips
+from muster.engine.devices import ChipListError, Layout, read_chips
 from muster.engine.jobs import Status, Task
 from muster.model.core import Node
 
@@ -34,6 +34,7 @@ class Listed:
     no_network: int = 0
     fault: str = ""  # why nothing of it can be believed
     code: str = ""
+    unknown_type: str = ""  # an accelerator-type without a layout
 
 
 @dataclass(slots=True)
@@ -43,15 +44,26 @@ class Board:
     listed: Listed
     healthy: int = 0  # how many the node offers
     free: int = 0  # listed, healthy, held by nobody
+    doubtful: int = 0  # may be free: waited for until the lists agree
+    not_reusable: int = 0  # chips that may not be usable when their pod ends: faulty, or disputed
     coming: int = 0  # held by pods that are leaving
     reserved: int = 0  # meant for pods that wait for what is coming free
     last: int = 0  # the latest predicate-time on the node
-    waits: str = ""
+    waits: str = ""  # why the doubtful chips wait
+    disputes: list[str] = field(default_factory=list)  # how the lists disagree, for `muster validate`
     holders: dict[str, int] = field(default_factory=dict)  # pod → its chips
+    unnamed: int = 0  # chips of pods that do not name them
 
     @property
     def layout(self) -> Layout:
         return self.listed.layout
+
+    @property
+    def held(self) -> int:
+        chips = 0
+        for theirs in self.holders.values():
+            chips |= theirs
+        return chips
 
     @property
     def now(self) -> int:
@@ -66,16 +78,19 @@ class Board:
 
 def read_node(node: Node, layouts: Mapping[str, Layout], otherwise: Layout) -> Listed:
     """The lists of a node that offers chips; layouts by the label accelerator-type."""
-    layout = layouts.get(node.metadata.labels.get(TYPE, ""), otherwise)
+    kind = node.metadata.labels.get(TYPE, "")
+    layout = layouts.get(kind, otherwise)
+    unknown = "" if kind in layouts else kind
     notes = node.metadata.annotations
     if RESOURCE not in notes:
         fault = f"chips but no list of them (annotation {RESOURCE})"
-        return Listed(layout, fault=fault, code="no-chip-list")
+        return Listed(layout, fault=fault, code="no-chip-list", unknown_type=unknown)
     try:
         free, faulty, no_network = (_chips(notes.get(k, ""), k, layout) for k in (RESOURCE, FAULTY, NO_NETWORK))
     except ChipListError as why:
-        return Listed(layout, fault=f"a list of chips that cannot be read: {why}", code="bad-chip-list")
-    return Listed(layout, free, faulty, no_network)
+        fault = f"a list of chips that cannot be read: {why}"
+        return Listed(layout, fault=fault, code="bad-chip-list", unknown_type=unknown)
+    return Listed(layout, free, faulty, no_network, unknown_type=unknown)
 
 
 def _chips(text: str, key: str, layout: Layout) -> int:
@@ -85,10 +100,10 @@ def _chips(text: str, key: str, layout: Layout) -> int:
         raise ChipListError(f"annotation {key}: {why}") from None
 
 
-def read_board(listed: Listed, healthy: int, idle: int, tasks: Iterable[Task]) -> Board:
-    """The board with the pods on it. `idle` is the number that the scheduler counts as free."""
-    board = Board(listed, healthy)
-    held, twice = 0, ""
+def read_board(listed: Listed, healthy: int, tasks: Iterable[Task]) -> Board:
+    """What the node and the pods on it say; whether they agree is not asked here."""
+    board = Board(listed, healthy, not_reusable=listed.faulty)
+    leaving = 0
     for task in tasks:
         if RESOURCE not in task.shape.amounts:
             continue
@@ -96,33 +111,24 @@ def read_board(listed: Listed, healthy: int, idle: int, tasks: Iterable[Task]) -
         time = notes.get(TIME, "")
         if time.isascii() and time.isdigit() and len(time) <= 20 and int(time) < SERVED:
             board.last = max(board.last, int(time))
-        chips = pod_chips(notes, listed.layout)
-        if chips & held:
-            other = min(k for k, theirs in board.holders.items() if theirs & chips)
-            twice = twice or f"chip {ids_of(chips & held)[0]} named by two pods ({other}, {task.key})"
-        held |= chips
-        board.holders[task.key] = chips
+        chips = board.holders[task.key] = pod_chips(notes, listed.layout.size)
+        board.unnamed += max(task.shape.amounts[RESOURCE] // 1000 - chips.bit_count(), 0)
         if task.status == Status.RELEASING:
-            board.coming |= chips & ~listed.faulty
-    board.free = listed.free & ~listed.faulty & ~held
-    # A chip that failed under its pod is not among those offered, yet its pod is counted against them.
-    expected = max(idle + (held & listed.faulty).bit_count(), 0)
-    named = board.free.bit_count()
-    if twice:
-        board.waits = f"{twice}: waiting until one is gone"
-    elif named != expected:
-        board.waits = f"{named} chips listed as free but {expected} idle: waiting for the device plugin"
+            leaving |= chips
+    board.coming = leaving & ~listed.faulty
+    board.free = listed.free & ~listed.faulty & ~board.held
     return board
 
 
-def pod_chips(notes: Mapping[str, str], layout: Layout) -> int:
-    """The chips that a pod's annotations name; what cannot be read names none (the node's list is the authority)."""
-    chips = 0
-    for key in (RESOURCE, MOUNTED):
-        text = notes.get(key)
-        if text:
-            try:
-                chips |= read_chips(text, PREFIX, layout.size)
-            except ChipListError:
-                continue
-    return chips
+def pod_chips(notes: Mapping[str, str], size: int) -> int:
+    """The chips that a pod's annotations name: those mounted, or else those asked for.
+
+    A list that cannot be read names none (the node's list is the authority).
+    """
+    for key in (MOUNTED, RESOURCE):
+        try:
+            if chips := read_chips(notes.get(key, ""), PREFIX, size):
+                return chips
+        except ChipListError:
+            continue
+    return 0

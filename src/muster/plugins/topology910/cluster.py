@@ -12,7 +12,8 @@ from muster.engine.nodes import Kind, Nodes
 from muster.engine.state import State
 from muster.model.core import Node
 from muster.plugins.topology910.boards import RESOURCE, Board, Listed, read_board, read_node
-from muster.plugins.topology910.states import NO_BOARD, WAITS, States
+from muster.plugins.topology910.disputes import settle
+from muster.plugins.topology910.states import NO_BOARD, States
 
 Numbers = NDArray[np.int64]
 _NOTHING: Numbers = np.zeros(0, np.int64)
@@ -26,10 +27,12 @@ class Boards:
         self.layouts: list[Layout] = [default]  # those of the cluster's boards; without any, the default
         self.states = States()
         self.any = False
-        self._layouts = layouts
+        self.types = layouts  # by the label accelerator-type
         self._read: dict[str, tuple[Node, Listed]] = {}
         self._at: dict[int, Board] = {}
         self._columns: dict[tuple[Kind, bool], Numbers] = {}
+        self._hoped: dict[tuple[Kind, bool], Numbers] = {}
+        self.doubts = False  # do chips of any board wait until the lists agree?
 
     def open(self, state: State) -> None:
         self.state = state
@@ -38,16 +41,19 @@ class Boards:
         row = state.axis.rows.get(RESOURCE)
         offered = state.nodes.alloc[row] if row is not None and row < len(state.nodes.alloc) else _NOTHING
         self.any = bool(offered.any())
+        self.doubts = False
         self.layouts = [self.default]
         if not self.any or row is None:
             self._read.clear()
             return
-        idle = self.nodes.everything().idle[row] // 1000
         self.offered: NDArray[np.bool_] = offered > 0
         for node in np.flatnonzero(self.offered).tolist():
             listed = self._listed(self.nodes.objects[node])
-            tasks = self.nodes.on[node].values()
-            self._at[node] = read_board(listed, int(offered[node]) // 1000, int(idle[node]), tasks)
+            board = read_board(listed, int(offered[node]) // 1000, self.nodes.on[node].values())
+            self._at[node] = board
+            if not listed.fault:
+                settle(board)
+                self.doubts |= board.doubtful > 0
         sound = {board.layout for board in self._at.values() if not board.listed.fault}
         self.layouts = sorted(sound or {self.default}, key=lambda layout: layout.name)
         self._number()
@@ -56,11 +62,8 @@ class Boards:
         count = len(self.nodes)
         self.layout_of: Numbers = np.full(count, -1)  # −1: no board that can be believed
         self.healthy: dict[bool, Numbers] = {several: np.full(count, NO_BOARD) for several in (False, True)}
-        self._columns = {
-            (kind, several): np.full(count, NO_BOARD)
-            for kind in (Kind.ALLOCATE, Kind.PIPELINE)
-            for several in (False, True)
-        }
+        uses = [(kind, several) for kind in (Kind.ALLOCATE, Kind.PIPELINE) for several in (False, True)]
+        self._columns, self._hoped = ({use: np.full(count, NO_BOARD) for use in uses} for _ in range(2))
         number = self.states.number
         for node, board in self._at.items():
             listed, layout = board.listed, board.layout
@@ -70,17 +73,17 @@ class Boards:
             sound = layout.everything & ~listed.faulty
             self.healthy[False][node] = number(layout, board.healthy, sound)
             self.healthy[True][node] = number(layout, board.healthy, sound & ~listed.no_network)
-            if board.waits:
-                for column in self._columns.values():
-                    column[node] = WAITS
-            else:
-                self.renumber(node)
+            self.renumber(node)
 
     def _listed(self, node: Node) -> Listed:
         known = self._read.get(node.metadata.name)
         if known is None or known[0] is not node:
-            known = self._read[node.metadata.name] = node, read_node(node, self._layouts, self.default)
+            known = self._read[node.metadata.name] = node, read_node(node, self.types, self.default)
         return known[1]
+
+    def all(self) -> list[tuple[str, Board]]:
+        """Every board with the name of its node."""
+        return [(self.nodes.names[node], board) for node, board in self._at.items()]
 
     def at(self, node: int) -> Board | None:
         return self._at.get(node)
@@ -89,13 +92,21 @@ class Boards:
         """Per node the state of its board, for pods placed now (ALLOCATE) or promised what comes free (PIPELINE)."""
         return self._columns[kind, several]
 
+    def hoped(self, kind: Kind, several: bool) -> Numbers:
+        """The same with the doubtful chips, once the lists agree; NO_BOARD where no chip is doubtful."""
+        return self._hoped[kind, several]
+
     def renumber(self, node: int) -> None:
         """The node's chips have changed."""
         board = self._at[node]
-        if board.waits or board.listed.fault:
+        if board.listed.fault:
             return
         layout, healthy, network = board.layout, board.healthy, ~board.listed.no_network
-        number, columns = self.states.number, self._columns
+        number = self.states.number
         for kind, chips in ((Kind.ALLOCATE, board.now), (Kind.PIPELINE, board.later)):
-            columns[kind, False][node] = one = number(layout, healthy, chips)
-            columns[kind, True][node] = one if network == -1 else number(layout, healthy, chips & network)
+            self._columns[kind, False][node] = one = number(layout, healthy, chips)
+            self._columns[kind, True][node] = one if network == -1 else number(layout, healthy, chips & network)
+            if board.doubtful:
+                chips |= board.doubtful
+                self._hoped[kind, False][node] = number(layout, healthy, chips)
+                self._hoped[kind, True][node] = number(layout, healthy, chips & network)

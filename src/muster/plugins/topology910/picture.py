@@ -9,15 +9,21 @@ from html import escape
 from muster.engine.hooks import Picture
 from muster.plugins.topology910.boards import Board
 
-_MARKS = {"free": "·", "faulty": "✗", "kept": "~", "unlisted": "?"}
-_WORDS = {"free": "free", "faulty": "faulty", "kept": "kept for a pod that waits", "unlisted": "not listed as free"}
-_COLOURS = {"free": "#e8f5e9", "faulty": "#c62828", "kept": "#fff3c4", "unlisted": "#e0e0e0"}
+_MARKS = {"free": "·", "faulty": "✗", "kept": "~", "doubtful": "*", "unlisted": "?"}
+_WORDS = {
+    "free": "free",
+    "faulty": "faulty",
+    "kept": "kept for a pod that waits",
+    "doubtful": "in doubt: the lists disagree",
+    "unlisted": "not listed as free",
+}
+_COLOURS = {"free": "#e8f5e9", "faulty": "#c62828", "kept": "#fff3c4", "doubtful": "#ffe0b2", "unlisted": "#e0e0e0"}
 _HOLDERS = ("#90caf9", "#ce93d8", "#a5d6a7", "#ffcc80", "#80cbc4", "#ef9a9a", "#b0bec5", "#e6ee9c")
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One chip: free, faulty, kept, unlisted, or held by a pod."""
+    """One chip: free, faulty, kept, doubtful, unlisted, or held by a pod."""
 
     id: int
     state: str
@@ -58,6 +64,8 @@ def _chip(board: Board, held: Mapping[str, int], number: int) -> Chip:
         return Chip(number, "faulty", "", network)
     if board.reserved & bit:
         return Chip(number, "kept", "", network)
+    if board.doubtful & bit:
+        return Chip(number, "doubtful", "", network)
     return Chip(number, "free" if board.free & bit else "unlisted", "", network)
 
 
@@ -75,7 +83,7 @@ def ascii(name: str, board: Board, held: Mapping[str, int]) -> str:
     width = max(len(_ring(ring)) for ring in rings)
     for ring in rings:
         cells = "".join(f"[{letters.get(c.pod) or _MARKS[c.state]}{'' if c.network else '!'}]" for c in ring)
-        lines.append(f"  ring {_ring(ring):<{width}}  {cells}")
+        lines.append(f"  {board.layout.part} {_ring(ring):<{width}}  {cells}")
     flat = [chip for ring in rings for chip in ring]
     legend = [f"{letter} {pod}" for pod, letter in letters.items()]
     legend += [f"{mark} {_WORDS[state]}" for state, mark in _MARKS.items() if any(c.state == state for c in flat)]

@@ -9,6 +9,8 @@ from muster.engine.hooks import Reason
 from muster.engine.jobs import ALLOCATED_LIKE, Job, Status
 from muster.plugins.topology910.boards import RESOURCE
 
+EACH_POD = "topology910.eachPod"
+REMEDY = f"{EACH_POD}: true serves each pod by itself"
 _MILLI = 1000
 _COUNTED = (*ALLOCATED_LIKE, Status.PENDING, Status.PIPELINED)  # not the pods that are over or leaving
 
@@ -19,6 +21,12 @@ class Ask:
 
     job: str
     per_pod: tuple[int, ...]  # milli-chips, ascending
+    independent: bool = False  # its pods do not know of each other
+
+    @property
+    def several(self) -> bool:
+        """Huawei's plugins, since 2021: a job of several pods talks over the network."""
+        return self.pods > 1 and not self.independent
 
     @property
     def total(self) -> int:
@@ -29,31 +37,34 @@ class Ask:
         return len(self.per_pod)
 
 
-def ask_of(job: Job) -> Ask:
+def ask_of(job: Job, *, independent: bool) -> Ask:
     wanted = (t.shape.amounts.get(RESOURCE, 0) for t in job.tasks.values() if t.status in _COUNTED)
-    return Ask(job.key, tuple(sorted(amount for amount in wanted if amount)))
+    return Ask(job.key, tuple(sorted(amount for amount in wanted if amount)), independent)
 
 
 def objection(ask: Ask, layout: Layout, *, each_pod: bool) -> Reason | None:
-    """Why boards of this layout do not serve the job; None if they do."""
+    """Why boards of this layout do not serve the job; None if they do. `each_pod`: pods are judged one by one."""
     if any(amount % _MILLI for amount in ask.per_pod):
         return _no("chip-total", f"job {ask.job} asks for parts of a chip: chips are given whole")
     sizes, board = layout.sizes, layout.size
+    odd = [amount // _MILLI for amount in ask.per_pod if amount // _MILLI not in sizes]
     if each_pod or layout.each_pod:
-        odd = [amount // _MILLI for amount in ask.per_pod if amount // _MILLI not in sizes]
-        if odd:
-            return _no("chip-pods", f"job {ask.job} has a pod that asks for {odd[0]} chips, not {_either(sizes)}")
+        # Independent pods do not wait for each other: the filter refuses those of another size.
+        if odd and (not ask.independent or len(odd) == ask.pods):
+            return _no("chip-pods", f"job {ask.job} has a pod that asks for {odd[0]} chips, not {either(sizes)}")
         return None
+    # Where only the number of pods is wrong, an argument lets the job run.
+    remedy = "" if odd else f" ({REMEDY})"
     if ask.total not in sizes and ask.total % board:
-        served = f"{_either(sizes)} or a multiple of {board}"
-        return _no("chip-total", f"job {ask.job} asks for {ask.total} chips in all, not {served}")
+        served = f"{either(sizes)} or a multiple of {board}"
+        return _no("chip-total", f"job {ask.job} asks for {ask.total} chips in all, not {served}{remedy}")
+    asks = f"job {ask.job} asks for {ask.total} chips with {ask.pods} pods"
     if ask.total <= board and ask.pods != 1:
-        text = f"job {ask.job} asks for {ask.total} chips with {ask.pods} pods: up to {board} chips are one pod's"
-        return _no("chip-pods", text)
-    odd = [amount // _MILLI for amount in ask.per_pod if amount != board * _MILLI]
-    if ask.total > board and odd:
-        text = f"job {ask.job} asks for {ask.total} chips with {ask.pods} pods, one of them for {odd[0]}: "
-        return _no("chip-pods", f"{text}above {board} chips every pod asks for {board}")
+        return _no("chip-pods", f"{asks}: up to {board} chips are one pod's{remedy}")
+    other = [amount // _MILLI for amount in ask.per_pod if amount != board * _MILLI]
+    if ask.total > board and other:
+        text = f"{asks}, one of them for {other[0]}: above {board} chips every pod asks for {board}"
+        return _no("chip-pods", f"{text}{remedy}")
     return None
 
 
@@ -61,5 +72,5 @@ def _no(code: str, text: str) -> Reason:
     return Reason(code, text, resolvable=False)
 
 
-def _either(sizes: tuple[int, ...]) -> str:
+def either(sizes: tuple[int, ...]) -> str:
     return ", ".join(map(str, sizes))

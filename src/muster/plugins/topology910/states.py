@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from muster.engine.devices import MOST_CHIPS, MOST_GROUPS, Fit, Layout
 from muster.engine.hooks import Floats, Reason
 
-NO_BOARD, WAITS = 0, 1  # no chips, or set aside; the list of chips is being waited for
+NO_BOARD = 0  # no chips, or none that can be believed
 
 _GROUP = MOST_CHIPS + 1  # a step of the group outweighs every rank in it
 _HEALTHY = _GROUP * MOST_GROUPS  # a healthy chip more outweighs every group
@@ -31,7 +31,7 @@ class RingState:
         return self.layout.fit(self.counts, self.pairs, request)
 
     def needs(self, request: int) -> str:
-        return f"{in_words(self.counts)} free, {needed(self.layout, request)}"
+        return f"{in_words(self.layout, self.counts)} free, {needed(self.layout, request)}"
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Table:
     """Per state of a board: 0 if it serves the request, else the number of the reason; and the parts of its worth."""
 
     code: NDArray[np.uint16]
-    reasons: list[Reason]  # the first is that of boards that wait, said elsewhere
+    reasons: list[Reason]  # the first is that of chips that are waited for: no state has it
     healthy: Floats
     group: Floats
     rank: Floats
@@ -47,7 +47,7 @@ class Table:
 
 class States:
     def __init__(self) -> None:
-        self.known: list[RingState | None] = [None, None]
+        self.known: list[RingState | None] = [None]
         self._numbers: dict[RingState, int] = {}
         self._by_chips: dict[tuple[Layout, int, int], int] = {}
         self._tables: dict[int, Table] = {}
@@ -57,7 +57,10 @@ class States:
         key = (layout, healthy, free)
         number = self._by_chips.get(key)
         if number is None:
-            state = RingState(layout, healthy, layout.counts(free), layout.pairs(free))
+            counts = layout.counts(free)
+            if layout.whole:  # many small rings: which of them is which makes no difference
+                counts = tuple(sorted(counts, reverse=True))
+            state = RingState(layout, healthy, counts, layout.pairs(free))
             number = self._numbers.get(state)
             if number is None:
                 number = self._numbers[state] = len(self.known)
@@ -72,9 +75,9 @@ class States:
         return table
 
     def _made(self, request: int) -> Table:
-        codes, worth = [0, 1], [(0, 0, 0), (0, 0, 0)]
+        codes, worth = [0], [(0, 0, 0)]
         reasons = [Reason("chip-list-wait", "node(s) had a list of chips that is being waited for")]
-        for state in self.known[2:]:
+        for state in self.known[1:]:
             assert state is not None
             fit = state.fit(request)
             if fit is None:
@@ -91,8 +94,11 @@ class States:
         return (_HEALTHY * (MOST_CHIPS - faults), _GROUP * (MOST_GROUPS - 1 - fit.group), MOST_CHIPS - fit.rank)
 
 
-def in_words(counts: tuple[int, ...]) -> str:
-    return f"rings {'+'.join(map(str, counts))}" if len(counts) > 1 else f"{counts[0]} chips"
+def in_words(layout: Layout, counts: tuple[int, ...]) -> str:
+    if layout.whole:
+        unused = layout.unused(counts)
+        return f"{unused} whole {layout.part}s and {sum(counts) - unused * len(layout.rings[0])} single chips"
+    return f"{layout.part}s {'+'.join(map(str, counts))}" if len(counts) > 1 else f"{counts[0]} chips"
 
 
 def needed(layout: Layout, request: int) -> str:
@@ -100,4 +106,6 @@ def needed(layout: Layout, request: int) -> str:
         return f"all {request} needed"
     if request in layout.halves:
         return f"{request} needed half and half"
-    return f"{request} needed in one ring" if len(layout.rings) > 1 else f"{request} needed"
+    if request in layout.whole:
+        return f"{request} needed in whole {layout.part}s"
+    return f"{request} needed in one {layout.part}" if len(layout.rings) > 1 and request > 1 else f"{request} needed"

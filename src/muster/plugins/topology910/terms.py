@@ -9,8 +9,9 @@ import numpy as np
 
 from muster.engine.hooks import Batch, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
 from muster.engine.jobs import Task
-from muster.engine.nodes import Kind, NodeView
+from muster.engine.nodes import NodeView
 from muster.plugins.topology910.cluster import Boards
+from muster.plugins.topology910.requests import REMEDY, either
 from muster.plugins.topology910.states import NO_BOARD, in_words, needed
 
 
@@ -21,6 +22,7 @@ class Chips:
     count: int
     several: bool
     served: tuple[bool, ...]  # by `Boards.layouts`
+    relaxed: tuple[bool, ...]  # not served, but would be if each pod were judged by itself
 
 
 class Owner(Protocol):
@@ -57,7 +59,7 @@ class Healthy(Term, NodeFilter):
             Reason("no-chips", "node(s) had no Ascend 910 chips", resolvable=False),
             Reason("chip-list", lambda node: f"node(s) had {_fault(boards, node)}", resolvable=False),
             Reason("chip-faults", lambda node: f"node(s) had {_sound(boards, chips, node)}", resolvable=False),
-            Reason("chip-layout", lambda node: f"node(s) had {_layout(boards, node)}", resolvable=False),
+            Reason("chip-layout", lambda node: f"node(s) had {_layout(boards, chips, node)}", resolvable=False),
         ]
         index = nodes.index
         state = boards.healthy[chips.several][index]
@@ -69,7 +71,7 @@ class Healthy(Term, NodeFilter):
 
 
 class Rings(Term, NodeFilter):
-    """Are there chips enough in one ring, and can the list of chips be believed?"""
+    """Are there chips enough in one ring, or would there be if the lists of chips agreed?"""
 
     term = "rings"
     scope = Scope.NODE
@@ -78,8 +80,12 @@ class Rings(Term, NodeFilter):
         chips, boards = self.wanted(task), self.owner.boards
         state = boards.numbers(nodes.kind, chips.several)[nodes.index]
         table = boards.states.table(chips.count)
+        code = table.code[state]
+        if boards.doubts:
+            hoped = boards.hoped(nodes.kind, chips.several)[nodes.index]
+            code = np.where((code > 0) & (hoped != NO_BOARD) & (table.code[hoped] == 0), 1, code).astype(np.uint16)
         waits = Reason("chip-list-wait", lambda node: f"node(s) had {_waits(boards, node)}", resolvable=False)
-        return Verdict(table.code[state], [waits, *table.reasons[1:]])
+        return Verdict(code, [waits, *table.reasons[1:]])
 
 
 class Worth(Term, NodeScorer):
@@ -113,8 +119,11 @@ def _sound(boards: Boards, chips: Chips, node: int) -> str:
     state = boards.states.known[int(boards.healthy[chips.several][node])]
     if state is None:
         return "no healthy chips"
+    layout = state.layout
+    if chips.count not in layout.sizes:
+        return f"boards {layout.name}, which serve pods of {either(layout.sizes)} chips, not {chips.count}"
     fit_for = " for a job of several pods" if chips.several else ""
-    return f"{in_words(state.counts)} healthy{fit_for}, {needed(state.layout, chips.count)}"
+    return f"{in_words(layout, state.counts)} healthy{fit_for}, {needed(layout, chips.count)}"
 
 
 def _fault(boards: Boards, node: int) -> str:
@@ -122,9 +131,12 @@ def _fault(boards: Boards, node: int) -> str:
     return board.listed.fault if board is not None else "no chips"
 
 
-def _layout(boards: Boards, node: int) -> str:
+def _layout(boards: Boards, chips: Chips, node: int) -> str:
     board = boards.at(node)
-    return f"boards {board.layout.name}, which do not serve such a job" if board is not None else "no chips"
+    if board is None:
+        return "no chips"
+    remedy = f"; {REMEDY}" if chips.relaxed[boards.layout_of[node]] else ""
+    return f"boards {board.layout.name}, which do not serve such a job{remedy}"
 
 
 def _waits(boards: Boards, node: int) -> str:
@@ -137,13 +149,19 @@ def note(boards: Boards, chips: Chips, node: int) -> str:
     board = boards.at(node)
     if board is None:
         return "no chips"
-    if board.listed.fault or board.waits:
-        return board.listed.fault or board.waits
-    state = boards.states.known[int(boards.numbers(Kind.ALLOCATE, chips.several)[node])]
-    assert state is not None
-    fit = state.fit(chips.count)
+    if board.listed.fault:
+        return board.listed.fault
+    layout, usable = board.layout, board.now
+    if chips.several:
+        usable &= ~board.listed.no_network
+    counts = layout.counts(usable)
+    fit = layout.fit(counts, layout.pairs(usable), chips.count)
+    waits = f"; {board.waits}" if board.waits else ""
     if fit is None:
-        return state.needs(chips.count)
-    ring = state.layout.rings[fit.ring] if fit.ring >= 0 else ()
-    where = f"ring {ring[0]}-{ring[-1]}" if ring else "all rings"
-    return f"group {fit.letter}, rank {fit.rank}, {where} ({in_words(state.counts)} free, {board.healthy} healthy)"
+        return f"{in_words(layout, counts)} free, {needed(layout, chips.count)}{waits}"
+    ring = layout.rings[fit.ring] if fit.ring >= 0 else ()
+    where = f"{layout.part} {ring[0]}-{ring[-1]}" if ring else f"several {layout.part}s"
+    if chips.count == layout.size:
+        where = "all chips"
+    free = f"{in_words(layout, counts)} free, {board.healthy} healthy"
+    return f"group {fit.letter}, rank {fit.rank}, {where} ({free}{waits})"

@@ -13,7 +13,7 @@ from typing import Any
 from muster.cluster.checks import check
 from muster.cycle.scheduler import Scheduler
 from muster.engine.hooks import JobValid
-from muster.engine.podgroups import GROUP
+from muster.engine.podgroups import GROUP, MIN_MEMBER
 from muster.engine.state import State
 from muster.groups.applications import APPLICATIONS, replicas_of, template_of, template_path
 from muster.groups.gate import unaskable
@@ -133,6 +133,8 @@ class Judging:
         meta = obj.metadata
         owner = {"apiVersion": obj.api_version, "kind": obj.kind, "name": meta.name, "uid": "new", "controller": True}
         one = decode_as(Pod, {"metadata": {"namespace": meta.namespace, "ownerReferences": [owner]}})
+        least = meta.annotations.get(MIN_MEMBER) or template.metadata.annotations.get(MIN_MEMBER)
+        one.metadata.annotations = {MIN_MEMBER: least} if least else {}
         one.spec = spec
         pods: dict[str, Object] = {}
         for i in range(replicas):

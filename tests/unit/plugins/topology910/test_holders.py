@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ascend import board, decide, group, names, pod, session_of, state_of
 from muster.engine.jobs import Status
 from muster.engine.nodes import Kind
@@ -26,6 +28,18 @@ def test_mounted_chips_are_held() -> None:
     assert decide(state).devices == {"d/p": [1]}
 
 
+def test_mounted_chips_replace_those_asked_for() -> None:
+    run = pod("run", 2, on="n", held=[0, 1], notes={"huawei.com/AscendReal": names([4, 5])})
+    state = state_of(board("n", [0, 1, 2, 3, 6, 7]), run, pod("p", 4))
+    assert decide(state).devices == {"d/p": [0, 1, 2, 3]}
+
+
+@pytest.mark.parametrize("mounted", ["", "rubbish", "Ascend910-99"])
+def test_a_list_of_mounted_chips_that_names_none_replaces_nothing(mounted: str) -> None:
+    run = pod("run", 1, on="n", held=[0], notes={"huawei.com/AscendReal": mounted})
+    assert decide(state_of(board("n"), run, pod("p", 1))).devices == {"d/p": [1]}
+
+
 def test_a_pod_that_is_over_holds_nothing() -> None:
     state = state_of(board("n"), pod("old", 8, on="n", held=range(8), phase="Succeeded"), pod("p", 8))
     assert decide(state).devices == {"d/p": list(range(8))}
@@ -46,16 +60,53 @@ def test_a_list_that_disagrees_with_what_is_idle_is_waited_for_and_recovers() ->
     assert decide(lagging).devices == {"d/p": [2]}
 
 
-def test_two_pods_that_name_one_chip_set_the_node_aside() -> None:
-    twice = [pod(name, 1, on="n", held=[3]) for name in ("a", "b")]
-    state = state_of(board("n", [0, 1, 2, 4, 5, 6, 7]), *twice, pod("p", 1))
-    assert "chip 3 named by two pods (d/a, d/b): waiting until one is gone" in decide(state).reasons["d/p"].text
+def test_a_chip_that_two_pods_name_stays_held_when_one_of_them_leaves() -> None:
+    twice = [pod(name, 1, on="n", held=[3], leaving=name == "a") for name in ("a", "b")]
+    state = state_of(board("n", [0, 1, 2, 4, 5, 6, 7]), *twice, pod("p", 4), pod("q", 4))
+    plan = decide(state)
+    assert plan.devices == {"d/p": [4, 5, 6, 7]} and not plan.pipelined
 
 
-def test_a_chip_that_fails_under_its_pod_does_not_stop_the_board() -> None:
-    worn = board("n", [0, 1, 2, 4, 5, 6, 7], offers=7, faulty=[3])
+def test_chips_that_are_idle_but_not_listed_wait_alone() -> None:
+    state = state_of(board("n", [0, 1]), pod("p", 2), pod("q", 2))
+    plan = decide(state)
+    assert plan.devices == {"d/p": [0, 1]}
+    why = "2 chips listed as free but 8 idle: waiting for the device plugin to list chips 2-7"
+    assert why in plan.reasons["d/q"].text
+
+
+def test_more_chips_listed_than_there_are_healthy_ones_all_wait() -> None:
+    plan = decide(state_of(board("n", offers=7), pod("p", 1)))
+    assert "8 chips listed as free but 7 idle: waiting for the device plugin" in plan.reasons["d/p"].text
+
+
+@pytest.mark.parametrize("offers", [7, 8])
+def test_a_chip_listed_as_free_and_as_unhealthy_waits_alone(offers: int) -> None:
+    state = state_of(board("n", range(8), offers=offers, faulty=[1]), pod("p", 4))
+    assert decide(state).devices == {"d/p": [4, 5, 6, 7]}
+
+
+@pytest.mark.parametrize("faulty", [[3], []])
+@pytest.mark.parametrize("offers", [7, 8])
+def test_a_chip_that_fails_under_its_pod_does_not_stop_the_board(faulty: list[int], offers: int) -> None:
+    worn = board("n", [0, 1, 2, 4, 5, 6, 7], offers=offers, faulty=faulty)
     state = state_of(worn, pod("run", 1, on="n", held=[3]), pod("p", 4))
     assert decide(state).devices == {"d/p": [4, 5, 6, 7]}
+
+
+@pytest.mark.parametrize("faulty", [[0], []])
+def test_a_chip_that_fails_under_a_pod_that_names_none_does_not_stop_the_board(faulty: list[int]) -> None:
+    state = state_of(board("n", range(2, 8), offers=7, faulty=faulty), pod("run", 2, on="n"), pod("p", 4))
+    assert decide(state).devices == {"d/p": [4, 5, 6, 7]}
+
+
+def test_a_held_chip_that_may_have_failed_is_not_promised() -> None:
+    leaving = pod("old", 1, on="n", held=[3], leaving=True)
+    rest = pod("rest", 3, on="n", held=[4, 5, 6])
+    sound, worn = (board("n", [0, 1, 2, 7], offers=offers) for offers in (8, 7))
+    assert decide(state_of(sound, leaving, rest, pod("p", 4))).pipelined == {"d/p": "n"}
+    assert decide(state_of(worn, leaving, rest, pod("p", 2))).devices == {"d/p": [0, 1]}
+    assert not decide(state_of(worn, leaving, rest, pod("p", 4))).pipelined
 
 
 def test_a_gang_that_fails_gives_its_chips_back() -> None:
@@ -119,6 +170,17 @@ def test_a_broken_ring_can_be_mended_by_eviction() -> None:
     assert not session.placement.fits(task)[0]  # now there are still only single chips
     trial.discard()
     assert state.tasks["d/l"].status == Status.RUNNING
+    session.close()
+
+
+def test_the_picture_shows_chips_in_doubt() -> None:
+    session, _ = session_of(state := state_of(board("n", [0, 1, 2, 3]), pod("p", 1)))
+    (picture,) = explain(session, state.tasks["d/p"])["n"].pictures
+    assert picture.text().splitlines()[1:] == [
+        "  ring 0-3  [·][·][·][·]",
+        "  ring 4-7  [*][*][*][*]",
+        "  · free; * in doubt: the lists disagree",
+    ]
     session.close()
 
 

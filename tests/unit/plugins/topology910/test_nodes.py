@@ -79,7 +79,7 @@ def test_rings_count_and_not_numbers() -> None:
         (board("n", "Ascend910-0, Ascend910-1"), "node(s) had a list of chips that cannot be read"),
         (board("n", "Ascend910-8"), "Ascend910-8 is not one of the 8 chips of the board"),
         (board("n", "Ascend910-1,Ascend910-1"), "Ascend910-1 is named twice"),
-        (board("n", [0, 1, 2]), "3 chips listed as free but 8 idle: waiting for the device plugin"),
+        (board("n", [0, 1, 2]), "3 chips listed as free but 8 idle: waiting for the device plugin to list chips 3-7"),
         (board("n", "", offers=0), "node(s) had no Ascend 910 chips"),
         (board("n", [1, 2, 3, 5, 6, 7], offers=6, faulty=[0, 4]), "rings 3+3 healthy, 4 needed in one ring"),
         (board("n", [0, 1, 4], offers=3), "rings 2+1 free, 4 needed in one ring"),
@@ -156,6 +156,32 @@ def test_arguments_choose_the_layout() -> None:
     for given in ({"topology910__layout": "910B-16"}, {"topology910__layout__box": "910B-16"}):
         plan = decide(state, **given)
         assert plan.devices == {"d/p": [0, 1, 2, 3, 4, 8, 9, 10, 11, 12]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "size", "want", "chips"),
+    [
+        ("card", {}, 2, 2, [0, 1]),
+        ("half", {}, 4, 2, [0, 1]),
+        ("910C", {}, 16, 6, [0, 1, 2, 3, 4, 5]),
+        ("module-a3-16", {}, 16, 6, [0, 1, 2, 3, 4, 5]),
+        ("", {"topology910__layout": "910C"}, 16, 6, [0, 1, 2, 3, 4, 5]),
+        ("", {"topology910__layout": 910}, 8, 4, [0, 1, 2, 3]),
+    ],
+)
+def test_a_label_or_an_argument_chooses_the_layout(
+    kind: str, given: dict[str, object], size: int, want: int, chips: list[int]
+) -> None:
+    plan = decide(state_of(board("n", range(size), offers=size, kind=kind), pod("p", want)), **given)
+    assert plan.devices == {"d/p": chips} and not plan.warnings
+
+
+def test_a_job_that_no_layout_serves_is_told_of_the_argument_that_would_help() -> None:
+    state = state_of(board("n"), group("j", 2), pod("j-0", 1, job="j"), pod("j-1", 1, job="j"))
+    session, _ = session_of(state)
+    told = explain(session, state.tasks["d/j-0"])["n"]
+    assert any("topology910.eachPod: true serves each pod by itself" in text for _, _, text in told.reasons)
+    session.close()
 
 
 def test_explain_says_group_rank_and_ring() -> None:

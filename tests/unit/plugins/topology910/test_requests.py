@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ascend import board, group, pod, session_of, state_of
+from ascend import board, decide, group, pod, session_of, state_of
+from muster.model.core import Pod
 
 
 def refusal(*sizes: int | str, **arguments: object) -> str | None:
@@ -51,6 +52,48 @@ def test_an_argument_lets_each_pod_ask_for_itself() -> None:
     assert refusal(1, 1, 4, topology910__eachPod=True) is None
     told = refusal(1, 3, topology910__eachPod=True)
     assert told is not None and "a pod that asks for 3 chips" in told
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (4, 4, 4), (8, 1)])
+def test_the_refusal_names_the_argument_that_would_help(sizes: tuple[int, ...]) -> None:
+    told = refusal(*sizes)
+    assert told is not None and told.endswith("(topology910.eachPod: true serves each pod by itself)")
+
+
+@pytest.mark.parametrize("sizes", [(3,), (16,), (1, 3)])
+def test_the_refusal_does_not_name_an_argument_that_would_not_help(sizes: tuple[int, ...]) -> None:
+    told = refusal(*sizes)
+    assert told is not None and "eachPod" not in told
+
+
+def owned(*sizes: int, least: str = "") -> list[Pod]:
+    notes = {"scheduling.volcano.sh/group-min-member": least} if least else {}
+    return [pod(f"w-{i}", size, owner="w", notes=notes) for i, size in enumerate(sizes)]
+
+
+def test_pods_without_a_pod_group_are_served_one_by_one() -> None:
+    plan = decide(state_of(board("n", no_network=[0]), *owned(4, 4)))
+    assert sorted(plan.devices.values()) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_a_pod_of_an_odd_size_does_not_stop_its_siblings() -> None:
+    plan = decide(state_of(board("n"), *owned(2, 3)))
+    assert plan.binds == {"d/w-0": "n"}
+    assert "boards 910, which serve pods of 1, 2, 4, 8 chips, not 3" in plan.reasons["d/w-1"].text
+
+
+@pytest.mark.parametrize(
+    ("least", "arguments"), [("2", {}), ("", {"topology910__eachPod": False}), ("1", {"topology910__eachPod": False})]
+)
+def test_pods_with_a_minimum_or_by_argument_are_one_job(least: str, arguments: dict[str, object]) -> None:
+    plan = decide(state_of(board("n"), *owned(2, 2, least=least)), **arguments)
+    assert not plan.binds
+    assert "4 chips with 2 pods" in plan.reasons["d/w-0"].text and "topology910.eachPod" in plan.reasons["d/w-0"].text
+
+
+def test_an_argument_that_is_neither_true_nor_false_is_not_given() -> None:
+    plan = decide(state_of(board("n"), *owned(2, 2)), topology910__eachPod="perhaps")
+    assert len(plan.binds) == 2
 
 
 def test_pods_that_are_over_or_leaving_do_not_count() -> None:

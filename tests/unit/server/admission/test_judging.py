@@ -120,14 +120,20 @@ def test_a_policy_that_no_label_could_name_is_warned_of() -> None:
     assert "no label value" in verdict.warnings[0]
 
 
-@pytest.mark.parametrize(("chips", "pods"), [("3", 1), ("4", 2), ("12", 1)])
+@pytest.mark.parametrize(("chips", "pods"), [("3", 1), ("3", 2), ("12", 1)])
 def test_chips_that_no_board_serves_are_refused(chips: str, pods: int) -> None:
     assert "chips" in judged(job(chips, pods), BOARD).refusal
 
 
-@pytest.mark.parametrize(("chips", "pods"), [("1", 1), ("4", 1), ("8", 1), ("8", 3)])
+@pytest.mark.parametrize(("chips", "pods"), [("1", 1), ("4", 1), ("4", 2), ("8", 1), ("8", 3)])
 def test_chips_that_a_board_serves_pass(chips: str, pods: int) -> None:
     assert judged(job(chips, pods), BOARD).refusal == ""
+
+
+def test_pods_that_must_run_together_are_judged_together() -> None:
+    gang = job("4", 2)
+    gang["metadata"]["annotations"] = {"scheduling.volcano.sh/group-min-member": "2"}
+    assert "topology910.eachPod" in judged(gang, BOARD).refusal
 
 
 def test_other_schedulers_jobs_are_none_of_our_business() -> None:
