@@ -229,7 +229,7 @@ def _own_pods(workload: Object, spec: Any, path: str) -> Problems:
         return  # reported as a faulty selector
     wrong = {key for key, value in selector.match_labels.items() if labels.get(key) != value}
     near = [f"{key}: {labels[key]}" for key in sorted(wrong & labels.keys())]
-    near += [f"{near}: {labels[near]}" for key in sorted(wrong - labels.keys()) if (near := nearest(key, labels))]
+    near += [f"{meant}: {labels[meant]}" for key in sorted(wrong - labels.keys()) if (meant := nearest(key, labels))]
     has = ", ".join(f"{key}: {value}" for key, value in sorted(labels.items())) or "none"
     message = f"does not match the labels of {path}.template ({has})"
     fix = f"did you mean {', '.join(near)}?" if near else f"give both the same labels under {path}.template.metadata"

@@ -26,6 +26,7 @@ from muster.model.collector import collector_paused
 from muster.model.finding import Finding, Severity, in_order
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Object, key
+from muster.model.scheduling import PodGroup
 from muster.model.shape import Problem
 
 T = TypeVar("T", bound=Object)
@@ -168,8 +169,9 @@ class _Reader:
         for problem in faults:
             self.tell("error", place, problem.path, about, "value", problem.message, problem.fix)
         if not faults:
-            # Of policies more is said later, field by field.
-            kept = place if cls in (PropagationPolicy, OverridePolicy) else place.light()
+            # Of policies and sub-groups more is said later, field by field.
+            by_field = obj.spec.sub_groups if isinstance(obj, PodGroup) else cls in (PropagationPolicy, OverridePolicy)
+            kept = place if by_field else place.light()
             self.found.setdefault((cls.__name__, key(obj)), []).append((obj, kept))
 
     def named(self, obj: Object, place: Place, about: str) -> bool:

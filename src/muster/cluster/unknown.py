@@ -90,12 +90,12 @@ def unknown_kind(api_version: str, kind: str) -> UnknownName | None:
     group = _group(api_version)
     if kind in versions:
         right = versions[kind]
-        if group == _group(right):
+        if group in (_group(right), "extensions"):  # Kubernetes' first group for what is in apps today
             message = f"passed over: apiVersion {api_version} is not read"
             return UnknownName("warning", "apiVersion", message, f"write it as {right}")
         if kind in _OTHER_KINDS.get(group, "").split():
             return None
-        if group in _groups() or group == "extensions" or _is_slip(api_version, right):
+        if group in _groups() or _is_slip(api_version, right):
             message = f"passed over: apiVersion {api_version} has no kind {kind}"
             return UnknownName("error", "apiVersion", message, f"write apiVersion: {right}")
         return None

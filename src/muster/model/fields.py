@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec.inspect as inspect
+from msgspec import Struct
 
 from muster.model import batch, core, pod, policy, storage
 from muster.model.meta import Object, ObjectMeta
@@ -74,14 +75,14 @@ class Fields:
 
     __slots__ = ("inner", "read", "valid")
 
-    def __init__(self, cls: type) -> None:
+    def __init__(self, cls: type[Struct]) -> None:
         self.read: tuple[str, ...] = cls.__struct_encode_fields__
         self.valid = frozenset((*self.read, *OTHERS.get(cls, "").split()))
         self.inner: list[tuple[str, bool, Fields]] = []  # (name, is it a list?, the type of its value or items)
 
 
 @lru_cache(maxsize=256)
-def fields_of(cls: type) -> Fields:
+def fields_of(cls: type[Struct]) -> Fields:
     """The names of a type, with those of the types below it. `status` is left out, but for that of a node."""
     made = Fields(cls)
     described = inspect.type_info(cls)
@@ -110,8 +111,10 @@ def _clean(known: Fields, value: Any) -> bool:
         return False
     for name, many, inner in known.inner:
         inside = value.get(name)
-        if inside and not (all([_clean(inner, item) for item in inside if item]) if many else _clean(inner, inside)):
-            return False
+        if inside:
+            for item in inside if many else (inside,):
+                if item and not _clean(inner, item):
+                    return False
     return True
 
 

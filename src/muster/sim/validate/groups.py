@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from muster.config.names import suggest
 from muster.engine.axis import exact_sum, show
+from muster.engine.demand import Demand
 from muster.engine.jobs import Job, Queue, Status
+from muster.engine.room import EmptyRoom
 from muster.engine.session import Session
 from muster.model.finding import Finding
 from muster.sim.validate.places import Located
+from muster.sim.validate.subgroups import sub_group_findings
 
 _GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
 
 
 def group_findings(session: Session, where: Located) -> Iterator[Finding]:
     state = session.state
+    room = EmptyRoom(session)
     for key, job in sorted(state.jobs.items()):
         if key not in state.objects["PodGroup"] and job.queue is not None:
             continue  # a pod by itself: `pods` looks at it
         yield from _queue(session, job, where)
         if key in state.objects["PodGroup"]:
             yield from _members(job, where)
-            yield from _room(session, job, where)
+            yield from sub_group_findings(job, where)
+            over = list(_room(session, job, where))
+            yield from over or _usable(session, job, room, where)
             yield from _priority(session, job, where)
 
 
@@ -73,14 +81,27 @@ def _room(session: Session, job: Job, where: Located) -> Iterator[Finding]:
                 yield where.say("error", "PodGroup", job.key, "over-cluster", message, "ask for less, or add nodes")
 
 
+def _usable(session: Session, job: Job, room: EmptyRoom, where: Located) -> Iterator[Finding]:
+    """A gang that is larger than the nodes that its queue's rules and its pods' own rules leave it."""
+    tasks = [task for task in job.tasks.values() if task.status not in _GONE]
+    if not job.count[Status.PENDING] or not 1 < job.min_available <= len(tasks) or not len(session.state.nodes):
+        return
+    lacking = Demand(session, tasks, job.min_available).lacking(room, np.ones(len(session.state.nodes), np.bool_))
+    if lacking is not None and lacking[1]:  # a pod that no node could take at all is reported by itself
+        task, able, least = lacking
+        message = f"needs {least} pods like {task.key}, but the nodes that they may use have room for {able} if empty"
+        fix = "lower minMember, ask for less, or let the pods use more nodes"
+        yield where.say("error", "PodGroup", job.key, "over-nodes", message, fix)
+
+
 def _fix(queue: Queue) -> str:
     return f"raise capability of queue {queue.name}, or ask for less"
 
 
 def _smallest(job: Job) -> dict[str, int]:
-    """Per resource the least that minMember pods of the group need."""
+    """Per resource the least that minMember pods of the group need; `pods` looks at single ones."""
     there = [task.shape.amounts for task in job.tasks.values() if task.status not in _GONE]
-    if len(there) < job.min_available:
+    if not 1 < job.min_available <= len(there):
         return {}
     names = {name for amounts in there for name in amounts}
     return {name: sum(sorted(a.get(name, 0) for a in there)[: job.min_available]) for name in names}

@@ -24,6 +24,7 @@ def queue_findings(session: Session, where: Located) -> Iterator[Finding]:
             message = f"is {queue.object.status.state}, not Open: its {waiting} pod groups get nothing new"
             yield where.say("warning", "Queue", queue.name, "queue-closed", message, "open it, or move the groups")
     yield from _guarantees(session, where)
+    yield from _reclaim(session, where)
 
 
 def _tree(queue: Queue, queues: Mapping[str, Queue], where: Located) -> Iterator[Finding]:
@@ -72,3 +73,20 @@ def _guarantees(session: Session, where: Located) -> Iterator[Finding]:
             message = f"queues are guaranteed {show(name, promised)} {name} in all, the nodes have {show(name, there)}"
             greatest = max(leaves, key=lambda queue: (queue.guarantee.get(name, 0), queue.name))
             yield where.say("warning", "Queue", greatest.name, "queue-guarantees", message, "lower the guarantees")
+
+
+def _reclaim(session: Session, where: Located) -> Iterator[Finding]:
+    """reclaim takes from other queues: it needs two that can hold pods, and one that gives."""
+    if "reclaim" not in session.config.actions:
+        return
+    inner = {queue.parent for queue in session.queues.values()}
+    leaves = [queue for name, queue in session.queues.items() if name != ROOT and name not in inner]
+    if len(leaves) == 1:
+        message, fix = "is the only queue: reclaim never evicts anything", "add a queue, or remove reclaim"
+    elif leaves and not any(queue.reclaimable for queue in leaves):
+        message, fix = "is not reclaimable, nor is any other queue: reclaim never evicts anything", (
+            "set reclaimable: true for a queue, or remove reclaim"
+        )
+    else:
+        return
+    yield where.say("warning", "Queue", leaves[0].name, "no-victims", message, fix)

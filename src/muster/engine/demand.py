@@ -59,6 +59,16 @@ class Demand:
         return Need(amounts, [(k, least) for k, least in kinds if least > 0])
 
 
+    def lacking(self, room: Room, within: Bools) -> tuple[Task, int, int] | None:
+        """The first kind of pod of which these nodes cannot take enough: a pod of it, how many fit, how many must."""
+        for k, least in self.least.kinds:
+            task = self.kinds[k][0]
+            able = int(room.copies(task).values()[FREE][within].sum())
+            if able < least:
+                return task, able, least
+        return None
+
+
 class Counts:
     """What the domains of a cut have, per level."""
 
@@ -118,6 +128,14 @@ class Counts:
     def pods(self, level: int) -> Index | None:
         """How many of the pods each segment could take, if they are all of one kind."""
         return self._copies[0][level][FREE] if len(self.demand.kinds) == 1 else None
+
+    def capacity(self, level: int, segment: int) -> tuple[int, ...]:
+        """By which the largest segment is found: copies of each kind that it must take, then what is free in it."""
+        need = self.demand.least
+        return (
+            *(int(self._copies[kind][level][FREE, segment]) for kind, _ in need.kinds),
+            *(int(self._free[level][self._size + row, segment]) for row, _ in need.amounts),
+        )
 
     def why_not(self, level: int, segment: int) -> str:
         """Which condition refuses a segment, with its numbers."""
