@@ -7,7 +7,7 @@ be done without exceeds the copies its nodes could take. No order of placing cou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from muster.engine.axis import PODS, show
 from muster.engine.domains import Cut, Sums
 from muster.engine.hooks import Bools, Floats, Index
-from muster.engine.jobs import Task
+from muster.engine.jobs import Status, Task
 from muster.engine.room import FREE, NOW, Room, copies
 from muster.engine.session import Session
 
 Vector = NDArray[np.int64]
+_GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
 _MOST_KINDS = 16  # kinds of pods that are counted; more would be more work, not more right
 
 
@@ -30,6 +31,17 @@ class Need:
 
     amounts: list[tuple[int, int]]  # (row of the resource axis, amount)
     kinds: list[tuple[int, int]]  # (kind, how many of it at least)
+
+
+def unplaced(tasks: Iterable[Task], minimum: int) -> tuple[list[Task], int]:
+    """The pods that wait for a node, and how many of them must get one beside those that have it."""
+    pending, held = [], 0
+    for task in tasks:
+        if task.status == Status.PENDING:
+            pending.append(task)
+        elif task.status not in _GONE:
+            held += 1
+    return pending, minimum - held
 
 
 class Demand:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from muster.engine.axis import show
-from muster.engine.demand import Demand
+from muster.engine.demand import Demand, unplaced
 from muster.engine.jobs import Job, Status, Task
 from muster.engine.room import EmptyRoom
 from muster.model.finding import Finding
@@ -16,8 +16,6 @@ from muster.plugins.nodegroup.rules import Rule, either
 if TYPE_CHECKING:
     from muster.engine.session import Session
     from muster.plugins.nodegroup import NodeGroup
-
-_GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
 
 
 def impossible(plugin: NodeGroup, session: Session) -> Iterator[Finding]:
@@ -64,15 +62,15 @@ def _too_much(plugin: NodeGroup, queue: str, key: str, task: Task) -> Iterator[F
 
 def _one_group(plugin: NodeGroup, session: Session, room: EmptyRoom, job: Job, about: str) -> Iterator[Finding]:
     """A gang that must be in one node group, and is larger than every group that its queue allows."""
-    tasks = [task for task in job.tasks.values() if task.status not in _GONE]
-    if not 0 < job.min_available <= len(tasks):
+    tasks, need = unplaced(job.tasks.values(), job.min_available)
+    if not 0 < need <= len(tasks):
         return
-    demand = Demand(session, tasks, job.min_available)
+    demand = Demand(session, tasks, need)
     allowed = plugin.allows(plugin.rules.get(job.queue_name) or Rule(job.queue_name, job.queue_name))
     tried: list[tuple[int, int, str]] = []
     for group in plugin.grouping.names:
         within = plugin.grouping.within((group,)) & allowed
-        lacking = demand.lacking(room, within) if within.any() else (tasks[0], 0, job.min_available)
+        lacking = demand.lacking(room, within) if within.any() else (tasks[0], 0, need)
         if lacking is None:
             return
         tried.append((lacking[1], lacking[2], group))

@@ -146,9 +146,9 @@ def _compare_weights(settings: Settings, arguments: Arguments) -> None:
     counted = sum(settings.scarce.values())
     least = min((weight for weight in settings.scarce.values() if weight), default=0)
     smallest, largest = settings.retention_weight * least, settings.strategy_weight * counted
-    if not smallest or largest < smallest:
+    if not smallest or largest <= smallest:
         return
-    needed = settings.strategy_weight * counted // least + 1
+    needed = -(-settings.strategy_weight * counted // least)
     key = STRATEGY_WEIGHT if STRATEGY_WEIGHT in arguments else "resources"
     message = (
         f"{'' if key == STRATEGY_WEIGHT else f'has {STRATEGY_WEIGHT} {settings.strategy_weight} by default, which '}"

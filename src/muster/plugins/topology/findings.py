@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.demand import Counts, Demand
+from muster.engine.demand import Counts, Demand, unplaced
 from muster.engine.domain_sources import Fault
 from muster.engine.hooks import NodeSetError
-from muster.engine.jobs import Job, Status, Task
+from muster.engine.jobs import Job, Task
 from muster.engine.podgroups import NETWORK_MODE, NETWORK_TIER
 from muster.engine.room import EmptyRoom
 from muster.engine.subgroups import Group, grouped
@@ -30,7 +30,6 @@ from muster.plugins.topology.constraints import (
 if TYPE_CHECKING:
     from muster.engine.session import Session
 
-_GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
 _OF_GROUPS = frozenset({TOPOLOGY, REQUIRED, PREFERRED, NETWORK_MODE, NETWORK_TIER})
 _ERRORS = ("topology-without-levels", "topology-level", "hypernode-cycle", "hypernode-pattern")
 
@@ -82,8 +81,8 @@ def _on_pods(job: Job) -> Iterator[Finding]:
 
 def _too_large(wish: Wish, tasks: Sequence[Task], need: int, who: str, room: EmptyRoom) -> str:
     """Why not even an empty domain that the wish allows holds so many of the pods; empty if one might."""
-    tasks = [task for task in tasks if task.status not in _GONE]
-    if wish.required is None or not 0 < need <= len(tasks) or not any(t.status == Status.PENDING for t in tasks):
+    tasks, need = unplaced(tasks, need)
+    if wish.required is None or not 0 < need <= len(tasks):
         return ""
     counts = Counts(room, wish.tree.everything, Demand(room.session, tasks, need), None)
     if any(counts.holds(level, counts.demand.least).any() for level in wish.levels):

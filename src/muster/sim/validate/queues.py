@@ -12,6 +12,7 @@ from muster.model.finding import Finding
 from muster.sim.validate.places import Located
 
 ROOT = "root"
+DEFAULT = "default"  # always exists, and is reclaimable unless its object says otherwise
 
 
 def queue_findings(session: Session, where: Located) -> Iterator[Finding]:
@@ -81,12 +82,13 @@ def _reclaim(session: Session, where: Located) -> Iterator[Finding]:
         return
     inner = {queue.parent for queue in session.queues.values()}
     leaves = [queue for name, queue in session.queues.items() if name != ROOT and name not in inner]
-    if len(leaves) == 1:
+    others = [queue for queue in leaves if queue.name != DEFAULT]
+    if not others:
         message, fix = "is the only queue: reclaim never evicts anything", "add a queue, or remove reclaim"
-    elif leaves and not any(queue.reclaimable for queue in leaves):
-        message, fix = "is not reclaimable, nor is any other queue: reclaim never evicts anything", (
-            "set reclaimable: true for a queue, or remove reclaim"
-        )
+    elif len(others) < len(leaves) and not any(queue.reclaimable for queue in leaves):
+        message = "is not reclaimable, nor is any other queue: reclaim never evicts anything"
+        fix = "set reclaimable: true for a queue, or remove reclaim"
     else:
         return
-    yield where.say("warning", "Queue", leaves[0].name, "no-victims", message, fix)
+    first = leaves[0].name if leaves else DEFAULT
+    yield where.say("warning", "Queue", first, "no-victims", message, fix)
