@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher, get_close_matches
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from muster.config.names import nearest
@@ -74,7 +75,8 @@ def _nearest(cls: type[Object], unknown: Unknown) -> str:
 
 # Kinds that muster does not read, in the API groups of which it reads others.
 _OTHER_KINDS: dict[str, str] = {
-    "": "Binding ComponentStatus Endpoints Event LimitRange PodTemplate ResourceQuota Secret Service ServiceAccount",
+    "": "Binding ComponentStatus Endpoints Event LimitRange PodStatusResult PodTemplate RangeAllocation ResourceQuota "
+    "Secret Service ServiceAccount Status Table",
     "policy": "Eviction PodSecurityPolicy",
     "scheduling.k8s.io": "CompositePodGroup PodGroup Workload",
     "storage.k8s.io": "VolumeAttachment VolumeAttributesClass",
@@ -83,7 +85,10 @@ _OTHER_KINDS: dict[str, str] = {
     "kai.scheduler": "BindRequest Config SchedulingShard",
 }
 
+_STABLE = ("", "apps", "batch")  # groups that hardly get new kinds: what is a little like a known one is meant
 
+
+@lru_cache(maxsize=1024)  # a snapshot has many objects of a kind that is not read
 def unknown_kind(api_version: str, kind: str) -> UnknownName | None:
     """What is wrong with a kind that is not read; None if it is a kind of somebody else's."""
     versions = {read: version for version, read in reversed(kinds.known())}
@@ -102,7 +107,7 @@ def unknown_kind(api_version: str, kind: str) -> UnknownName | None:
     if group not in _groups() or kind in _OTHER_KINDS.get(group, "").split():
         return None
     near = nearest(kind, [*versions, *_OTHER_KINDS.get(group, "").split()])
-    if near is None or not _alike(kind, near):
+    if near is None or not (group in _STABLE or _alike(kind, near)):
         return None
     message = f"passed over: apiVersion {api_version} has no kind {kind}"
     return UnknownName("error", "kind", message, f"did you mean {near}?")

@@ -39,6 +39,9 @@ def test_a_field_of_a_custom_resource_is_always_an_error() -> None:
     [
         ("apps/v1", "Deployent", "error", "did you mean Deployment?"),
         ("v1", "pod", "error", "did you mean Pod?"),
+        ("v1", "Pdo", "error", "did you mean Pod?"),
+        ("v1", "Note", "error", "did you mean Node?"),
+        ("batch/v1", "Jop", "error", "did you mean Job?"),
         ("scheduling.volcano.sh/v1beta1", "PodGroups", "error", "did you mean PodGroup?"),
         ("v1", "Deployment", "error", "write apiVersion: apps/v1"),
         ("app/v1", "Deployment", "error", "write apiVersion: apps/v1"),
