@@ -47,8 +47,11 @@ def pod_findings(session: Session, where: Located) -> Iterator[Finding]:
         if alike:
             yield Finding("warning", "", None, "", "no-nodes", "there are no nodes: no pod can be placed")
         return
-    for tasks in alike.values():
-        found = _never(session, tasks[0])
+    known: dict[int, tuple[str, str, str] | None] = {}  # pods of one signature fare alike, whatever their job
+    for (_, signature), tasks in alike.items():
+        if signature not in known:
+            known[signature] = _never(session, tasks[0])
+        found = known[signature]
         if found is not None:
             code, message, fix = found
             yield where.say("error", "Pod", tasks[0].key, code, message + _more(tasks), fix)
