@@ -64,7 +64,7 @@ def test_case(case: str) -> None:
     expected = json.loads((folder / "expect.json").read_text())
     assert expected.keys() <= KEYS, "a misspelt key would check nothing"
     command = expected.get("command", "simulate")
-    {"simulate": simulate, "explain": explain, "override": override}[command](folder, expected)
+    {"simulate": simulate, "explain": explain, "override": override, "validate": validate}[command](folder, expected)
 
 
 def simulate(folder: Path, expected: Answer) -> None:
@@ -150,6 +150,16 @@ def override(folder: Path, expected: Answer) -> None:
         assert "Traceback" not in result.stderr
     else:
         assert_within(expected["output"], answer(folder, *arguments), "")
+
+
+def validate(folder: Path, expected: Answer) -> None:
+    result = muster(folder, "validate", *configuration(folder), "-f", "cluster.yaml", *expected.get("args", []))
+    assert result.exit_code == expected["exit"], result.stderr
+    found = json.loads(result.stdout)["findings"]
+    assert len(found) == len(expected["findings"]), found
+    for finding in expected["findings"]:
+        said = finding.pop("message", "")
+        assert any(finding.items() <= one.items() and said in one["message"] for one in found), (finding, found)
 
 
 def assert_within(part: Any, whole: Any, path: str) -> None:

@@ -98,7 +98,16 @@ def read_manifests(paths: Sequence[str], *, keep_going: bool = False) -> Manifes
     if unreadable or (errors and not keep_going):
         way_out = "" if unreadable else "; --keep-going sets bad objects aside and goes on with the others"
         raise BadInput(f"muster: {len(errors)} error{'s'[: len(errors) != 1]} in the input{way_out}")
+    refuse_nothing(manifests, paths)
     if manifests.skipped:
         kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(manifests.skipped.items()))
         click.echo(f"skipped: {kinds}", err=True)
     return manifests
+
+
+def refuse_nothing(manifests: Manifests, paths: Sequence[str]) -> None:
+    """Input without one usable object is a mistake in the paths or in the files, not an empty cluster."""
+    if not any(manifests.objects.values()):
+        kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(manifests.skipped.items()))
+        skipped = f" (skipped: {kinds})" if kinds else ""
+        raise BadInput(f"muster: there is no usable object in {', '.join(paths)}{skipped}")

@@ -27,7 +27,7 @@ def validate(
     Says what is wrong and where, what could never schedule and why, and what the configuration does without saying so.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.reading import config_text
+    from muster.cli.reading import config_text, refuse_nothing
     from muster.config import DEFAULT, DEFAULT_NAME
     from muster.model.finding import in_order
     from muster.model.yamlwrite import dump
@@ -39,6 +39,7 @@ def validate(
     if config is None and files:
         findings = []  # the built-in configuration is not what was asked about
     unreadable = False
+    manifests = None
     if files:
         from muster.cluster.manifests import read_paths
 
@@ -61,5 +62,7 @@ def validate(
         show_findings(console(), findings)
     if unreadable:
         raise click.exceptions.Exit(2)
+    if manifests is not None:
+        refuse_nothing(manifests, files)
     if any(finding.severity == "error" for finding in findings):
         raise click.exceptions.Exit(1)

@@ -10,13 +10,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from muster.cluster.timestamps import timestamps
+from muster.config.names import nearest
 from muster.model import batch, core, policy, scheduling, storage, topology
 from muster.model.affinity import Affinity, PodAffinity
 from muster.model.meta import LabelSelector, Object, ResourceList, seconds
 from muster.model.pod import PodSpec, ResourceRequirements, VolumeClaimSpec
 from muster.model.quantity import QuantityError, parse
 from muster.model.requests import amount, counted, requests
-from muster.model.selectors import check_label_selector, check_node_selector, check_node_term, check_toleration
+from muster.model.selectors import (
+    check_label_selector,
+    check_node_selector,
+    check_node_term,
+    check_toleration,
+    matches,
+)
 from muster.model.shape import Problem, below
 
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -201,10 +208,32 @@ def _workload(workload: Any) -> Problems:
         yield from _not_negative(getattr(spec, attribute, None), below(path, name))
     if isinstance(spec.selector, LabelSelector):
         yield from _selector(spec.selector, f"{path}.selector")
+    yield from _own_pods(workload, spec, path)
     yield from pod_spec(spec.template.spec, f"{path}.template.spec")
     if isinstance(workload, batch.StatefulSet):
         for i, claim in enumerate(workload.spec.volume_claim_templates):
             yield from _claim_spec(claim.spec, f"spec.volumeClaimTemplates[{i}].spec")
+
+
+def _own_pods(workload: Object, spec: Any, path: str) -> Problems:
+    """A selector that does not match the pod template: the API server refuses such a workload."""
+    labels, selector = spec.template.metadata.labels or {}, spec.selector
+    if isinstance(workload, batch.Job | batch.CronJob) and not spec.manual_selector:
+        return  # the API server writes the selector and the label itself
+    if isinstance(selector, dict):
+        selector = LabelSelector(match_labels=selector)
+    try:
+        if selector is None or matches(selector, labels):
+            return
+    except ValueError:
+        return  # reported as a faulty selector
+    wrong = {key for key, value in selector.match_labels.items() if labels.get(key) != value}
+    near = [f"{key}: {labels[key]}" for key in sorted(wrong & labels.keys())]
+    near += [f"{meant}: {labels[meant]}" for key in sorted(wrong - labels.keys()) if (meant := nearest(key, labels))]
+    has = ", ".join(f"{key}: {value}" for key, value in sorted(labels.items())) or "none"
+    message = f"does not match the labels of {path}.template ({has})"
+    fix = f"did you mean {', '.join(near)}?" if near else f"give both the same labels under {path}.template.metadata"
+    yield Problem(f"{path}.selector", message, fix)
 
 
 def pods_at_once(workload: Object) -> tuple[str, int]:

@@ -6,7 +6,6 @@ not depend on the order of the documents.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -20,13 +19,15 @@ from muster.cluster.configured import could_be_configured, kinds_named_by
 from muster.cluster.place import Place, Places
 from muster.cluster.sources import contents
 from muster.cluster.texts import values
+from muster.cluster.unknown import missing_kind, unknown_fields, unknown_kind
 from muster.groups.applications import template_of, written_template
 from muster.model import kinds, shape
 from muster.model.collector import collector_paused
 from muster.model.finding import Finding, Severity, in_order
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Object, key
-from muster.model.shape import Problem, Unknown
+from muster.model.scheduling import PodGroup
+from muster.model.shape import Problem
 
 T = TypeVar("T", bound=Object)
 
@@ -112,14 +113,16 @@ class _Reader:
             return self.tell("error", place, "", "", "kind", f"the document {message}", "give it both, or take it out")
         api_version, kind = value.get("apiVersion"), value.get("kind")
         if api_version is None and kind is None:
-            # A folder may hold other files too: a scheduler's configuration, values of a chart.
-            message = "passed over: no apiVersion and kind, so it is not a Kubernetes object"
-            return self.tell("notice", place, "", "", "kind", message)
+            if not {"metadata", "spec"} & value.keys():
+                # A folder may hold other files too: a scheduler's configuration, values of a chart.
+                message = "passed over: no apiVersion and kind, so it is not a Kubernetes object"
+                return self.tell("notice", place, "", "", "kind", message)
+            return self.tell("error", place, "", "", "kind", "apiVersion and kind are missing", missing_kind(value))
         if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
             missing = "kind" if isinstance(api_version, str) and api_version else "apiVersion"
             about = kind if isinstance(kind, str) else ""
             return self.tell(
-                "error", place, missing, about, "kind", f"{missing} is missing or not a text", f"write {missing} in it"
+                "error", place, missing, about, "kind", f"{missing} is missing or not a text", missing_kind(value)
             )
         if kind.endswith("List") and "items" in value:
             return self.items(value, api_version, kind, place)
@@ -128,7 +131,7 @@ class _Reader:
             return self.object(cls, value, place)
         if could_be_configured(api_version, value):
             return self.unread.append((value, place))
-        return self.skip(api_version, kind, place)
+        return self.skip(value, place)
 
     def items(self, value: dict[str, Any], api_version: str, kind: str, place: Place) -> None:
         items = value["items"] if value["items"] is not None else []
@@ -141,17 +144,16 @@ class _Reader:
             self.value(item, place.item(i, len(items)))
         return None
 
-    def skip(self, api_version: str, kind: str, place: Place) -> None:
+    def skip(self, value: dict[str, Any], place: Place) -> None:
+        api_version, kind = value["apiVersion"], value["kind"]
         self.manifests.skipped[f"{kind} ({api_version})"] += 1
-        known = kinds.KINDS.get(kind)
-        if known is not None:
-            ours = known().api_version
-            if ours.split("/")[0] == api_version.split("/")[0]:
-                message = f"passed over: apiVersion {api_version} is not read"
-                self.tell("warning", place, "apiVersion", kind, "version", message, f"write it as {ours}")
+        wrong = unknown_kind(api_version, kind)
+        if wrong is not None:
+            code = "version" if wrong.severity == "warning" else "unknown-kind"
+            self.tell(wrong.severity, place, wrong.path, _about(kind, value), code, wrong.message, wrong.fix)
 
     def object(self, cls: type[Object], value: dict[str, Any], place: Place) -> None:
-        about = _about(cls, value)
+        about = _about(cls.__name__, value, cls.namespaced)
         try:
             obj = kinds.decode_as(cls, value)
         except Problem as first:
@@ -161,15 +163,15 @@ class _Reader:
         if not self.named(obj, place, about):
             return
         _complete(obj, value)
-        for unknown in kinds.unknown_fields(cls, value):
-            message = f"{unknown.path}: no such field, it is not read"
-            self.tell("error", place, unknown.path, about, "unknown-field", message, _nearest(cls, unknown))
+        for unknown in unknown_fields(cls, value):
+            self.tell(unknown.severity, place, unknown.path, about, "unknown-field", unknown.message, unknown.fix)
         faults = list(checks.check(obj))
         for problem in faults:
             self.tell("error", place, problem.path, about, "value", problem.message, problem.fix)
         if not faults:
-            # Of policies more is said later, field by field.
-            kept = place if cls in (PropagationPolicy, OverridePolicy) else place.light()
+            # Of policies and sub-groups more is said later, field by field.
+            by_field = obj.spec.sub_groups if isinstance(obj, PodGroup) else cls in (PropagationPolicy, OverridePolicy)
+            kept = place if by_field else place.light()
             self.found.setdefault((cls.__name__, key(obj)), []).append((obj, kept))
 
     def named(self, obj: Object, place: Place, about: str) -> bool:
@@ -190,7 +192,7 @@ class _Reader:
             if (api_version, kind) in named:
                 self.object(named[api_version, kind], value, place)
             else:
-                self.skip(api_version, kind, place)
+                self.skip(value, place)
 
     def finish(self) -> Manifests:
         manifests = self.manifests
@@ -245,13 +247,13 @@ class _Reader:
                     manifests.where.forget(kind, name)
 
 
-def _about(cls: type[Object], value: dict[str, Any]) -> str:
+def _about(kind: str, value: dict[str, Any], namespaced: bool = False) -> str:
     meta = value.get("metadata")
     name = meta.get("name") if isinstance(meta, dict) else None
     if not isinstance(name, str) or not name:
-        return cls.__name__
+        return kind
     namespace = meta.get("namespace") if isinstance(meta, dict) else None
-    return f"{cls.__name__} {namespace or 'default'}/{name}" if cls.namespaced else f"{cls.__name__} {name}"
+    return f"{kind} {namespace or 'default'}/{name}" if namespaced else f"{kind} {name}"
 
 
 def _complete(obj: Object, value: dict[str, Any]) -> None:
@@ -263,10 +265,3 @@ def _complete(obj: Object, value: dict[str, Any]) -> None:
     meta.namespace = (meta.namespace or "default") if obj.namespaced else ""
     if not meta.uid:
         meta.uid = key(obj)
-
-
-def _nearest(cls: type[Object], unknown: Unknown) -> str:
-    if unknown.path.startswith("metadata.") and unknown.name in cls.__struct_encode_fields__:
-        return f"{unknown.name} is indented too far: it stands beside metadata, not inside it"
-    near = difflib.get_close_matches(unknown.name, unknown.known, 1)
-    return f"did you mean {near[0]}?" if near else f"the fields here are {', '.join(sorted(unknown.known))}"

@@ -58,13 +58,23 @@ def from_topology(topology: Topology, nodes: Nodes) -> Source:
     columns = [nodes.labels.column(key) for key in keys]
     codes = np.full((len(keys), len(nodes)), -1, np.int64)
     inside = np.ones(len(nodes), np.bool_)
+    labelled = np.zeros(len(nodes), np.bool_)
     for key in keys:
         inside &= nodes.labels.has(key)
+        labelled |= nodes.labels.has(key)
     for row, (column, _) in enumerate(columns):
         codes[row, inside] = column[inside]
     if keys and len(nodes) and not inside.any():
         message = f"no node has the labels of all its levels ({', '.join(keys)})"
         faults.append(Fault(about, "topology-without-nodes", message, "label the nodes, or correct the levels"))
+    elif (partly := np.flatnonzero(labelled & ~inside)).size:
+        first = int(partly[0])
+        lacks = next(key for key in keys if not nodes.labels.has(key)[first])
+        message = (
+            f"{partly.size} of {len(nodes)} nodes have only some of the labels of its levels ({', '.join(keys)}) and "
+            f"are in no domain; the first is {nodes.names[first]}, which lacks {lacks}"
+        )
+        faults.append(Fault(about, "topology-partial-labels", message, "give them the other labels"))
     names = [[value or "" for value in values] for _, values in columns]
     return Source(tree_of(name, keys, codes, names), faults)
 

@@ -118,6 +118,12 @@ class Nodes:
         rows += self.delta(shape, kind)[:, None] * copies[None, :]
         return NodeView(self, index, rows, self.alloc.take(index, axis=1))
 
+    def empty(self) -> NodeView:
+        """Every node as it would be without pods."""
+        rows = np.zeros_like(self.rows)
+        rows[: self.axis.size] = rows[self.axis.size : 2 * self.axis.size] = self.alloc
+        return NodeView(self, self._everything, rows, self.alloc)
+
     # --- accounts
 
     def delta(self, shape: Shape, kind: Kind) -> Vector:

@@ -75,13 +75,14 @@ class Room:
         self._copies: dict[int, Column] = {}
         self._free: Column | None = None
 
+    def rows(self, at: Index) -> Rows:
+        """What is free on these nodes, per resource: at once, then once what is releasing is gone."""
+        return self.nodes.rows[: 2 * self.nodes.axis.size, at]
+
     def free(self) -> Column:
         """2·R rows: per resource what is free at once, then what will be."""
         if self._free is None:
-            size = self.nodes.axis.size
-            self._free = Column(
-                self.nodes.log, lambda at: np.maximum(self.nodes.rows[: 2 * size, at], 0), len(self.nodes)
-            )
+            self._free = Column(self.nodes.log, lambda at: np.maximum(self.rows(at), 0), len(self.nodes))
         return self._free
 
     def copies(self, task: Task) -> Column:
@@ -96,10 +97,21 @@ class Room:
             shape = task.shape
 
             def compute(at: Index) -> Rows:
-                return copies(self.nodes.rows[:, at], shape.request(self.nodes.axis)) * usable[at]
+                return copies(self.rows(at), shape.request(self.nodes.axis)) * usable[at]
 
             column = self._copies[signature] = Column(self.nodes.log, compute, len(self.nodes))
         return column
+
+
+class EmptyRoom(Room):
+    """The room if no pod ran: what does not fit here never fits."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._empty = self.nodes.empty().rows[: 2 * self.nodes.axis.size]
+
+    def rows(self, at: Index) -> Rows:
+        return self._empty[:, at]
 
 
 def copies(rows: Rows, request: Rows) -> Rows:

@@ -57,8 +57,16 @@ CUSTOM: frozenset[type[Object]] = frozenset(
     }
 )
 
+# Kubernetes' own kinds: `model.fields` knows the fields that muster does not read.
+BUILT_IN: frozenset[type[Object]] = frozenset(_VERSIONS) - CUSTOM
+
 _KINDS = {(version, cls.__name__): cls for cls, versions in _VERSIONS.items() for version in versions}
 KINDS: dict[str, type[Object]] = {cls.__name__: cls for cls in _VERSIONS}
+
+
+def known() -> list[tuple[str, str]]:
+    """Every (apiVersion, kind) that is read; of a kind with several versions the preferred one comes first."""
+    return list(_KINDS)
 
 
 def find(api_version: str, kind: str) -> type[Object] | None:
@@ -101,7 +109,7 @@ def _second_look(cls: type[T], value: object, error: msgspec.ValidationError) ->
 
 
 def unknown_fields(cls: type[Object], value: object) -> list[Unknown]:
-    """The fields that a custom resource does not have, with their paths; other kinds are partial on purpose."""
+    """The fields that a custom resource does not have, with their paths. `model.fields` has those of other kinds."""
     return shape.unknown_fields(cls, value) if cls in CUSTOM else []
 
 

@@ -52,6 +52,35 @@ def test_an_unknown_field_of_a_custom_resource_ends_the_run_unless_it_goes_on(tm
     assert call("validate", *write(tmp_path, documents)).exit_code == 1
 
 
+def test_an_unknown_field_of_a_core_kind_does_the_same(tmp_path: Path) -> None:
+    documents = [node("n1"), pod("p", nodeselector={"disk": "ssd"})]
+    assert "spec.nodeselector: Kubernetes has no such field, it is not read (did you mean nodeSelector?)" in refused(
+        tmp_path, *documents
+    )
+    assert answer(tmp_path, documents, "", "--keep-going")["binds"] == {"default/p": "n1"}
+    assert call("validate", *write(tmp_path, documents)).exit_code == 1
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n", "actions: allocate\n", text(thing("v1", "Service", "web"))])
+@pytest.mark.parametrize(
+    "command",
+    [("validate",), ("simulate",), ("explain", "d/p"), ("extender", "--port", "0"), ("controllers", "plan")],
+    ids=lambda command: command[0],
+)
+def test_input_without_a_usable_object_is_bad_input(tmp_path: Path, command: tuple[str, ...], content: str) -> None:
+    file = tmp_path / "nothing.yaml"
+    file.write_text(content)
+    cluster = write(tmp_path, [node("n1")])[1]
+    more = ["--cluster", cluster] if command[0] == "controllers" else []
+    result = call(*command, "-f", str(file), *more)
+    assert result.exit_code == 2
+    assert f"there is no usable object in {file}" in result.stderr
+
+
+def test_a_configuration_alone_can_be_validated(tmp_path: Path) -> None:
+    assert call("validate", *write(tmp_path, [], PREEMPTING)[2:]).exit_code == 0
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
 def test_absurd_replicas_are_refused_at_once(tmp_path: Path, kind: str) -> None:
     workload = {**replica_set("d", 10**9, pod("x")), "kind": kind}

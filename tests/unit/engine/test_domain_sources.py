@@ -32,7 +32,10 @@ def test_a_node_needs_the_label_of_every_level_whatever_its_value(api: str) -> N
     source = topology_source("zone", "rack", api=api)
     assert source.tree.ids[0].tolist() == [0, -1, 0]
     assert source.tree.paths[2] == ["/r", "z/r"]
-    assert not source.faults
+    (fault,) = source.faults
+    assert fault.code == "topology-partial-labels"
+    assert fault.message.startswith("1 of 3 nodes have only some of the labels of its levels (zone, rack)")
+    assert fault.message.endswith("the first is b, which lacks rack")
 
 
 def test_a_topology_without_levels_is_said() -> None:
@@ -42,7 +45,7 @@ def test_a_topology_without_levels_is_said() -> None:
 def test_a_level_that_stands_twice_counts_once() -> None:
     source = topology_source("zone", "rack", "zone")
     assert source.tree.levels == ["", "zone", "rack"]
-    assert [fault.code for fault in source.faults] == ["topology-level-twice"]
+    assert [fault.code for fault in source.faults] == ["topology-level-twice", "topology-partial-labels"]
 
 
 def test_a_topology_that_no_node_belongs_to_is_said() -> None:

@@ -154,7 +154,7 @@ def test_unknown_fields_of_a_queue_are_told_even_where_the_design_itself_put_the
     ]
 
 
-def test_unknown_fields_of_kubernetes_own_kinds_are_not_told() -> None:
+def test_unknown_fields_of_kubernetes_own_kinds_are_not_found_here_but_in_fields() -> None:
     assert kinds.unknown_fields(Pod, pod(spec={"dnsPolicy": "None", "wieght": 1})) == []
 
 

@@ -20,7 +20,8 @@ from muster.engine.nodes import Nodes
 from muster.model.finding import Finding
 from muster.plugins.nodegroup.annotations import ONE_GROUP, AnnotationError, weights_of
 from muster.plugins.nodegroup.grouping import LABEL
-from muster.plugins.nodegroup.rules import ROOT, Rule, either
+from muster.plugins.nodegroup.impossible import impossible
+from muster.plugins.nodegroup.rules import ROOT, Rule, either, with_affinity
 
 if TYPE_CHECKING:
     from muster.engine.session import Session
@@ -50,6 +51,7 @@ class Examination:
     def remarks(self, session: Session, others: Sequence[NodeScorer]) -> list[Finding]:
         """How weak the points are beside other scorers, and switches that are neither on nor off."""
         found = [remark for rule in self.plugin.rules.values() if (remark := self._outweighed(rule, others))]
+        found += [*self._not_inherited(), *impossible(self.plugin, session)]
         for job in session.jobs.values():
             value = job.group.metadata.annotations.get(ONE_GROUP, "false")
             if value not in ("true", "false"):
@@ -115,6 +117,17 @@ class Examination:
     def _is_above_others(self, queue: Queue) -> bool:
         """The root and other queues that only hold queues have no pods that could wait."""
         return queue.name == ROOT or any(other.parent == queue.name for other in self.queues.values())
+
+    def _not_inherited(self) -> Iterator[Finding]:
+        """Queues below one that has an affinity, while only enableHierarchy hands it down."""
+        if self.plugin.inherits:
+            return
+        for name, queue in self.queues.items():
+            above = with_affinity(queue, self.queues)
+            if above is not queue:
+                message = f"queue {above.name} above it has a node group affinity, which does not hold for this queue"
+                fix = "set enableHierarchy: true for plugin nodegroup, or give the queue its own affinity"
+                yield _warning(f"Queue {name}", "nodegroup-hierarchy", message, fix)
 
     # --- annotations
 

@@ -91,6 +91,15 @@ class GroupLimits(NodeFilter):
                     return Reason("node-group-limit", text, resolvable=False)
         return None
 
+    def exceeded(self, queue: str, groups: Groups, request: Amounts) -> tuple[str, str] | None:
+        """The first (group, resource) of which the request alone is more than the queue may hold there."""
+        limits = self.limits.get(queue, {})
+        for group in groups:
+            for resource, most in limits.get(group, {}).items():
+                if request.get(resource, 0) > most:
+                    return group, resource
+        return None
+
     # --- the account
 
     def count(self, move: Move, sign: int) -> None:

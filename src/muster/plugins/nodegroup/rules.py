@@ -92,7 +92,7 @@ def reading(strict: bool | None) -> Reading:
 
 def rule_of(queue: Queue, queues: Mapping[str, Queue], *, inherits: bool, ordered: bool) -> Rule:
     """The rule that holds for a queue. With `inherits` a queue without affinity has its nearest ancestor's."""
-    source = _with_affinity(queue, queues) if inherits else queue
+    source = with_affinity(queue, queues) if inherits else queue
     affinity = source.object.spec.affinity
     if affinity is None:
         return Rule(queue.name, queue.name)
@@ -123,7 +123,7 @@ def either(groups: Sequence[str], word: str = "or") -> str:
     return groups[0] if len(groups) == 1 else f"{', '.join(groups[:-1])} {word} {groups[-1]}"
 
 
-def _with_affinity(queue: Queue, queues: Mapping[str, Queue]) -> Queue:
+def with_affinity(queue: Queue, queues: Mapping[str, Queue]) -> Queue:
     """The queue itself or its nearest ancestor that has an affinity; itself if none has (or parents go in a circle)."""
     seen: set[str] = set()
     at: Queue | None = queue

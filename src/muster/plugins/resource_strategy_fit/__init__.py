@@ -1,7 +1,8 @@
 """resource-strategy-fit: pack or spread per resource, and scarce resource avoidance (design 2).
 
 Three rules, each on its own: `strategy` scores how full a node would be, resource by resource; `scarce` has retention
-(a score) and proportional (a filter). `settings` reads the arguments in every spelling.
+(a score) and proportional (a filter). `settings` reads the arguments in every spelling, `findings` has what `validate`
+reports.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from muster.engine.hooks import Floats, NodeFilter, NodeScorer, Plugin, Verdict
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
 from muster.model.finding import Finding
+from muster.plugins.resource_strategy_fit.findings import findings
 from muster.plugins.resource_strategy_fit.scarce import Proportional, Retention
 from muster.plugins.resource_strategy_fit.settings import read
-from muster.plugins.resource_strategy_fit.strategy import TYPE, WEIGHT, Strategy, preferences_of, wish
+from muster.plugins.resource_strategy_fit.strategy import Strategy, wish
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
@@ -27,13 +29,13 @@ __all__ = ["ResourceStrategyFit"]
 class ResourceStrategyFit(Plugin, NodeFilter, NodeScorer):
     name = "resource-strategy-fit"
     arguments = {
-        "resourceStrategyFitWeight": "weight of the strategy score; 0 turns it off (10)",
+        "resourceStrategyFitWeight": "weight of the strategy score; 0 turns it off (10; 0 where only `sra` is given)",
         "resources": "resource, or prefix ending in * → {type: MostAllocated | LeastAllocated, weight} "
         "(cpu and memory LeastAllocated, weight 1)",
         "resources.*": "type (LeastAllocated) and weight (1) of one resource",
         "sra": "scarce resource avoidance, nested; each key below can be written flat, too",
         "sra.policy": "retention, proportional, or both separated by a comma",
-        "sra.resources": "the scarce (primary) resources, separated by commas",
+        "sra.resources": "the scarce (primary) resources, separated by commas; no patterns",
         "sra.retention": "nested: weight, and a weight per scarce resource",
         "sra.retention.*": "weight: of the retention score (1); <resource>: how scarce it is (1)",
         "sra.proportional": "nested: <resource>.cpu and <resource>.memory",
@@ -80,20 +82,5 @@ class ResourceStrategyFit(Plugin, NodeFilter, NodeScorer):
 
     @classmethod
     def examine(cls, session: Session) -> list[Finding]:
-        """For `muster validate`: pods whose own strategy cannot be used."""
-        if not any(isinstance(plugin, cls) for plugin in session.plugins):
-            return []
-        found = []
-        for key, task in sorted(session.state.tasks.items()):
-            fault, fix = "", f"correct {TYPE} and {WEIGHT}; until then the pod's strategy score is 0"
-            annotated = wish(task)
-            if annotated is not None:
-                try:
-                    preferences_of(annotated)
-                except ValueError as why:
-                    fault = str(why)
-            elif WEIGHT in task.annotations:
-                fault, fix = f"annotation {WEIGHT} has no effect without {TYPE}", f"give {TYPE} as well"
-            if fault:
-                found.append(Finding("warning", "", None, f"Pod {key}", "strategy-annotation", fault, fix))
-        return found
+        """For `muster validate`: settings that no node or no pod can meet."""
+        return [found for plugin in session.plugins if isinstance(plugin, cls) for found in findings(plugin, session)]

@@ -15,6 +15,7 @@ from muster.config.types import Arguments
 
 MOST, LEAST = "MostAllocated", "LeastAllocated"
 POLICIES = ("retention", "proportional")
+STRATEGY_WEIGHT = "resourceStrategyFitWeight"
 _DIMENSIONS = ("cpu", "memory")
 
 
@@ -112,6 +113,9 @@ class Spelled:
         for name in names:
             if listed.count(name) > 1:
                 holder.warn(key, f"lists {name} {listed.count(name)} times: counted once", "list it once")
+            if "*" in name:
+                # Volcano: patterns are for the strategy's `resources` only.
+                holder.warn(key, f"lists {name}: patterns are not read here, so it names no resource", "name each one")
         return names
 
     def warn(self, path: str, message: str, fix: str) -> None:
@@ -124,13 +128,36 @@ def read(arguments: Arguments) -> Settings:
     given = Spelled(arguments, ("sra", "proportional"))
     policies = _policies(given)
     retention_weight, scarce = _retention(given, policies)
-    return Settings(
-        arguments.int("resourceStrategyFitWeight", 10, minimum=0),
+    # Who only configures scarce resource avoidance asks for no packing or spreading beside it.
+    only_sra = any(given.below("sra")) and not arguments.keys() & {"resources", STRATEGY_WEIGHT}
+    settings = Settings(
+        0 if only_sra else arguments.int(STRATEGY_WEIGHT, 10, minimum=0),
         _preferences(arguments.mapping("resources")),
         retention_weight,
         scarce,
         _proportional(given, policies),
     )
+    _compare_weights(settings, arguments)
+    return settings
+
+
+def _compare_weights(settings: Settings, arguments: Arguments) -> None:
+    """Retention decides only where no difference of the strategy scores can turn its order around."""
+    counted = sum(settings.scarce.values())
+    least = min((weight for weight in settings.scarce.values() if weight), default=0)
+    smallest, largest = settings.retention_weight * least, settings.strategy_weight * counted
+    if not smallest or largest <= smallest:
+        return
+    needed = -(-settings.strategy_weight * counted // least)
+    key = STRATEGY_WEIGHT if STRATEGY_WEIGHT in arguments else "resources"
+    message = (
+        f"{'' if key == STRATEGY_WEIGHT else f'has {STRATEGY_WEIGHT} {settings.strategy_weight} by default, which '}"
+        f"outweighs retention: strategy scores differ by up to {100 * settings.strategy_weight} points, a scarce "
+        f"resource makes {100 * settings.retention_weight * least / counted:g} (sra.retention.weight "
+        f"{settings.retention_weight}; {', '.join(f'{name}: {weight}' for name, weight in settings.scarce.items())})"
+    )
+    fix = f"give sra.retention.weight: {needed}, or {STRATEGY_WEIGHT}: 0"
+    arguments.warn(key, message, fix, "retention-outweighed")
 
 
 def _preferences(resources: Arguments) -> dict[str, Preference]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from muster.engine.demand import Counts, Demand
 from muster.engine.hooks import NodeSet, NodeSetError, NodeSets, Plugin, TaskOrder
 from muster.engine.jobs import ALLOCATED_LIKE, Job, Status, Task
 from muster.engine.room import Room
@@ -20,7 +21,6 @@ from muster.model.scheduling import NetworkTopology, TopologyConstraint
 from muster.model.topology import HyperNode
 from muster.model.topology import Topology as TopologyObject
 from muster.plugins.topology.constraints import Trees, Wish, constraint_of, constraint_of_group, wish_of
-from muster.plugins.topology.demand import Counts, Demand
 from muster.plugins.topology.findings import findings, level_without_topology
 from muster.plugins.topology.order import Ordered, refused
 from muster.plugins.topology.ranks import index_of
@@ -128,5 +128,5 @@ class Topology(Plugin, NodeSets, TaskOrder):
         found: list[Finding] = []
         for plugin in session.plugins:
             if isinstance(plugin, cls):
-                found += findings(plugin.trees, session.jobs.values())
+                found += findings(plugin.trees, session)
         return found

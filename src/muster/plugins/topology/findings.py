@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from muster.engine.demand import Counts, Demand, unplaced
 from muster.engine.domain_sources import Fault
 from muster.engine.hooks import NodeSetError
-from muster.engine.jobs import Job
-from muster.engine.subgroups import grouped
+from muster.engine.jobs import Job, Task
+from muster.engine.podgroups import NETWORK_MODE, NETWORK_TIER
+from muster.engine.room import EmptyRoom
+from muster.engine.subgroups import Group, grouped
 from muster.model.finding import Finding, Severity
 from muster.model.scheduling import NetworkTopology
 from muster.plugins.topology.constraints import (
@@ -15,22 +21,32 @@ from muster.plugins.topology.constraints import (
     REQUIRED,
     TOPOLOGY,
     Trees,
+    Wish,
     constraint_of,
     constraint_of_group,
     wish_of,
 )
 
+if TYPE_CHECKING:
+    from muster.engine.session import Session
+
+_OF_GROUPS = frozenset({TOPOLOGY, REQUIRED, PREFERRED, NETWORK_MODE, NETWORK_TIER})
 _ERRORS = ("topology-without-levels", "topology-level", "hypernode-cycle", "hypernode-pattern")
 
 
-def findings(trees: Trees, jobs: Iterable[Job]) -> list[Finding]:
+def findings(trees: Trees, session: Session) -> list[Finding]:
     """Faults of the objects that domains are made of, and of what groups ask of them."""
     faults = [fault for name in trees.topologies for fault in trees.topology(name).faults]
     if trees.hypernodes:
         faults += trees.network().faults
     found = [_of(fault) for fault in faults]
-    for job in jobs:
-        found += _job(trees, job)
+    room = EmptyRoom(session)
+    written = session.state.objects["PodGroup"]
+    for job in session.jobs.values():
+        about = f"PodGroup {job.key}" if job.key in written or not job.tasks else f"Pod {min(job.tasks)}"
+        found += _job(trees, job, about, room)
+        if job.key in written:
+            found += _on_pods(job)
     return found
 
 
@@ -48,23 +64,68 @@ def _of(fault: Fault) -> Finding:
     return Finding(severity, "", None, fault.object, fault.code, fault.message, fault.fix)
 
 
-def _job(trees: Trees, job: Job) -> Iterator[Finding]:
-    about = f"PodGroup {job.key}"
+def _on_pods(job: Job) -> Iterator[Finding]:
+    """Annotations that belong on the PodGroup: on its pods nobody reads them. One finding for all pods of a group."""
+    annotated = [task for task in job.tasks.values() if not _OF_GROUPS.isdisjoint(task.pod.metadata.annotations)]
+    for key in sorted({key for task in annotated for key in _OF_GROUPS & task.annotations.keys()}):
+        pods = [task.key for task in annotated if key in task.annotations]
+        if key in job.group.metadata.annotations:
+            continue
+        hard = key in (REQUIRED, NETWORK_MODE) and constraint_of(job) is None
+        message = f"annotation {key} has no effect on a pod: its PodGroup {job.key} does not have it"
+        more = f" (and {len(pods) - 1} more pods of the group)" if len(pods) > 1 else ""
+        fix = f"move it to metadata.annotations of PodGroup {job.key}"
+        severity: Severity = "error" if hard else "warning"
+        yield Finding(severity, "", None, f"Pod {min(pods)}", "topology-on-pod", message + more, fix)
+
+
+def _too_large(wish: Wish, tasks: Sequence[Task], need: int, who: str, room: EmptyRoom) -> str:
+    """Why not even an empty domain that the wish allows holds so many of the pods; empty if one might."""
+    tasks, need = unplaced(tasks, need)
+    if wish.required is None or not 0 < need <= len(tasks):
+        return ""
+    counts = Counts(room, wish.tree.everything, Demand(room.session, tasks, need), None)
+    if any(counts.holds(level, counts.demand.least).any() for level in wish.levels):
+        return ""
+    domains = np.flatnonzero(counts.cut.tiers[wish.required].real).tolist()
+    if not domains:
+        return ""  # a topology without nodes is reported by itself
+    largest = max(domains, key=lambda segment: counts.capacity(wish.required or 0, segment))
+    name, path = wish.tree.levels[wish.required], counts.cut.path(wish.required, largest)
+    why = counts.why_not(wish.required, largest)
+    return f"{who} requires one domain of level {name}, and the largest ({path}), if it were empty, {why}"
+
+
+def _least(group: Group) -> int:
+    """How many pods a sub-group needs at least, its own and those of the parts that must hold."""
+    parts = sorted(_least(part) for part in group.parts)
+    return group.minimum + sum(parts if group.least is None else parts[: group.least])
+
+
+def _job(trees: Trees, job: Job, about: str, room: EmptyRoom) -> Iterator[Finding]:
     if message := level_without_topology(job):
         fix = f"name a Topology with {TOPOLOGY}"
         yield Finding("error", "", None, about, "topology-not-named", message, fix)
-    asked = [("the group", constraint_of(job))]
+    asked = [("the group", constraint_of(job), list(job.tasks.values()), job.min_available)]
     root = grouped(job)
     if root is not None:
-        asked += [(f"sub-group {g.name}", constraint_of_group(job, g)) for g in root.groups() if g is not root]
-    for who, constraint in asked:
+        asked += [
+            (f"sub-group {group.name}", constraint_of_group(job, group), list(group.everyone()), _least(group))
+            for group in root.groups()
+            if group is not root
+        ]
+    for who, constraint, tasks, need in asked:
         if constraint is None:
             continue
         if isinstance(constraint, NetworkTopology) and constraint.mode not in ("hard", "soft"):
             message = f"networkTopology.mode is {constraint.mode!r}: it is taken as hard"
             yield Finding("warning", "", None, about, "topology-mode", message, "use hard or soft")
         try:
-            wish_of(constraint, trees, who)
+            wish = wish_of(constraint, trees, who)
         except NodeSetError as fault:
             fix = "correct the annotations or the spec, or create what is missing"
             yield Finding("error", "", None, about, "topology", f"{fault}: its pods wait for ever", fix)
+            continue
+        if message := _too_large(wish, tasks, need, who, room):
+            fix = "lower the minimum, require a wider level, or ask for less"
+            yield Finding("error", "", None, about, "topology-too-large", message, fix)

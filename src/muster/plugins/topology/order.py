@@ -13,9 +13,9 @@ from typing import overload
 
 import numpy as np
 
+from muster.engine.demand import Counts
 from muster.engine.hooks import Bools, Floats, Index, NodeSet
 from muster.plugins.topology.constraints import Wish
-from muster.plugins.topology.demand import Counts
 
 POINTS = 10_000.0  # KAI: what one place in the order of preferred domains is worth
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from muster.config.source import find_configuration
 from muster.config.types import PluginOption
+from muster.cycle.registry import PLUGINS
 from muster.cycle.scheduler import Scheduler
 from muster.engine import hooks
 from muster.engine.hooks import Hook, JobEnqueue, NodeScorer, Plugin, Preemptable, Reclaimable
 from muster.model.finding import Finding, Severity
 
-VICTIM_HOOKS: tuple[tuple[str, str, type[Hook]], ...] = (
-    ("preempt", "preemptable", Preemptable),
-    ("reclaim", "reclaimable", Reclaimable),
-)
+VICTIM_HOOKS: dict[str, type[Hook]] = {"preempt": Preemptable, "reclaim": Reclaimable}
+# Built-in plugins that name victims. The others that have the hook only protect pods.
+OPINIONS = {"preempt": ("priority", "drf"), "reclaim": ("proportion", "capacity")}
 
 
 def remarks(scheduler: Scheduler, text: str, name: str) -> list[Finding]:
@@ -26,6 +26,8 @@ class _Remarks:
     def __init__(self, scheduler: Scheduler, text: str, name: str) -> None:
         self.config = scheduler.config
         self.actions = scheduler.config.actions
+        # By Volcano's rules every plugin that has the hook names victims.
+        self.by_volcano = getattr(scheduler.config, "compatibility", "") == "volcano"
         self.tiers = [
             list(zip(tier, options.plugins, strict=True))
             for tier, options in zip(scheduler.tiers, scheduler.config.tiers, strict=True)
@@ -41,8 +43,8 @@ class _Remarks:
     def all(self) -> Iterator[Finding]:
         yield from self.action_list()
         yield from self.missing_plugins()
-        for action, word, hook in VICTIM_HOOKS:
-            yield from self.victims(action, word, hook)
+        for action in VICTIM_HOOKS:
+            yield from self.victims(action)
         for tier in self.tiers:
             for plugin, option in tier:
                 yield from self.switches(plugin, option)
@@ -73,7 +75,7 @@ class _Remarks:
             yield self.say("warning", None, "no-predicates", message, "add predicates to a tier")
         if "gang" not in there:
             message = "without gang minMember is not held: groups start with whatever pods fit"
-            yield self.say("notice", None, "no-gang", message, "add gang to the first tier")
+            yield self.say("notice", None, "no-gang", message, "add gang")
         if "proportion" in there and "capacity" in there:
             message = "proportion and capacity are both configured: each limits queues by its own idea of their share"
             yield self.say("warning", there["capacity"], "two-quotas", message, "keep one of them")
@@ -84,25 +86,25 @@ class _Remarks:
                         message = "has nothing to do: it only speaks in enqueue, which is not among the actions"
                         yield self.say("warning", option, "never-asked", message, "add enqueue, or take it out")
 
-    def victims(self, action: str, word: str, hook: type[Hook]) -> Iterator[Finding]:
-        """Volcano: the first tier that names victims decides, and later tiers are not asked."""
-        asked = [(i, [o for p, o in tier if _speaks(p, o, hook)]) for i, tier in enumerate(self.tiers, start=1)]
-        asked = [(i, options) for i, options in asked if options]
-        if action in self.actions and not asked:
-            message = f"{action} never evicts anything: no plugin has {word}, so nobody names victims"
-            yield self.say("warning", None, "no-victims", message, "add gang and conformance, or take it out")
-        for i, options in asked[1:]:
-            first, above = asked[0]
-            names = " and ".join(option.name for option in above)
-            for option in options:
-                message = (
-                    f"its {word} in tier {i} is never asked where {names} in tier {first} name{'s' * (len(above) == 1)}"
-                    " a victim: the first tier that names any decides"
-                )
-                present = action in self.actions
-                message += "" if present else f" (there is no {action} action, so it does not matter here)"
-                fix = f"put {option.name} into tier {first}, where their answers are intersected"
-                yield self.say("warning" if present else "notice", option, "never-asked", message, fix)
+    def victims(self, action: str) -> Iterator[Finding]:
+        """Actions that evict, where no plugin has an opinion on victims: then nobody is evicted."""
+        if action not in self.actions:
+            return
+        pairs = [pair for tier in self.tiers for pair in tier]
+        hook = VICTIM_HOOKS[action]
+        if self.by_volcano and any(isinstance(p, hook) and o.enabled(hook.switch or "") for p, o in pairs):
+            return
+        if any(has_opinion(action, plugin, option) for plugin, option in pairs):
+            return
+        muted = [option for plugin, option in pairs if has_opinion(action, plugin, PluginOption(option.name))]
+        if muted:
+            names = " and ".join(option.name for option in muted)
+            message = f"{action} never evicts anything: {hook.switch} is false for {names}, so no plugin names victims"
+            yield self.say("warning", muted[0], "no-victims", message, f"set {hook.switch}: true, or remove {action}")
+            return
+        message = f"{action} never evicts anything: no configured plugin names victims"
+        fix = f"add the plugin {' or '.join(OPINIONS[action])}, or remove {action}"
+        yield self.say("warning", None, "no-victims", message, fix)
 
     def switches(self, plugin: Plugin, option: PluginOption) -> Iterator[Finding]:
         """Switches for extension points that the plugin does not have."""
@@ -127,8 +129,16 @@ class _Remarks:
             yield self.say("notice", option, "no-scores", message)
 
 
-def _speaks(plugin: Plugin, option: PluginOption, hook: type[Hook]) -> bool:
-    return isinstance(plugin, hook) and (hook.switch is None or option.enabled(hook.switch))
+def has_opinion(action: str, plugin: Plugin, option: PluginOption) -> bool:
+    """Does the plugin name victims in `preempt` or `reclaim`? Without any opinion nobody is evicted."""
+    hook = VICTIM_HOOKS[action]
+    if hook.switch is not None and not option.enabled(hook.switch):
+        return False
+    if option.name in OPINIONS[action]:
+        return True
+    if action == "reclaim" and option.name == "drf":
+        return option.enabled("enableHierarchy")
+    return option.name not in PLUGINS and isinstance(plugin, hook)
 
 
 def _switched() -> list[type[Hook]]:

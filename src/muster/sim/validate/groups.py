@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from muster.config.names import suggest
 from muster.engine.axis import exact_sum, show
+from muster.engine.demand import Demand, unplaced
 from muster.engine.jobs import Job, Queue, Status
+from muster.engine.room import EmptyRoom
 from muster.engine.session import Session
-from muster.model.finding import Finding
+from muster.model.finding import Finding, Severity
 from muster.sim.validate.places import Located
+from muster.sim.validate.subgroups import sub_group_findings
 
 _GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
 
 
 def group_findings(session: Session, where: Located) -> Iterator[Finding]:
     state = session.state
+    room = EmptyRoom(session)
     for key, job in sorted(state.jobs.items()):
         if key not in state.objects["PodGroup"] and job.queue is not None:
             continue  # a pod by itself: `pods` looks at it
         yield from _queue(session, job, where)
         if key in state.objects["PodGroup"]:
             yield from _members(job, where)
-            yield from _room(session, job, where)
+            yield from sub_group_findings(job, where)
+            over = list(_room(session, job, where))
+            yield from over or _usable(session, job, room, where)
             yield from _priority(session, job, where)
 
 
@@ -56,21 +64,43 @@ def _members(job: Job, where: Located) -> Iterator[Finding]:
 
 
 def _room(session: Session, job: Job, where: Located) -> Iterator[Finding]:
-    axis, alloc = session.state.axis, session.state.nodes.alloc
-    if not len(session.state.nodes):
+    """minResources, which enqueue is asked about, and the smallest pods that make the minimum."""
+    nodes, queue = session.state.nodes, job.queue
+    if not len(nodes):
         return
-    total = {name: exact_sum(alloc[row]) for name, row in axis.rows.items()}
-    for what, needs in (("minResources", job.min_resources or {}), ("its smallest pods", _smallest(job))):
+    asked = job.min_resources if "enqueue" in session.config.actions and job.is_pending else None
+    smallest = _smallest(job)
+    for what, needs in (("minResources asks", asked or {}), ("its smallest pods ask", smallest)):
         for name, amount in sorted(needs.items()):
-            limit = job.queue.capability.get(name) if job.queue is not None else None
-            said = f"{what} ask{'s' * (what == 'minResources')} for {show(name, amount)} of {name} in all"
-            if limit is not None and amount > limit:
-                assert job.queue is not None
-                message = f"{said}, more than the capability {show(name, limit)} of queue {job.queue.name}"
-                yield where.say("error", "PodGroup", job.key, "over-capability", message, _fix(job.queue))
-            elif amount > total.get(name, 0):
-                message = f"{said}, more than all nodes have together ({show(name, total.get(name, 0))})"
-                yield where.say("error", "PodGroup", job.key, "over-cluster", message, "ask for less, or add nodes")
+            limit = queue.capability.get(name) if queue is not None else None
+            in_all = amount + (job.allocated.get(name, 0) if needs is smallest else 0)
+            row = nodes.axis.rows.get(name)
+            there = exact_sum(nodes.alloc[row]) if row is not None else 0
+            if limit is not None and queue is not None and in_all > limit:
+                said = f"{what} for {show(name, in_all)} of {name} in all"
+                message = f"{said}, more than the capability {show(name, limit)} of queue {queue.name}"
+                yield where.say("error", "PodGroup", job.key, "over-capability", message, _fix(queue))
+            elif amount > there:
+                said = f"{what} for {show(name, amount)} of {name} in all"
+                message = f"{said}, more than all nodes have together ({show(name, there)})"
+                # Not each plugin that has a vote in enqueue holds minResources against the nodes.
+                severity: Severity = "error" if needs is smallest else "warning"
+                yield where.say(severity, "PodGroup", job.key, "over-cluster", message, "ask for less, or add nodes")
+
+
+def _usable(session: Session, job: Job, room: EmptyRoom, where: Located) -> Iterator[Finding]:
+    """A gang that is larger than the nodes that its queue's rules and its pods' own rules leave it."""
+    if job.min_available < 2 or not job.count[Status.PENDING] or not len(session.state.nodes):
+        return
+    tasks, need = unplaced(job.tasks.values(), job.min_available)
+    if not 0 < need <= len(tasks):
+        return
+    lacking = Demand(session, tasks, need).lacking(room, np.ones(len(session.state.nodes), np.bool_))
+    if lacking is not None and lacking[1]:  # a pod that no node could take at all is reported by itself
+        task, able, least = lacking
+        message = f"needs {least} pods like {task.key}, but the nodes that they may use have room for {able} if empty"
+        fix = "lower minMember, ask for less, or let the pods use more nodes"
+        yield where.say("error", "PodGroup", job.key, "over-nodes", message, fix)
 
 
 def _fix(queue: Queue) -> str:
@@ -78,12 +108,15 @@ def _fix(queue: Queue) -> str:
 
 
 def _smallest(job: Job) -> dict[str, int]:
-    """Per resource the least that minMember pods of the group need."""
-    there = [task.shape.amounts for task in job.tasks.values() if task.status not in _GONE]
-    if len(there) < job.min_available:
+    """Per resource the least that the group needs up to minMember beside what it has; `pods` looks at single pods."""
+    if job.min_available < 2:
         return {}
-    names = {name for amounts in there for name in amounts}
-    return {name: sum(sorted(a.get(name, 0) for a in there)[: job.min_available]) for name in names}
+    tasks, need = unplaced(job.tasks.values(), job.min_available)
+    if not 0 < need <= len(tasks):
+        return {}
+    requests = [task.shape.amounts for task in tasks]
+    names = {name for amounts in requests for name in amounts}
+    return {name: sum(sorted(amounts.get(name, 0) for amounts in requests)[:need]) for name in names}
 
 
 def _priority(session: Session, job: Job, where: Located) -> Iterator[Finding]:

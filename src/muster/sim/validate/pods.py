@@ -24,10 +24,12 @@ def pod_findings(session: Session, where: Located) -> Iterator[Finding]:
     state = session.state
     alike: dict[tuple[str, int], list[Task]] = {}
     others: Counter[str] = Counter()
+    absent: dict[tuple[str, str, str], list[Task]] = {}  # (kind, namespace, name) of what a pod names → the pods
     for key, task in sorted(state.tasks.items()):
         yield from _group(session, task, where)
-        yield from _priority(session, task, where)
         yield from _node(task, where)
+        for kind, name in _named(session, task):
+            absent.setdefault((kind, "" if kind == "PriorityClass" else task.namespace, name), []).append(task)
         if waits(state, task) and task.job is not None:
             alike.setdefault((task.job.key, session.signature(task)), []).append(task)
         elif task.pod.spec.scheduler_name not in state.ours and not task.pod.spec.node_name:
@@ -36,16 +38,27 @@ def pod_findings(session: Session, where: Located) -> Iterator[Finding]:
                 name = task.pod.spec.scheduler_name
                 message = f"is for the scheduler {name}, as all pods with that schedulerName: they are left alone"
                 yield where.say("notice", "Pod", key, "other-scheduler", message, f"--scheduler-name {name} takes them")
+    for (kind, namespace, name), tasks in absent.items():
+        yield _absent(session, kind, namespace, name, tasks, where)
+    for tasks in alike.values():
+        for message, fix in _over_capability(session, tasks[0]):
+            yield where.say("error", "Pod", tasks[0].key, "over-capability", message + _more(tasks), fix)
     if not len(state.nodes):
         if alike:
             yield Finding("warning", "", None, "", "no-nodes", "there are no nodes: no pod can be placed")
         return
-    for tasks in alike.values():
-        found = _never(session, tasks[0])
+    known: dict[int, tuple[str, str, str] | None] = {}  # pods of one signature fare alike, whatever their job
+    for (_, signature), tasks in alike.items():
+        if signature not in known:
+            known[signature] = _never(session, tasks[0])
+        found = known[signature]
         if found is not None:
             code, message, fix = found
-            more = f" (and {len(tasks) - 1} more like it)" if len(tasks) > 1 else ""
-            yield where.say("error", "Pod", tasks[0].key, code, message + more, fix)
+            yield where.say("error", "Pod", tasks[0].key, code, message + _more(tasks), fix)
+
+
+def _more(tasks: list[Task]) -> str:
+    return f" (and {len(tasks) - 1} more like it)" if len(tasks) > 1 else ""
 
 
 def _group(session: Session, task: Task, where: Located) -> Iterator[Finding]:
@@ -68,12 +81,46 @@ def _node(task: Task, where: Located) -> Iterator[Finding]:
         yield where.say("warning", "Pod", task.key, "no-node", message, "put the node into the input as well")
 
 
-def _priority(session: Session, task: Task, where: Located) -> Iterator[Finding]:
-    spec, classes = task.pod.spec, session.state.objects["PriorityClass"]
+def _named(session: Session, task: Task) -> Iterator[tuple[str, str]]:
+    """Kind and name of the objects that the pod names and that do not exist."""
+    spec, objects = task.pod.spec, session.state.objects
     name = spec.priority_class_name
-    if name and spec.priority is None and name not in classes and not name.startswith("system-"):
+    if name and spec.priority is None and name not in objects["PriorityClass"] and not name.startswith("system-"):
+        yield "PriorityClass", name
+    if spec.volumes and waits(session.state, task):
+        for volume in spec.volumes:
+            claim = volume.persistent_volume_claim
+            if claim is not None and f"{task.namespace}/{claim.claim_name}" not in objects["PersistentVolumeClaim"]:
+                yield "PersistentVolumeClaim", claim.claim_name
+
+
+def _absent(session: Session, kind: str, namespace: str, name: str, tasks: list[Task], where: Located) -> Finding:
+    first = tasks[0].key
+    existing = list(session.state.objects[kind])
+    if kind == "PriorityClass":
         message = f"priorityClassName is {name}, and there is no such PriorityClass: Kubernetes refuses such a pod"
-        yield where.say("warning", "Pod", task.key, "priority-class", message, suggest(name, classes))
+        return where.say("warning", "Pod", first, "priority-class", message + _more(tasks), suggest(name, existing))
+    message = f"uses the claim {name}, and there is no such PersistentVolumeClaim in namespace {namespace}: it waits"
+    near = nearest(name, [key.partition("/")[2] for key in existing if key.startswith(f"{namespace}/")])
+    fix = f"did you mean {near}?" if near else "add the claim to the input"
+    return where.say("error", "Pod", first, "no-claim", message + _more(tasks), fix)
+
+
+def _over_capability(session: Session, task: Task) -> Iterator[tuple[str, str]]:
+    """Message and fix for each queue, of those that limit the pod, whose capability is below the pod's request."""
+    quotas = {plugin.name: plugin for plugin in session.plugins if plugin.name in ("proportion", "capacity")}
+    queue = task.job.queue if task.job is not None and quotas else None
+    in_tree = "capacity" in quotas and quotas["capacity"].option.enabled("enableHierarchy")
+    seen: set[str] = set()
+    while queue is not None and queue.name not in seen:
+        seen.add(queue.name)
+        for name, amount in sorted(task.shape.amounts.items()):
+            most = queue.capability.get(name)
+            if most is not None and amount > most:
+                asked, there = show(name, amount), show(name, most)
+                message = f"asks for {asked} of {name}, more than the capability {there} of queue {queue.name}"
+                yield message, f"raise capability of queue {queue.name}, or ask for less"
+        queue = session.queues.get(queue.parent) if in_tree else None
 
 
 def _never(session: Session, task: Task) -> tuple[str, str, str] | None:

@@ -12,6 +12,7 @@ from muster.model.finding import Finding
 from muster.sim.validate.places import Located
 
 ROOT = "root"
+DEFAULT = "default"  # always exists, and is reclaimable unless its object says otherwise
 
 
 def queue_findings(session: Session, where: Located) -> Iterator[Finding]:
@@ -24,6 +25,7 @@ def queue_findings(session: Session, where: Located) -> Iterator[Finding]:
             message = f"is {queue.object.status.state}, not Open: its {waiting} pod groups get nothing new"
             yield where.say("warning", "Queue", queue.name, "queue-closed", message, "open it, or move the groups")
     yield from _guarantees(session, where)
+    yield from _reclaim(session, where)
 
 
 def _tree(queue: Queue, queues: Mapping[str, Queue], where: Located) -> Iterator[Finding]:
@@ -72,3 +74,21 @@ def _guarantees(session: Session, where: Located) -> Iterator[Finding]:
             message = f"queues are guaranteed {show(name, promised)} {name} in all, the nodes have {show(name, there)}"
             greatest = max(leaves, key=lambda queue: (queue.guarantee.get(name, 0), queue.name))
             yield where.say("warning", "Queue", greatest.name, "queue-guarantees", message, "lower the guarantees")
+
+
+def _reclaim(session: Session, where: Located) -> Iterator[Finding]:
+    """reclaim takes from other queues: it needs two that can hold pods, and one that gives."""
+    if "reclaim" not in session.config.actions:
+        return
+    inner = {queue.parent for queue in session.queues.values()}
+    leaves = [queue for name, queue in session.queues.items() if name != ROOT and name not in inner]
+    others = [queue for queue in leaves if queue.name != DEFAULT]
+    if not others:
+        message, fix = "is the only queue: reclaim never evicts anything", "add a queue, or remove reclaim"
+    elif len(others) < len(leaves) and not any(queue.reclaimable for queue in leaves):
+        message = "is not reclaimable, nor is any other queue: reclaim never evicts anything"
+        fix = "set reclaimable: true for a queue, or remove reclaim"
+    else:
+        return
+    first = leaves[0].name if leaves else DEFAULT
+    yield where.say("warning", "Queue", first, "no-victims", message, fix)

@@ -157,3 +157,42 @@ def test_what_was_understood_reads_as_the_same_again() -> None:
         sra={"policy": "retention,proportional", "resources": ["x.io/g"], "retention": {"weight": 4, "x.io/g": 2}},
     )
     assert understood(**settings.as_arguments()) == settings
+
+
+@pytest.mark.parametrize("spelling", [FLAT, NESTED, TODAY], ids=["flat", "nested", "today"])
+def test_where_only_sra_is_configured_the_strategy_scores_are_off(spelling: dict[str, Any]) -> None:
+    assert understood(**spelling).strategy_weight == 0
+    assert understood(**spelling, resources={"cpu": {"type": MOST}}).strategy_weight == 10
+    assert understood(**spelling, resourceStrategyFitWeight=3).strategy_weight == 3
+    assert understood().strategy_weight == 10
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"resourceStrategyFitWeight": 0}, None),
+        ({"resourceStrategyFitWeight": 1}, "resourceStrategyFitWeight outweighs retention: strategy scores differ by "
+         "up to 100 points, a scarce resource makes 50 (sra.retention.weight 2; nvidia.com/t4: 1, nvidia.com/a10: 3)"),
+        ({"resources": {"cpu": {"weight": 1}}}, "resources has resourceStrategyFitWeight 10 by default, which "
+         "outweighs retention: strategy scores differ by up to 1000 points, a scarce resource makes 50 "
+         "(sra.retention.weight 2; nvidia.com/t4: 1, nvidia.com/a10: 3)"),
+    ],
+)  # fmt: skip
+def test_strategy_scores_that_outweigh_retention_are_named_with_the_weights(
+    more: dict[str, Any], said: str | None
+) -> None:
+    assert faults({**FLAT, **more}) == ([] if said is None else [said])
+
+
+def test_the_weight_that_is_named_is_enough() -> None:
+    given = Arguments({**FLAT, "resourceStrategyFitWeight": 3})
+    read(given)
+    assert given.findings[0].fix == "give sra.retention.weight: 12, or resourceStrategyFitWeight: 0"
+    assert faults({**FLAT, "resourceStrategyFitWeight": 3, "sra.retention.weight": 12}) == []
+    assert faults({**FLAT, "resourceStrategyFitWeight": 3, "sra.retention.weight": 11}) != []
+
+
+def test_a_pattern_in_the_scarce_resources_is_told() -> None:
+    assert faults({"sra.policy": "retention", "sra.resources": "nvidia.com/*"}) == [
+        "sra.resources lists nvidia.com/*: patterns are not read here, so it names no resource"
+    ]

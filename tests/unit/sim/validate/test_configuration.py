@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from front_door import PREEMPTING
 from muster.config import DEFAULT
+from muster.config.types import PluginOption
+from muster.engine.hooks import Plugin, Preemptable
+from muster.engine.jobs import Task
 from muster.model.finding import Finding
 from muster.sim.validate import effective, validate_configuration
+from muster.sim.validate.configuration import has_opinion
 
 USUAL = """\
 actions: "enqueue, allocate, reclaim, backfill"
@@ -30,15 +36,47 @@ def found(text: str, code: str) -> Finding:
     return next(finding for finding in findings(text) if finding.code == code)
 
 
-def test_reclaimable_in_the_second_tier_is_said_to_be_never_asked() -> None:
-    finding = found(USUAL, "never-asked")
-    assert (finding.severity, finding.object, finding.line) == ("warning", "plugin proportion", 8)
-    assert "reclaimable in tier 2 is never asked where gang and conformance in tier 1" in finding.message
+@pytest.mark.parametrize("tier", ["", "- plugins:\n"], ids=["one tier", "two tiers"])
+def test_no_arrangement_of_tiers_is_recommended(tier: str) -> None:
+    """Protections hold in every tier, so it does not matter in which one proportion is."""
+    assert findings(USUAL.replace("- plugins:\n  - name: predicates", f"{tier}  - name: predicates")) == []
 
 
-def test_in_the_same_tier_it_is_asked() -> None:
-    one_tier = USUAL.replace("- plugins:\n  - name: predicates", "  - name: predicates")
-    assert [f.code for f in findings(one_tier)] == []
+EVICTING = 'actions: "enqueue, allocate, {action}, backfill"\ntiers:\n- plugins:\n  - name: predicates\n'
+
+
+@pytest.mark.parametrize(
+    ("action", "plugins", "evicts"),
+    [
+        ("preempt", "  - name: conformance\n  - name: pdb\n", False),
+        ("preempt", "  - name: proportion\n", False),
+        ("preempt", "  - name: priority\n", True),
+        ("preempt", "  - name: drf\n", True),
+        ("preempt", "  - name: priority\n    enablePreemptable: false\n", False),
+        ("preempt", "  - name: priority\n    enablePreemptable: false\n  - name: drf\n", True),
+        ("reclaim", "  - name: priority\n  - name: drf\n", False),
+        ("reclaim", "  - name: drf\n    enableHierarchy: true\n", True),
+        ("reclaim", "  - name: proportion\n", True),
+        ("reclaim", "  - name: capacity\n    enableReclaimable: false\n", False),
+    ],
+)
+def test_an_action_that_can_never_evict_is_found(action: str, plugins: str, evicts: bool) -> None:
+    codes = [finding.code for finding in findings(EVICTING.replace("{action}", action) + plugins)]
+    assert ("no-victims" not in codes) is evicts
+
+
+def test_a_plugin_of_another_package_may_name_victims() -> None:
+    class Stranger(Plugin, Preemptable):
+        name = "stranger"
+
+        def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None:
+            return None
+
+    option = PluginOption("stranger")
+    plugin = Stranger(option.arguments, option)
+    assert has_opinion("preempt", plugin, option)
+    assert not has_opinion("preempt", plugin, PluginOption("stranger", {"enablePreemptable": False}))
+    assert not has_opinion("reclaim", plugin, option)
 
 
 @pytest.mark.parametrize(
@@ -55,13 +93,10 @@ def test_in_the_same_tier_it_is_asked() -> None:
         (("name: gang\n", "name: gang\n    enablePredicate: true\n"), "idle-switch", 4),
         (("name: nodeorder\n", "name: nodeorder\n    arguments: {leastrequested.weight: 0}\n"), "weight-zero", 10),
         (("name: nodeorder\n", "name: nodeorder\n    enableNodeOrder: false\n"), "no-scores", 9),
-        (("name: gang\n  - name: conformance\n", "name: priority\n"), "no-victims", 1),
     ],
 )
 def test_oddities_are_found_at_their_line(change: tuple[str, str], code: str, line: int) -> None:
     text = USUAL.replace(*change)
-    if code == "no-victims":
-        text = text.replace("  - name: proportion\n", "")
     finding = found(text, code)
     assert (finding.file, finding.line) == ("scheduler.yaml", line)
 

@@ -7,7 +7,7 @@ be done without exceeds the copies its nodes could take. No order of placing cou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from muster.engine.axis import PODS, show
 from muster.engine.domains import Cut, Sums
 from muster.engine.hooks import Bools, Floats, Index
-from muster.engine.jobs import Task
+from muster.engine.jobs import Status, Task
 from muster.engine.room import FREE, NOW, Room, copies
 from muster.engine.session import Session
 
 Vector = NDArray[np.int64]
+_GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
 _MOST_KINDS = 16  # kinds of pods that are counted; more would be more work, not more right
 
 
@@ -30,6 +31,17 @@ class Need:
 
     amounts: list[tuple[int, int]]  # (row of the resource axis, amount)
     kinds: list[tuple[int, int]]  # (kind, how many of it at least)
+
+
+def unplaced(tasks: Iterable[Task], minimum: int) -> tuple[list[Task], int]:
+    """The pods that wait for a node, and how many of them must get one beside those that have it."""
+    pending, held = [], 0
+    for task in tasks:
+        if task.status == Status.PENDING:
+            pending.append(task)
+        elif task.status not in _GONE:
+            held += 1
+    return pending, minimum - held
 
 
 class Demand:
@@ -57,6 +69,16 @@ class Demand:
                 amounts.append((row, total))
         kinds = [(k, n - (self.count - of)) for k, (_, n) in enumerate(self.kinds[:_MOST_KINDS])]
         return Need(amounts, [(k, least) for k, least in kinds if least > 0])
+
+
+    def lacking(self, room: Room, within: Bools) -> tuple[Task, int, int] | None:
+        """The first kind of pod of which these nodes cannot take enough: a pod of it, how many fit, how many must."""
+        for k, least in self.least.kinds:
+            task = self.kinds[k][0]
+            able = int(room.copies(task).values()[FREE][within].sum())
+            if able < least:
+                return task, able, least
+        return None
 
 
 class Counts:
@@ -118,6 +140,14 @@ class Counts:
     def pods(self, level: int) -> Index | None:
         """How many of the pods each segment could take, if they are all of one kind."""
         return self._copies[0][level][FREE] if len(self.demand.kinds) == 1 else None
+
+    def capacity(self, level: int, segment: int) -> tuple[int, ...]:
+        """By which the largest segment is found: copies of each kind that it must take, then what is free in it."""
+        need = self.demand.least
+        return (
+            *(int(self._copies[kind][level][FREE, segment]) for kind, _ in need.kinds),
+            *(int(self._free[level][self._size + row, segment]) for row, _ in need.amounts),
+        )
 
     def why_not(self, level: int, segment: int) -> str:
         """Which condition refuses a segment, with its numbers."""

@@ -1,0 +1,135 @@
+"""Names in a manifest that nobody reads: fields and kinds, each with the nearest correct name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher, get_close_matches
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from muster.config.names import nearest
+from muster.model import kinds
+from muster.model.fields import Fields, fields_of, place_of, unknown_names
+from muster.model.finding import Severity
+from muster.model.meta import Object
+from muster.model.pod import ResourceRequirements
+from muster.model.shape import Unknown, below
+
+__all__ = ["UnknownName", "missing_kind", "unknown_fields", "unknown_kind"]
+
+_ALIKE = 0.8  # of difflib's ratio: a slip of the pen, not another word
+
+
+class UnknownName(NamedTuple):
+    """A name that is not known: how grave that is, where it stands, what is wrong, what to write."""
+
+    severity: Severity
+    path: str
+    message: str
+    fix: str
+
+
+def unknown_fields(cls: type[Object], value: dict[str, Any]) -> Iterator[UnknownName]:
+    """The fields of an object that its kind does not have."""
+    if cls in kinds.CUSTOM:
+        for unknown in kinds.unknown_fields(cls, value):
+            message = f"{unknown.path}: no such field, it is not read"
+            yield UnknownName("error", unknown.path, message, _nearest(cls, unknown))
+    elif cls in kinds.BUILT_IN:
+        for unknown, known in unknown_names(cls, value):
+            yield _core(cls, unknown, known)
+
+
+def _core(cls: type[Object], unknown: Unknown, known: Fields) -> UnknownName:
+    """An error if a field that muster reads was meant: the object would be scheduled without it."""
+    name, path = unknown.name, unknown.path
+    message = f"{path}: Kubernetes has no such field, it is not read"
+    near = nearest(name, known.valid)
+    elsewhere = next((below(_above(path), part) for part, _, inner in known.inner if name in inner.read), None)
+    elsewhere = elsewhere or place_of(cls, name)
+    if elsewhere is not None and (near is None or not _alike(name, near)):
+        return UnknownName("error", path, message, f"{name} is a field of {elsewhere}: move it there")
+    if near is not None:
+        return UnknownName("error" if near in known.read else "warning", path, message, f"did you mean {near}?")
+    if path.startswith("metadata.") and name in cls.__struct_encode_fields__:
+        return UnknownName("error", path, message, _nearest(cls, unknown))
+    if known is fields_of(ResourceRequirements):
+        return UnknownName("error", path, message, f"write {name} under requests or limits")
+    return UnknownName("warning", path, message, "remove it, or look up where it belongs")
+
+
+def _above(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _alike(name: str, near: str) -> bool:
+    return SequenceMatcher(None, name.lower(), near.lower()).ratio() >= _ALIKE
+
+
+def _nearest(cls: type[Object], unknown: Unknown) -> str:
+    if unknown.path.startswith("metadata.") and unknown.name in cls.__struct_encode_fields__:
+        return f"{unknown.name} is indented too far: it stands beside metadata, not inside it"
+    near = get_close_matches(unknown.name, unknown.known, 1)
+    return f"did you mean {near[0]}?" if near else f"the fields here are {', '.join(sorted(unknown.known))}"
+
+
+# Kinds that muster does not read, in the API groups of which it reads others.
+_OTHER_KINDS: dict[str, str] = {
+    "": "Binding ComponentStatus Endpoints Event LimitRange PodStatusResult PodTemplate RangeAllocation ResourceQuota "
+    "Secret Service ServiceAccount Status Table",
+    "policy": "Eviction PodSecurityPolicy",
+    "scheduling.k8s.io": "CompositePodGroup PodGroup Workload",
+    "storage.k8s.io": "VolumeAttachment VolumeAttributesClass",
+    "kueue.x-k8s.io": "AdmissionCheck ClusterQueue Cohort LocalQueue MultiKueueCluster MultiKueueConfig "
+    "ProvisioningRequestConfig ResourceFlavor Workload WorkloadPriorityClass",
+    "kai.scheduler": "BindRequest Config SchedulingShard",
+}
+
+_STABLE = ("", "apps", "batch")  # groups that hardly get new kinds: what is a little like a known one is meant
+
+
+@lru_cache(maxsize=1024)  # a snapshot has many objects of a kind that is not read
+def unknown_kind(api_version: str, kind: str) -> UnknownName | None:
+    """What is wrong with a kind that is not read; None if it is a kind of somebody else's."""
+    versions = {read: version for version, read in reversed(kinds.known())}
+    group = _group(api_version)
+    if kind in versions:
+        right = versions[kind]
+        if group in (_group(right), "extensions"):  # Kubernetes' first group for what is in apps today
+            message = f"passed over: apiVersion {api_version} is not read"
+            return UnknownName("warning", "apiVersion", message, f"write it as {right}")
+        if kind in _OTHER_KINDS.get(group, "").split():
+            return None
+        if group in _groups() or _is_slip(api_version, right):
+            message = f"passed over: apiVersion {api_version} has no kind {kind}"
+            return UnknownName("error", "apiVersion", message, f"write apiVersion: {right}")
+        return None
+    if group not in _groups() or kind in _OTHER_KINDS.get(group, "").split():
+        return None
+    near = nearest(kind, [*versions, *_OTHER_KINDS.get(group, "").split()])
+    if near is None or not (group in _STABLE or _alike(kind, near)):
+        return None
+    message = f"passed over: apiVersion {api_version} has no kind {kind}"
+    return UnknownName("error", "kind", message, f"did you mean {near}?")
+
+
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
+
+
+def _groups() -> set[str]:
+    return {_group(version) for version, _ in kinds.known()}
+
+
+def _is_slip(api_version: str, right: str) -> bool:
+    """`app/v1` is one for `apps/v1`; the group of another project is not."""
+    return _alike(api_version, right) and "." not in _group(api_version)
+
+
+def missing_kind(keys: Iterable[str]) -> str:
+    """What to do about a document without apiVersion or kind, by the keys it has."""
+    for name in ("kind", "apiVersion"):
+        near = nearest(name, keys)
+        if near is not None and near != name and _alike(name, near):
+            return f"write {name} in place of {near}"
+    return "write apiVersion and kind in it"

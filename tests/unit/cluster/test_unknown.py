@@ -1,0 +1,79 @@
+"""Fields and kinds that are not known: how grave it is, and what to write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.cluster.unknown import missing_kind, unknown_fields, unknown_kind
+from muster.model.core import Pod
+from muster.model.scheduling import Queue
+
+
+@pytest.mark.parametrize(
+    ("spec", "severity", "fix"),
+    [
+        ({"nodeselector": {}}, "error", "did you mean nodeSelector?"),
+        ({"toleration": []}, "error", "did you mean tolerations?"),
+        ({"dnsPolcy": ""}, "warning", "did you mean dnsPolicy?"),
+        ({"foo": 1}, "warning", "remove it, or look up where it belongs"),
+        ({"requests": {}}, "error", "requests is a field of spec.resources: move it there"),
+        ({"containers": [{"resources": {"cpu": 1}}]}, "error", "write cpu under requests or limits"),
+        ({"containers": [{"limits": {}}]}, "error", "limits is a field of spec.containers[0].resources: move it there"),
+        ({"containers": [{"tolerations": []}]}, "error", "tolerations is a field of spec: move it there"),
+    ],
+)
+def test_an_unknown_field_of_a_pod(spec: dict[str, Any], severity: str, fix: str) -> None:
+    (found,) = unknown_fields(Pod, {"spec": spec})
+    assert (found.severity, found.fix) == (severity, fix)
+
+
+def test_a_field_of_a_custom_resource_is_always_an_error() -> None:
+    (found,) = unknown_fields(Queue, {"spec": {"wieght": 1}})
+    assert (found.severity, found.path, found.fix) == ("error", "spec.wieght", "did you mean weight?")
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "severity", "fix"),
+    [
+        ("apps/v1", "Deployent", "error", "did you mean Deployment?"),
+        ("v1", "pod", "error", "did you mean Pod?"),
+        ("v1", "Pdo", "error", "did you mean Pod?"),
+        ("v1", "Note", "error", "did you mean Node?"),
+        ("batch/v1", "Jop", "error", "did you mean Job?"),
+        ("scheduling.volcano.sh/v1beta1", "PodGroups", "error", "did you mean PodGroup?"),
+        ("v1", "Deployment", "error", "write apiVersion: apps/v1"),
+        ("app/v1", "Deployment", "error", "write apiVersion: apps/v1"),
+        ("apps/v1beta2", "Deployment", "warning", "write it as apps/v1"),
+        ("extensions/v1beta1", "DaemonSet", "warning", "write it as apps/v1"),
+        ("policy/v2", "PodDisruptionBudget", "warning", "write it as policy/v1"),
+    ],
+)
+def test_a_kind_that_was_meant_otherwise(version: str, kind: str, severity: str, fix: str) -> None:
+    found = unknown_kind(version, kind)
+    assert found is not None
+    assert (found.severity, found.fix) == (severity, fix)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("v1", "Service"),
+        ("v1", "PodTemplate"),
+        ("batch.volcano.sh/v1alpha1", "Job"),
+        ("kueue.x-k8s.io/v1beta1", "Cohort"),
+        ("apps.kruise.io/v1beta1", "StatefulSet"),
+        ("scheduling.k8s.io/v1alpha2", "PodGroup"),
+        ("karpenter.sh/v1", "NodePool"),
+        ("networking.k8s.io/v1", "Ingress"),
+    ],
+)
+def test_kinds_of_others_are_skipped(version: str, kind: str) -> None:
+    assert unknown_kind(version, kind) is None
+
+
+def test_a_misspelt_key_in_place_of_kind_is_named() -> None:
+    assert missing_kind(["Kind", "metadata"]) == "write kind in place of Kind"
+    assert missing_kind(["kind", "apiversion"]) == "write apiVersion in place of apiversion"
+    assert missing_kind(["metadata", "spec"]) == "write apiVersion and kind in it"
