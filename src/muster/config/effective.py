@@ -16,6 +16,8 @@ def render(config: Config) -> dict[str, Any]:
         "actions": ", ".join(config.actions),
         "tiers": [{"plugins": [_plugin(option) for option in tier.plugins]} for tier in config.tiers],
     }
+    if config.compatibility:
+        understood["compatibility"] = config.compatibility
     if config.configurations:
         understood["configurations"] = [
             {"name": name, "arguments": dict(arguments)} for name, arguments in sorted(config.configurations.items())

@@ -15,13 +15,13 @@ from muster.config.default import DEFAULT_ACTIONS
 from muster.config.foreign import FOREIGN_ACTIONS, FOREIGN_PLUGINS, SERVED_BY
 from muster.config.names import suggest, unknown_arguments
 from muster.config.source import Source, find_configuration
-from muster.config.types import SWITCHES, Config, Known, PluginOption, Tier
+from muster.config.types import COMPATIBILITIES, SWITCHES, Config, Known, PluginOption, Tier
 from muster.model.finding import Finding, Severity, in_order
 from muster.model.yamltext import YamlError
 
 __all__ = ["load"]
 
-_TOP = ("actions", "tiers", "configurations", "metrics")
+_TOP = ("actions", "tiers", "configurations", "metrics", "compatibility")
 Path = tuple[str | int, ...]
 
 
@@ -61,7 +61,16 @@ class _Loading:
         understood = all(finding.severity != "error" for finding in self.findings)
         if understood and not any(tier.plugins for tier in tiers):
             self.say("warning", ("tiers",), "", "no-plugins", "no plugin is configured: nothing filters or orders")
-        return Config(actions, tiers, dict(self.configurations(top.get("configurations"))))
+        configurations = dict(self.configurations(top.get("configurations")))
+        return Config(actions, tiers, configurations, self.compatibility(top.get("compatibility")))
+
+    def compatibility(self, value: object) -> str:
+        if value is None or value in COMPATIBILITIES:
+            return str(value or "")
+        message = f"compatibility is {value!r}; the only value is {COMPATIBILITIES[0]}"
+        fix = f"write `compatibility: {COMPATIBILITIES[0]}`, or remove the key for muster's own rules of eviction"
+        self.say("error", ("compatibility",), "", "unknown-compatibility", message, fix)
+        return ""
 
     def entries(self, value: object, path: Path, what: str) -> Iterator[tuple[dict[str, Any], Path]]:
         """The mappings of a list; anything else in their place is an error."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from muster.config.arguments import Arguments
 from muster.model.finding import Finding
 
-__all__ = ["OFF_BY_DEFAULT", "SWITCHES", "Arguments", "Config", "Known", "PluginOption", "Tier"]
+__all__ = ["COMPATIBILITIES", "OFF_BY_DEFAULT", "SWITCHES", "Arguments", "Config", "Known", "PluginOption", "Tier"]
 
 # Volcano: some keys begin with `enable`, some with `enabled`; files are full of both, so the spelling is kept as it is.
 SWITCHES: tuple[str, ...] = (
@@ -40,6 +40,8 @@ SWITCHES: tuple[str, ...] = (
 )
 # Volcano: every switch that is absent is on, but for these two.
 OFF_BY_DEFAULT = frozenset({"enableHierarchy", "enabledClusterOrder"})
+COMPATIBILITIES = ("volcano",)
+"""The values of the key ``compatibility``."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Config:
     actions: tuple[str, ...] = ()
     tiers: tuple[Tier, ...] = ()
     configurations: dict[str, Arguments] = field(default_factory=dict)
+    compatibility: str = ""
+    """Whose rules of eviction hold: muster's own (empty) or those of one of ``COMPATIBILITIES``."""
 
     def plugins(self) -> Iterator[PluginOption]:
         """All plugins, tier by tier."""

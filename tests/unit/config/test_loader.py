@@ -257,3 +257,19 @@ def test_the_effective_configuration_reads_back_as_the_same() -> None:
     assert render(config)["actions"] == "preempt, allocate"
     assert render(config)["tiers"][0]["plugins"] == [{"name": "gang", "enableJobOrder": False}]
     assert dict(again.configurations["preempt"]) == {"predicateErrorCacheEnable": False}
+
+
+def test_compatibility_is_volcano_or_absent_and_is_kept_by_the_effective_configuration() -> None:
+    config, findings = read("actions: allocate\ncompatibility: volcano\n" + TIERS)
+    assert (config.compatibility, findings) == ("volcano", [])
+    again, _ = read(render_text(config))
+    assert again.compatibility == render(config)["compatibility"] == "volcano"
+    without, _ = read("actions: allocate\n" + TIERS)
+    assert without.compatibility == "" and "compatibility" not in render(without)
+
+
+@pytest.mark.parametrize("value", ["Volcano", "vulcano", "''", "true", "[volcano]", "kueue"])
+def test_any_other_compatibility_is_an_error_that_names_the_right_value(value: str) -> None:
+    finding = only(f"actions: allocate\ncompatibility: {value}\n" + TIERS)
+    assert (finding.severity, finding.code, finding.line) == ("error", "unknown-compatibility", 2)
+    assert "`compatibility: volcano`" in finding.fix
