@@ -142,6 +142,10 @@ class NodeScorer(Hook):
 class NodeSets(Hook):
     """Divides nodes into the sets a job is tried on, one after the other."""
 
+    def divides(self, job: Job) -> bool:
+        """May this plugin divide the nodes for the job or a sub-group of it? Asked before every attempt: be quick."""
+        return True
+
     @abstractmethod
     def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, Sequence[NodeSet]]:
         """(is this plugin's rule relevant to the job?, sets in the order to try). Raises NodeSetError on failure."""

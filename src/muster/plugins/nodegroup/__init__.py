@@ -112,13 +112,15 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
             worth = {group: weights.get(group, usual) for group, usual in rule.worth.items()}
             self.rules[name] = replace(rule, worth=worth)
         self.limits.read(queues.values())
+        # The queues that have a rule or a limit: all other queues' pods are alike to this plugin.
+        self._ruled = {name for name, rule in self.rules.items() if not rule.says_nothing}
+        self._ruled.update(self.limits.limits, self.limits.faults)
 
     # --- hard and soft rules
 
     def signature(self, task: Task) -> Hashable | None:
-        rule = self._rule(task)
-        speaks = not rule.says_nothing or not self.by_prose or self.limits.batch(task) != Batch.SKIP
-        return rule.queue if speaks else None
+        queue = task.job.queue_name if task.job is not None else ""
+        return queue if queue in self._ruled or not self.by_prose else None
 
     def batch(self, task: Task) -> Batch:
         return Batch.SKIP if self.by_prose and self._rule(task).says_nothing else Batch.COLUMNS
@@ -156,6 +158,9 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         return ruling
 
     # --- a gang in one group
+
+    def divides(self, job: Job) -> bool:
+        return wants_one_group(job)
 
     def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, list[NodeSet]]:
         """With `muster.io/one-node-group` a job is tried on one group after the other, the best liked first."""

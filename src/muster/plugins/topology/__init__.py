@@ -52,7 +52,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
         self.session = session
         self.room = Room(session)
         self._wishes: dict[tuple[str, str], Wish | NodeSetError | None] = {}
-        self._lies: dict[str, bool] = {}  # job → does it say where it lies, as a whole or in parts?
+        self._constrained: dict[str, bool] = {}  # job → does it say where it lies, as a whole or in sub-groups?
 
     # --- what groups wish for
 
@@ -76,6 +76,9 @@ class Topology(Plugin, NodeSets, TaskOrder):
             return fault
 
     # --- node sets
+
+    def divides(self, job: Job) -> bool:
+        return self._placed_by_topology(job) or bool(level_without_topology(job))
 
     def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, Sequence[NodeSet]]:
         wish = self._wish(job)
@@ -111,15 +114,17 @@ class Topology(Plugin, NodeSets, TaskOrder):
     def task_key(self, task: Task) -> float:
         """In groups that say where they lie, the order of pods is that of their ranks."""
         job = task.job
-        if job is None:
-            return 0.0
-        lies = self._lies.get(job.key)
-        if lies is None:
-            lies = self._lies[job.key] = constraint_of(job) is not None or grouped(job) is not None
-        if not lies:
+        if job is None or self._constrained.get(job.key) is False or not self._placed_by_topology(job):
             return 0.0
         index = index_of(task)
         return float(index) if index is not None else float("inf")
+
+    def _placed_by_topology(self, job: Job) -> bool:
+        """Does the group say where it lies, as a whole or in sub-groups?"""
+        known = self._constrained.get(job.key)
+        if known is None:
+            known = self._constrained[job.key] = constraint_of(job) is not None or grouped(job) is not None
+        return known
 
     # --- what an administrator should know
 
