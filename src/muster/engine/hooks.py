@@ -12,7 +12,7 @@ The `switch` of an extension point is the key that turns it off in the configura
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from muster.engine.values import (
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
     from muster.engine.jobs import Job, Queue, Shape, Task
     from muster.engine.nodes import NodeView
+    from muster.engine.requirements import Requirement
     from muster.engine.session import Session
+    from muster.engine.state import State
     from muster.engine.statement import Move
     from muster.engine.subgroups import Group
     from muster.model.finding import Finding
@@ -75,6 +77,11 @@ class Plugin(ABC):
     def examine(cls, session: Session) -> list[Finding]:
         """What `muster validate` should say of the cluster in the light of this plugin's rules."""
         return []
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterable[Requirement]:
+        """What objects ask for that only this plugin provides; asked also when it is not configured."""
+        return ()
 
     def effective(self) -> dict[str, object]:
         """The arguments as understood, in a form that could stand in a configuration again."""

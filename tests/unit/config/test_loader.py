@@ -28,6 +28,7 @@ KNOWN = Known(
         "preempt": frozenset({"predicateErrorCacheEnable"}),
     },
 )
+OWN = ("nodegroup", "topology", "topology910", "propagation")
 TIERS = "tiers:\n- plugins:\n  - name: gang\n"
 
 
@@ -51,8 +52,7 @@ def test_the_default_is_understood_without_a_remark() -> None:
     assert config.actions == ("enqueue", "allocate", "backfill")
     assert [[option.name for option in tier.plugins] for tier in config.tiers] == [
         ["priority", "gang", "conformance"],
-        ["overcommit", "drf", "predicates", "proportion", "nodeorder"]
-        + ["nodegroup", "topology", "topology910", "propagation"],
+        ["overcommit", "drf", "predicates", "proportion", "nodeorder", *OWN],
     ]
 
 

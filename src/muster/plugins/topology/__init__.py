@@ -8,11 +8,12 @@ domains and nodes in order, `ranks` keeps neighbours together, `findings` has wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from muster.engine.hooks import NodeSet, NodeSetError, NodeSets, Plugin, TaskOrder
 from muster.engine.jobs import ALLOCATED_LIKE, Job, Status, Task
+from muster.engine.requirements import Requirement
 from muster.engine.room import Room
 from muster.engine.subgroups import Group, grouped
 from muster.model.finding import Finding
@@ -21,13 +22,14 @@ from muster.model.topology import HyperNode
 from muster.model.topology import Topology as TopologyObject
 from muster.plugins.topology.constraints import Trees, Wish, constraint_of, constraint_of_group, wish_of
 from muster.plugins.topology.demand import Counts, Demand
-from muster.plugins.topology.findings import findings, level_without_topology
+from muster.plugins.topology.findings import findings, level_without_topology, required_by
 from muster.plugins.topology.order import Ordered, refused
 from muster.plugins.topology.ranks import index_of
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
     from muster.engine.session import Session
+    from muster.engine.state import State
 
 __all__ = ["Topology"]
 
@@ -127,6 +129,10 @@ class Topology(Plugin, NodeSets, TaskOrder):
         return known
 
     # --- what an administrator should know
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterator[Requirement]:
+        return required_by(state)
 
     @classmethod
     def examine(cls, session: Session) -> list[Finding]:
