@@ -55,14 +55,10 @@ _SWITCHES = {
 
 class Predicates(Plugin, NodeFilter, BindEffects):
     name = "predicates"
-    arguments = {
-        **{f"predicate.{name}Enable": f"filter by {what} (true)" for name, what in _SWITCHES.items()},
-        "predicate.CacheEnable": "accepted for Volcano's files; answers are always cached",
-    }
+    arguments = {f"predicate.{name}Enable": f"filter by {what} (true)" for name, what in _SWITCHES.items()}
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
-        arguments.bool("predicate.CacheEnable", False)
         self._on = {name: arguments.bool(f"predicate.{name}Enable", True) for name in _SWITCHES}
         tolerations = Tolerations()
         self._lasting = {  # these keep what they read of the nodes from cycle to cycle
