@@ -65,7 +65,7 @@ CASES = [
     ("topology", group(subGroups=[{"name": "w", "topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "r"}}]),
      "PodGroup default/g", "sub-group w: requires the level r of topology dc", "error"),
     ("gang", group(subGroups=[{"name": "w", "minMember": 2}]), "PodGroup default/g", "has sub-groups", "error"),
-    ("gang", pod_group("g", minMember=2), "PodGroup default/g", "has a minMember above 1", "error"),
+    ("gang", pod_group("g", minMember=2), "PodGroup default/g", "has a minMember above 1", "notice"),
     ("topology910", chips(), "Pod default/p", f"requests {CHIPS}", "error"),
     ("propagation", pod("p", labels={POLICY: "pp"}), "Pod default/p", "requires PropagationPolicy pp", "error"),
     ("propagation", thing("apps/v1", "Deployment", "web", labels={POLICY: "pp"}, spec={"replicas": 0}),

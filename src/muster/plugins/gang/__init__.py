@@ -89,13 +89,15 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
     def required_by(cls, state: State) -> Iterator[Requirement]:
         for job in state.jobs.values():
             spec = job.group.spec
-            asked = {
-                "has a minMember above 1": job.min_available > 1,
-                "has minimums per role (minTaskMember)": bool(job.roles),
-                "has sub-groups": bool(spec.sub_groups or spec.sub_group_policy),
-            }
-            for text in (text for text, so in asked.items() if so):
-                yield Requirement(about(job, state), text, hard=True, switch="enableJobReady")
+            asked = (
+                # Soft: whoever leaves gang out (design 2's samples do) places the pods of a group one by one on purpose.
+                ("has a minMember above 1", job.min_available > 1, False),
+                ("has minimums per role (minTaskMember)", bool(job.roles), False),
+                ("has sub-groups", bool(spec.sub_groups or spec.sub_group_policy), True),
+            )
+            for text, so, hard in asked:
+                if so:
+                    yield Requirement(about(job, state), text, hard, switch="enableJobReady")
 
     # --- victims
 
