@@ -133,7 +133,7 @@ def test_a_misspelt_argument_of_network_topology_aware_is_an_error() -> None:
     assert ("error", "unknown-argument") in [(f.severity, f.code) for f in findings]
 
 
-@pytest.mark.parametrize("text", ["actions: zzz\n" + CONFIGURATION.partition("\n")[2], CONFIGURATION + "  - name: zzz\n"])
+@pytest.mark.parametrize("text", [CONFIGURATION.replace("allocate", "zzz"), CONFIGURATION + "  - name: zzz\n"])
 def test_the_names_listed_in_errors_are_those_that_muster_has(text: str) -> None:
     (finding,) = configure(text, "s.yaml")[1]
     listed = finding.fix.removeprefix("known: ").split(", ")

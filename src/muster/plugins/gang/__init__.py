@@ -90,7 +90,7 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
         for job in state.jobs.values():
             spec = job.group.spec
             asked = (
-                # Soft: whoever leaves gang out (design 2's samples do) places the pods of a group one by one on purpose.
+                # Soft: whoever leaves gang out, as design 2's samples do, places the pods of a group one by one.
                 ("has a minMember above 1", job.min_available > 1, False),
                 ("has minimums per role (minTaskMember)", bool(job.roles), False),
                 ("has sub-groups", bool(spec.sub_groups or spec.sub_group_policy), True),
