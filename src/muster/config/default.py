@@ -1,6 +1,7 @@
-"""The configuration when none is given: Volcano's own default, and two plugins that do nothing unasked.
+"""The configuration when none is given: Volcano's own default, and four plugins that serve only what asks for them.
 
-topology910 does nothing without chips, propagation nothing without PropagationPolicies.
+nodegroup serves queues that name node groups, topology groups that name a Topology or networkTopology, topology910
+pods that request chips, propagation applications with a PropagationPolicy. Other objects are scheduled as without them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ tiers:
   - name: predicates
   - name: proportion
   - name: nodeorder
+  - name: nodegroup
+  - name: topology
   - name: topology910
   - name: propagation
 """

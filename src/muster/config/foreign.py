@@ -1,10 +1,10 @@
-"""Volcano's plugins and actions that muster does not have: what each did, and what to use instead."""
+"""What Volcano's files may name and muster does not have: plugins, actions and arguments, and what to use instead."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["FOREIGN_ACTIONS", "FOREIGN_PLUGINS", "SERVED_BY", "Foreign"]
+__all__ = ["FOREIGN_ACTIONS", "FOREIGN_ARGUMENTS", "FOREIGN_PLUGINS", "SERVED_BY", "Foreign"]
 
 
 class Foreign(NamedTuple):
@@ -58,3 +58,41 @@ FOREIGN_ACTIONS = {
         "evicts what plugins such as tdm and rescheduling name", "run the Kubernetes descheduler beside muster"
     ),
 }
+
+_ALL_NODES = "muster looks at all nodes, always"
+_GPUS = "muster does not share GPUs; let the device plugin divide the cards into whole resources"
+_PROPORTIONAL = "use the plugin resource-strategy-fit with `sra.policy: proportional`"
+_TAINTED = "Kubernetes taints such nodes, and predicates obeys taints"
+_DOMAINS = "topology fills domains in its own order; use binpack for the nodes inside them"
+
+FOREIGN_ARGUMENTS: dict[str, dict[str, str]] = {
+    "predicates": {
+        "predicate.CacheEnable": "muster always keeps the answers of predicates",
+        "predicate.DynamicResourceAllocationEnable": "muster does not allocate ResourceClaims: such pods wait",
+        "predicate.ProportionalEnable": _PROPORTIONAL,
+        "predicate.resources": _PROPORTIONAL,
+        "predicate.resources.*": _PROPORTIONAL,
+        "predicate.GPUSharingEnable": _GPUS,
+        "predicate.GPUNumberEnable": _GPUS,
+        "predicate.NodeLockEnable": _GPUS,
+        "predicate.MemoryPressureEnable": _TAINTED,
+        "predicate.DiskPressureEnable": _TAINTED,
+        "predicate.PIDPressureEnable": _TAINTED,
+    },
+    "nodeorder": {
+        "selectorspread.weight": "use topology spread constraints and podtopologyspread.weight",
+        "volumebinding.weight": "muster does not score nodes by their volumes",
+    },
+    "network-topology-aware": {
+        "weight": _DOMAINS,
+        "hypernode.binpack.*": _DOMAINS,
+    },
+    "enqueue": {"overcommit-factor": "use the plugin overcommit, which has this argument"},
+    "preempt": {
+        "topologyAwarePreemptWorkerNum": _ALL_NODES,
+        "minCandidateNodesPercentage": _ALL_NODES,
+        "minCandidateNodesAbsolute": _ALL_NODES,
+        "maxCandidateNodesAbsolute": _ALL_NODES,
+    },
+}
+"""Plugin or action → its arguments in some version of Volcano that have no effect here, and why or what to do."""

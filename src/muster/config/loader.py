@@ -7,13 +7,13 @@ brought along.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from muster.config.arguments import Arguments, as_bool
 from muster.config.default import DEFAULT_ACTIONS
-from muster.config.foreign import FOREIGN_ACTIONS, FOREIGN_PLUGINS, SERVED_BY
-from muster.config.names import suggest, unknown_arguments
+from muster.config.foreign import FOREIGN_ACTIONS, FOREIGN_ARGUMENTS, FOREIGN_PLUGINS, SERVED_BY
+from muster.config.names import covers, suggest, unknown_arguments
 from muster.config.source import Source, find_configuration
 from muster.config.types import COMPATIBILITIES, SWITCHES, Config, Known, PluginOption, Tier
 from muster.model.finding import Finding, Severity, in_order
@@ -111,7 +111,7 @@ class _Loading:
             message = f"muster does not have {name} and skips it; in Volcano it {foreign.did}"
             self.say("warning", path, about, "foreign-action", message, foreign.instead)
         else:
-            fix = suggest(name, [*self.known.actions, *FOREIGN_ACTIONS])
+            fix = suggest(name, self.known.actions)
             self.say("error", path, about, "unknown-action", f"unknown action {name!r}", fix)
 
     def tiers(self, value: object) -> Iterator[Tier]:
@@ -164,7 +164,7 @@ class _Loading:
             (*path, "arguments"),
             about,
             self.known.plugins[served or name],
-            lenient=served is not None,
+            FOREIGN_ARGUMENTS.get(name, {}),
         )
         return PluginOption(served or name, self.switches(entry, path, served or name), arguments, line)
 
@@ -175,7 +175,7 @@ class _Loading:
             message = f"muster does not have {name} and skips it; in Volcano it {foreign.did}"
             self.say("warning", path, about, "foreign-plugin", message, foreign.instead)
         else:
-            fix = suggest(name, [*self.known.plugins, *FOREIGN_PLUGINS, *SERVED_BY])
+            fix = suggest(name, self.known.plugins)
             self.say("error", path, about, "unknown-plugin", f"unknown plugin {name!r}", fix)
 
     def switches(self, entry: dict[str, Any], path: Path, name: str) -> dict[str, bool]:
@@ -203,17 +203,18 @@ class _Loading:
         return given
 
     def arguments(
-        self, value: object, path: Path, about: str, known: frozenset[str], lenient: bool = False
+        self, value: object, path: Path, about: str, known: frozenset[str], foreign: Mapping[str, str]
     ) -> Arguments:
-        """The arguments with their lines. Lenient: what the serving plugin does not know is dropped."""
+        """The arguments with their lines. Those that only Volcano has (`foreign`) are left out with a warning."""
         if value is not None and not isinstance(value, dict):
             self.say("error", path, about, "config-shape", "arguments should be a mapping", "write `key: value` lines")
         values = dict(value) if isinstance(value, dict) else {}
         for unknown in list(unknown_arguments(values, known)):
             flat = ".".join(unknown)
-            if lenient:
-                message = f"the argument {flat} is not served and is ignored"
-                self.say("warning", (*path, *unknown), about, "foreign-argument", message, "remove it")
+            why = next((why for pattern, why in foreign.items() if covers(pattern, flat)), None)
+            if why is not None:
+                message = f"the argument {flat} has no effect in muster"
+                self.say("warning", (*path, *unknown), about, "foreign-argument", message, why)
                 values.pop(unknown[0], None)
             else:
                 message = f"unknown argument {flat!r}"
@@ -238,5 +239,6 @@ class _Loading:
                 self.say("warning", path, about, "action-twice", "configured twice: the first counts", "remove one")
             else:
                 seen.add(name)
-                known = self.known.actions[name]
-                yield name, self.arguments(entry.get("arguments"), (*path, "arguments"), f"action {name}", known)
+                known, foreign = self.known.actions[name], FOREIGN_ARGUMENTS.get(name, {})
+                below = (*path, "arguments")
+                yield name, self.arguments(entry.get("arguments"), below, f"action {name}", known, foreign)

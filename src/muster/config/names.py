@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-__all__ = ["nearest", "suggest", "unknown_arguments"]
+__all__ = ["covers", "nearest", "suggest", "unknown_arguments"]
 
 MOST_LISTED = 40
 
@@ -40,5 +40,10 @@ def unknown_arguments(
         names_below = any(pattern.startswith(flat + ".") for pattern in known)
         if isinstance(value, dict) and names_below:
             yield from unknown_arguments(value, known, path)
-        elif not any(flat == pattern or (pattern.endswith("*") and flat.startswith(pattern[:-1])) for pattern in known):
+        elif not any(covers(pattern, flat) for pattern in known):
             yield path
+
+
+def covers(pattern: str, name: str) -> bool:
+    """Is it the name itself, or a prefix of it that ends in `*`?"""
+    return name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))

@@ -1,8 +1,8 @@
-"""Finding the configuration in what was given: a ``scheduler.yaml`` itself, or the ConfigMap that carries one."""
+"""Finds the configuration in what was given: a ``scheduler.yaml`` itself, or the ConfigMap that carries one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from muster.model.yamltext import Document, YamlError, load_all
 __all__ = ["Source", "find_configuration", "key_of_configuration"]
 
 SHAPE = "a mapping with `actions` and `tiers`"
+_KEYS = ("actions", "tiers")
+LineOf = Callable[[Sequence[str | int]], int]
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Source:
 
     value: dict[str, Any]
     name: str
-    line_of: Callable[[Sequence[str | int]], int]
+    line_of: LineOf
 
 
 def find_configuration(text: str, name: str) -> Source:
@@ -27,25 +29,75 @@ def find_configuration(text: str, name: str) -> Source:
     documents = load_all(text, name)
     if not documents:
         raise YamlError(name, 1, f"the configuration is empty: it should be {SHAPE}")
-    for document in documents:
-        if isinstance(document.value, dict) and document.value.get("kind") == "ConfigMap":
-            return _unwrap(document, text, name)
+    maps = list(_config_maps(documents))
+    if maps:
+        # The others of a release (the admission's, the dashboard's) hold something else.
+        config_map = max(maps, key=lambda one: _holds_configuration(one.data))
+        return _unwrap(config_map, text, name)
     if len(documents) > 1:
+        for document in documents:
+            _refuse_manifest(document.value, name, document.line)
         raise YamlError(name, documents[1].line, "a configuration is one document: remove what follows the first")
     document = documents[0]
     return Source(_mapping(document, name, document.line), name, document.line_of)
 
 
-def key_of_configuration(keys: Iterable[str]) -> str:
-    """Volcano: a ConfigMap has the configuration under a key that ends in .conf. Empty if there is none."""
-    return min((key for key in keys if key.endswith(".conf")), default="")
+def key_of_configuration(data: Mapping[str, object]) -> str:
+    """The key of a ConfigMap's data that has the configuration; empty if there is none.
+
+    Volcano takes a key that ends in .conf. Where there are several, the one with a configuration below it counts.
+    """
+    keys = [key for key in data if isinstance(key, str) and (key.endswith(".conf") or _is_configuration(data[key]))]
+    return min(keys, key=lambda key: (not _is_configuration(data[key]), not key.endswith(".conf"), key), default="")
 
 
-def _unwrap(config_map: Document, text: str, name: str) -> Source:
-    data = config_map.value.get("data")
-    key = key_of_configuration(data) if isinstance(data, dict) else ""
+@dataclass(frozen=True)
+class _ConfigMap:
+    data: Mapping[str, Any]
+    line: int
+    line_of: LineOf
+
+
+def _config_maps(documents: Sequence[Document]) -> Iterator[_ConfigMap]:
+    """The ConfigMaps of all documents, those in a List (`kubectl get -o yaml`) included."""
+    for document in documents:
+        items = document.value.get("items") if isinstance(document.value, dict) else None
+        found: list[tuple[tuple[str | int, ...], object]] = [((), document.value)]
+        if isinstance(items, list):
+            found = [(("items", i), item) for i, item in enumerate(items)]
+        for at, value in found:
+            if isinstance(value, dict) and value.get("kind") == "ConfigMap":
+                data = value.get("data")
+                yield _ConfigMap(data if isinstance(data, dict) else {}, *_place(document, at))
+
+
+def _place(document: Document, at: tuple[str | int, ...]) -> tuple[int, LineOf]:
+    return document.line_of(at) if at else document.line, lambda path: document.line_of((*at, *path))
+
+
+def _holds_configuration(data: Mapping[str, Any]) -> tuple[bool, bool]:
+    """How likely this ConfigMap is meant: it has a configuration; it has a key that should have one."""
+    key = key_of_configuration(data)
+    return bool(key) and _is_configuration(data[key]), bool(key)
+
+
+def _is_configuration(text: object) -> bool:
+    if not isinstance(text, str) or not any(key in text for key in _KEYS):
+        return False
+    try:
+        documents = load_all(text, "")
+    except YamlError:
+        return False
+    return bool(documents) and isinstance(documents[0].value, dict) and any(key in documents[0].value for key in _KEYS)
+
+
+def _unwrap(config_map: _ConfigMap, text: str, name: str) -> Source:
+    data = config_map.data
+    key = key_of_configuration(data)
     if not key:
-        raise YamlError(name, config_map.line, "the ConfigMap has no key that ends in .conf under `data`")
+        has = f"it has {', '.join(sorted(map(str, data)))}" if data else "it is empty"
+        message = f"the ConfigMap has no key that ends in .conf and none with `actions` under `data`: {has}"
+        raise YamlError(name, config_map.line, message)
     at = config_map.line_of(("data", key))
     inner = data[key]
     if not isinstance(inner, str):
@@ -72,10 +124,18 @@ def _mapping(document: Document, name: str, line: int) -> dict[str, Any]:
     value = document.value
     if not isinstance(value, dict):
         raise YamlError(name, line, f"the configuration should be {SHAPE}, not {_kind(value)}")
-    kind = value.get("kind")
-    if isinstance(kind, str) and "actions" not in value and "tiers" not in value:
-        raise YamlError(name, line, f"this is a manifest of kind {kind}, not a configuration: it should be {SHAPE}")
+    _refuse_manifest(value, name, line)
     return value
+
+
+def _refuse_manifest(value: object, name: str, line: int) -> None:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(kind, str) or any(key in value for key in _KEYS):
+        return
+    if kind == "KubeSchedulerConfiguration":
+        raise YamlError(name, line, f"this is the configuration of kube-scheduler; muster's is {SHAPE}")
+    article = "an" if kind[:1] in "AEIO" else "a"
+    raise YamlError(name, line, f"this is {article} {kind} manifest, not a configuration: give it with -f")
 
 
 def _kind(value: object) -> str:

@@ -44,16 +44,7 @@ ACTIONS: dict[str, frozenset[str]] = {
     "allocate": frozenset({_ERROR_CACHE}),
     "backfill": frozenset({_ERROR_CACHE}),
     "reclaim": frozenset({_ERROR_CACHE}),
-    "preempt": frozenset(
-        {
-            _ERROR_CACHE,
-            "enableTopologyAwarePreemption",
-            "topologyAwarePreemptWorkerNum",
-            "minCandidateNodesPercentage",
-            "minCandidateNodesAbsolute",
-            "maxCandidateNodesAbsolute",
-        }
-    ),
+    "preempt": frozenset({_ERROR_CACHE, "enableTopologyAwarePreemption"}),
 }
 
 

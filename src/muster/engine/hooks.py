@@ -12,7 +12,7 @@ The `switch` of an extension point is the key that turns it off in the configura
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from muster.engine.values import (
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from muster.engine.claim import Claim
     from muster.engine.jobs import Job, Queue, Shape, Task
     from muster.engine.nodes import NodeView
+    from muster.engine.requirements import Requirement
     from muster.engine.session import Session
+    from muster.engine.state import State
     from muster.engine.statement import Move
     from muster.engine.subgroups import Group
     from muster.model.finding import Finding
@@ -77,6 +79,11 @@ class Plugin(ABC):
     def examine(cls, session: Session) -> list[Finding]:
         """What `muster validate` should say of the cluster in the light of this plugin's rules."""
         return []
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterable[Requirement]:
+        """What objects ask for that only this plugin provides; asked also when it is not configured."""
+        return ()
 
     def effective(self) -> dict[str, object]:
         """The arguments as understood, in a form that could stand in a configuration again."""
@@ -144,6 +151,10 @@ class NodeScorer(Hook):
 
 class NodeSets(Hook):
     """Divides nodes into the sets a job is tried on, one after the other."""
+
+    def divides(self, job: Job) -> bool:
+        """May this plugin divide the nodes for the job or a sub-group of it? Asked before every attempt: be quick."""
+        return True
 
     @abstractmethod
     def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, Sequence[NodeSet]]:

@@ -123,6 +123,11 @@ class Queue:
         self.annotations: dict[str, str] = {}
         self.jobs: dict[str, Job] = {}
 
+    @property
+    def unused(self) -> bool:
+        """Is it the queue `default` without a Queue object and without jobs? Reports leave it out."""
+        return not self.object.metadata.name and not self.jobs
+
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
 

@@ -27,7 +27,7 @@ def fold(
     An empty answer means that no set is left (or that a plugin failed: the job's refusal says so). A plugin may make
     its sets one by one as they are asked for; they are taken from it in the same way.
     """
-    if not session.dividers:
+    if not any(plugin.divides(job) for plugin in session.dividers):
         return None
     start = within or NodeSet(np.arange(len(session.state.nodes)))
     sets: Sequence[NodeSet] = [start]

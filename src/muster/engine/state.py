@@ -157,8 +157,8 @@ class State:
 
     def _read_queues(self) -> None:
         found = {key: read_queue(key, q) for key, q in self.objects["Queue"].items() if isinstance(q, QueueObject)}
-        if not found:
-            found["default"] = read_queue("default", QueueObject())
+        # Volcano creates the queue `default` with its installation, so it is there beside any others.
+        found.setdefault("default", read_queue("default", QueueObject()))
         self.queues = found
         for queue in found.values():
             for amounts in (queue.capability, queue.guarantee, queue.deserved):

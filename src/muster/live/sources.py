@@ -97,7 +97,7 @@ class Map:
             return Found(self._where, fault="there is no such ConfigMap")
         self._map = there
         keys = [*there.data, *there.binary_data]
-        key = self._key or key_of_configuration(keys)
+        key = self._key or key_of_configuration({**dict.fromkeys(keys, ""), **there.data})
         if key in there.data:
             return Found(self._where, there.data[key].encode())
         if key in there.binary_data:  # where the API server's clients put what is no text

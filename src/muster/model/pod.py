@@ -163,6 +163,9 @@ class PodSpec(Partial, kw_only=True):
     preemption_policy: str = ""
     scheduler_name: str = ""
     scheduling_gates: list[PodSchedulingGate] = []
+    # Kubernetes' own PodGroups: read only to say that they are not supported yet.
+    scheduling_group: dict[str, Any] | None = None
+    workload_ref: dict[str, Any] | None = None
     volumes: list[Volume] = []
     resource_claims: list[PodResourceClaim] = []
     host_network: bool = False

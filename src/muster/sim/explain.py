@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from muster.config.names import nearest
+from muster.cycle.requirements import warnings
 from muster.cycle.scheduler import Scheduler
 from muster.engine.jobs import Status, Task
 from muster.engine.session import Log, silent
@@ -27,6 +28,7 @@ class Explanation:
     queue: str
     nodes: dict[str, NodeTrace]
     decision: Decision
+    warnings: list[str] = field(default_factory=list)
     sets: list[SetTrace] | None = None  # None: not asked for, or nothing divides the nodes for this pod's job
 
     def as_dict(self) -> dict[str, object]:
@@ -35,6 +37,7 @@ class Explanation:
             "group": self.job,
             "queue": self.queue,
             "decision": asdict(self.decision),
+            "warnings": self.warnings,
             "nodes": {name: _node(trace) for name, trace in self.nodes.items()},
         }
         if self.sets is not None:
@@ -79,6 +82,7 @@ def explain(
     """The pod's chances on every node; with `sets` also the node sets its group is tried on."""
     _, state = opened(objects, now, scheduler_names)
     task = find(state, pod)
+    said = warnings(scheduler.config, state, log)
     session = scheduler.session(state, now, log)
     try:
         nodes = trace(session, task)
@@ -91,7 +95,8 @@ def explain(
         plan.binds.get(task.key), plan.pipelined.get(task.key), None if reason is None else reason.text
     )
     job, queue = (task.job.key, task.job.queue_name) if task.job is not None else ("", "")
-    return Explanation(task.key, job, queue, nodes, decision, tried)
+    said = list(dict.fromkeys([*said, *plan.warnings]))
+    return Explanation(task.key, job, queue, nodes, decision, said, tried)
 
 
 def find(state: State, pod: str) -> Task:

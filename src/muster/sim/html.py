@@ -89,7 +89,7 @@ def drawn(result: Result) -> str:
 
 
 def _hues(result: Result, nodes: Sequence[NodeBox]) -> dict[str, int]:
-    queues = sorted({*result.state.queues, *(pod.queue for box in nodes for pod in box.pods if pod.queue)})
+    queues = sorted({*result.summary.queues, *(pod.queue for box in nodes for pod in box.pods if pod.queue)})
     return {name: round(210 + i * TELL_APART) % 360 for i, name in enumerate(queues)}
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from muster.cluster.embedded import EmbeddedCluster
+from muster.cycle.requirements import warnings
 from muster.cycle.scheduler import Scheduler
 from muster.engine.hooks import NodeNotes, Picture
 from muster.engine.jobs import Status, Task
@@ -44,6 +45,7 @@ def simulate(
     """Cycles until nothing changes, or so many. `unusable` are objects that were left out, and why."""
     run = Run(scheduler, *opened(objects, now, scheduler_names), log)
     run.unusable = unusable or {}
+    run.warnings.update(dict.fromkeys(warnings(scheduler.config, run.state, log)))
     run.until_quiet(cycles)
     return run.told()
 

@@ -49,6 +49,8 @@ def queue_shares(state: State, deserved: Mapping[str, Amounts]) -> dict[str, Que
     """What each queue holds, beside what it deserves (by its plugin, else by its object) and may hold at most."""
     shares = {}
     for name, queue in sorted(state.queues.items()):
+        if queue.unused and len(state.queues) > 1:
+            continue
         held: dict[str, int] = {}
         for job in queue.jobs.values():
             for resource, amount in job.allocated.items():

@@ -104,13 +104,13 @@ def taken(state: State, *plugins: object) -> list[str]:
 
 def test_what_is_not_put_back_is_gone() -> None:
     state = world(node(), queue("root"), queue("b", parent="root"), queue("a", parent="t"), queue("t", parent="root"))
-    assert taken(state, option("capacity", enableHierarchy=True)) == ["a", "b", "root", "t"]
-    assert taken(state) == ["a", "b", "root", "t"]
+    assert taken(state, option("capacity", enableHierarchy=True)) == ["a", "b", "default", "root", "t"]
+    assert taken(state) == ["a", "b", "default", "root", "t"]
 
 
 def test_a_queue_that_is_put_back_comes_again() -> None:
     state = world(node(), queue("b"), queue("a"))
-    families = Families(session(state), state.queues.values())
+    families = Families(session(state), [named(state, "b"), named(state, "a")])
     assert families.pop() is named(state, "a")
     families.back(named(state, "a"))
     assert [families.pop(), families.pop(), families.pop()] == [named(state, "a"), named(state, "b"), None]

@@ -16,6 +16,7 @@ KNOWN = Known(
             ["priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder"], NOTHING
         ),
         "topology": frozenset({"weight"}),
+        "nodegroup": NOTHING,
         "topology910": NOTHING,
         "propagation": NOTHING,
         "binpack": frozenset({"binpack.weight", "binpack.resources", "binpack.resources.*"}),
@@ -27,6 +28,7 @@ KNOWN = Known(
         "preempt": frozenset({"predicateErrorCacheEnable"}),
     },
 )
+OWN = ("nodegroup", "topology", "topology910", "propagation")
 TIERS = "tiers:\n- plugins:\n  - name: gang\n"
 
 
@@ -50,7 +52,7 @@ def test_the_default_is_understood_without_a_remark() -> None:
     assert config.actions == ("enqueue", "allocate", "backfill")
     assert [[option.name for option in tier.plugins] for tier in config.tiers] == [
         ["priority", "gang", "conformance"],
-        ["overcommit", "drf", "predicates", "proportion", "nodeorder", "topology910", "propagation"],
+        ["overcommit", "drf", "predicates", "proportion", "nodeorder", *OWN],
     ]
 
 

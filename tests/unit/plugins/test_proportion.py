@@ -34,7 +34,7 @@ def claim(weight: int, cpu: int, real: int = 100, guarantee: int = 0) -> Part:
         ([claim(1, 10), claim(1, 10)], [10, 10]),
     ],
 )
-def test_division_by_weight(claims: list[Claim], deserved: list[float]) -> None:
+def test_division_by_weight(claims: list[Part], deserved: list[float]) -> None:
     found = shares({"cpu": 100, "memory": 0}, *claims)
     assert [d["cpu"] for d in found] == pytest.approx(deserved)
 

@@ -5,7 +5,7 @@ A job's minimum is a number of tasks (minMember), numbers per role (minTaskMembe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine.accounts import valid_tasks
@@ -24,7 +24,9 @@ from muster.engine.hooks import (
     Vote,
 )
 from muster.engine.jobs import Job, Task
+from muster.engine.requirements import Requirement, about
 from muster.engine.session import Session
+from muster.engine.state import State
 from muster.engine.statement import Move
 from muster.plugins.gang.parts import Parts, divided
 
@@ -84,6 +86,20 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
     def job_key(self, job: Job) -> float:
         """Jobs below their minimum first. Volcano: roles and sub-groups do not count here."""
         return float(job.ready + job.best_effort_pending >= job.min_available)
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterator[Requirement]:
+        for job in state.jobs.values():
+            spec = job.group.spec
+            asked = (
+                # Soft: whoever leaves gang out, as design 2's samples do, places the pods of a group one by one.
+                ("has a minMember above 1", job.min_available > 1, False),
+                ("has minimums per role (minTaskMember)", bool(job.roles), False),
+                ("has sub-groups", bool(spec.sub_groups or spec.sub_group_policy), True),
+            )
+            for text, so, hard in asked:
+                if so:
+                    yield Requirement(about(job, state), text, hard, switch="enableJobReady")
 
     # --- victims
 

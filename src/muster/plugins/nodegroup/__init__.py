@@ -11,7 +11,7 @@ out once per queue and *class* of nodes (nodes in the same groups), and taken by
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -34,17 +34,19 @@ from muster.engine.hooks import (
 )
 from muster.engine.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
 from muster.engine.nodes import NodeView
+from muster.engine.requirements import Requirement, about
 from muster.model.finding import Finding
 from muster.model.groups import NodeGroup as NodeGroupObject
-from muster.plugins.nodegroup.annotations import AnnotationError, wants_one_group, weights_of
+from muster.plugins.nodegroup.annotations import LIMITS, ONE_GROUP, AnnotationError, wants_one_group, weights_of
 from muster.plugins.nodegroup.findings import Examination
 from muster.plugins.nodegroup.grouping import Grouping
 from muster.plugins.nodegroup.limits import GroupLimits
-from muster.plugins.nodegroup.rules import Rule, reading, rule_of
+from muster.plugins.nodegroup.rules import Rule, either, reading, rule_of
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
     from muster.engine.session import Session
+    from muster.engine.state import State
     from muster.engine.statement import Move
 
 __all__ = ["NodeGroup"]
@@ -112,13 +114,15 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
             worth = {group: weights.get(group, usual) for group, usual in rule.worth.items()}
             self.rules[name] = replace(rule, worth=worth)
         self.limits.read(queues.values())
+        # The queues that have a rule or a limit: all other queues' pods are alike to this plugin.
+        self._ruled = {name for name, rule in self.rules.items() if not rule.says_nothing}
+        self._ruled.update(self.limits.limits, self.limits.faults)
 
     # --- hard and soft rules
 
     def signature(self, task: Task) -> Hashable | None:
-        rule = self._rule(task)
-        speaks = not rule.says_nothing or not self.by_prose or self.limits.batch(task) != Batch.SKIP
-        return rule.queue if speaks else None
+        queue = task.job.queue_name if task.job is not None else ""
+        return queue if queue in self._ruled or not self.by_prose else None
 
     def batch(self, task: Task) -> Batch:
         return Batch.SKIP if self.by_prose and self._rule(task).says_nothing else Batch.COLUMNS
@@ -157,6 +161,9 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
 
     # --- a gang in one group
 
+    def divides(self, job: Job) -> bool:
+        return wants_one_group(job)
+
     def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, list[NodeSet]]:
         """With `muster.io/one-node-group` a job is tried on one group after the other, the best liked first."""
         if not wants_one_group(job):
@@ -190,6 +197,27 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         self.limits.count(move, -1)
 
     # --- what an administrator should know
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterator[Requirement]:
+        for name, queue in state.queues.items():
+            rule, who = rule_of(queue, state.queues, inherits=False, ordered=False), f"Queue {name}"
+            for hard, text, groups in (
+                (True, "requires node group", rule.required),
+                (True, "must not use node group", rule.forbidden),
+                (False, "prefers node group", rule.preferred),
+                (False, "avoids node group", rule.avoided),
+            ):
+                if groups:
+                    switch = "enablePredicate" if hard else "enableNodeOrder"
+                    yield Requirement(who, f"{text} {either(groups)}", hard, switch)
+            if LIMITS in queue.annotations:
+                text = f"limits its use of node groups (annotation {LIMITS})"
+                yield Requirement(who, text, hard=True, switch="enablePredicate")
+        for job in state.jobs.values():
+            if wants_one_group(job):
+                text = f"requires one node group for all its pods (annotation {ONE_GROUP})"
+                yield Requirement(about(job, state), text, hard=True)
 
     @classmethod
     def examine(cls, session: Session) -> list[Finding]:

@@ -91,7 +91,7 @@ class Examination:
 
     def _room(self, rule: Rule, queue: Queue) -> Iterator[Finding]:
         about = f"Queue {queue.name}"
-        if rule.says_nothing and (self.plugin.by_prose or self._is_above_others(queue)):
+        if rule.says_nothing and (self.plugin.by_prose or self._is_above_others(queue) or queue.unused):
             return
         allowed = self.plugin.allows(rule)
         if not allowed.any():

@@ -6,7 +6,7 @@ those that look at claims and volumes. They are asked in Volcano's order.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
@@ -16,9 +16,12 @@ from muster.engine.hooks import Batch, BindEffects, Effect, NodeFilter, Plugin, 
 from muster.engine.jobs import Shape, Task
 from muster.engine.nodes import NodeView
 from muster.engine.ports import HostPorts
+from muster.engine.requirements import Requirement, waiting
 from muster.engine.session import Session
+from muster.engine.state import State
 from muster.engine.taints import Tolerations
 from muster.engine.volumes import Volumes
+from muster.model.affinity import Affinity, PodAffinity
 from muster.plugins.predicates.interpod import InterPodAffinity
 from muster.plugins.predicates.spread import TopologySpread
 from muster.plugins.predicates.terms import (
@@ -52,14 +55,10 @@ _SWITCHES = {
 
 class Predicates(Plugin, NodeFilter, BindEffects):
     name = "predicates"
-    arguments = {
-        **{f"predicate.{name}Enable": f"filter by {what} (true)" for name, what in _SWITCHES.items()},
-        "predicate.CacheEnable": "accepted for Volcano's files; answers are always cached",
-    }
+    arguments = {f"predicate.{name}Enable": f"filter by {what} (true)" for name, what in _SWITCHES.items()}
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
-        arguments.bool("predicate.CacheEnable", False)
         self._on = {name: arguments.bool(f"predicate.{name}Enable", True) for name in _SWITCHES}
         tolerations = Tolerations()
         self._lasting = {  # these keep what they read of the nodes from cycle to cycle
@@ -88,6 +87,24 @@ class Predicates(Plugin, NodeFilter, BindEffects):
 
     def signature(self, task: Task) -> Hashable | None:
         return volume_signature(task), self._index.signature(task)
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterator[Requirement]:
+        for task in waiting(state):
+            spec = task.pod.spec
+            affinity = spec.affinity or Affinity()
+            near, apart = affinity.pod_affinity or PodAffinity(), affinity.pod_anti_affinity or PodAffinity()
+            spread = (constraint.when_unsatisfiable for constraint in spec.topology_spread_constraints)
+            asked = {
+                "has a nodeSelector": bool(spec.node_selector),
+                "has a required node affinity": affinity.node_affinity and affinity.node_affinity.required,
+                "has a required pod affinity": near.required,
+                "has a required pod anti-affinity": apart.required,
+                "has a topology spread constraint that must hold": "DoNotSchedule" in spread,
+                "uses a PersistentVolumeClaim": any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes),
+            }
+            for text in (text for text, so in asked.items() if so):
+                yield Requirement(f"Pod {task.key}", text, hard=True, switch="enablePredicate")
 
     def filters(self) -> Sequence[NodeFilter]:
         return self._terms

@@ -7,7 +7,7 @@ groups, to a group that has not its number yet (`enablePredicate`), and rather t
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,13 +26,18 @@ from muster.engine.hooks import (
 )
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
+from muster.engine.requirements import Requirement, waiting
+from muster.groups.applications import APPLICATIONS
+from muster.groups.gate import Pair
 from muster.groups.policies import Refused
 from muster.groups.standing import TOP_SCORE, Standing
+from muster.model.custom import custom_kinds
 from muster.plugins.propagation.units import Units
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
     from muster.engine.session import Session
+    from muster.engine.state import State
     from muster.engine.statement import Move
 
 __all__ = ["Propagation"]
@@ -53,6 +58,21 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
 
     def open(self, session: Session) -> None:
         self.units = Units(session.state)
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterator[Requirement]:
+        applications = [
+            (f"{kind} {key}", app.metadata.labels)
+            for kind in sorted(one.__name__ for one in (*APPLICATIONS, *custom_kinds(state.objects)))
+            for key, app in state.objects[kind].items()
+        ]
+        applications += [
+            (f"Pod {task.key}", task.labels) for task in waiting(state) if not task.pod.metadata.owner_references
+        ]
+        for about, labels in applications:
+            if name := labels.get(Pair.PROPAGATION.required):
+                text = f"requires PropagationPolicy {name}"
+                yield Requirement(about, text, hard=True, switch="enablePredicate")
 
     def signature(self, task: Task) -> Hashable | None:
         ruled = self.units.of(task)

@@ -8,12 +8,13 @@ domains and nodes in order, `ranks` keeps neighbours together, `findings` has wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from muster.engine.demand import Counts, Demand
 from muster.engine.hooks import NodeSet, NodeSetError, NodeSets, Plugin, TaskOrder
 from muster.engine.jobs import ALLOCATED_LIKE, Job, Status, Task
+from muster.engine.requirements import Requirement
 from muster.engine.room import Room
 from muster.engine.subgroups import Group, grouped
 from muster.model.finding import Finding
@@ -21,13 +22,14 @@ from muster.model.scheduling import NetworkTopology, TopologyConstraint
 from muster.model.topology import HyperNode
 from muster.model.topology import Topology as TopologyObject
 from muster.plugins.topology.constraints import Trees, Wish, constraint_of, constraint_of_group, wish_of
-from muster.plugins.topology.findings import findings, level_without_topology
+from muster.plugins.topology.findings import findings, level_without_topology, required_by
 from muster.plugins.topology.order import Ordered, refused
 from muster.plugins.topology.ranks import index_of
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
     from muster.engine.session import Session
+    from muster.engine.state import State
 
 __all__ = ["Topology"]
 
@@ -52,7 +54,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
         self.session = session
         self.room = Room(session)
         self._wishes: dict[tuple[str, str], Wish | NodeSetError | None] = {}
-        self._lies: dict[str, bool] = {}  # job → does it say where it lies, as a whole or in parts?
+        self._constrained: dict[str, bool] = {}  # job → does it say where it lies, as a whole or in sub-groups?
 
     # --- what groups wish for
 
@@ -76,6 +78,9 @@ class Topology(Plugin, NodeSets, TaskOrder):
             return fault
 
     # --- node sets
+
+    def divides(self, job: Job) -> bool:
+        return self._placed_by_topology(job) or bool(level_without_topology(job))
 
     def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, Sequence[NodeSet]]:
         wish = self._wish(job)
@@ -111,17 +116,23 @@ class Topology(Plugin, NodeSets, TaskOrder):
     def task_key(self, task: Task) -> float:
         """In groups that say where they lie, the order of pods is that of their ranks."""
         job = task.job
-        if job is None:
-            return 0.0
-        lies = self._lies.get(job.key)
-        if lies is None:
-            lies = self._lies[job.key] = constraint_of(job) is not None or grouped(job) is not None
-        if not lies:
+        if job is None or self._constrained.get(job.key) is False or not self._placed_by_topology(job):
             return 0.0
         index = index_of(task)
         return float(index) if index is not None else float("inf")
 
+    def _placed_by_topology(self, job: Job) -> bool:
+        """Does the group say where it lies, as a whole or in sub-groups?"""
+        known = self._constrained.get(job.key)
+        if known is None:
+            known = self._constrained[job.key] = constraint_of(job) is not None or grouped(job) is not None
+        return known
+
     # --- what an administrator should know
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterator[Requirement]:
+        return required_by(state)
 
     @classmethod
     def examine(cls, session: Session) -> list[Finding]:

@@ -12,7 +12,9 @@ from muster.engine.domain_sources import Fault
 from muster.engine.hooks import NodeSetError
 from muster.engine.jobs import Job, Task
 from muster.engine.podgroups import NETWORK_MODE, NETWORK_TIER
+from muster.engine.requirements import Requirement, about
 from muster.engine.room import EmptyRoom
+from muster.engine.state import State
 from muster.engine.subgroups import Group, grouped
 from muster.model.finding import Finding, Severity
 from muster.model.scheduling import NetworkTopology
@@ -57,6 +59,28 @@ def level_without_topology(job: Job) -> str:
     if not levels or notes.get(TOPOLOGY):
         return ""
     return f"annotation {levels[0]} has no effect: the annotation {TOPOLOGY} is missing"
+
+
+def required_by(state: State) -> Iterator[Requirement]:
+    """What groups and sub-groups say of topologies, whether or not it can be had."""
+    for job in state.jobs.values():
+        root = grouped(job)
+        parts = [] if root is None else [group for group in root.groups() if group is not root]
+        asked = [("", constraint_of(job)), *((f"sub-group {g.name}: ", constraint_of_group(job, g)) for g in parts)]
+        for who, constraint in asked:
+            if constraint is None:
+                continue
+            if isinstance(constraint, NetworkTopology):
+                hard, text = constraint.mode != "soft", f"has a networkTopology with mode {constraint.mode}"
+            elif level := constraint.required_topology_level:
+                hard, text = True, f"requires the level {level} of topology {constraint.topology}"
+            else:
+                level = constraint.preferred_topology_level
+                hard, text = False, f"prefers the level {level} of topology {constraint.topology}"
+            yield Requirement(about(job, state), who + text, hard)
+        if level_without_topology(job):
+            hard = REQUIRED in job.group.metadata.annotations
+            yield Requirement(about(job, state), "names a topology level in an annotation", hard)
 
 
 def _of(fault: Fault) -> Finding:

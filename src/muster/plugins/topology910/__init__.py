@@ -11,7 +11,7 @@ for `muster validate`. The wiring itself is `engine.devices`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +36,7 @@ from muster.engine.hooks import (
 )
 from muster.engine.jobs import Job, Shape, Task
 from muster.engine.nodes import Kind, NodeView
+from muster.engine.requirements import Requirement, waiting
 from muster.plugins.topology910.boards import PREFIX, RESOURCE, TIME
 from muster.plugins.topology910.cluster import Boards
 from muster.plugins.topology910.findings import LAYOUT, findings, type_warnings
@@ -46,6 +47,7 @@ from muster.plugins.topology910.terms import Chips, GroupWorth, Healthy, Healthy
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
     from muster.engine.session import Session
+    from muster.engine.state import State
     from muster.engine.statement import Move
     from muster.model.finding import Finding
 
@@ -99,6 +101,13 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         self._times: dict[str, int] = {}
         self._last: dict[str, int] = {}  # node → the last predicate-time given out here
         self._now = 0
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterator[Requirement]:
+        for task in waiting(state):
+            if task.shape.amounts.get(RESOURCE):
+                text = f"requests {RESOURCE}, which must be given as chips of one ring or whole boards"
+                yield Requirement(f"Pod {task.key}", text, hard=True, switch="enablePredicate")
 
     def open(self, session: Session) -> None:
         for kept in (self._asks, self._chips, self._held, self._meant, self._times):

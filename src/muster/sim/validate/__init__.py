@@ -13,6 +13,7 @@ from typing import Any
 from muster.cluster.manifests import Manifests
 from muster.config import render
 from muster.cycle.configure import configure
+from muster.cycle.requirements import ignored
 from muster.cycle.scheduler import Scheduler
 from muster.model.finding import Finding, in_order
 from muster.sim.opening import opened
@@ -45,6 +46,7 @@ def validate_cluster(scheduler: Scheduler, manifests: Manifests, scheduler_names
     try:
         found = [*queue_findings(session, where), *group_findings(session, where), *pod_findings(session, where)]
         found += policy_findings(session, where)
+        found += where.fill(ignored(scheduler.config, state))
         for plugin in session.plugins:
             found += where.fill(type(plugin).examine(session))
     finally:

@@ -16,8 +16,6 @@ from muster.model.finding import Finding, Severity
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.sim.validate.places import Located
 
-PLUGIN = "propagation"
-
 
 def policy_findings(session: Session, where: Located) -> Iterator[Finding]:
     objects = session.state.objects
@@ -47,9 +45,8 @@ def _troubles(
 
 
 def _asking(session: Session, where: Located) -> Iterator[Finding]:
-    """Applications whose policy is not there, or is not obeyed because its plugin is not configured."""
+    """Applications whose policy is not there."""
     objects = session.state.objects
-    obeyed = any(plugin.name == PLUGIN for plugin in session.plugins)
     for kind in sorted(cls.__name__ for cls in (*APPLICATIONS, *custom_kinds(objects))):
         for key, app in sorted(objects[kind].items()):
             for pair in Pair:
@@ -61,6 +58,3 @@ def _asking(session: Session, where: Located) -> Iterator[Finding]:
                     there = [k.partition("/")[2] for k in objects[pair.value] if k.startswith(f"{namespace}/")]
                     message = f"requires {pair.value} {name}, and there is none: its pods wait"
                     yield where.say("warning", kind, key, "no-policy", message, suggest(name, there))
-                elif pair == Pair.PROPAGATION and not obeyed:
-                    message = f"requires {pair.value} {name}, which no configured plugin obeys"
-                    yield where.say("warning", kind, key, "no-plugin", message, f"add the plugin {PLUGIN}")

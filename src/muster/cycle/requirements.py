@@ -1,0 +1,91 @@
+"""Requirements of objects that nothing in the configuration provides.
+
+`validate` reports a hard one as an error, `simulate` and `explain` as a warning before they go on. A soft one is a
+notice. What a plugin provides is said by the plugin (`Plugin.required_by`); `UNSUPPORTED` is what none provides yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from muster.config.types import Config, PluginOption
+from muster.cycle.registry import plugin_class
+from muster.engine.requirements import Requirement, waiting
+from muster.engine.session import Log
+from muster.engine.state import State
+from muster.model.finding import Finding
+
+__all__ = ["PROVIDERS", "ignored", "warnings"]
+
+# The plugins that have `required_by`. They are named so that the others need not be imported to be asked.
+PROVIDERS = ("gang", "predicates", "nodegroup", "topology", "topology910", "propagation")
+_ADD = "add `- name: {}` to the last tier of the configuration"
+
+
+def native_groups(state: State) -> Iterator[Requirement]:
+    """Pods that name a PodGroup of Kubernetes' own API (spec.schedulingGroup since 1.36, spec.workloadRef in 1.35)."""
+    for task in waiting(state):
+        spec = task.pod.spec
+        for field, given in (("schedulingGroup", spec.scheduling_group), ("workloadRef", spec.workload_ref)):
+            if given is not None:
+                name = given.get("podGroupName") or given.get("podGroup") or ""
+                text = f"is in the PodGroup {name} of scheduling.k8s.io (spec.{field})"
+                yield Requirement(f"Pod {task.key}", text, hard=True)
+
+
+# requirements, why muster does not provide them, what to do
+UNSUPPORTED: tuple[tuple[Callable[[State], Iterator[Requirement]], str, str], ...] = (
+    (
+        native_groups,
+        "Kubernetes' own PodGroups are not supported yet: the pod is scheduled as if it named none",
+        "create a PodGroup of scheduling.volcano.sh and name it in the annotation scheduling.k8s.io/group-name",
+    ),
+)
+
+
+def ignored(config: Config, state: State) -> list[Finding]:
+    """A finding for each requirement that is ignored; it names the first object that has it and counts the others."""
+    found: dict[tuple[str, bool, str, str, str], list[str]] = {}
+    for text, hard, code, why, fix, about in _ignored(config, state):
+        found.setdefault((text, hard, code, why, fix), []).append(about)
+    findings = []
+    for (text, hard, code, why, fix), objects in found.items():
+        more = f" (and {len(objects) - 1} more like it)" if len(objects) > 1 else ""
+        message = f"{text}, but {why}{more}"
+        findings.append(Finding("error" if hard else "notice", "", None, min(objects), code, message, fix))
+    return findings
+
+
+def warnings(config: Config, state: State, log: Log) -> list[str]:
+    """The hard ones for people who run something; soft ones go to the log."""
+    texts = []
+    for finding in ignored(config, state):
+        text = f"{finding.object}: {finding.message} ({finding.fix})"
+        if finding.severity == "error":
+            texts.append(text)
+        else:
+            log(1, f"notice: {text}")
+    return texts
+
+
+def _ignored(config: Config, state: State) -> Iterator[tuple[str, bool, str, str, str, str]]:
+    for name in PROVIDERS:
+        option = config.plugin(name)
+        if option is not None and all(option.switches.values()):
+            continue
+        for one in plugin_class(name).required_by(state):
+            why = _why(name, option, one)
+            if why is not None:
+                yield one.text, one.hard, "no-plugin", *why, one.object
+    for requirements, reason, fix in UNSUPPORTED:
+        for one in requirements(state):
+            yield one.text, one.hard, "unsupported", reason, fix, one.object
+
+
+def _why(name: str, option: PluginOption | None, requirement: Requirement) -> tuple[str, str] | None:
+    """Why it is ignored and what to do; None: the plugin is there and the part that provides it is on."""
+    if option is None:
+        return f"the plugin {name} is not configured: this is ignored", _ADD.format(name)
+    if requirement.switch and not option.enabled(requirement.switch):
+        return f"{requirement.switch} of the plugin {name} is off: this is ignored", f"remove `{requirement.switch}`"
+    return None

@@ -1,0 +1,143 @@
+"""No requirement of an object is silently ignored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from front_door import Document, manifests, node, pod, pod_group, queue, replica_set, scheduler, thing, write
+from muster.cli import main
+from muster.config import DEFAULT
+from muster.cycle.registry import PLUGINS, plugin_class
+from muster.cycle.requirements import PROVIDERS
+from muster.engine.hooks import Plugin
+from muster.model.finding import Finding
+from muster.sim.validate import validate_cluster
+from node_groups import REQUIRED as POLICY
+
+HARD, SOFT = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+CHIPS = "huawei.com/Ascend910"
+LEVEL = {"kai.scheduler/topology": "dc", "kai.scheduler/topology-required-placement": "rack"}
+LEVEL_PREFERRED = {"kai.scheduler/topology": "dc", "kai.scheduler/topology-preferred-placement": "rack"}
+LEVEL_ALONE = {"kai.scheduler/topology-required-placement": "rack"}
+ELSEWHERE = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+
+
+def without(plugin: str, text: str = DEFAULT) -> str:
+    assert f"  - name: {plugin}\n" in text
+    return text.replace(f"  - name: {plugin}\n", "")
+
+
+def affinity(**lists: list[str]) -> Document:
+    return queue("q", affinity={"nodeGroupAffinity": lists})
+
+
+def group(annotations: dict[str, str] | None = None, **spec: Any) -> Document:
+    return {**pod_group("g", minMember=1, **spec), "metadata": {"name": "g", "annotations": annotations or {}}}
+
+
+def chips() -> Document:
+    return pod("p", containers=[{"name": "c", "resources": {"requests": {"cpu": "1", CHIPS: 1}}}])
+
+
+def ignored(configuration: str, *documents: Document) -> list[Finding]:
+    found = validate_cluster(scheduler(configuration), manifests(node("n1"), *documents), ("muster", "volcano"))
+    return [finding for finding in found if finding.code in ("no-plugin", "unsupported")]
+
+
+CASES = [
+    ("nodegroup", affinity(**{HARD: ["a", "b"]}), "Queue q", "requires node group a or b", "error"),
+    ("nodegroup", affinity(**{SOFT: ["a"]}), "Queue q", "prefers node group a", "notice"),
+    ("nodegroup", queue("q", affinity={"nodeGroupAntiAffinity": {HARD: ["c"]}}), "Queue q", "must not use", "error"),
+    ("nodegroup", queue("q", affinity={"nodeGroupAntiAffinity": {SOFT: ["c"]}}), "Queue q", "avoids", "notice"),
+    ("nodegroup", group({"muster.io/one-node-group": "true"}), "PodGroup default/g", "one node group", "error"),
+    ("topology", group(LEVEL), "PodGroup default/g", "requires the level rack of topology dc", "error"),
+    ("topology", group(LEVEL_ALONE), "PodGroup default/g", "names a topology level in an annotation", "error"),
+    ("topology", group(LEVEL_PREFERRED), "PodGroup default/g", "prefers the level rack", "notice"),
+    ("topology", group(topologyConstraint={"topology": "dc", "requiredTopologyLevel": "rack"}), "PodGroup default/g",
+     "requires the level rack of topology dc", "error"),
+    ("topology", group(networkTopology={"mode": "hard"}), "PodGroup default/g", "mode hard", "error"),
+    ("topology", group(networkTopology={"mode": "soft"}), "PodGroup default/g", "mode soft", "notice"),
+    ("topology",
+     group(subGroups=[{"name": "w", "topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "r"}}]),
+     "PodGroup default/g", "sub-group w: requires the level r of topology dc", "error"),
+    ("gang", group(subGroups=[{"name": "w", "minMember": 2}]), "PodGroup default/g", "has sub-groups", "error"),
+    ("gang", pod_group("g", minMember=2), "PodGroup default/g", "has a minMember above 1", "notice"),
+    ("topology910", chips(), "Pod default/p", f"requests {CHIPS}", "error"),
+    ("propagation", pod("p", labels={POLICY: "pp"}), "Pod default/p", "requires PropagationPolicy pp", "error"),
+    ("propagation", thing("apps/v1", "Deployment", "web", labels={POLICY: "pp"}, spec={"replicas": 0}),
+     "Deployment default/web", "requires PropagationPolicy pp", "error"),
+    ("predicates", pod("p", nodeSelector={"disk": "ssd"}), "Pod default/p", "has a nodeSelector", "error"),
+    ("predicates", pod("p", affinity={"podAntiAffinity": {HARD: [ELSEWHERE]}}), "Pod default/p",
+     "has a required pod anti-affinity", "error"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("plugin", "document", "about", "text", "severity"), CASES)
+def test_a_requirement_without_its_plugin_is_reported(
+    plugin: str, document: Document, about: str, text: str, severity: str
+) -> None:
+    (finding,) = ignored(without(plugin), document)
+    assert (finding.severity, finding.object, finding.code) == (severity, about, "no-plugin")
+    assert text in finding.message and f"the plugin {plugin} is not configured" in finding.message
+    assert f"`- name: {plugin}`" in finding.fix and finding.line is not None
+    assert ignored(DEFAULT, document) == []
+
+
+def test_a_switch_that_turns_the_plugin_off_counts_as_no_plugin() -> None:
+    off = DEFAULT.replace("name: nodegroup\n", "name: nodegroup\n    enablePredicate: false\n")
+    (finding,) = ignored(off, affinity(**{HARD: ["a"], SOFT: ["b"]}))
+    assert "enablePredicate of the plugin nodegroup is off" in finding.message
+
+
+@pytest.mark.parametrize("field", [{"schedulingGroup": {"podGroupName": "w"}}, {"workloadRef": {"podGroup": "w"}}])
+def test_pod_groups_of_kubernetes_itself_are_not_supported_yet(field: dict[str, Any]) -> None:
+    (finding,) = ignored(DEFAULT, pod("p", **field))
+    assert (finding.severity, finding.object, finding.code) == ("error", "Pod default/p", "unsupported")
+    assert "PodGroup w of scheduling.k8s.io" in finding.message and "not supported yet" in finding.message
+
+
+def test_equal_requirements_are_one_finding_at_the_place_of_their_workload() -> None:
+    (finding,) = ignored(without("topology910"), replica_set("r", 3, chips()))
+    assert finding.message.endswith("(and 2 more like it)")
+    assert finding.line == 4
+
+
+def test_the_list_of_providers_is_complete() -> None:
+    assert set(PROVIDERS) == {
+        name for name in PLUGINS if plugin_class(name).required_by.__func__ is not Plugin.required_by.__func__  # type: ignore[attr-defined]
+    }
+
+
+# --- as the commands show it
+
+
+@pytest.mark.parametrize("command", [["simulate"], ["explain", "default/p"]])
+def test_simulate_and_explain_warn_and_go_on(tmp_path: Path, command: list[str]) -> None:
+    documents = [node("n1"), affinity(**{HARD: ["a"]}), pod("p", annotations={"scheduling.volcano.sh/queue-name": "q"})]
+    options = write(tmp_path, documents, without("nodegroup"))
+    result = CliRunner().invoke(main, [*command, *options, "-o", "json"])
+    assert result.exit_code == 0
+    told = json.loads(result.stdout)
+    (warning,) = told["warnings"] if command[0] == "explain" else told["summary"]["warnings"]
+    assert warning.startswith("Queue q: requires node group a, but the plugin nodegroup is not configured")
+    assert f"warning: {warning}\n" in result.stderr
+    table = CliRunner().invoke(main, [*command, *options])
+    assert table.exit_code == 0 and table.output.startswith(f"warning: {warning}\n")
+
+
+def test_a_preference_is_no_warning_but_is_in_the_log(tmp_path: Path) -> None:
+    options = write(tmp_path, [node("n1"), affinity(**{SOFT: ["a"]}), pod("p")], without("nodegroup"))
+    quiet = CliRunner().invoke(main, ["simulate", *options, "-o", "json"])
+    assert json.loads(quiet.stdout)["summary"]["warnings"] == [] and quiet.stderr == ""
+    told = CliRunner().invoke(main, ["simulate", *options, "-v", "1"])
+    assert "notice: Queue q: prefers node group a, but" in told.stderr
+
+
+def test_validate_exits_with_1(tmp_path: Path) -> None:
+    options = write(tmp_path, [node("n1"), affinity(**{HARD: ["a"]})], without("nodegroup"))
+    assert CliRunner().invoke(main, ["validate", *options]).exit_code == 1
