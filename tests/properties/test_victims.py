@@ -6,7 +6,6 @@ from hypothesis import given, settings
 
 from any_cluster import NOW, Cluster, clusters
 from any_configuration import EVERY_PLUGIN, configurations
-from muster.actions.eviction import fits_future
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.jobs import Task
@@ -20,7 +19,7 @@ ALONE = (("preempt",), ("reclaim",), ("allocate", "preempt"), ("allocate", "recl
 
 def has_room(session: Session, claimer: Task, node: int, rule: str) -> bool:
     """Would the claim be granted as things stand, by the rules of the action that made it?"""
-    if not fits_future(session, claimer, node):
+    if not session.placement.fits_future(claimer, node):
         return False
     if rule == "reclaim":
         return not any(p.wants(claimer) for p in session.pickers) or session.placement.passes(claimer, node)

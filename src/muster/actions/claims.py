@@ -99,7 +99,9 @@ class Claims:
 
     def _kind(self, job: Job, tasks: list[Task], gang: bool, within: bool) -> tuple[object, ...] | None:
         """Claims of one kind have the same answer; None: this one is of its own kind."""
-        if self.session.dividers and fold(self.session, job, tasks) is not None or grouped(job) is not None or job.roles:
+        if grouped(job) is not None or job.roles:
+            return None
+        if self.session.dividers and fold(self.session, job, tasks) is not None:
             return None
         signatures = [self.session.signature(task) for task in tasks]
         same = len(set(signatures)) == 1

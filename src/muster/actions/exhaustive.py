@@ -1,8 +1,8 @@
 """Every way to serve a small claim: which pods, on which nodes, with which victims; a search bounded by a budget.
 
 Choosing the cheapest victims node by node can fail where another choice would do: budgets, minimums and shares limit
-what may go together, and pods of different sizes fit in one order and not in another. Where a claim is small, this looks
-at the other choices, too. Where it is not, or the budget runs out, the claim fails.
+what may go together, and pods of different sizes fit in one order and not in another. Where a claim is small, this
+looks at the other choices, too. Where it is not, or the budget runs out, the claim fails.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from muster.actions.making_way import MakingWay
+from muster.actions.making_way import Make, MakingWay
 from muster.actions.packed import selections
-from muster.engine.claim import Unit
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Task
 from muster.engine.nodes import Kind
@@ -87,7 +86,7 @@ class Exhaustive:
         yield from self._subsets(order, 0, lambda: self.making.enough(task, node), task)
 
     def _subsets(
-        self, order: Sequence[Callable[[], Unit | None]], first: int, enough: Callable[[], bool], by: Task
+        self, order: Sequence[Make], first: int, enough: Callable[[], bool], by: Task
     ) -> Iterator[None]:
         if enough():
             yield
@@ -111,11 +110,6 @@ class Exhaustive:
             return True
         if making.claim.rule != "preempt":
             return False
-        makes: list[Callable[[], Unit | None]] = [
-            lambda u=making.units.single(t): u for t in sorted(making.pool.tasks, key=lambda t: t.key)  # type: ignore[misc]
-        ]
-        jobs = {t.job.key: t.job for t in making.pool.tasks if t.job is not None}
-        makes += [lambda j=jobs[key]: making.units.whole(making.claim, j) for key in sorted(jobs)]  # type: ignore[misc]
-        for _ in self._subsets(makes, 0, lambda: not making.overflow(), making.claim.tasks[0]):
+        for _ in self._subsets(making.everything(), 0, lambda: not making.overflow(), making.claim.tasks[0]):
             return True
         return False

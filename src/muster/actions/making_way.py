@@ -1,7 +1,7 @@
 """Places pods of a claim: on nodes that have the capacity, and where evictions give it.
 
-It places like `Placement.promise`, and besides chooses victims: of all nodes the one whose victims cost least per pod that
-gets a node. Evictions are moves of the same statement, so that every filter, account and minimum follows them.
+It places like `Placement.promise`, and besides chooses victims: of all nodes the one whose victims cost least per pod
+that gets a node. Evictions are moves of the same statement, so that every filter, account and minimum follows them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from muster.engine.statement import Move, Statement, perform, revert
 
 Cost = tuple[float, ...]  # highest priority, victims per pod placed, whole jobs, age of the oldest victim
 _ESTIMATED = 512  # nodes that are looked at one by one; of more, those with the best scores
+Make = Callable[[], Unit | None]  # a unit as it is when its turn comes
 FREE: Cost = (-float("inf"), 0.0, 0.0, 0.0)
 
 
@@ -156,15 +157,15 @@ class MakingWay:
     def _undo_last(self, statement: Statement) -> None:
         statement.rollback(self._last)
 
-    def orders(self, here: Sequence[Task], task: Task, level: int) -> Iterator[list[Callable[[], Unit | None]]]:
-        """Ways to go through the units with pods here: by preference; and those that free most of what is asked first."""
-        entries: list[tuple[tuple[float, ...], float, str, Callable[[], Unit | None]]] = []
+    def orders(self, here: Sequence[Task], task: Task, level: int) -> Iterator[list[Make]]:
+        """Orders of the units with pods here: by preference, and those that free most of what is asked first."""
+        entries: list[tuple[tuple[float, ...], float, str, Make]] = []
         jobs: dict[str, Job] = {}
-        asked = task.shape.amounts
+        wanted = asked(task.shape.amounts)
 
         def relief(tasks: Sequence[Task]) -> float:
-            return max((sum(t.shape.amounts.get(n, 0) for t in tasks) / a for n, a in asked.items() if a > 0 and n != "pods"),
-                       default=0.0)  # fmt: skip
+            parts = [sum(t.shape.amounts.get(name, 0) for t in tasks) / amount for name, amount in wanted]
+            return max(parts, default=0.0)
 
         for one in here:
             assert one.job is not None
@@ -187,7 +188,7 @@ class MakingWay:
     def _cover(
         self,
         statement: Statement,
-        order: Sequence[Callable[[], Unit | None]],
+        order: Sequence[Make],
         enough: Callable[[], bool],
         short: Callable[[], list[str]],
     ) -> list[Unit] | None:
@@ -198,9 +199,7 @@ class MakingWay:
             if enough():
                 break
             unit = make()
-            lacking = short()
-            helps = not lacking or any(t.shape.amounts.get(n, 0) > 0 for n in lacking for t in unit.tasks) if unit else False
-            if unit is None or not helps or self.units.protected(self.claim, unit) is not None:
+            if unit is None or not _helps(unit, short()) or self.units.protected(self.claim, unit) is not None:
                 continue
             self.evict(statement, unit, self.claim.tasks[0])
             taken.append(unit)
@@ -285,13 +284,17 @@ class MakingWay:
             return True
         if self.claim.rule != "preempt":
             return False
+        return self._cover(statement, self.everything(), lambda: not self.overflow(), self.overflow) is not None
+
+    def everything(self) -> list[Make]:
+        """Every unit of the pool by preference: single pods, then whole jobs."""
         tasks = sorted(self.pool.tasks, key=lambda t: t.key, reverse=True)
-        order = sorted((self.units.single(t) for t in tasks), key=lambda u: u.cost)
-        makes: list[Callable[[], Unit | None]] = [lambda u=unit: u for unit in order]  # type: ignore[misc]
+        singles = sorted((self.units.single(t) for t in tasks), key=lambda u: u.cost)
+        makes: list[Make] = [lambda u=unit: u for unit in singles]  # type: ignore[misc]
         jobs = {t.job.key: t.job for t in self.pool.tasks if t.job is not None}
         wholes = [(whole.cost, key) for key, job in jobs.items() if (whole := self.units.whole(self.claim, job))]
         makes += [lambda j=jobs[key]: self.units.whole(self.claim, j) for _, key in sorted(wholes)]  # type: ignore[misc]
-        return self._cover(statement, makes, lambda: not self.overflow(), self.overflow) is not None
+        return makes
 
     def holds(self) -> bool:
         """Do the nodes and the queue still hold what was placed?"""
@@ -309,7 +312,8 @@ class MakingWay:
         self._used = {n for m in statement.moves if m.kind == Kind.PIPELINE for n in m.nodes}
         self._asked = {n for t in self.claim.tasks for n, a in t.shape.amounts.items() if a > 0}
         taken = self.taken(statement)
-        if any(self.moving(task) for task in self.claim.tasks):  # whether a filter would take the pods without a victim gone is not known
+        # Whether a filter would take the pods with a victim back on their node is not known.
+        if any(self.moving(task) for task in self.claim.tasks):
             taken = [u for u in taken if not any(t.node in self._used for t in u.tasks)]
         if taken:
             self.give_back(statement, taken, self.holds)
@@ -328,3 +332,8 @@ class MakingWay:
         pods = sorted((task.priority for unit in taken for task in unit.tasks), reverse=True)
         age = -min((unit.created for unit in taken), default=0.0)
         return (tuple(pods), sum(unit.whole for unit in taken), age)
+
+
+def _helps(unit: Unit, lacking: Sequence[str]) -> bool:
+    """Does the unit free something of what is lacking? Where nothing is, a filter refuses, and anybody may be why."""
+    return not lacking or any(task.shape.amounts.get(name, 0) > 0 for name in lacking for task in unit.tasks)

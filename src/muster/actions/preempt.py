@@ -1,14 +1,15 @@
 """preempt: inside one queue, a job takes capacity from jobs of lower priority, then a job from its own pods.
 
 Queues are taken in queue order, their jobs in job order. A job claims its minimum as a whole, and pods above it one by
-one (`actions.claims`). What reclaim could serve is left to reclaim. `compatibility: volcano` has Volcano's rules instead.
+one (`actions.claims`). What reclaim could serve is left to reclaim. `compatibility: volcano` has Volcano's rules
+instead.
 """
 
 from __future__ import annotations
 
 from muster.actions import volcano_preempt
-from muster.actions.claims import Claims
 from muster.actions.claimers import Claimers
+from muster.actions.claims import Claims
 from muster.engine.claim import PREEMPT, RECLAIM
 from muster.engine.jobs import Job
 from muster.engine.session import Session

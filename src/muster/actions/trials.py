@@ -79,7 +79,8 @@ def on_set(
             failed(trial)
         trial.settle()
         # Volcano tries task order alone.
-        if mixed(session, tasks) and (not session.volcano or (within is not None and session.missing(job) >= len(tasks))):
+        all_needed = within is not None and session.missing(job) >= len(tasks)
+        if mixed(session, tasks) and (all_needed or not session.volcano):
             for order, how in _arrangements(session, job, tasks, within, place):
                 trial = attempt(session, job, order, within, how)
                 # On all nodes another order must let the job start now: recorded decisions of Volcano show that a job

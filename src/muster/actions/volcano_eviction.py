@@ -1,4 +1,4 @@
-"""What reclaim and preempt share by Volcano's rules: capacity for one task on one node, with no victim more than needed."""
+"""What reclaim and preempt share by Volcano's rules: capacity for one task on one node, with no needless victims."""
 
 from __future__ import annotations
 

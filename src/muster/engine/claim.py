@@ -124,7 +124,8 @@ class Units:
 
     def protects_queue(self, claim: Claim, queue: Queue) -> bool:
         # Every protection is asked: each notes what the queue holds before anything goes.
-        return any([protection.protects_queue(claim, queue) for protection in self._protections])
+        answers = [protection.protects_queue(claim, queue) for protection in self._protections]
+        return any(answers)
 
     def single(self, task: Task) -> Unit:
         return Unit((task,), False, task.priority, task.created)

@@ -12,6 +12,7 @@ from functools import cmp_to_key
 from typing import TypeVar, cast
 
 from muster.config.types import Arguments, Config
+from muster.engine.budgets import Budgets
 from muster.engine.hooks import (
     BindEffects,
     DevicePicker,
@@ -36,7 +37,6 @@ from muster.engine.hooks import (
     VictimQueueOrder,
     Vote,
 )
-from muster.engine.budgets import Budgets
 from muster.engine.jobs import Job, Queue, Status, Task
 from muster.engine.placement import Placement
 from muster.engine.promises import Promises
@@ -82,7 +82,7 @@ class Session:
         self.placement = Placement(self)
         self.volcano = config.compatibility == "volcano"  # Volcano's rules of eviction instead of muster's
         self.evicts = "preempt" in config.actions or "reclaim" in config.actions
-        # With muster's evictions a pod that waits is one that no placement can serve: allocate then leaves out Volcano's
+        # With muster's evictions a pod waits only if no placement can serve it: allocate then leaves out Volcano's
         # shortcut for roles, which may pass over a pod that fits.
         self.sound = self.evicts and not self.volcano
         self.promises = Promises(self)

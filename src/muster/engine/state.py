@@ -14,8 +14,8 @@ from muster.engine.axis import Axis
 from muster.engine.hooks import Reason
 from muster.engine.jobs import ON_NODE, Attempt, Job, Queue, Shape, Status, Task
 from muster.engine.nodes import Nodes
-from muster.engine.promises import Book
 from muster.engine.podgroups import GROUP, OWNING, group_name, groups_of
+from muster.engine.promises import Book
 from muster.engine.reading import group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
 from muster.engine.shapes import Shapes
 from muster.model.collector import collector_paused

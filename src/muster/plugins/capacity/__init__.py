@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from muster.config.types import Arguments, PluginOption
 from muster.engine import accounts
 from muster.engine.accounts import Account
+from muster.engine.claim import RECLAIM, Claim
 from muster.engine.hooks import (
     JobEnqueue,
     Ledger,
@@ -26,7 +27,6 @@ from muster.engine.hooks import (
     VictimQueueOrder,
     Vote,
 )
-from muster.engine.claim import RECLAIM, Claim
 from muster.engine.jobs import Job, Queue, Task
 from muster.engine.resources import add, asked, empty, room, total_of
 from muster.engine.session import Session
@@ -38,7 +38,8 @@ __all__ = ["Capacity"]
 
 
 class Capacity(
-    Plugin, QueueOrder, VictimQueueOrder, QueueQuota, QueueShares, Preemptive, Protection, Reclaimable, JobEnqueue, Ledger
+    Plugin, QueueOrder, VictimQueueOrder, QueueQuota, QueueShares, Preemptive, Protection, Reclaimable, JobEnqueue,
+    Ledger,
 ):
     name = "capacity"
     opinion = Opinion.REST

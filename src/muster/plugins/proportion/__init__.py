@@ -11,6 +11,7 @@ from muster.config.types import Arguments, PluginOption
 from muster.engine import accounts
 from muster.engine.accounts import Account
 from muster.engine.axis import show
+from muster.engine.claim import RECLAIM, Claim
 from muster.engine.hooks import (
     JobEnqueue,
     Ledger,
@@ -26,7 +27,6 @@ from muster.engine.hooks import (
     Reclaimable,
     Vote,
 )
-from muster.engine.claim import RECLAIM, Claim
 from muster.engine.jobs import Job, Queue, Task
 from muster.engine.resources import add, at_most, room, total_of
 from muster.engine.session import Session
