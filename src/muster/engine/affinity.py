@@ -75,7 +75,8 @@ class PodIndex(Ledger):
         self._required = Required()
         self._tolerations = Tolerations()
         self.held: dict[int, list[str]] = {}  # selection → topology keys of anti-affinity terms that pods have
-        self.pulling: dict[int, list[str]] = {}  # the same of preferred terms and required affinity
+        self.pulling: dict[int, list[str]] = {}  # the same of preferred terms
+        self.requiring: dict[int, list[str]] = {}  # the same of required affinity terms
 
     # --- whom a task concerns
 
@@ -110,6 +111,10 @@ class PodIndex(Ledger):
     def pull(self, selection: int, key: str) -> Tally:
         """The weights with which pods draw to them what the selection means."""
         return self._tally(("pull", selection, key), key)
+
+    def requirers(self, selection: int, key: str) -> Tally:
+        """Pods with this required affinity term."""
+        return self._tally(("require", selection, key), key)
 
     def domains(self, key: str) -> Domains:
         found = self._domains.get(key)
@@ -204,6 +209,8 @@ class PodIndex(Ledger):
                 _remember(self.held, selection, key)
             for selection, key in rules.pulls():
                 _remember(self.pulling, selection, key)
+            for selection, key in rules.requires():
+                _remember(self.requiring, selection, key)
         return rules
 
     def _owner(self, task: Task) -> tuple[str, LabelSelector] | None:
@@ -240,6 +247,7 @@ class PodIndex(Ledger):
         counted: list[tuple[Hashable, int]] = [(("match", selection), 1) for selection in sorted(meant_by)]
         counted += [(("held", *term), count) for term, count in rules.held().items()]
         counted += [(("pull", *term), weight) for term, weight in rules.pulls().items()]
+        counted += [(("require", *term), count) for term, count in rules.requires().items()]
         for what, weight in counted:
             self._members.setdefault(what, []).append((kin, weight))
             kin.feeds.extend((tally, weight) for tally in self._tallies.get(what, ()))
