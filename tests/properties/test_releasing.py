@@ -1,5 +1,5 @@
-"""A claim is judged with its victims removed: asked for what comes free (PIPELINE), every filter answers as if pods that
-are being released did not exist, whether they were evicted in this cycle or are terminating in the cluster."""
+"""A claim is judged with its victims removed: asked for what comes free (PIPELINE), every filter answers as if pods
+that are being released did not exist, whether they were evicted in this cycle or are terminating in the cluster."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "second"}}]},
     {"volumes": [{"name": "v", "gcePersistentDisk": {"pdName": "disk"}}]},
 )
-# kube-scheduler calls pod affinity unresolvable, though a pod that matches its own terms may go anywhere once the others
-# are gone. The pods that fill a group's number are the application's own: its owner would make them anew.
+# kube-scheduler calls pod affinity unresolvable, though a pod that matches its own terms may go anywhere once the
+# others are gone. The pods that fill a group's number are the application's own: its owner would make them anew.
 _ON_PURPOSE = {"pod-affinity", "group-full"}
 
 
@@ -75,7 +75,8 @@ class World:
 
     def state(self, without: Collection[int] = (), terminating: Collection[int] = ()) -> State:
         present = [i for i in range(len(self.pods)) if i not in without]
-        return state_of([*_storage(), *_propagated(), *self._nodes(present), *(o for i in present for o in self._job(i, terminating))])
+        jobs = [o for i in present for o in self._job(i, terminating)]
+        return state_of([*_storage(), *_propagated(), *self._nodes(present), *jobs])
 
     def running(self) -> list[int]:
         return [i for i, (_, _, _, node) in enumerate(self.pods) if node >= 0]
@@ -185,7 +186,7 @@ def opened(state: State) -> Session:
 
 
 def answers(session: Session, kind: Kind) -> dict[tuple[str, str], list[str]]:
-    """Per waiting pod and filter: each node's refusal, "" where it fits; under "fits" those of all filters and the fit."""
+    """Per waiting pod and filter: each node's refusal, "" where it fits; under "fits" all filters and the resources."""
     view = session.state.nodes.everything()
     view.kind = kind
     found = {}

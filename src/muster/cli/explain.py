@@ -59,6 +59,8 @@ def explain(
             answer = explain(scheduler, manifests.objects, start, scheduler_names, pod, log, sets)
     except Unexplained as why:
         raise BadInput(f"muster: {why}") from None
+    for warning in answer.warnings:
+        click.echo(f"warning: {warning}", err=True)
     if form == "json":
         print_json(answer.as_dict())
     else:

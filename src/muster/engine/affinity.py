@@ -6,8 +6,8 @@ move changes the tallies that its kin feeds and nothing else. When no pod in the
 other pods, nothing is built at all.
 
 What counts as on a node is kube-scheduler's NodeInfo as Volcano's event handlers keep it: pods there at the start of
-the cycle, terminating ones included, and pods allocated or pipelined in it; pods evicted in it are gone. A tally of pods
-that stay leaves out the terminating ones, too: a pod that is promised what comes free will not meet them.
+the cycle, terminating ones included, and pods allocated or pipelined in it; pods evicted in it are gone. A tally of
+pods that stay leaves out the terminating ones, too: a pod that is promised what comes free will not meet them.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 kube-scheduler's rule: two pods compete for a port if protocol and number are equal and their host addresses are equal,
 or one of them takes all addresses (0.0.0.0, which is what an absent address means). Containers and sidecars count.
 
-A pod that is being released, be it terminating or evicted in this cycle, holds its ports against pods that are placed at
-once, and not against those that are promised what comes free.
+A pod that is being released, be it terminating or evicted in this cycle, holds its ports against pods that are placed
+at once, and not against those that are promised what comes free.
 
 Most cycles place no pod with a host port. The pods on the nodes are therefore read only when somebody asks; until then
 the moves of the cycle are only noted.

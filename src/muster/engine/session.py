@@ -194,7 +194,11 @@ class Session:
     def enqueueable(self, job: Job) -> Reason | None:
         """None: the job may be admitted; otherwise why not."""
         against = _vote(self._enqueue, lambda p: p.enqueueable(job))
-        return None if against is None else against.refusal(job)
+        if against is None:
+            return None
+        reason = against.refusal(job)
+        text = f"plugin {_name(against)} does not admit the group: {reason.say()}"
+        return Reason(reason.code, text, reason.resolvable)
 
     def enqueued(self, job: Job) -> None:
         for plugin in (p for tier in self._enqueue for p in tier):

@@ -27,6 +27,7 @@ class Explanation:
     queue: str
     nodes: dict[str, NodeTrace]
     decision: Decision
+    warnings: list[str]
     sets: list[SetTrace] | None = None  # None: not asked for, or nothing divides the nodes for this pod's job
 
     def as_dict(self) -> dict[str, object]:
@@ -35,6 +36,7 @@ class Explanation:
             "group": self.job,
             "queue": self.queue,
             "decision": asdict(self.decision),
+            "warnings": self.warnings,
             "nodes": {name: _node(trace) for name, trace in self.nodes.items()},
         }
         if self.sets is not None:
@@ -91,7 +93,8 @@ def explain(
         plan.binds.get(task.key), plan.pipelined.get(task.key), None if reason is None else reason.text
     )
     job, queue = (task.job.key, task.job.queue_name) if task.job is not None else ("", "")
-    return Explanation(task.key, job, queue, nodes, decision, tried)
+    warnings = list(dict.fromkeys(plan.warnings))
+    return Explanation(task.key, job, queue, nodes, decision, warnings, tried)
 
 
 def find(state: State, pod: str) -> Task:

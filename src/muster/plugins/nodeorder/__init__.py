@@ -41,8 +41,8 @@ class NodeOrder(Plugin, NodeScorer):
         f"{name}.weight": f"weight of {what}; 0 switches it off ({default})"
         for name, (default, what) in _WEIGHTS.items()
     } | {
-        _HARD: "how much a required pod affinity term of a pod on a node counts for the pods that it selects, from 0 to "
-        "100; kube-scheduler's default is 1 (0)"
+        _HARD: "how much the required pod affinity of a pod on a node attracts the pods that it selects, from 0 to 100; "
+        "kube-scheduler's default is 1 (0)"
     }
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:

@@ -6,6 +6,7 @@ Only queues that have jobs take part in the division (`deserved`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine import accounts
@@ -25,6 +26,7 @@ from muster.engine.hooks import (
     Vote,
 )
 from muster.engine.jobs import Job, Queue, Task
+from muster.engine.limits import Origin, capabilities
 from muster.engine.resources import add, at_most, room, total_of
 from muster.engine.session import Session
 from muster.engine.statement import Move
@@ -39,6 +41,7 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
         self._accounts: dict[str, Account] = {}
+        self._weights = 0  # of the queues that take part
         self._sums: dict[str, accounts.Sums] = {}  # by queue
 
     def open(self, session: Session) -> None:
@@ -48,15 +51,18 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
         self._accounts = {}
         self._sums = {name: self._sums.get(name) or accounts.Sums(accounts.parts) for name in session.queues}
         claims: list[Claim] = []
+        others = list(session.queues.values())
         for queue in session.queues.values():
             if not queue.jobs:
                 continue
             account = self._accounts[queue.name] = Account(queue)
+            account.origin = Origin(total, "the cluster", others, capabilities(queue))
             account.real = accounts.real_capability(total, promised, queue.guarantee, queue.capability)
             account.allocated, request, inqueue, elastic = self._sums[queue.name].over(queue.jobs)
             if admits:
                 account.inqueue, account.elastic = inqueue, elastic
             claims.append(Claim(queue.weight, request, account.real, queue.guarantee))
+        self._weights = sum(claim.weight for claim in claims)
         divide(total, claims)
         for account, claim in zip(self._accounts.values(), claims, strict=True):
             account.deserved = claim.deserved
@@ -82,11 +88,11 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
         if not at_most(account.deserved, account.allocated):
             return None
         parts = (
-            f"{name} allocated {show(name, account.allocated.get(name, 0))} >= deserved {show(name, amount)}"
+            f"{name} allocated {show(name, account.allocated.get(name, 0))} >= {account.say_share(name, self._weights)}"
             for name, amount in account.deserved.items()
             if amount or account.allocated.get(name, 0)
         )
-        return Reason("queue-overused", f"queue {queue.name} is overused: {', '.join(parts) or 'it deserves nothing'}")
+        return Reason("queue-overused", f"queue {queue.name} is overused: {', '.join(parts) or 'its share is nothing'}")
 
     def admits(self, queue: Queue, task: Task, count: int) -> int:
         account = self._accounts[queue.name]
@@ -96,7 +102,8 @@ class Proportion(Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preempti
 
     def quota_refusal(self, queue: Queue, task: Task) -> Reason:
         account = self._accounts[queue.name]
-        text = account.say_short(task.shape.amounts, account.deserved, "deserved")
+        words = partial(account.say_share, weights=self._weights)
+        text = account.say_short(task.shape.amounts, account.deserved, words)
         return account.refuses() or Reason("queue-quota", text)
 
     def preemptive(self, queue: Queue, task: Task) -> bool:

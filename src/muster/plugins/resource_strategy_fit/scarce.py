@@ -55,9 +55,7 @@ class Proportional(NodeFilter):
     def __init__(self, settings: Settings) -> None:
         self.kept = settings.kept
         self.reasons = [
-            Reason(
-                "proportional", f"node keeps {_amount(dimension, n)} free for each idle {resource}", resolvable
-            )
+            Reason("proportional", f"node keeps {_amount(dimension, n)} free for each idle {resource}", resolvable)
             for resource, per in settings.kept.items()
             for dimension, n in per.items()
             for resolvable in (True, False)
@@ -73,13 +71,13 @@ class Proportional(NodeFilter):
             return Verdict(code)
         # Volcano: by what is idle now, not by what is about to come free. A claim waits until its victims are gone.
         free = nodes.idle if nodes.kind == Kind.ALLOCATE else nodes.future_idle
-        asked = task.shape.amounts.get("cpu", 0), task.shape.amounts.get("memory", 0)
+        cpu, memory = (task.shape.amounts.get(name, 0) for name in ("cpu", "memory"))
         number = 1
         for resource, per in self.kept.items():
             has = _has(nodes, resource)
             # Thousandths of a device: a core per device is as many milli-cpu, 10⁹ bytes are 10⁶ for a thousandth.
             idle = free[nodes.nodes.axis.rows[resource]] if has.any() else np.zeros(len(nodes), np.int64)
-            for row, amount, due in ((CPU, asked[0], idle * per["cpu"]), (MEMORY, asked[1], idle * per["memory"] * 1e6)):
+            for row, amount, due in ((CPU, cpu, idle * per["cpu"]), (MEMORY, memory, idle * per["memory"] * 1e6)):
                 # Evictions free cpu and memory up to all that the node has; idle devices stay idle.
                 hopeless = nodes.alloc[row] - amount < due
                 refused = (code == 0) & has & (free[row] - amount < due)
