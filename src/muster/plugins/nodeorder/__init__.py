@@ -41,7 +41,7 @@ class NodeOrder(Plugin, NodeScorer):
         f"{name}.weight": f"weight of {what}; 0 switches it off ({default})"
         for name, (default, what) in _WEIGHTS.items()
     } | {
-        _HARD: "how much the required pod affinity of a pod on a node attracts the pods that it selects, from 0 to 100; "
+        _HARD: "how much the required pod affinity of a pod on a node attracts the pods it selects, from 0 to 100; "
         "kube-scheduler's default is 1 (0)"
     }
 
