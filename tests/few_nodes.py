@@ -15,10 +15,10 @@ from muster.model.kinds import decode_as
 
 
 def node(name: str, cpu: object = "4", memory: object = "8Gi", pods: object = 110, **more: Any) -> Node:
-    """`offers` are further resources; `labels`, `taints`, `images` and `cordoned` as one expects."""
+    """`offers` are further resources; `labels`, `annotations`, `taints`, `images` and `cordoned` as one expects."""
     spec = {"taints": more.pop("taints", []), "unschedulable": more.pop("cordoned", False)}
     offered = {"cpu": cpu, "memory": memory, "pods": pods, **more.pop("offers", {})}
-    meta = {"name": name, "labels": more.pop("labels", {})}
+    meta = {"name": name, "labels": more.pop("labels", {}), "annotations": more.pop("annotations", {})}
     status = {"allocatable": offered, "images": more.pop("images", [])}
     assert not more, f"unknown: {sorted(more)}"
     return decode_as(Node, {"metadata": meta, "spec": spec, "status": status})

@@ -172,18 +172,23 @@ class World:
         )
 
     def passes(self, task: Task, node: str) -> bool:
-        """All filters; room is not one of them."""
+        """All filters once the pods that are leaving are gone; room is not one of them."""
         if not self.has("predicates"):
             return True
-        there = self.load(node)
+        there = [t for t in self.on(node) if t.status in (*HELD, "Pipelined")]
         if len(there) >= self.offered[node]["pods"] or self.never(task, node):
             return False
         return not any(t.ports & task.ports for t in there)
 
-    def full(self, node: str) -> bool:
-        """No pod more can start there now: those that are leaving still count."""
+    def starts(self, task: Task, node: str) -> bool:
+        """The same now: pods that are leaving still count."""
+        if not self.has("predicates"):
+            return True
         there = [t for t in self.on(node) if t.status in (*HELD, "Releasing")]
-        return self.has("predicates") and len(there) >= self.offered[node]["pods"]
+        if max(len(there), len(self.load(node))) >= self.offered[node]["pods"]:
+            return False
+        leaving = [t for t in there if t.status == "Releasing"]
+        return self.passes(task, node) and not any(t.ports & task.ports for t in leaving)
 
     # --- orders
 

@@ -131,7 +131,7 @@ def allocate_job(world: World, queue: str, job: Job, tasks: list[Task]) -> bool:
 
 def place(world: World, task: Task) -> bool:
     feasible = [n for n in world.nodes if world.fits(task.request, world.future_idle(n)) and world.passes(task, n)]
-    now = [n for n in feasible if world.fits(task.request, world.idle(n))]
+    now = [n for n in feasible if world.fits(task.request, world.idle(n)) and world.starts(task, n)]
     if not feasible:
         return False
     task.node = best(world, task, now or feasible)
@@ -162,7 +162,7 @@ def backfill(world: World) -> None:
     for job in order:
         placed = False
         for task in todo[job.key]:
-            nodes = [n for n in world.nodes if world.passes(task, n) and not world.full(n)]
+            nodes = [n for n in world.nodes if world.starts(task, n)]
             if nodes:
                 task.node, task.status, placed = best(world, task, nodes), "Allocated", True
         if placed and world.ready(job):

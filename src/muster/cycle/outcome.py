@@ -134,8 +134,7 @@ def first_cause(session: Session, job: Job, task: Task, plan: Plan) -> PodReason
     if job.queue is None:
         return PodReason("no-queue", f"queue {job.queue_name} does not exist; create it or name another in the group.")
     if task.key in plan.pipelined:
-        node = plan.pipelined[task.key]
-        return PodReason("pipelined", f"waits for room that is being released on node {node}.")
+        return PodReason("pipelined", _pipelined(session, job, task, plan))
     if task.key in attempt.unfit:
         code = "over-quota" if task.key in attempt.over_quota else "unschedulable"
         return PodReason(code, _sentence(attempt.unfit[task.key]))
@@ -155,6 +154,23 @@ def first_cause(session: Session, job: Job, task: Task, plan: Plan) -> PodReason
         node = session.state.nodes.names[attempt.would_fit[task.key]]
         return PodReason("gang", f"could be assigned to {node} once the group's minimum is satisfied.")
     return PodReason("waiting", "waits for its turn in the queue.")
+
+
+def _pipelined(session: Session, job: Job, task: Task, plan: Plan) -> str:
+    """What a pod that was promised a node waits for: pods that leave its node, or the rest of its group."""
+    node = plan.pipelined[task.key]
+    if _releases(session, node):
+        return f"waits for capacity that is being released on node {node}."
+    promised = ((key, plan.pipelined[key]) for key in job.tasks if key in plan.pipelined)
+    others = [key for key, at in promised if _releases(session, at)]
+    if others:
+        return f"is promised node {node} and waits for pod {min(others)} of its group, whose node is being released."
+    return f"is promised node {node} and waits to be bound."
+
+
+def _releases(session: Session, node: str) -> bool:
+    nodes = session.state.nodes
+    return any(t.status == Status.RELEASING for t in nodes.on[nodes.rank[node]].values())
 
 
 def _sentence(text: str) -> str:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.engine import resources
+from muster.engine.axis import show
 from muster.engine.claim import RECLAIM, Claim
 from muster.engine.hooks import Reason
 from muster.engine.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
+from muster.engine.limits import Origin
 from muster.engine.resources import ALWAYS, SLACK, Amounts, add
 
 _HOLDING = [int(status) for status in ALLOCATED_LIKE]
@@ -21,7 +23,7 @@ _STAYING = [*_HOLDING, int(Status.UNKNOWN)]
 class Account:
     __slots__ = (
         "_said", "_share", "allocated", "ancestors", "deserved", "elastic", "fault", "guarantee", "inner", "inqueue",
-        "queue", "real",
+        "origin", "queue", "real",
     )  # fmt: skip
 
     def __init__(self, queue: Queue) -> None:
@@ -31,6 +33,7 @@ class Account:
         self.elastic: dict[str, int] = {}  # what jobs hold beyond their minimum
         self.guarantee: dict[str, int] = dict(queue.guarantee)
         self.real: dict[str, int] = {}  # real capability: what the queue may hold at most
+        self.origin: Origin | None = None  # where that comes from
         self.deserved: Amounts = {}
         self.ancestors: tuple[Account, ...] = ()  # from the root down
         self.inner = False  # has child queues
@@ -124,17 +127,29 @@ class Account:
         same = tuple(tuple(part.items()) for part in parts.values())
         said = self._said.get(same)
         if said is None:
-            text = resources.say(self.overruns(minimum), self.real, "capability", **parts)
+            text = resources.say(self.overruns(minimum), self.say_real, **parts)
             said = self._said[same] = f"queue {self.queue.name}: {text}"
         return said
 
-    def say_short(self, request: Mapping[str, int], limit: Amounts, limit_name: str) -> str:
-        """`queue q: cpu requested 2 + allocated 9 > deserved 10`."""
+    def say_real(self, name: str) -> str:
+        """The queue's real capability in one resource, as the user wrote it."""
+        real = self.real.get(name, 0)
+        return f"capability {show(name, real)}" if self.origin is None else self.origin.say(self.queue.name, name, real)
+
+    def say_share(self, name: str, weights: int) -> str:
+        """What the queue deserves by weight; where something else limits that, the name of it."""
+        share = self.deserved.get(name, 0)
+        if share == self.real.get(name, 0):
+            return self.say_real(name)
+        if share == self.guarantee.get(name, -1):
+            return f"guarantee {show(name, share)}"
+        return f"share {show(name, share)} (weight {self.queue.weight} of {weights})"
+
+    def say_short(self, request: Mapping[str, int], limit: Amounts, words: Callable[[str], str]) -> str:
+        """`queue q: cpu requested 2 + allocated 9 > share 10 (weight 1 of 3)`."""
         use = {name: amount + self.allocated.get(name, 0) for name, amount in request.items()}
         names = resources.over(use, limit, request)
-        return f"queue {self.queue.name}: " + resources.say(
-            names, limit, limit_name, requested=request, allocated=self.allocated
-        )
+        return f"queue {self.queue.name}: " + resources.say(names, words, requested=request, allocated=self.allocated)
 
 
 def _on_nodes(job: Job | None) -> int:

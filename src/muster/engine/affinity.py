@@ -6,7 +6,8 @@ move changes the tallies that its kin feeds and nothing else. When no pod in the
 other pods, nothing is built at all.
 
 What counts as on a node is kube-scheduler's NodeInfo as Volcano's event handlers keep it: pods there at the start of
-the cycle, terminating ones included, and pods allocated or pipelined in it; pods evicted in it are gone.
+the cycle, terminating ones included, and pods allocated or pipelined in it; pods evicted in it are gone. A tally of
+pods that stay leaves out the terminating ones, too: a pod that is promised what comes free will not meet them.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ _OWNERS = {("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("", "ReplicationCon
 class Kin:
     """Pods alike to every selection, with the same rules. `meant_by` are the selections that mean them."""
 
-    __slots__ = ("feeds", "id", "meant_by", "places", "rules")
+    __slots__ = ("feeds", "id", "leaving", "meant_by", "places", "rules")
 
-    def __init__(self, id: int, rules: PodRules, meant_by: frozenset[int]) -> None:
+    def __init__(self, id: int, rules: PodRules, meant_by: frozenset[int], leaving: bool) -> None:
         self.id = id
+        self.leaving = leaving  # terminating when the cycle began
         self.rules = rules
         self.meant_by = meant_by
         self.places: dict[int, int] = {}  # node → how many of them
@@ -67,15 +69,17 @@ class PodIndex(Ledger):
         self._plain = PodRules()
         self._kin_of: dict[str, Kin] = {}
         self._by_look: dict[Hashable, Kin] = {}
-        self._kins: dict[tuple[int, frozenset[int]], Kin] = {}
+        self._kins: dict[tuple[int, frozenset[int], bool], Kin] = {}
         self._members: dict[Hashable, list[tuple[Kin, int]]] = {}  # what is counted → who counts in it
-        self._tallies: dict[Hashable, list[Tally]] = {}  # the same → the tallies that exist
+        self._tallies: dict[Hashable, list[tuple[Tally, bool]]] = {}  # the same → the tallies there are, of whom
+        self.any_leaving = False  # are pods terminating on nodes?
         self._made: dict[Hashable, Tally] = {}
         self._domains: dict[str, Domains] = {}
         self._required = Required()
         self._tolerations = Tolerations()
         self.held: dict[int, list[str]] = {}  # selection → topology keys of anti-affinity terms that pods have
-        self.pulling: dict[int, list[str]] = {}  # the same of preferred terms and required affinity
+        self.pulling: dict[int, list[str]] = {}  # the same of preferred terms
+        self.requiring: dict[int, list[str]] = {}  # the same of required affinity terms
 
     # --- whom a task concerns
 
@@ -99,17 +103,23 @@ class PodIndex(Ledger):
 
     # --- what is counted
 
-    def matching(self, selection: Selection, key: str | None, eligible: Bools | None = None) -> Tally:
+    def matching(
+        self, selection: Selection, key: str | None, eligible: Bools | None = None, *, staying: bool = False
+    ) -> Tally:
         """Pods that the selection means, per domain of the label (None: per node), on eligible nodes only."""
-        return self._tally(("match", selection.id), key, eligible)
+        return self._tally(("match", selection.id), key, eligible, staying)
 
-    def holders(self, selection: int, key: str) -> Tally:
+    def holders(self, selection: int, key: str, *, staying: bool = False) -> Tally:
         """Pods with this required anti-affinity term."""
-        return self._tally(("held", selection, key), key)
+        return self._tally(("held", selection, key), key, None, staying)
 
     def pull(self, selection: int, key: str) -> Tally:
         """The weights with which pods draw to them what the selection means."""
         return self._tally(("pull", selection, key), key)
+
+    def requirers(self, selection: int, key: str) -> Tally:
+        """Pods with this required affinity term."""
+        return self._tally(("require", selection, key), key)
 
     def domains(self, key: str) -> Domains:
         found = self._domains.get(key)
@@ -126,16 +136,21 @@ class PodIndex(Ledger):
         tolerated: Bools = self._tolerations.of(task.shape, self.nodes).refused == 0
         return tolerated
 
-    def _tally(self, what: tuple[Hashable, ...], key: str | None, eligible: Bools | None = None) -> Tally:
+    def _tally(
+        self, what: tuple[Hashable, ...], key: str | None, eligible: Bools | None = None, staying: bool = False
+    ) -> Tally:
         if eligible is not None and eligible.all():
             eligible = None
-        made = (what, key, None if eligible is None else eligible.tobytes())
+        staying = staying and self.any_leaving
+        made = (what, key, None if eligible is None else eligible.tobytes(), staying)
         tally = self._made.get(made)
         if tally is None:
             domains = Domains.nodes(self.nodes) if key is None else self.domains(key)
             tally = self._made[made] = Tally(domains if eligible is None else domains.only(eligible))
-            self._tallies.setdefault(what, []).append(tally)
+            self._tallies.setdefault(what, []).append((tally, staying))
             for kin, weight in self._members.get(what, ()):
+                if staying and kin.leaving:
+                    continue
                 kin.feeds.append((tally, weight))
                 if kin.places:
                     tally.fill(kin.places, weight)
@@ -181,6 +196,7 @@ class PodIndex(Ledger):
             return False
         for task in tasks:
             if task.node >= 0 and _counts(task):
+                self.any_leaving = self.any_leaving or _leaving(task)
                 places = self.kin(task).places
                 places[task.node] = places.get(task.node, 0) + 1
         return True
@@ -204,6 +220,8 @@ class PodIndex(Ledger):
                 _remember(self.held, selection, key)
             for selection, key in rules.pulls():
                 _remember(self.pulling, selection, key)
+            for selection, key in rules.requires():
+                _remember(self.requiring, selection, key)
         return rules
 
     def _owner(self, task: Task) -> tuple[str, LabelSelector] | None:
@@ -225,24 +243,27 @@ class PodIndex(Ledger):
         rules = self._rules_of(task)
         keys = self._selections.keys
         labels = {key: value for key, value in task.labels.items() if key in keys}
-        leaving = task.pod.metadata.deletion_timestamp is not None
+        leaving = _leaving(task)
         look = (rules.id, task.namespace, leaving, frozenset(labels.items()))
         kin = self._by_look.get(look)
         if kin is None:
             meant_by = self._selections.meaning(
                 task.namespace, self._namespace_labels(task.namespace), labels, leaving=leaving
             )
-            kin = self._by_look[look] = self._kins.get((rules.id, meant_by)) or self._new_kin(rules, meant_by)
+            kin = self._kins.get((rules.id, meant_by, leaving)) or self._new_kin(rules, meant_by, leaving)
+            self._by_look[look] = kin
         return kin
 
-    def _new_kin(self, rules: PodRules, meant_by: frozenset[int]) -> Kin:
-        kin = self._kins[rules.id, meant_by] = Kin(len(self._kins), rules, meant_by)
+    def _new_kin(self, rules: PodRules, meant_by: frozenset[int], leaving: bool) -> Kin:
+        kin = self._kins[rules.id, meant_by, leaving] = Kin(len(self._kins), rules, meant_by, leaving)
         counted: list[tuple[Hashable, int]] = [(("match", selection), 1) for selection in sorted(meant_by)]
         counted += [(("held", *term), count) for term, count in rules.held().items()]
         counted += [(("pull", *term), weight) for term, weight in rules.pulls().items()]
+        counted += [(("require", *term), count) for term, count in rules.requires().items()]
         for what, weight in counted:
             self._members.setdefault(what, []).append((kin, weight))
-            kin.feeds.extend((tally, weight) for tally in self._tallies.get(what, ()))
+            fed = self._tallies.get(what, ())
+            kin.feeds.extend((tally, weight) for tally, staying in fed if not (staying and leaving))
         return kin
 
     def _namespace_labels(self, name: str) -> dict[str, str]:
@@ -261,5 +282,9 @@ def _remember(found: dict[int, list[str]], selection: int, key: str) -> None:
 def _counts(task: Task) -> bool:
     """Is a task with a node on it, as the cycle stands? One that was evicted in this cycle is not."""
     if task.status == Status.RELEASING:
-        return task.pod.metadata.deletion_timestamp is not None
+        return _leaving(task)
     return task.status in ON_NODE or task.status == Status.PIPELINED
+
+
+def _leaving(task: Task) -> bool:
+    return task.pod.metadata.deletion_timestamp is not None

@@ -158,7 +158,9 @@ class Answers:
         self._cursor[kind] = len(log)
         for term in self._cluster_filters:
             if term.batch(self.task) != Batch.SKIP:
-                fits = term.filter(self.task, self.nodes.everything()).fits
+                view = self.nodes.everything()
+                view.kind = kind
+                fits = term.filter(self.task, view).fits
                 key = np.where(fits, key, _NOTHING)
         return key
 

@@ -1,4 +1,4 @@
-"""Looks at the answers of other packages' filters and scores before they are used, so that a wrong one has a name.
+"""Checks the answers of other packages' filters, scores and node sets before they are used, and names the plugin.
 
 Without this the fault would show far away, in arithmetic over all plugins' answers. Our own are not looked at: the
 tests hold them to it.
@@ -6,9 +6,12 @@ tests hold them to it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import numpy as np
 
-from muster.engine.hooks import Floats, NodeFilter, NodeScorer, Verdict
+from muster.engine.hooks import Floats, Index, NodeFilter, NodeScorer, NodeSet, Verdict
 from muster.engine.jobs import Task
 from muster.engine.nodes import NodeView
 
@@ -23,9 +26,37 @@ class WrongAnswer(TypeError):
         self.plugin = plugin
 
 
+def is_foreign(plugin: object) -> bool:
+    return not type(plugin).__module__.startswith(OURS)
+
+
+def usable_sets(plugin: str, answer: Iterable[NodeSet], within: NodeSet) -> tuple[list[NodeSet], Index]:
+    """The answer of `node_sets` as a list (it may be a generator), each set inside the given one, in node order.
+
+    Also returns the nodes that had to be left out, since they are not in the given set.
+    """
+    if not isinstance(answer, Iterable):
+        raise WrongAnswer(plugin, f"node_sets gives {_shown(answer)} instead of a list of NodeSets")
+    sets, left_out = [], [np.empty(0, np.int64)]
+    for one in answer:
+        if not isinstance(one, NodeSet):
+            raise WrongAnswer(plugin, f"node_sets gives {_shown(one)} instead of a NodeSet")
+        index = np.asarray(one.index)
+        if index.ndim != 1 or (len(index) and index.dtype.kind not in "iu"):
+            raise WrongAnswer(plugin, f"a NodeSet's index is {_shown(index)} instead of an array of node numbers")
+        if one.score is not None and np.shape(one.score) != index.shape:
+            raise WrongAnswer(plugin, f"a NodeSet has {len(index)} nodes and {np.size(one.score)} scores")
+        kept, first = np.unique(index.astype(np.int64), return_index=True)
+        inside = np.isin(kept, within.index)
+        left_out.append(kept[~inside])
+        score = None if one.score is None else np.asarray(one.score, np.float64)[first[inside]]
+        sets.append(replace(one, index=kept[inside], score=score, freed=within.freed))
+    return sets, np.unique(np.concatenate(left_out))
+
+
 def watch(plugin: str, term: NodeFilter | NodeScorer) -> None:
     """Have every answer of a term looked at, if it is of another package."""
-    if type(term).__module__.startswith(OURS) or not hasattr(term, "__dict__") or "watched" in vars(term):
+    if not is_foreign(term) or not hasattr(term, "__dict__") or "watched" in vars(term):
         return
     vars(term)["watched"] = True
     if isinstance(term, NodeScorer):

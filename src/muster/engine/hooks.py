@@ -158,13 +158,20 @@ class NodeSets(Hook):
 
     @abstractmethod
     def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, Sequence[NodeSet]]:
-        """(is this plugin's rule relevant to the job?, sets in the order to try). Raises NodeSetError on failure."""
+        """(is this plugin's rule relevant to the job?, sets in the order to try).
+
+        Raises NodeSetError on failure, whose text the job's pods show; the text of any other exception is only logged.
+        """
 
     def group_sets(
         self, job: Job, group: Group, tasks: Sequence[Task], nodes: NodeSet
     ) -> tuple[bool, Sequence[NodeSet]]:
         """The same for a sub-group of the job, inside the set that was chosen for what it is part of."""
         return False, [nodes]
+
+    def outside(self, task: Task) -> list[tuple[Bools, str]]:
+        """Nodes that no set for this pod contains, whatever is free, and how to count them in the pod's reason."""
+        return []
 
     def left_out(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> list[tuple[NodeSet, str]]:
         """Sets that `node_sets` did not offer and why, for `explain`; has no part in deciding."""
@@ -233,7 +240,7 @@ class JobEnqueue(Hook):
 
     def refusal(self, job: Job) -> Reason:
         """Why `enqueueable` rejected, with the inequality and its numbers."""
-        return Reason("enqueue", f"{getattr(self, 'name', 'a plugin')} does not admit the group")
+        return Reason("enqueue", "it gives no reason")
 
     def enqueued(self, job: Job) -> None:
         """The job was admitted."""

@@ -94,6 +94,9 @@ class Nodes:
         for i, amounts_ in enumerate(allocatable):
             for name, amount in amounts_.items():
                 self.alloc[axis.rows[name], i] = amount
+        self.oversold: Rows | None = None  # cpu and memory × nodes: the oversubscribed part of alloc; None: none is
+        for i, node in enumerate(self.objects):
+            self._oversell(i, node)
         self.rows: Rows = np.zeros((4 * axis.size + 2, len(self.objects)), np.int64)
         self.rows[: axis.size] = self.alloc
         self.rows[axis.size : 2 * axis.size] = self.alloc
@@ -205,18 +208,33 @@ class Nodes:
         self.alloc[:, i] += change
         self.rows[: self.axis.size, i] += change
         self.rows[self.axis.size : 2 * self.axis.size, i] += change
+        self._oversell(i, node)
         self.objects[i] = node
         self.labels.replace(i, node.metadata.labels or {})
         self.version += 1
         self.log.append(i)
 
+    def _oversell(self, i: int, node: Node) -> None:
+        extra = oversubscribed(node)
+        if self.oversold is None and any(extra):
+            self.oversold = np.zeros((len(extra), len(self.objects)), np.int64)
+        if self.oversold is not None:
+            self.oversold[:, i] = extra
+
 
 def allocatable_of(node: Node) -> dict[str, int]:
     """What the node offers, with Volcano's oversubscription annotations added to cpu and memory."""
     offered = amounts(node.status.allocatable or node.status.capacity or {}, "status.allocatable")
-    notes = node.metadata.annotations or {}
-    for name, key in (("cpu", "volcano.sh/oversubscription-cpu"), ("memory", "volcano.sh/oversubscription-memory")):
-        extra = whole(notes.get(key, ""))
-        if extra is not None and extra > 0:
+    for name, extra in zip(("cpu", "memory"), oversubscribed(node), strict=True):
+        if extra:
             offered[name] = offered.get(name, 0) + extra
     return offered
+
+
+def oversubscribed(node: Node) -> tuple[int, int]:
+    """What Volcano's oversubscription annotations add to the node's cpu and memory."""
+    notes = node.metadata.annotations
+    if not notes:
+        return 0, 0
+    cpu, memory = (whole(notes.get(f"volcano.sh/oversubscription-{name}", "")) for name in ("cpu", "memory"))
+    return max(cpu or 0, 0), max(memory or 0, 0)

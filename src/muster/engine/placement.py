@@ -222,8 +222,10 @@ class Placement:
         """The nodes that evictions could make fit: no filter refuses them for a reason that no eviction cures."""
         answers = self.answers(task)
         found = answers.curable
+        view = self.nodes.everything()
+        view.kind = Kind.PIPELINE
         for term in answers.moving_filters():
-            verdict = term.filter(task, self.nodes.everything())
+            verdict = term.filter(task, view)
             if verdict.reasons and verdict.code.any():
                 cured = np.array([True, *(reason.resolvable for reason in verdict.reasons)], np.bool_)
                 found = found & cured[verdict.code]
@@ -235,6 +237,7 @@ class Placement:
         if not answers.curable[node]:
             return False
         view = self.nodes.some(np.array([node]))
+        view.kind = Kind.PIPELINE
         for term in answers.moving_filters():
             verdict = term.filter(task, view)
             refused = int(verdict.code[0])

@@ -51,14 +51,18 @@ class PodRules:
             found[selection.id, key] = found.get((selection.id, key), 0) + 1
         return found
 
-    def pulls(self, hard_weight: int = 1) -> dict[tuple[int, str], int]:
-        """How much the pod, once on a node, draws matching pods there (or, below zero, drives them away).
-
-        kube-scheduler: a required affinity term draws with hardPodAffinityWeight, which is 1.
-        """
+    def pulls(self) -> dict[tuple[int, str], int]:
+        """How much the pod's preferred terms, once it is on a node, attract matching pods (or, below zero, repel)."""
         found: dict[tuple[int, str], int] = {}
-        for selection, key, weight in [*self.preferred, *((s, k, hard_weight) for s, k in self.affinity)]:
+        for selection, key, weight in self.preferred:
             found[selection.id, key] = found.get((selection.id, key), 0) + weight
+        return found
+
+    def requires(self) -> dict[tuple[int, str], int]:
+        """The required affinity terms, which kube-scheduler's hardPodAffinityWeight makes attract matching pods."""
+        found: dict[tuple[int, str], int] = {}
+        for selection, key in self.affinity:
+            found[selection.id, key] = found.get((selection.id, key), 0) + 1
         return found
 
 

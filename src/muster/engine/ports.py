@@ -3,6 +3,9 @@
 kube-scheduler's rule: two pods compete for a port if protocol and number are equal and their host addresses are equal,
 or one of them takes all addresses (0.0.0.0, which is what an absent address means). Containers and sidecars count.
 
+A pod that is being released, be it terminating or evicted in this cycle, holds its ports against pods that are placed
+at once, and not against those that are promised what comes free.
+
 Most cycles place no pod with a host port. The pods on the nodes are therefore read only when somebody asks; until then
 the moves of the cycle are only noted.
 """
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 
 from muster.engine.hooks import Bools, Ledger
 from muster.engine.jobs import Shape
+from muster.engine.nodes import Kind
 from muster.model.core import PodSpec
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from muster.engine.statement import Move
 
 ANY_ADDRESS = "0.0.0.0"
+_KINDS = (Kind.ALLOCATE, Kind.PIPELINE)
 
 
 class HostPort(NamedTuple):
@@ -37,8 +42,8 @@ class HostPorts(Ledger):
         self._of_shape: dict[int, tuple[HostPort, ...]] = {}
         self._noted: list[tuple[Move, int]] = []
         self._read = False
-        # (protocol, number) → address → how many pods on each node
-        self._used: dict[tuple[str, int], dict[str, NDArray[np.int32]]] = {}
+        # For each kind: (protocol, number) → address → how many pods on each node
+        self._used: dict[Kind, dict[tuple[str, int], dict[str, NDArray[np.int32]]]] = {kind: {} for kind in _KINDS}
 
     def wanted(self, shape: Shape) -> tuple[HostPort, ...]:
         found = self._of_shape.get(shape.id)
@@ -46,13 +51,13 @@ class HostPorts(Ledger):
             found = self._of_shape[shape.id] = host_ports(shape.spec)
         return found
 
-    def taken(self, shape: Shape) -> Bools:
-        """The nodes on which one of the ports that the shape wants is in use."""
+    def taken(self, shape: Shape, kind: Kind = Kind.ALLOCATE) -> Bools:
+        """The nodes on which one of the ports that the shape wants is in use: now, or once what is released is gone."""
         if not self._read:
             self._read_nodes()
         taken = np.zeros(len(self._nodes), np.bool_)
         for protocol, number, address in self.wanted(shape):
-            for other, counts in self._used.get((protocol, number), {}).items():
+            for other, counts in self._used[kind].get((protocol, number), {}).items():
                 if other == address or ANY_ADDRESS in (other, address):
                     taken |= counts > 0
         return taken
@@ -70,7 +75,8 @@ class HostPorts(Ledger):
             return
         if self._read:
             for node in move.nodes:
-                self._count(move.task.shape, node, sign)
+                for kind in _KINDS[1:] if move.kind == Kind.EVICT else _KINDS:
+                    self._count(kind, move.task.shape, node, sign)
         else:
             self._noted.append((move, sign))
 
@@ -78,14 +84,16 @@ class HostPorts(Ledger):
         self._read = True
         for node, tasks in enumerate(self._nodes.on):
             for task in tasks.values():
-                self._count(task.shape, node, 1)
+                leaving = task.pod.metadata.deletion_timestamp is not None
+                for kind in _KINDS[:1] if leaving else _KINDS:
+                    self._count(kind, task.shape, node, 1)
         for move, sign in self._noted:
             self._follow(move, sign)
         self._noted.clear()
 
-    def _count(self, shape: Shape, node: int, sign: int) -> None:
+    def _count(self, kind: Kind, shape: Shape, node: int, sign: int) -> None:
         for protocol, number, address in self.wanted(shape):
-            by_address = self._used.setdefault((protocol, number), {})
+            by_address = self._used[kind].setdefault((protocol, number), {})
             counts = by_address.get(address)
             if counts is None:
                 counts = by_address[address] = np.zeros(len(self._nodes), np.int32)

@@ -6,7 +6,7 @@ a division gives (a deserved share, a factor) is a float.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from muster.engine.axis import exact_sum, show
@@ -88,8 +88,11 @@ def largest_share(allocated: Mapping[str, int], of: Amounts) -> float:
     return max((allocated.get(name, 0) / whole for name, whole in of.items() if whole >= SLACK), default=0.0)
 
 
-def say(names: Iterable[str], limit: Amounts, limit_name: str, **parts: Amounts) -> str:
-    """`cpu requested 6 + allocated 3 + inqueue 2 > capability 10`; a part called `less_x` is taken off as `x`."""
+def say(names: Iterable[str], limit: Callable[[str], str], **parts: Amounts) -> str:
+    """`cpu requested 6 + allocated 3 + inqueue 2 > capability 10`; a part called `less_x` is taken off as `x`.
+
+    `limit` gives the words for the limit of a resource.
+    """
     lines = []
     for name in names:
         terms = ""
@@ -100,5 +103,5 @@ def say(names: Iterable[str], limit: Amounts, limit_name: str, **parts: Amounts)
                 terms = f"{part} {show(name, amount)}"
             elif amount or part == "allocated":
                 terms += f" {'-' if minus else '+'} {part.removeprefix('less_')} {show(name, amount)}"
-        lines.append(f"{name} {terms} > {limit_name} {show(name, limit.get(name, 0))}")
+        lines.append(f"{name} {terms} > {limit(name)}")
     return ", ".join(lines)

@@ -211,7 +211,9 @@ class Session:
         job.attempt.claims = not self.volcano and self.evicts and all(
             plugin.yields(job) for tier in self._enqueue for plugin in tier if plugin.enqueueable(job) < 0
         )
-        return against.refusal(job)
+        reason = against.refusal(job)
+        text = f"plugin {_name(against)} does not admit the group: {reason.say()}"
+        return Reason(reason.code, text, reason.resolvable)
 
     def enqueued(self, job: Job) -> None:
         for plugin in (p for tier in self._enqueue for p in tier):

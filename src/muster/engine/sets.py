@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from muster.engine.hooks import NodeSet, NodeSetError, NodeSets, Plugin, Reason
+from muster.engine.foreign import is_foreign, usable_sets
+from muster.engine.hooks import Index, NodeSet, NodeSetError, NodeSets, Plugin, Reason
 from muster.engine.jobs import Job, Task
 from muster.engine.subgroups import Group
 
@@ -39,10 +40,16 @@ def fold(
         for node_set in sets:
             try:
                 relevant, parts = _ask(plugin, job, group, tasks, node_set)
-            except Exception as fault:  # whatever goes wrong in a plugin, it is this job's misfortune, not the cycle's
-                say = str(fault) if isinstance(fault, NodeSetError) else f"{type(fault).__name__}: {fault}"
+                if relevant and is_foreign(plugin):
+                    parts, outside = usable_sets(name, parts, node_set)
+                    _report_outside(session, name, job, outside)
+            except Exception as fault:  # whatever goes wrong in a plugin fails this job, not the cycle
+                known = isinstance(fault, NodeSetError)
+                say = str(fault) if known else f"{type(fault).__name__}: {fault}"
                 session.log(0, f"{name} failed to divide the nodes for {job.key}: {say}")
-                job.attempt.refusal = Reason(FAILED, say, resolvable=False)
+                # A NodeSetError is written for users. The text of any other exception is for the log alone.
+                told = say if known else "the nodes cannot be divided for the group; the scheduler's log says why"
+                job.attempt.refusal = Reason(FAILED, f"plugin {name}: {told}", resolvable=False)
                 return []
             divided = divided or relevant
             results.append(parts if relevant else [node_set])
@@ -50,6 +57,17 @@ def fold(
         session.log(4, partial(_count, name, sets))
         session.log(7, partial(_names, session, name, sets))
     return sets if divided else None
+
+
+def _report_outside(session: Session, plugin: str, job: Job, outside: Index) -> None:
+    if not len(outside):
+        return
+    count = len(session.state.nodes)
+    names = [session.state.nodes.names[i] if 0 <= i < count else f"number {i}" for i in outside.tolist()]
+    warning = f"plugin {plugin} returned nodes outside its node set for {job.key}: {', '.join(names)}; left out"
+    session.log(0, warning)
+    if warning not in session.warnings:
+        session.warnings.append(warning)
 
 
 def _count(plugin: str, sets: Sequence[NodeSet]) -> str:

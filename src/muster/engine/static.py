@@ -90,10 +90,12 @@ def columns(per_node: NDArray[Scalar], view: NodeView, *, own: bool = False) -> 
 class Capacity:
     """What nodes offer, as floats to divide by: where there is nothing of a resource, 1.
 
-    Turning integers into floats costs more than any other step of a score, so it is done once.
+    Turning integers into floats costs more than any other step of a score, so it is done once. `real`: cpu and memory
+    as the node objects offer them, without the oversubscription annotations.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, real: bool = False) -> None:
+        self._real = real
         self._nodes: Nodes | None = None
         self._version = -1
         self._rows: dict[int, tuple[NDArray[np.float64], bool]] = {}
@@ -121,7 +123,10 @@ class Capacity:
             self._stacks.clear()
         found = self._rows.get(row)
         if found is None:
-            offered = nodes.alloc[row].astype(np.float64)
+            alloc = nodes.alloc[row]
+            if self._real and nodes.oversold is not None and row < len(nodes.oversold):
+                alloc = alloc - nodes.oversold[row]
+            offered = alloc.astype(np.float64)
             everywhere = bool((offered > 0).all())
             found = self._rows[row] = (sealed(np.maximum(offered, 1.0)), everywhere)
         return found

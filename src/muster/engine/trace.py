@@ -64,7 +64,11 @@ def unfit(session: Session, task: Task, *, with_fit: bool = True, within: Index 
     settled: Bools = np.full(every, within is not None)
     settled[within if within is not None else slice(0)] = False
     fit_seen: Bools = np.zeros(every, np.bool_)
-    for plugin, verdict in verdicts(session, task, with_fit=with_fit):
+    found = verdicts(session, task, with_fit=with_fit)
+    if within is None:
+        apart = [one for divider in session.dividers for one in divider.outside(task)]
+        found = [*(("", Verdict.of(mask, Reason("outside", text))) for mask, text in apart), *found]
+    for plugin, verdict in found:
         if plugin == FIT:
             refused = (verdict.code > 0) & ~settled
             fit_seen |= refused

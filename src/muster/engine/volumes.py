@@ -75,6 +75,7 @@ class Volumes(Ledger):
         self._reach: Reach | None = None
         self._matching: Matching | None = None
         self._use: VolumeUse | None = None
+        self._staying: VolumeUse | None = None
         self._provision: Provision | None = None
 
     # --- what a pod has
@@ -128,16 +129,28 @@ class Volumes(Ledger):
             self._provision = Provision(self.objects, self.claims, self.reach)
         return self._provision
 
-    @property
-    def use(self) -> VolumeUse:
-        """Made when it is first asked for, which is before the first move that it would count."""
-        if self._use is None:
-            self._use = VolumeUse(self.nodes, self.objects, self.claims)
-            for node, tasks in enumerate(self.nodes.on):
-                for task in tasks.values():
-                    if task.shape.spec.volumes and True in self.kinds(task.shape):
-                        self._use.add(task, node, 1)
-        return self._use
+    def use(self, kind: Kind = Kind.ALLOCATE) -> VolumeUse:
+        """What pods use: for a pod that is promised what comes free (PIPELINE) without those that are terminating.
+
+        Made when it is first asked for, which is before the first move that it would count.
+        """
+        if self._use is None or self._staying is None:
+            there = [(task, node) for node, tasks in enumerate(self.nodes.on) for task in tasks.values()]
+            there = [(task, node) for task, node in there if self._uses(task.shape)]
+            staying = [(task, node) for task, node in there if task.pod.metadata.deletion_timestamp is None]
+            self._use = self._staying = self._used_by(there)
+            if len(staying) < len(there):
+                self._staying = self._used_by(staying)
+        return self._staying if kind == Kind.PIPELINE else self._use
+
+    def _used_by(self, pods: list[tuple[Task, int]]) -> VolumeUse:
+        use = VolumeUse(self.nodes, self.objects, self.claims)
+        for task, node in pods:
+            use.add(task, node, 1)
+        return use
+
+    def _uses(self, shape: Shape) -> bool:
+        return bool(shape.spec.volumes) and True in self.kinds(shape)
 
     # --- where its claims can be met
 
@@ -201,11 +214,13 @@ class Volumes(Ledger):
         self._moved(move, -1)
 
     def _moved(self, move: Move, sign: int) -> None:
-        shape = move.task.shape
-        if not shape.spec.volumes or True not in self.kinds(shape):
+        if not self._uses(move.task.shape):
             return
+        now, later = self.use(), self.use(Kind.PIPELINE)
         for task, node in zip(move.tasks, move.nodes, strict=True):
-            self.use.add(task, node, sign)
+            now.add(task, node, sign)
+            if later is not now:
+                later.add(task, node, sign)
             if move.kind == Kind.EVICT:
                 continue  # a pod that ran has its claims; they stay bound
             if sign > 0:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from muster.config.types import Arguments, PluginOption
 from muster.engine import resources
 from muster.engine.accounts import Sums, minimum, reserves, still_reserved, without_gated
+from muster.engine.axis import show
 from muster.engine.hooks import JobEnqueue, Plugin, Reason, Vote
 from muster.engine.jobs import Job
 from muster.engine.session import Session
@@ -44,12 +45,14 @@ class Overcommit(Plugin, JobEnqueue):
 
     def refusal(self, job: Job) -> Reason:
         parts = {"requested": minimum(job), "inqueue": self._inqueue}
-        limit = f"size times {self._factor:g} less what is in use"
-        text = resources.say(self._over(job), self._idle, limit, **parts)
+        text = resources.say(self._over(job), self._limit, **parts)
         return Reason("cluster-overcommitted", f"the cluster is overcommitted: {text}")
 
     def yields(self, job: Job) -> bool:
         return True
+
+    def _limit(self, name: str) -> str:
+        return f"size times {self._factor:g} less what is in use {show(name, self._idle.get(name, 0))}"
 
     def enqueued(self, job: Job) -> None:
         resources.add(self._inqueue, without_gated(job, minimum(job)))

@@ -170,7 +170,7 @@ def test_no_more_pods_are_short_than_there_are(tmp_path: Path) -> None:
 def test_a_pod_that_was_promised_room_is_not_called_unschedulable(tmp_path: Path) -> None:
     got = answer(tmp_path, full_cluster(), PREEMPTING, "--cycles", "1")
     assert got["pipelined"] == {"default/boss": "n1"}
-    assert got["pending"]["default/boss"] == "waits for room that is being released on node n1."
+    assert got["pending"]["default/boss"] == "waits for capacity that is being released on node n1."
 
 
 def test_a_group_in_memory_has_a_name_without_a_slash(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from few_nodes import by_node, node, pod, session, state, task
+from muster.engine.nodes import Kind
 from muster.engine.ports import HostPorts, host_ports
 
 
@@ -44,15 +45,17 @@ def test_moves_are_followed_and_taken_back_exactly() -> None:
     assert ports.taken(shape).tolist() == [False, False]
 
 
-def test_an_evicted_pod_gives_its_port_up() -> None:
+def test_an_evicted_pod_gives_its_port_up_to_pods_that_wait_until_it_is_gone() -> None:
     world = state(node("a"), pod("old", on="a", ports=[port(80)]), pod("new", ports=[port(80)]))
     now = session(world)
     ports, shape = now.shared(HostPorts), task(world, "new").shape
     statement = now.statement()
     statement.evict(task(world, "old"), None, "preempt")
-    assert not ports.taken(shape).any()
+    assert not ports.taken(shape, Kind.PIPELINE).any()
+    assert ports.taken(shape, Kind.ALLOCATE).all()
     statement.rollback()
-    assert ports.taken(shape).all()
+    assert ports.taken(shape, Kind.PIPELINE).all()
+    assert ports.taken(shape, Kind.ALLOCATE).all()
 
 
 def test_sidecars_hold_ports_and_other_init_containers_do_not() -> None:

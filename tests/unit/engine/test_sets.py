@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,15 +106,57 @@ def test_an_error_ends_the_fold_and_sets_the_job_aside_with_the_plugins_name_in_
     assert sets == [] and after.asked == []
     assert "V0: P failed to divide the nodes for d/job: no map of the racks" in lines
     assert job.attempt.refusal is not None and job.attempt.refusal.code == FAILED
+    assert job.attempt.refusal.say() == "plugin P: no map of the racks"
 
 
-def test_any_other_fault_in_a_plugin_is_the_jobs_misfortune_only() -> None:
+def test_any_other_fault_in_a_plugin_is_the_jobs_misfortune_only_and_its_text_stays_in_the_log() -> None:
     def broken(nodes: list[int]) -> Parts:
         raise KeyError("rack")
 
-    sets, lines, _ = folded(Divider("P", broken))
+    sets, lines, job = folded(Divider("P", broken))
     assert sets == []
     assert "V0: P failed to divide the nodes for d/job: KeyError: 'rack'" in lines
+    assert job.attempt.refusal is not None
+    told = job.attempt.refusal.say()
+    assert told.startswith("plugin P: ") and "rack" not in told
+
+
+class Raw(Divider):
+    """Gives its answer as it is."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__("P", lambda nodes: None)
+        self.answer = answer
+
+    def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, list[NodeSet]]:
+        return True, self.answer
+
+
+def some(*nodes: int, score: list[float] | None = None) -> NodeSet:
+    return NodeSet(np.array(nodes, np.int64), score=None if score is None else np.array(score))
+
+
+def test_a_generator_is_as_good_as_a_list() -> None:
+    """At every verbosity: the log's lines about the answer must not use it up."""
+    sets, lines, _ = folded(Raw(some(n, n + 1) for n in (0, 2)))
+    assert sets == [[0, 1], [2, 3]]
+    assert "V4: Result of P logic is 2 subsets" in lines
+
+
+def test_nodes_outside_the_given_set_are_left_out_and_reported() -> None:
+    first = Divider("first", lambda nodes: [[0, 1, 2]])
+    sets, lines, _ = folded(first, Raw([some(2, 5, 0, score=[3.0, 2.0, 1.0]), some(99)]))
+    assert sets == [[0, 2], []]
+    said = "plugin P returned nodes outside its node set for d/job: Node6, number 99; left out"
+    assert f"V0: {said}" in lines
+
+
+@pytest.mark.parametrize("answer", [None, 3, [None], [[0, 1]], [NodeSet(np.array(["a"]))]])  # type: ignore[arg-type]
+def test_what_is_no_list_of_sets_is_reported_with_the_plugins_name(answer: Any) -> None:
+    sets, lines, job = folded(Raw(answer))
+    assert sets == []
+    assert any(line.startswith("V0: P failed to divide the nodes for d/job: ") for line in lines)
+    assert job.attempt.refusal is not None and job.attempt.refusal.say().startswith("plugin P: ")
 
 
 @pytest.mark.parametrize("name", ["topology", "mine"])

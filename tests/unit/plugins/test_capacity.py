@@ -196,3 +196,35 @@ def test_ancestors_must_hold_too_much_and_leaves_of_one_ancestor_do_not_take_fro
     state, plugin = teams(0)
     held = tasks(state, "held-0", "held-1")
     assert plugin.reclaimable(task(state, "claims-0"), held) == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("queues", "limit"),
+    [
+        ([queue("q")], "10, all that the cluster has"),
+        ([queue("q", capability={"cpu": 4})], "capability 4"),
+        ([queue("q"), queue("b", guarantee={"resource": {"cpu": 3}})], "7: 3 of 10 cpu are guaranteed to b"),
+        (
+            [queue("q"), *(queue(name, guarantee={"resource": {"cpu": 2}}) for name in "cb")],
+            "6: 2 of 10 cpu are guaranteed to b, 2 to c",
+        ),
+        ([queue("q", capability={"cpu": 9}), queue("b", guarantee={"resource": {"cpu": 3}})], "7: 3 of 10 cpu"),
+    ],
+)
+def test_a_limit_is_named_as_the_user_wrote_it(queues: list[Object], limit: str) -> None:
+    state = world(node(), *queues, job("a", waiting=1, asks={"cpu": 12}))
+    _, plugin = opened(Capacity, state)
+    said = plugin.quota_refusal(named(state, "q"), task(state, "a-0")).say()
+    assert said.startswith(f"queue q: cpu requested 12 + allocated 0 > {limit}")
+
+
+def test_a_limit_in_a_tree_is_named_with_the_queue_that_sets_it() -> None:
+    state, plugin = tree(
+        queue("root"), queue("team", capability={"cpu": 6}), queue("x", parent="team"),
+        queue("y", parent="team", guarantee={"resource": {"cpu": 4}}), job("a", "x", waiting=1, asks={"cpu": 3}),
+        job("b", "y", waiting=1, asks={"cpu": 7}),
+    )  # fmt: skip
+    x = plugin.quota_refusal(named(state, "x"), task(state, "a-0")).say()
+    assert x == "queue x: cpu requested 3 + allocated 0 > 2: 4 of 6 cpu are guaranteed to y"
+    y = plugin.quota_refusal(named(state, "y"), task(state, "b-0")).say()
+    assert y == "queue y: cpu requested 7 + allocated 0 > capability 6 of queue team"

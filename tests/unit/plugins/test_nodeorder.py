@@ -183,3 +183,29 @@ def test_without_predicates_the_load_is_that_of_the_cycles_beginning() -> None:
     statement = session(world, order, plugin(Predicates)).statement()
     statement.allocate([task(world, "p")], [0])
     assert order.raw(task(world, "p"), world.nodes.everything()).tolist() == [65.0]
+
+
+def oversubscribed(*pods: Any) -> State:
+    more = {"volcano.sh/oversubscription-cpu": "6000", "volcano.sh/oversubscription-memory": "10000"}
+    return state(node("a", "4", 10000, annotations=more), node("b", "10", 20000), *pods)
+
+
+def test_least_most_and_balanced_do_not_see_oversubscription() -> None:
+    world = oversubscribed(pod("p", cpu="3", memory=5000))
+    assert score(world, "leastrequested") == {"a": 37, "b": 72}  # cpu 25, memory 50; cpu 70, memory 75
+    assert score(world, "mostrequested") == {"a": 62, "b": 27}
+    assert score(world, "balancedresource") == {"a": 68, "b": 73}
+
+
+def test_an_oversubscribed_node_beyond_its_own_allocatable_scores_0_or_100() -> None:
+    world = oversubscribed(pod("old", on="a", cpu="5", memory=12000), pod("p", cpu="1", memory=1000))
+    assert score(world, "leastrequested")["a"] == 0
+    assert score(world, "mostrequested")["a"] == 100
+
+
+def test_a_node_that_becomes_oversubscribed_later_keeps_its_scores() -> None:
+    world = state(node("a", "4", 10000), node("b", "4", 10000), pod("p", cpu="3", memory=5000))
+    before = score(world, "leastrequested")
+    world.nodes.replace(node("a", "4", 10000, annotations={"volcano.sh/oversubscription-cpu": "6000"}))
+    assert score(world, "leastrequested") == before
+    assert world.nodes.everything().idle[0].tolist() == [10000, 4000]

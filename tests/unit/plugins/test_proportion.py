@@ -69,7 +69,8 @@ def test_a_queue_takes_no_more_than_it_deserves_counted_exactly() -> None:
     assert plugin.admits(b, task(state, "jb-0"), 9) == 5
     live.statement().pipeline(tasks(state, "jb-0", "jb-1"), [0, 0])  # promised room counts, too
     assert plugin.admits(b, task(state, "jb-2"), 7) == 3
-    assert plugin.quota_refusal(a, task(state, "ja-6")).say() == "queue a: cpu requested 1 + allocated 6 > deserved 5"
+    said = plugin.quota_refusal(a, task(state, "ja-6")).say()
+    assert said == "queue a: cpu requested 1 + allocated 6 > share 5 (weight 1 of 2)"
 
 
 def test_evictions_are_taken_off_and_undone_exactly() -> None:
@@ -103,7 +104,7 @@ def test_overused_is_full_in_every_dimension() -> None:
     live.statement().allocate(tasks(state, "free"), [0])
     reason = plugin.overused(named(state, "a"))
     assert reason is not None and reason.code == "queue-overused"
-    assert "cpu allocated 2 >= deserved 2" in reason.say()
+    assert "cpu allocated 2 >= share 2 (weight 1 of 2)" in reason.say()
 
 
 def test_order_is_by_priority_then_by_share() -> None:
@@ -174,7 +175,8 @@ def test_others_guarantees_are_kept_free() -> None:
         job("new", "a", waiting=1, phase="Pending", minResources={"cpu": 7}),
     )  # fmt: skip
     _, plugin = opened(Proportion, state)
-    assert plugin.refusal(of(state, "new")).say() == "queue a: cpu requested 7 + allocated 0 > capability 6"
+    said = plugin.refusal(of(state, "new")).say()
+    assert said == "queue a: cpu requested 7 + allocated 0 > 6: 4 of 10 cpu are guaranteed to b"
 
 
 def test_a_closed_queue_takes_nothing() -> None:

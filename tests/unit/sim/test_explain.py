@@ -85,3 +85,15 @@ def test_a_pod_without_a_next_cycle_is_refused(name: str, why: str) -> None:
     done = {**pod("done"), "status": {"phase": "Succeeded"}}
     with pytest.raises(Unexplained, match=why):
         about(name, *full_cluster(), pod("theirs", schedulerName="theirs"), done)
+
+
+def test_the_warnings_of_the_cycle_are_part_of_the_answer() -> None:
+    rack = {"kai.scheduler/topology-required-placement": "rack"}
+    group = pod_group("g", minMember=1, queue="default")
+    group["metadata"]["annotations"] = rack  # type: ignore[index]
+    told = about(
+        "p", node("n1"), queue("default"), group, pod("p", group="g"),
+        configuration=ONE_GROUP.replace("nodegroup", "topology"),
+    ).as_dict()["warnings"]  # fmt: skip
+    assert isinstance(told, list)
+    assert len(told) == 1 and "the annotation kai.scheduler/topology is missing" in told[0]

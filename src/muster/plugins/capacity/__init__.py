@@ -123,7 +123,7 @@ class Capacity(
         account = self._accounts[queue.name]
         request = task.shape.amounts
         full = next((a for a in account.chain if not room(a.allocated, a.real, request, 1)), account)
-        return account.refuses() or Reason("queue-quota", full.say_short(request, full.real, "capability"))
+        return account.refuses() or Reason("queue-quota", full.say_short(request, full.real, full.say_real))
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """The queue may hold it, and deserves it in at least one of the dimensions that are asked for."""

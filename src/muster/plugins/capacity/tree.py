@@ -13,6 +13,7 @@ from muster.engine import accounts
 from muster.engine.accounts import Account
 from muster.engine.hooks import Reason
 from muster.engine.jobs import Queue
+from muster.engine.limits import Origin, capabilities
 from muster.engine.resources import ALWAYS
 from muster.model.scheduling import Queue as QueueObject
 
@@ -25,6 +26,7 @@ def flat(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Acc
     found = {}
     for name, queue in queues.items():
         account = found[name] = Account(queue)
+        account.origin = Origin(total, "the cluster", list(queues.values()), capabilities(queue))
         account.real = accounts.real_capability(total, promised, queue.guarantee, queue.capability)
         account.deserved = deserved(queue, account.real)
     return found
@@ -51,6 +53,7 @@ def tree(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Acc
     # Volcano: the root does not stop at what the cluster has today; a group may be admitted before its nodes are there.
     root.real = accounts.real_capability(dict.fromkeys(total, LIMITLESS), {}, {}, root.queue.capability)
     root.deserved = dict(total)
+    root.origin = Origin({}, "the cluster", (), capabilities(root.queue))
     _descend(root, root.queue.capability, children)
     return found
 
@@ -62,8 +65,11 @@ def _descend(parent: Account, capability: Mapping[str, int], children: Mapping[s
         parent, capability = left.pop()
         below = children.get(parent.queue.name, [])
         promised = accounts.promised(child.queue for child in below)
+        assert parent.origin is not None
         for child in below:
             queue = child.queue
+            named = {**parent.origin.capabilities, **capabilities(queue)}
+            child.origin = Origin(parent.real, f"queue {parent.queue.name}", [c.queue for c in below], named)
             own = {n: amount for n, amount in queue.capability.items() if amount > 0 or n not in ALWAYS}
             limits = {**capability, **own}
             child.real = accounts.real_capability(parent.real, promised, queue.guarantee, limits)

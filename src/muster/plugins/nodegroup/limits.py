@@ -87,8 +87,8 @@ class GroupLimits(NodeFilter):
                         f"queue {queue} may hold {show(resource, most)} {resource} in node group {group}, "
                         f"has {show(resource, held)} and asks for {show(resource, asked)}"
                     )
-                    # Volcano: not resolvable, though pods of the queue itself could make room.
-                    return Reason("node-group-limit", text, resolvable=False)
+                    # Evicting pods of the queue itself makes room up to the limit. (Volcano: never resolvable.)
+                    return Reason("node-group-limit", text, resolvable=asked <= most)
         return None
 
     def exceeded(self, queue: str, groups: Groups, request: Amounts) -> tuple[str, str] | None:

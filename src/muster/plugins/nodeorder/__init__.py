@@ -32,6 +32,7 @@ _WEIGHTS = {
     "imagelocality": (1, "images that lie on the node already"),
     "podtopologyspread": (2, "topology spread constraints that should hold"),
 }
+_HARD = "podaffinity.hardPodAffinityWeight"
 
 
 class NodeOrder(Plugin, NodeScorer):
@@ -39,11 +40,15 @@ class NodeOrder(Plugin, NodeScorer):
     arguments = {
         f"{name}.weight": f"weight of {what}; 0 switches it off ({default})"
         for name, (default, what) in _WEIGHTS.items()
+    } | {
+        _HARD: "how much the required pod affinity of a pod on a node attracts the pods it selects, from 0 to 100; "
+        "kube-scheduler's default is 1 (0)"
     }
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
         self._weight = {name: arguments.int(f"{name}.weight", default) for name, (default, _) in _WEIGHTS.items()}
+        self._hard = arguments.int(_HARD, 0, minimum=0, maximum=100)
         self._lasting: list[Weighted] = [  # these keep what they read of the nodes from cycle to cycle
             ImageLocality(self._weight["imagelocality"]),
             LeastRequested(self._weight["leastrequested"]),
@@ -64,7 +69,7 @@ class NodeOrder(Plugin, NodeScorer):
         self._index = index = session.shared(PodIndex) if current else PodIndex(session)
         self._terms = [
             *self._lasting,
-            PodAffinity(self._weight["podaffinity"], index),
+            PodAffinity(self._weight["podaffinity"], index, self._hard),
             TopologySpread(self._weight["podtopologyspread"], index),
         ]
 

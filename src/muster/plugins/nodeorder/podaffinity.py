@@ -1,8 +1,8 @@
 """Preferred pod affinity: what the incoming pod would like, and what the pods on nodes would like of it.
 
 Each pod that matches a preferred term of the incoming one adds the term's weight to its topology domain (anti-affinity
-takes it away); so does each pod whose own preferred term matches the incoming one, and one with a required affinity
-term that matches it adds 1 (kube-scheduler's hardPodAffinityWeight).
+takes it away); so does each pod whose own preferred term matches the incoming one. A pod whose required affinity term
+matches the incoming one adds kube-scheduler's hardPodAffinityWeight: 1 there, 0 in Volcano and here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ class PodAffinity(Weighted):
     scope = Scope.CLUSTER
     normalised = True
 
-    def __init__(self, weight: int, index: PodIndex) -> None:
+    def __init__(self, weight: int, index: PodIndex, hard: int = 0) -> None:
         super().__init__(weight)
         self._index = index
+        self._hard = hard
         self._drawn: dict[int, tuple[Batch, list[tuple[Tally, int]]]] = {}
 
     def _ask(self, task: Task) -> tuple[Batch, list[tuple[Tally, int]]]:
@@ -42,6 +43,12 @@ class PodAffinity(Weighted):
                 for selection in sorted(kin.meant_by)
                 for key in index.pulling.get(selection, ())
             ]
+            if self._hard:
+                drawn += [
+                    (index.requirers(selection, key), self._hard)
+                    for selection in sorted(kin.meant_by)
+                    for key in index.requiring.get(selection, ())
+                ]
             own = Batch.SINGLE if kin.feeds_any(tally for tally, _ in drawn) else Batch.COLUMNS
             found = self._drawn[kin.id] = (own, drawn)
         return found

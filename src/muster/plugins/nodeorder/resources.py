@@ -4,6 +4,9 @@ Least and most count cpu and memory of load including this pod, containers witho
 200Mi); each percentage is rounded down, and so is their mean. Balanced counts real requests. A resource of which a node
 offers nothing takes no part. Integer floors are done in float64, which is exact below 2^45 (bytes, millicores).
 
+A node offers its allocatable, as kube-scheduler sees it: Volcano's oversubscription annotations count for the fit,
+binpack and quotas only.
+
 These run on every column for every signature, so they spare conversions and temporaries.
 """
 
@@ -15,13 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.axis import CPU, MEMORY
-from muster.engine.hooks import Floats, Scope
+from muster.engine.hooks import Bools, Floats, Scope
 from muster.engine.jobs import Task
 from muster.engine.nodes import Nodes, NodeView, Rows
 from muster.engine.static import Capacity, Workspace
 from muster.plugins.nodeorder.weighted import Weighted
 
 GPU = "nvidia.com/gpu"
+
+
+def real(nodes: NodeView) -> Rows:
+    """cpu and memory as the node objects offer them."""
+    offered, oversold = nodes.alloc[: MEMORY + 1], nodes.nodes.oversold
+    return offered if oversold is None else offered - oversold.take(nodes.index, axis=1)
+
+
+def _offers(nodes: NodeView, row: int) -> Bools:
+    offers: Bools = (real(nodes)[row] if row <= MEMORY else nodes.alloc[row]) > 0
+    return offers
 
 
 class OfLoad(Weighted):
@@ -31,13 +45,14 @@ class OfLoad(Weighted):
 
     def __init__(self, weight: int) -> None:
         super().__init__(weight)
-        self.capacity = Capacity()
+        self.capacity = Capacity(real=True)
         self.workspace = Workspace()
         self._began: Rows | None = None
 
     def open(self, nodes: Nodes, current: bool) -> None:
         self._began = None if current or not self.weight else nodes.rows.copy()
-        self.alike = self._began is None  # nodes that are alike now may have differed then
+        # Nodes that are alike now may have differed then; oversubscription is not seen in their columns.
+        self.alike = self._began is None and nodes.oversold is None
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         if self._began is not None:
@@ -68,9 +83,10 @@ class OfLoad(Weighted):
             mean: Floats = percent[0] + percent[1]
             mean /= 2.0
         else:
-            percent[nodes.alloc[: MEMORY + 1] == 0] = 0.0
+            offered = real(nodes)
+            percent[offered == 0] = 0.0
             mean = percent[0] + percent[1]
-            mean /= np.where((nodes.alloc[CPU] > 0) & (nodes.alloc[MEMORY] > 0), 2.0, 1.0)
+            mean /= np.where((offered[CPU] > 0) & (offered[MEMORY] > 0), 2.0, 1.0)
         np.floor(mean, out=mean)
         return mean
 
@@ -82,7 +98,7 @@ class LeastRequested(OfLoad):
         np.maximum(percent, 0.0, out=percent)
 
     def score(self, task: Task, nodes: NodeView) -> Floats:
-        free = nodes.alloc[: MEMORY + 1] - nodes.nonzero
+        free = real(nodes) - nodes.nonzero
         free -= np.array(task.shape.nonzero)[:, None]
         return self.mean_per_cent(free, nodes)
 
@@ -121,7 +137,7 @@ class BalancedResource(OfLoad):
         np.add(shares[0], np.array([float(asked.get(name, 0)) for name in names])[:, None], out=shares[1])
         shares /= self.capacity.together(nodes, rows)
         np.minimum(shares, 1.0, out=shares)
-        offered = [None if self.capacity.everywhere(nodes, row) else nodes.alloc[row] > 0 for row in rows]
+        offered = [None if self.capacity.everywhere(nodes, row) else _offers(nodes, row) for row in rows]
         even = evenness([shares[:, i] for i in range(len(rows))], offered)
         score: Floats = even[1] - even[0]
         score += 150.0

@@ -7,7 +7,7 @@ import numpy as np
 from muster.engine.affinity import Kin, PodIndex
 from muster.engine.hooks import Batch, Bools, NodeFilter, Reason, Scope, Verdict
 from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
+from muster.engine.nodes import Kind, NodeView
 from muster.engine.static import columns
 from muster.engine.tally import Tally
 
@@ -18,23 +18,27 @@ _REASONS = [AFFINITY, ANTI_AFFINITY, EXISTING]
 
 
 class _Asked:
-    """The tallies that decide about one kin."""
+    """The tallies that decide about one kin. `staying`: without the pods that are terminating."""
 
     __slots__ = ("affinity", "against", "anti", "draws_itself", "labelled", "repels_itself")
 
-    def __init__(self, index: PodIndex, kin: Kin) -> None:
+    def __init__(self, index: PodIndex, kin: Kin, staying: bool) -> None:
         rules = kin.rules
         together = rules.together
         self.affinity: list[Tally] = []
         self.labelled: Bools | None = None  # the nodes with the label of every affinity term
         if together is not None:
             keys = dict.fromkeys(key for _, key in rules.affinity)
-            self.affinity = [index.matching(together, key) for key in keys]
+            self.affinity = [index.matching(together, key, staying=staying) for key in keys]
             self.labelled = np.logical_and.reduce([tally.domains.labelled for tally in self.affinity])
         self.draws_itself = kin.meets(together)
-        self.anti: list[Tally] = [index.matching(selection, key) for selection, key in dict.fromkeys(rules.anti)]
+        self.anti: list[Tally] = [
+            index.matching(selection, key, staying=staying) for selection, key in dict.fromkeys(rules.anti)
+        ]
         self.against: list[Tally] = [
-            index.holders(selection, key) for selection in sorted(kin.meant_by) for key in index.held.get(selection, ())
+            index.holders(selection, key, staying=staying)
+            for selection in sorted(kin.meant_by)
+            for key in index.held.get(selection, ())
         ]
         # What such a pod does to the next one like it: nothing, keep it off its own node, or off a whole domain.
         own = [index.domains(key).single for selection, key in rules.anti if kin.meets(selection)]
@@ -47,16 +51,17 @@ class InterPodAffinity(NodeFilter):
 
     def __init__(self, index: PodIndex) -> None:
         self._index = index
-        self._asked: dict[int, _Asked] = {}
+        self._asked: dict[tuple[int, bool], _Asked] = {}
 
-    def _ask(self, task: Task) -> tuple[Kin, _Asked] | None:
+    def _ask(self, task: Task, kind: Kind = Kind.ALLOCATE) -> tuple[Kin, _Asked] | None:
         index = self._index
         if index.silent:
             return None
         kin = index.kin(task)
-        asked = self._asked.get(kin.id)
+        staying = kind == Kind.PIPELINE and index.any_leaving
+        asked = self._asked.get((kin.id, staying))
         if asked is None:
-            asked = self._asked[kin.id] = _Asked(index, kin)
+            asked = self._asked[kin.id, staying] = _Asked(index, kin, staying)
         return kin, asked
 
     def batch(self, task: Task) -> Batch:
@@ -64,7 +69,9 @@ class InterPodAffinity(NodeFilter):
         if found is None:
             return Batch.SKIP
         kin, asked = found
-        if asked.affinity and asked.draws_itself and not any(tally.pods for tally in asked.affinity):
+        later = self._ask(task, Kind.PIPELINE)
+        assert later is not None
+        if asked.affinity and asked.draws_itself and not any(tally.pods for tally in later[1].affinity):
             return Batch.SINGLE  # the first of its group may go anywhere; the others must follow it
         if asked.affinity or asked.anti:
             return asked.repels_itself
@@ -73,7 +80,7 @@ class InterPodAffinity(NodeFilter):
         return Batch.SKIP
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        found = self._ask(task)
+        found = self._ask(task, nodes.kind)
         code = np.zeros(len(nodes), np.uint16)
         if found is None:
             return Verdict(code)

@@ -23,7 +23,7 @@ CLAIMS = Reason(
 
 
 class PodCount(NodeFilter):
-    """One more pod than the node takes? Pipelined pods count; pods evicted in this cycle only for one placed at once.
+    """One more pod than the node takes? Pipelined pods count; pods that are leaving only for one placed at once.
 
     Volcano lets backfill bind a pod that asks for nothing while an evicted one still leaves; kubelet would refuse it.
     """
@@ -34,9 +34,9 @@ class PodCount(NodeFilter):
     capacity = True
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        full = nodes.load[PODS] >= nodes.alloc[PODS]
-        if nodes.kind == Kind.ALLOCATE:
-            full |= nodes.used[PODS] >= nodes.alloc[PODS]
+        if nodes.kind == Kind.PIPELINE:
+            return Verdict.of(nodes.future_idle[PODS] < 1, TOO_MANY_PODS)
+        full = (nodes.load[PODS] >= nodes.alloc[PODS]) | (nodes.used[PODS] >= nodes.alloc[PODS])
         return Verdict.of(full, TOO_MANY_PODS)
 
 
@@ -100,7 +100,7 @@ class NodePorts(NodeFilter):
         return Batch.ONCE if self._ports.wanted(task.shape) else Batch.SKIP
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        return Verdict.of(self._ports.taken(task.shape)[nodes.index], PORTS_TAKEN)
+        return Verdict.of(self._ports.taken(task.shape, nodes.kind)[nodes.index], PORTS_TAKEN)
 
 
 class ResourceClaims(NodeFilter):

@@ -92,9 +92,10 @@ class VolumeRestrictions(_VolumeRule):
         claims = self.volumes.of(task)
         if claims.missing is not None:
             return _nowhere(nodes, claims.missing)
-        conflict = self.volumes.use.disk_conflicts(disks_of(task.shape.spec))[nodes.index]
+        use = self.volumes.use(nodes.kind)
+        conflict = use.disk_conflicts(disks_of(task.shape.spec))[nodes.index]
         code = conflict.astype(np.uint16)
-        if any(key in self.volumes.use.users for key in claims.once):
+        if any(key in use.users for key in claims.once):
             code[~conflict] = 2
         return Verdict(code, [_DISK, _IN_USE])
 
@@ -113,7 +114,7 @@ class VolumeLimits(_VolumeRule):
         missing = self.volumes.of(task).missing
         if missing is not None:
             return _nowhere(nodes, missing)
-        use = self.volumes.use
+        use = self.volumes.use(nodes.kind)
         return Verdict.of(use.over_limit(use.attachable(task))[nodes.index], _LIMIT)
 
 

@@ -6,6 +6,7 @@ Only queues that have jobs take part in the division (`deserved`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine import accounts
@@ -28,6 +29,7 @@ from muster.engine.hooks import (
     Vote,
 )
 from muster.engine.jobs import Job, Queue, Task
+from muster.engine.limits import Origin, capabilities
 from muster.engine.resources import add, at_most, room, total_of
 from muster.engine.session import Session
 from muster.engine.statement import Move
@@ -45,6 +47,7 @@ class Proportion(
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
         self._accounts: dict[str, Account] = {}
+        self._weights = 0  # of the queues that take part
         self._sums: dict[str, accounts.Sums] = {}  # by queue
 
     def open(self, session: Session) -> None:
@@ -54,15 +57,18 @@ class Proportion(
         self._accounts = {}
         self._sums = {name: self._sums.get(name) or accounts.Sums(accounts.parts) for name in session.queues}
         parts: list[Part] = []
+        others = list(session.queues.values())
         for queue in session.queues.values():
             if not queue.jobs:
                 continue
             account = self._accounts[queue.name] = Account(queue)
+            account.origin = Origin(total, "the cluster", others, capabilities(queue))
             account.real = accounts.real_capability(total, promised, queue.guarantee, queue.capability)
             account.allocated, request, inqueue, elastic = self._sums[queue.name].over(queue.jobs)
             if admits:
                 account.inqueue, account.elastic = inqueue, elastic
             parts.append(Part(queue.weight, request, account.real, queue.guarantee))
+        self._weights = sum(part.weight for part in parts)
         divide(total, parts)
         for account, part in zip(self._accounts.values(), parts, strict=True):
             account.deserved = part.deserved
@@ -88,11 +94,11 @@ class Proportion(
         if not at_most(account.deserved, account.allocated):
             return None
         parts = (
-            f"{name} allocated {show(name, account.allocated.get(name, 0))} >= deserved {show(name, amount)}"
+            f"{name} allocated {show(name, account.allocated.get(name, 0))} >= {account.say_share(name, self._weights)}"
             for name, amount in account.deserved.items()
             if amount or account.allocated.get(name, 0)
         )
-        return Reason("queue-overused", f"queue {queue.name} is overused: {', '.join(parts) or 'it deserves nothing'}")
+        return Reason("queue-overused", f"queue {queue.name} is overused: {', '.join(parts) or 'its share is nothing'}")
 
     def admits(self, queue: Queue, task: Task, count: int) -> int:
         account = self._accounts[queue.name]
@@ -102,7 +108,8 @@ class Proportion(
 
     def quota_refusal(self, queue: Queue, task: Task) -> Reason:
         account = self._accounts[queue.name]
-        text = account.say_short(task.shape.amounts, account.deserved, "deserved")
+        words = partial(account.say_share, weights=self._weights)
+        text = account.say_short(task.shape.amounts, account.deserved, words)
         return account.refuses() or Reason("queue-quota", text)
 
     def usage(self, queue: Queue) -> Sequence[tuple[Mapping[str, int], Mapping[str, float]]]:

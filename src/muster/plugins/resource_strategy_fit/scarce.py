@@ -11,7 +11,7 @@ import numpy as np
 from muster.engine.axis import CPU, MEMORY
 from muster.engine.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
 from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
+from muster.engine.nodes import Kind, NodeView
 from muster.plugins.resource_strategy_fit.settings import Settings
 
 
@@ -55,11 +55,10 @@ class Proportional(NodeFilter):
     def __init__(self, settings: Settings) -> None:
         self.kept = settings.kept
         self.reasons = [
-            Reason(
-                "proportional", f"node keeps {_amount(dimension, n)} free for each idle {resource}", resolvable=False
-            )
+            Reason("proportional", f"node keeps {_amount(dimension, n)} free for each idle {resource}", resolvable)
             for resource, per in settings.kept.items()
             for dimension, n in per.items()
+            for resolvable in (True, False)
         ]
 
     def batch(self, task: Task) -> Batch:
@@ -70,17 +69,20 @@ class Proportional(NodeFilter):
         code = np.zeros(len(nodes), np.uint16)
         if self.batch(task) == Batch.SKIP:
             return Verdict(code)
-        # Volcano: by what is idle now, not by what is about to come free.
-        cpu = nodes.idle[CPU] - task.shape.amounts.get("cpu", 0)
-        memory = nodes.idle[MEMORY] - task.shape.amounts.get("memory", 0)
-        number = 0
+        # Volcano: by what is idle now, not by what is about to come free. A claim waits until its victims are gone.
+        free = nodes.idle if nodes.kind == Kind.ALLOCATE else nodes.future_idle
+        cpu, memory = (task.shape.amounts.get(name, 0) for name in ("cpu", "memory"))
+        number = 1
         for resource, per in self.kept.items():
             has = _has(nodes, resource)
             # Thousandths of a device: a core per device is as many milli-cpu, 10⁹ bytes are 10⁶ for a thousandth.
-            idle = nodes.idle[nodes.nodes.axis.rows[resource]] if has.any() else np.zeros(len(nodes), np.int64)
-            for left, due in ((cpu, idle * per["cpu"]), (memory, idle * per["memory"] * 1e6)):
-                number += 1
-                code[(code == 0) & has & (left < due)] = number
+            idle = free[nodes.nodes.axis.rows[resource]] if has.any() else np.zeros(len(nodes), np.int64)
+            for row, amount, due in ((CPU, cpu, idle * per["cpu"]), (MEMORY, memory, idle * per["memory"] * 1e6)):
+                # Evictions free cpu and memory up to all that the node has; idle devices stay idle.
+                hopeless = nodes.alloc[row] - amount < due
+                refused = (code == 0) & has & (free[row] - amount < due)
+                code[refused] = np.where(hopeless[refused], number + 1, number)
+                number += 2
         return Verdict(code, self.reasons)
 
 

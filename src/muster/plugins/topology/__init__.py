@@ -3,7 +3,8 @@
 A PodGroup names a Topology and the level its pods must or should share, or asks for HyperNodes by `networkTopology`.
 The plugin divides the nodes into the domains that could hold the pods, in the order to try them; sub-groups are divided
 again inside what was chosen for the whole. `constraints` reads what groups say, `demand` counts what fits, `order` puts
-domains and nodes in order, `ranks` keeps neighbours together, `findings` has what an administrator should know.
+domains and nodes in order, `ranks` keeps neighbours together, `outside` names nodes that are ruled out, `findings` has
+what an administrator should know.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from muster.engine.demand import Counts, Demand
-from muster.engine.hooks import NodeSet, NodeSetError, NodeSets, Plugin, TaskOrder
+from muster.engine.hooks import Bools, NodeSet, NodeSetError, NodeSets, Plugin, TaskOrder
 from muster.engine.jobs import ALLOCATED_LIKE, Job, Status, Task
 from muster.engine.requirements import Requirement
 from muster.engine.room import Room
@@ -24,6 +25,7 @@ from muster.model.topology import Topology as TopologyObject
 from muster.plugins.topology.constraints import Trees, Wish, constraint_of, constraint_of_group, wish_of
 from muster.plugins.topology.findings import findings, level_without_topology, required_by
 from muster.plugins.topology.order import Ordered, refused
+from muster.plugins.topology.outside import outside_home, outside_tree
 from muster.plugins.topology.ranks import index_of
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
         self.room = Room(session)
         self._wishes: dict[tuple[str, str], Wish | NodeSetError | None] = {}
         self._constrained: dict[str, bool] = {}  # job → does it say where it lies, as a whole or in sub-groups?
+        self._leaves: dict[str, dict[str, Group]] = {}  # job → pod → its sub-group
 
     # --- what groups wish for
 
@@ -100,7 +103,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
     def _divide(
         self, wish: Wish, members: Iterable[Task], tasks: Sequence[Task], need: int, nodes: NodeSet
     ) -> Sequence[NodeSet]:
-        pinned = [task.node for task in members if task.status in _ACTIVE and task.node >= 0]
+        pinned = _places(members)
         counts = Counts(self.room, wish.tree.cut(nodes.index), Demand(self.session, tasks, need), nodes.freed)
         return Ordered(wish, counts, nodes, pinned or None)
 
@@ -110,6 +113,29 @@ class Topology(Plugin, NodeSets, TaskOrder):
             return []
         demand = Demand(self.session, tasks, max(self.session.missing(job), 1))
         return refused(wish, Counts(self.room, wish.tree.cut(nodes.index), demand, None), nodes)
+
+    def outside(self, task: Task) -> list[tuple[Bools, str]]:
+        found: list[tuple[Bools, str]] = []
+        job = task.job
+        if job is None:
+            return found
+        if job.key not in self._leaves:
+            root = grouped(job)
+            parts = () if root is None else root.groups()
+            self._leaves[job.key] = {t.key: part for part in parts for t in part.own}
+        leaf = self._leaves[job.key].get(task.key)
+        for group in (None, *(leaf.chain() if leaf is not None else ())):
+            try:
+                wish = self._wish(job, group)
+            except NodeSetError:
+                continue  # this is the job's refusal already
+            if wish is None or wish.required is None:
+                continue
+            found.append(outside_tree(wish))
+            if group is not None:
+                home = outside_home(wish, group.name, _places(group.everyone()))
+                found += [] if home is None else [home]
+        return found
 
     # --- neighbours
 
@@ -141,3 +167,8 @@ class Topology(Plugin, NodeSets, TaskOrder):
             if isinstance(plugin, cls):
                 found += findings(plugin.trees, session)
         return found
+
+
+def _places(tasks: Iterable[Task]) -> list[int]:
+    """The nodes of the tasks that hold one."""
+    return [task.node for task in tasks if task.status in _ACTIVE and task.node >= 0]

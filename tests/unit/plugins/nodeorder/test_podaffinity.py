@@ -13,8 +13,8 @@ from neighbours import HOST, affinity, app, cluster, host, near, session, task
 ZONES = (host("a", "east"), host("b", "east"), host("c", "west"), host("d"))
 
 
-def _scores(state: State, weight: int = 1, without: str = "") -> list[float]:
-    term = PodAffinity(weight, session(state).shared(PodIndex))
+def _scores(state: State, weight: int = 1, without: str = "", hard: int = 0) -> list[float]:
+    term = PodAffinity(weight, session(state).shared(PodIndex), hard)
     raw = term.raw(task(state, "new"), state.nodes.everything())
     candidates = np.array([name not in without for name in state.nodes.names])
     return term.normalise(task(state, "new"), raw, candidates).tolist()
@@ -67,14 +67,16 @@ def test_pods_on_nodes_draw_and_drive_away_what_they_prefer_and_avoid() -> None:
     assert _scores(state) == [100, 100, 0, 50]
 
 
-def test_a_required_affinity_of_a_pod_on_a_node_draws_with_one() -> None:
+def test_a_required_affinity_of_a_pod_on_a_node_attracts_only_with_a_hard_weight() -> None:
     state = cluster(
         *ZONES,
         app("web-0", "web", on="a", affinity=affinity(required=[near("web", HOST)])),
         app("fan", "x", on="c", affinity=affinity(preferred=[(2, near("web", HOST))])),
         app("new", "web"),
     )
-    assert _scores(state) == [50, 0, 100, 0]
+    assert _scores(state) == [0, 0, 100, 0]
+    assert _scores(state, hard=1) == [50, 0, 100, 0]
+    assert _scores(state, hard=4) == [100, 0, 50, 0]
 
 
 def test_equal_nodes_all_score_nothing() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from muster.engine.hooks import Batch, Verdict
+from muster.engine.nodes import Kind
 from muster.engine.session import Session
 from muster.model.meta import Object
 from muster.plugins.resource_strategy_fit import ResourceStrategyFit
@@ -159,7 +160,20 @@ def test_the_designs_proportional_example() -> None:
     refused = refusal(session, plugin, "single-1000-1")
     assert not refused.fits.any()
     reason = refused.reasons[int(refused.code[0]) - 1]
-    assert (reason.say(), reason.resolvable) == ("node keeps 8 cpu free for each idle nvidia.com/gpu", False)
+    assert (reason.say(), reason.resolvable) == ("node keeps 8 cpu free for each idle nvidia.com/gpu", True)
+
+
+def test_proportional_is_resolvable_where_an_empty_node_would_do_and_counts_without_what_is_released() -> None:
+    small, large = pod("small", "j", cpu="8", memory="8G"), pod("large", "j", cpu="11", memory="8G")
+    session, plugin = opened(GPU_NODE, pod("old", "k", on="nodeC0-0", cpu="8"), small, large, **PROPORTIONAL)
+    verdicts = [refusal(session, plugin, name) for name in ("small", "large")]
+    reasons = [verdict.reasons[int(verdict.code[0]) - 1].resolvable for verdict in verdicts]
+    assert reasons == [True, False]
+    session.statement().evict(task(session.state, "old"), None, "preempt")
+    view = session.state.nodes.everything()
+    assert not refusal(session, plugin, "small").fits.any(), "the victim is still there"
+    view.kind = Kind.PIPELINE
+    assert plugin.filter(task(session.state, "small"), view).fits.all()
 
 
 def test_proportional_counts_memory_in_billions_of_bytes() -> None:
