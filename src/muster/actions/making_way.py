@@ -173,11 +173,11 @@ class MakingWay:
             unit = self.units.single(one)
             entries.append((unit.cost, relief([one]), one.key, lambda u=unit: u))  # type: ignore[misc]
         for job in jobs.values():
-            whole = self.units.whole(self.claim, job)
+            whole = self.whole(job)
             if whole is not None and whole.priority <= level:
                 mine = [t for t in whole.tasks if t.node == here[0].node]
                 # What is left of the job when its turn comes: some of its pods may have gone one by one.
-                entries.append((whole.cost, relief(mine), job.key, lambda j=job: self.units.whole(self.claim, j)))  # type: ignore[misc]
+                entries.append((whole.cost, relief(mine), job.key, lambda j=job: self.whole(j)))  # type: ignore[misc]
         entries.sort(key=lambda e: e[2], reverse=True)  # among equals the last by name goes first
         by_preference = sorted(entries, key=lambda e: e[0])
         yield [e[3] for e in by_preference]
@@ -237,6 +237,11 @@ class MakingWay:
         free = self.nodes.rows[size : 2 * size, node]
         return [n for n, a in task.shape.amounts.items() if int(free[axis.rows[n]]) < a]
 
+    def whole(self, job: Job) -> Unit | None:
+        """All of the job, if every pod of it is one that the plugins name."""
+        unit = self.units.whole(self.claim, job)
+        return unit if unit is not None and all(task.key in self.pool.members for task in unit.tasks) else None
+
     def evict(self, statement: Statement, unit: Unit, by: Task) -> None:
         for task in unit.tasks:
             statement.evict(task, by, self.claim.rule)
@@ -292,8 +297,8 @@ class MakingWay:
         singles = sorted((self.units.single(t) for t in tasks), key=lambda u: u.cost)
         makes: list[Make] = [lambda u=unit: u for unit in singles]  # type: ignore[misc]
         jobs = {t.job.key: t.job for t in self.pool.tasks if t.job is not None}
-        wholes = [(whole.cost, key) for key, job in jobs.items() if (whole := self.units.whole(self.claim, job))]
-        makes += [lambda j=jobs[key]: self.units.whole(self.claim, j) for _, key in sorted(wholes)]  # type: ignore[misc]
+        wholes = [(whole.cost, key) for key, job in jobs.items() if (whole := self.whole(job))]
+        makes += [lambda j=jobs[key]: self.whole(j) for _, key in sorted(wholes)]  # type: ignore[misc]
         return makes
 
     def holds(self) -> bool:
