@@ -310,18 +310,35 @@ class MakingWay:
         if not at:
             return True
         rows = [self.nodes.axis.rows[n] for n in self._asked]
-        return bool((self.nodes.rows[size : 2 * size][np.ix_(rows, at)] >= 0).all())
+        if not (self.nodes.rows[size : 2 * size][np.ix_(rows, at)] >= 0).all():
+            return False
+        return not any(self.moving(task) for task in self.claim.tasks) or self._accepted()
+
+    def _accepted(self) -> bool:
+        """Would every filter take the placed pods again, one after the other?"""
+        session, placement = self.session, self.session.placement
+        for move in reversed(self._promised):
+            revert(session, move)
+        again: list[Move] = []
+        accepted = True
+        for task, node in [pair for m in self._promised for pair in zip(m.tasks, m.nodes, strict=True)]:
+            accepted = placement.accepts(task, node, Kind.PIPELINE)
+            if not accepted:
+                break
+            again.append(Move(Kind.PIPELINE, [task], [node], task.status))
+            perform(session, again[-1])
+        for move in reversed(again):
+            revert(session, move)
+        for move in self._promised:
+            perform(session, move)
+        return accepted
 
     def reprieve(self, statement: Statement) -> None:
         """Give back every unit that the claim turns out not to need."""
-        self._used = {n for m in statement.moves if m.kind == Kind.PIPELINE for n in m.nodes}
+        self._promised = [m for m in statement.moves if m.kind == Kind.PIPELINE]
+        self._used = {node for move in self._promised for node in move.nodes}
         self._asked = {n for t in self.claim.tasks for n, a in t.shape.amounts.items() if a > 0}
-        taken = self.taken(statement)
-        # Whether a filter would take the pods with a victim back on their node is not known.
-        if any(self.moving(task) for task in self.claim.tasks):
-            taken = [u for u in taken if not any(t.node in self._used for t in u.tasks)]
-        if taken:
-            self.give_back(statement, taken, self.holds)
+        self.give_back(statement, self.taken(statement), self.holds)
 
     def placed(self, statement: Statement) -> dict[str, int]:
         """What the pods that found a node ask for, without `pods`."""
