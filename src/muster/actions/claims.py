@@ -116,7 +116,8 @@ class Claims:
         assert queue is not None
         root = grouped(job)
         best: Solution | None = None
-        for order in self._orders(job, tasks, gang):
+        orders = list(self._orders(job, tasks, gang))
+        for order in orders:
             claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within)
             if not claim.tasks or (self.rule == RECLAIM and not session.deserves(queue, claim.request)):
                 continue
@@ -125,13 +126,16 @@ class Claims:
             pool = Pool(session, self.units, self._opinions, claim)
             if not pool.tasks:
                 continue
-            for node_set in self._sets(job, order, pool):
+            sets = self._sets(job, order, pool)
+            for node_set in sets:
                 if not _enough_at_most(session, claim.tasks, pool, node_set):
                     continue
                 for search in (False, True):
                     making = MakingWay(session, self.units, pool, claim)
                     statement = session.statement()
                     if self._attempt(making, statement, order, gang, node_set, search):
+                        if len(orders) == len(sets) == 1:
+                            return statement  # there is nothing to compare it with
                         solution = (making.total(statement), order, node_set, search)
                         statement.discard()
                         if best is None or solution[0] < best[0]:
