@@ -52,6 +52,9 @@ class Step:
 
     def claimed(self, claim: Claim) -> list[Member]:
         """The pods that the claim is for."""
+        job = self.before.jobs[claim.job]
+        if len(job.of("held")) >= job.minimum:  # above its minimum a job claims pod by pod
+            return [self.before.members[by] for by in dict.fromkeys(claim.by)]
         new = [self.before.members[key] for key in self.promised if key in self.before.members]
         return [m for m in new if m.job == claim.job]
 
@@ -65,10 +68,10 @@ def steps(played: Played) -> list[Step]:
         plan = cycle.plan
         gone = {e.pod for e in plan.evictions}
         after = before.after(plan.binds, gone)
-        new = {key: node for key, node in plan.pipelined.items() if promised.get(key) != node}
+        new = {key: node for key, node in plan.nominated.items() if promised.get(key) != node}
         part = shares(before, played.scenario.config)
         found.append(Step(number, cycle, before, after, part, list(claims_of(before, plan.evictions)), new))
-        promised = dict(plan.pipelined)
+        promised = dict(plan.nominated)
     return found
 
 

@@ -15,8 +15,11 @@ Serve = Callable[[Job], bool]
 class Claimers:
     """Jobs with pods that wait: admitted, or held back for want of capacity only; valid, and not in a back-off."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, rule: str) -> None:
         self.session = session
+        actions = session.config.actions
+        self._enqueues = "enqueue" in actions
+        self._enqueued = self._enqueues and actions.index("enqueue") < actions.index(rule)
         self._jobs: dict[str, list[tuple[tuple[object, ...], str, Job]]] = {}
         for job in session.awake.values():
             if self._may_claim(job):
@@ -28,10 +31,16 @@ class Claimers:
         session = self.session
         if not job.count[Status.PENDING] or not session.promises.may_claim(job):
             return False
-        if job.is_pending and "enqueue" in session.config.actions and not job.attempt.claims:
+        if job.is_pending and self._enqueues and not self._held_back(job):
             return False
         # A gang whose minimum is promised waits for that before it claims more.
         return session.valid(job) is None and (session.ready(job) or not session.pipelined(job))
+
+    def _held_back(self, job: Job) -> bool:
+        """Does enqueue not admit the job, but for want of capacity only?"""
+        if not self._enqueued and job.min_resources is not None:
+            self.session.enqueueable(job)  # enqueue has its turn later in this cycle
+        return job.attempt.claims
 
     def serve_all(self, serve: Serve) -> None:
         """Serve the first job of the first queue until no job gets anything more."""

@@ -173,11 +173,11 @@ class MakingWay:
             unit = self.units.single(one)
             entries.append((unit.cost, relief([one]), one.key, lambda u=unit: u))  # type: ignore[misc]
         for job in jobs.values():
-            whole = self.units.whole(self.claim, job)
+            whole = self.whole(job)
             if whole is not None and whole.priority <= level:
                 mine = [t for t in whole.tasks if t.node == here[0].node]
                 # What is left of the job when its turn comes: some of its pods may have gone one by one.
-                entries.append((whole.cost, relief(mine), job.key, lambda j=job: self.units.whole(self.claim, j)))  # type: ignore[misc]
+                entries.append((whole.cost, relief(mine), job.key, lambda j=job: self.whole(j)))  # type: ignore[misc]
         entries.sort(key=lambda e: e[2], reverse=True)  # among equals the last by name goes first
         by_preference = sorted(entries, key=lambda e: e[0])
         yield [e[3] for e in by_preference]
@@ -237,6 +237,11 @@ class MakingWay:
         free = self.nodes.rows[size : 2 * size, node]
         return [n for n, a in task.shape.amounts.items() if int(free[axis.rows[n]]) < a]
 
+    def whole(self, job: Job) -> Unit | None:
+        """All of the job, if every pod of it is one that the plugins name."""
+        unit = self.units.whole(self.claim, job)
+        return unit if unit is not None and all(task.key in self.pool.members for task in unit.tasks) else None
+
     def evict(self, statement: Statement, unit: Unit, by: Task) -> None:
         for task in unit.tasks:
             statement.evict(task, by, self.claim.rule)
@@ -292,8 +297,8 @@ class MakingWay:
         singles = sorted((self.units.single(t) for t in tasks), key=lambda u: u.cost)
         makes: list[Make] = [lambda u=unit: u for unit in singles]  # type: ignore[misc]
         jobs = {t.job.key: t.job for t in self.pool.tasks if t.job is not None}
-        wholes = [(whole.cost, key) for key, job in jobs.items() if (whole := self.units.whole(self.claim, job))]
-        makes += [lambda j=jobs[key]: self.units.whole(self.claim, j) for _, key in sorted(wholes)]  # type: ignore[misc]
+        wholes = [(whole.cost, key) for key, job in jobs.items() if (whole := self.whole(job))]
+        makes += [lambda j=jobs[key]: self.whole(j) for _, key in sorted(wholes)]  # type: ignore[misc]
         return makes
 
     def holds(self) -> bool:
@@ -305,18 +310,35 @@ class MakingWay:
         if not at:
             return True
         rows = [self.nodes.axis.rows[n] for n in self._asked]
-        return bool((self.nodes.rows[size : 2 * size][np.ix_(rows, at)] >= 0).all())
+        if not (self.nodes.rows[size : 2 * size][np.ix_(rows, at)] >= 0).all():
+            return False
+        return not any(self.moving(task) for task in self.claim.tasks) or self._accepted()
+
+    def _accepted(self) -> bool:
+        """Would every filter take the placed pods again, one after the other?"""
+        session, placement = self.session, self.session.placement
+        for move in reversed(self._promised):
+            revert(session, move)
+        again: list[Move] = []
+        accepted = True
+        for task, node in [pair for m in self._promised for pair in zip(m.tasks, m.nodes, strict=True)]:
+            accepted = placement.accepts(task, node, Kind.PIPELINE)
+            if not accepted:
+                break
+            again.append(Move(Kind.PIPELINE, [task], [node], task.status))
+            perform(session, again[-1])
+        for move in reversed(again):
+            revert(session, move)
+        for move in self._promised:
+            perform(session, move)
+        return accepted
 
     def reprieve(self, statement: Statement) -> None:
         """Give back every unit that the claim turns out not to need."""
-        self._used = {n for m in statement.moves if m.kind == Kind.PIPELINE for n in m.nodes}
+        self._promised = [m for m in statement.moves if m.kind == Kind.PIPELINE]
+        self._used = {node for move in self._promised for node in move.nodes}
         self._asked = {n for t in self.claim.tasks for n, a in t.shape.amounts.items() if a > 0}
-        taken = self.taken(statement)
-        # Whether a filter would take the pods with a victim back on their node is not known.
-        if any(self.moving(task) for task in self.claim.tasks):
-            taken = [u for u in taken if not any(t.node in self._used for t in u.tasks)]
-        if taken:
-            self.give_back(statement, taken, self.holds)
+        self.give_back(statement, self.taken(statement), self.holds)
 
     def placed(self, statement: Statement) -> dict[str, int]:
         """What the pods that found a node ask for, without `pods`."""

@@ -31,7 +31,7 @@ def run(session: Session) -> None:
             return False
         return claims.serve(job) or (session.pipelined(job) and claims.serve(job, within=True))
 
-    Claimers(session).serve_all(serve)
+    Claimers(session, PREEMPT).serve_all(serve)
 
 
 def _later_reclaim(session: Session) -> Claims | None:

@@ -21,4 +21,4 @@ def run(session: Session) -> None:
         return
     claims = Claims(session, RECLAIM)
     if not claims.names_nobody:
-        Claimers(session).serve_all(claims.serve)
+        Claimers(session, RECLAIM).serve_all(claims.serve)

@@ -135,6 +135,7 @@ def group_of_all(job: Job, lookup: Lookup) -> PodGroup:
     oldest = min(job.tasks.values(), key=lambda task: (task.created, task.key))
     group = in_memory_group(oldest, lookup)
     waiting = job.count[Status.PENDING] + job.count[Status.RELEASING] == len(job.tasks)
-    remembered = job.phase if job.phase == "Inqueue" else "Pending"
+    # "Running" stays, too, until a cycle finds it untrue: pods on their way out still count for that phase.
+    remembered = job.phase if job.phase in ("Inqueue", "Running") else "Pending"
     group.status.phase = remembered if waiting else "Running"
     return group

@@ -85,6 +85,8 @@ class State:
     def upsert(self, kind: str, key: str, object: Object) -> None:
         """An object came or changed."""
         if isinstance(object, Pod):
+            before = self.tasks.get(key)
+            was = before.job if before is not None else None
             self._remove_task(key)
             task = self._read_task(key, object)
             self.nodes.grow()
@@ -92,6 +94,9 @@ class State:
                 job = self._job_of(task)
                 if job is not None:
                     job.add(task)
+                    if was is not None and job is not was and job.key == was.key and was.phase == "Inqueue":
+                        # The group in memory of one pod is made anew with it; its admission stays.
+                        job.phase = was.phase if job.is_pending else job.phase
                 if task.node >= 0 and task.status in ON_NODE:
                     self.nodes.settle(task, 1)
         elif isinstance(object, Node):

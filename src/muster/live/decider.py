@@ -205,7 +205,7 @@ class Decider:
         ends.append(None if again is None else now + again - wall)
         ends.append(now + self._period if plan.reasons else None)
         ends.append(now + self._teller.again_at - wall if self._teller.again_at < float("inf") else None)
-        if plan.binds or plan.evictions or plan.phases:
+        if not plan.empty:
             ends.append(now + SOON)  # phases and conditions follow from what was just decided
         elif self.cache.open_journals() or self.cache.assumed:
             ends.append(now + self._period)
