@@ -51,7 +51,7 @@ class Breaches:
                 and matches(budget.spec.selector, task.labels)
             )  # fmt: skip
             if count and count > (allowed := disruptions_allowed(budget, namespace, self.state.tasks)):
-                yield f"PodDisruptionBudget {key} is violated: it allowed {allowed} evictions, and {count} were made"
+                yield f"PodDisruptionBudget {key} is violated: {count} evicted in one cycle, {allowed} allowed"
 
     def warnings(self) -> list[str]:
         """What is broken at the end of the run. The state must show the end."""

@@ -17,7 +17,7 @@ BUDGET = "by-volcanos-rules-a-budget-does-not-count-without-pdb"
 
 
 def played(case: str, change: dict[str, Any] | None = None, volcano: bool = True) -> list[str]:
-    """The warnings of a case; `change` is merged into the spec of its pods' owner or budget."""
+    """The warnings of a case; `change` is merged into the spec of one object."""
     documents = list(yaml.safe_load_all((CASES / case / "cluster.yaml").read_text("utf-8")))
     for document in documents:
         if change and document["kind"] == change["kind"] and document["metadata"]["name"] == change["name"]:
