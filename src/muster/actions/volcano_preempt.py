@@ -17,6 +17,7 @@ from muster.actions.failures import ClaimFailures
 from muster.actions.volcano_eviction import Memo, divided, evictable, make_room, within_reach
 from muster.engine.hooks import Bools
 from muster.engine.jobs import Job, Status, Task
+from muster.engine.nodes import Kind
 from muster.engine.session import Session, candidates
 from muster.engine.statement import Statement
 from muster.engine.victims import Victims, claimants
@@ -34,7 +35,9 @@ def run(session: Session) -> None:
     def attempt(statement: Statement, task: Task, eligible: Eligible) -> bool:
         if not may_preempt(session, task):
             return False
-        nodes = failures.spare(task, within_reach(session, task, victims))
+        # Volcano: a node that needs no victim is used like any other.
+        able = within_reach(session, task, victims) | session.placement.fits(task, Kind.PIPELINE)
+        nodes = failures.spare(task, able)
         return (_dry_runs if by_node else _by_score)(session, statement, victims, task, eligible, nodes)
 
     starving = claimants(session)
@@ -133,7 +136,7 @@ def _by_score(
             break
         key[node] = -np.inf
         given = _given(session, victims, task, node, eligible)
-        if not given or not session.placement.fits_future(task, node, given):
+        if not session.placement.fits_future(task, node, given):
             continue
         if make_room(statement, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
             statement.pipeline([task], [node])
