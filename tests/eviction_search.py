@@ -138,7 +138,10 @@ def claims(job: Gang, effort: Effort) -> Iterator[list[Member]]:
     """The sets of pending pods that a claim may be for: one pod, or pods that bring the job to its minimum."""
     held, waiting = job.of("held"), job.of("waiting")
     if job.complete(held):
-        yield from ([m] for m in {repr(m.shape): m for m in waiting}.values())
+        # One pod alone would leave a sub-group below its size.
+        count = Counter(m.part for m in held if m.part is not None)
+        alone = [m for m in waiting if m.part is None or count[m.part] + 1 >= job.size]
+        yield from ([m] for m in {repr(m.shape): m for m in alone}.values())
         return
     if not job.complete([*held, *waiting]):
         return
