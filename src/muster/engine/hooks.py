@@ -20,6 +20,7 @@ from muster.engine.values import (
     Bools,
     Effect,
     Floats,
+    Hook,
     Index,
     NodeSet,
     NodeSetError,
@@ -29,10 +30,10 @@ from muster.engine.values import (
     Verdict,
     Vote,
 )
+from muster.engine.victim_hooks import Preemptable, Protection, Reclaimable, Sparing
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
-    from muster.engine.claim import Claim
     from muster.engine.jobs import Job, Queue, Shape, Task
     from muster.engine.nodes import NodeView
     from muster.engine.requirements import Requirement
@@ -88,12 +89,6 @@ class Plugin(ABC):
     def effective(self) -> dict[str, object]:
         """The arguments as understood, in a form that could stand in a configuration again."""
         return dict(self.option.arguments)
-
-
-class Hook(ABC):  # noqa: B024 - what it abstracts is the kind of question
-    """An extension point; `switch` is its key in the configuration file (None: it cannot be switched off)."""
-
-    switch: ClassVar[str | None] = None
 
 
 # --- nodes -----------------------------------------------------------------------------------------------------------
@@ -327,7 +322,7 @@ class TaskOrder(Hook):
         """Smaller goes first."""
 
 
-# --- queues and victims ----------------------------------------------------------------------------------------------
+# --- queues ----------------------------------------------------------------------------------------------------------
 
 
 class QueueQuota(Hook):
@@ -379,58 +374,6 @@ class Preemptive(Hook):
     def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
         """Would the queue hold no more than it deserves, in every resource of the claim, if it got these amounts?"""
         return True
-
-
-class Protection(Hook):
-    """Victims that this plugin never gives up, in whatever tier it stands. It cannot be switched off."""
-
-    @abstractmethod
-    def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
-        """Why these pods of one job must stay; None: they may go.
-
-        Asked with the current accounts: what the claim evicts besides is already gone.
-        """
-
-    def protects_always(self, task: Task) -> bool:
-        """True: this pod is never a victim, whoever claims."""
-        return False
-
-    def protects_queue(self, claim: Claim, queue: Queue) -> bool:
-        """True: no pod of this queue is a victim of the claim."""
-        return False
-
-
-class Sparing(Hook):
-    """What both victim hooks may add: a quick answer about whole jobs, or about all of them."""
-
-    opinion: ClassVar[Opinion] = Opinion.ANSWER  # how muster's own rules use the plugin's answer
-
-    def abstains(self, rule: str) -> bool:
-        """True: this plugin has no say in this cycle's "reclaim" (or "preempt") at all."""
-        return False
-
-    def spares(self, job: Job) -> bool:
-        """True: as the job stands, this plugin names none of its pods, whoever asks (evictions only confirm it)."""
-        return False
-
-
-class Preemptable(Sparing):
-    """Which candidates may be evicted for `claimer`, inside one queue."""
-
-    switch = "enablePreemptable"
-
-    @abstractmethod
-    def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None:
-        """One answer per candidate, in the given (victim) order; None abstains."""
-
-
-class Reclaimable(Sparing):
-    """Which candidates may be evicted for `claimer`, across queues."""
-
-    switch = "enableReclaimable"
-
-    @abstractmethod
-    def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None: ...
 
 
 class Ledger(Hook):
