@@ -39,7 +39,8 @@ class Claims:
         self.rule = rule
         self.units = Units(session)
         self._opinions = Opinions(session, rule)
-        self._failed: dict[tuple[object, ...], int] = {}  # a claim like this came to nothing, with so much decided
+        # Kind of claim → a claim for so many pods came to nothing, with so much decided.
+        self._failed: dict[tuple[object, ...], tuple[int, int]] = {}
 
     @property
     def names_nobody(self) -> bool:
@@ -81,15 +82,18 @@ class Claims:
         if queue is None or not tasks or self.session.closed(queue) is not None:
             return None
         kind = self._kind(job, tasks, gang, within)
+        need = self._short(job) if gang else 1
         decided = len(self.session.committed) + len(self.session.reserved)
-        if kind is not None and self._failed.get(kind) == decided:
-            return None
+        if kind is not None and kind in self._failed:
+            then, failed = self._failed[kind]
+            if then == decided and failed <= need:
+                return None
         for resort in (False, True) if self.rule == RECLAIM else (False,):
             found = self._with_victims(job, tasks, gang, within, resort)
             if found is not None:
                 return found
         if kind is not None:
-            self._failed[kind] = decided
+            self._failed[kind] = (decided, need)
         return None
 
     def _claimable(self, job: Job, gang: bool) -> list[Task]:
@@ -98,25 +102,23 @@ class Claims:
         return self.session.in_order(t for t in tasks if not (gang and t.best_effort))
 
     def _kind(self, job: Job, tasks: list[Task], gang: bool, within: bool) -> tuple[object, ...] | None:
-        """Claims of one kind have the same answer; None: this one is of its own kind."""
+        """Of claims of one kind, one for more pods fails where one for fewer did; None: this one is of its own kind."""
         if grouped(job) is not None or job.roles:
             return None
         if self.session.dividers and fold(self.session, job, tasks) is not None:
             return None
-        signatures = [self.session.signature(task) for task in tasks]
-        same = len(set(signatures)) == 1
-        claim = Claim(self.rule, job, self.session.queues[job.queue_name], tasks[:1])
-        need = self._short(job) if gang else 1
-        if within or not same or len(tasks) < need:
+        alike = {(self.session.signature(task), task.priority) for task in tasks}
+        if within or len(alike) > 1:
             return None
-        return (job.queue_name, signatures[0], need, claim.priority, claim.pod_priority)
+        return (job.queue_name, *alike.pop(), self.units.priority(job))
 
     def _with_victims(self, job: Job, tasks: list[Task], gang: bool, within: bool, resort: bool) -> Statement | None:
         session, queue = self.session, job.queue
         assert queue is not None
         root = grouped(job)
         best: Solution | None = None
-        for order in self._orders(job, tasks, gang):
+        orders = list(self._orders(job, tasks, gang))
+        for order in orders:
             claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within)
             if not claim.tasks or (self.rule == RECLAIM and not session.deserves(queue, claim.request)):
                 continue
@@ -125,13 +127,16 @@ class Claims:
             pool = Pool(session, self.units, self._opinions, claim)
             if not pool.tasks:
                 continue
-            for node_set in self._sets(job, order, pool):
+            sets = self._sets(job, order, pool)
+            for node_set in sets:
                 if not _enough_at_most(session, claim.tasks, pool, node_set):
                     continue
                 for search in (False, True):
                     making = MakingWay(session, self.units, pool, claim)
                     statement = session.statement()
                     if self._attempt(making, statement, order, gang, node_set, search):
+                        if len(orders) == len(sets) == 1:
+                            return statement  # there is nothing to compare it with
                         solution = (making.total(statement), order, node_set, search)
                         statement.discard()
                         if best is None or solution[0] < best[0]:

@@ -6,7 +6,6 @@ that gets a node. Evictions are moves of the same statement, so that every filte
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -21,6 +20,8 @@ from muster.engine.session import Session
 from muster.engine.statement import Move, Statement, perform, revert
 
 Cost = tuple[float, ...]  # highest priority, victims per pod placed, whole jobs, age of the oldest victim
+_EXACT = 16  # of so many nodes the cheapest is found for certain
+_TOLERATED = 1.25  # of more, one whose victims are at most so many times those that another may need
 _ESTIMATED = 512  # nodes that are looked at one by one; of more, those with the best scores
 Make = Callable[[], Unit | None]  # a unit as it is when its turn comes
 FREE: Cost = (-float("inf"), 0.0, 0.0, 0.0)
@@ -39,6 +40,12 @@ class MakingWay:
         self._unit_of: dict[int, Unit] = {}  # id of an eviction's move → the unit it belongs to
         self._moves: list[Move] = []  # keeps those ids alive
         self._moving: dict[int, bool] = {}
+        self._kind: tuple[int, int, bool] | None = None
+        self._known: dict[int, Cost | None] = {}  # node → what victims cost there, for tasks of that kind
+        self._seen = 0
+        self._exact = True
+        self._last = 0
+        self._gains: dict[tuple[int, str], int] = {}
 
     def moving(self, task: Task) -> bool:
         """Does a filter besides the capacity look at what the node holds?"""
@@ -87,25 +94,98 @@ class MakingWay:
         return False
 
     def _on_best(self, statement: Statement, task: Task, wanted: int, nodes: np.ndarray, level: int) -> bool:
+        """Evict on the node that costs least. Estimates say where to look first, what was tried is known."""
         scores = self.session.placement.scores(task)
         if len(nodes) > _ESTIMATED:
             nodes = np.sort(nodes[np.argsort(-scores[nodes], kind="stable")[:_ESTIMATED]])
-        heap: list[tuple[Cost, float, int, bool]] = []
-        for node in nodes.tolist():
-            bound = self._bound(task, wanted, node, level)
-            if bound is not None:
-                heap.append((bound, -float(scores[node]), node, False))
-        heapq.heapify(heap)
-        while heap:
-            _, score, node, known = heapq.heappop(heap)
+        self._exact = len(nodes) <= _EXACT
+        bounds = self._bounds(task, wanted, nodes.tolist(), level)
+        left = {node: (bounds[node], -float(scores[node]), node) for node in nodes.tolist() if node in bounds}
+        tried: set[int] = set()
+        while left:
+            node = min(left, key=left.__getitem__)
             cost = self._evict_on(statement, task, wanted, node, level)
-            if cost is None:
-                continue
-            if known or not heap or (cost, score, node) <= heap[0][:3]:
-                return True
-            self._undo_last(statement)
-            heapq.heappush(heap, (cost, score, node, True))
+            _, score, _ = left.pop(node)
+            self._known[node] = cost
+            if cost is not None:
+                if node in tried or not left or self._is_best((cost, score, node), min(left.values())):
+                    return True
+                tried.add(node)
+                left[node] = (cost, score, node)
+                statement.rollback(self._last)
+            self._seen = len(self.nodes.log)  # whatever was tried is undone
         return False
+
+    def _is_best(self, found: tuple[Cost, float, int], other: tuple[Cost, float, int]) -> bool:
+        """Is what was found no worse than what another node may cost? Estimates are too low more often than too high."""
+        if self._exact:
+            return found <= other
+        return found[0][0] <= other[0][0] and found[0][1] <= other[0][1] * _TOLERATED
+
+    def _bounds(self, task: Task, wanted: int, nodes: Sequence[int], level: int) -> dict[int, Cost]:
+        """What victims cost, by node; kept from step to step, and computed anew where something changed."""
+        kind = (self.session.signature(task), level, self._exact)
+        if self._kind != kind:
+            self._kind, self._known, self._seen = kind, {}, len(self.nodes.log)
+        for node in set(self.nodes.log[self._seen :]):
+            self._known.pop(node, None)
+        self._seen = len(self.nodes.log)
+        guess = self._bound if self._exact else self._estimate
+        for node in nodes:
+            if node not in self._known:
+                self._known[node] = guess(task, wanted, node, level)
+        return {node: found for node in nodes if (found := self._known[node]) is not None}
+
+    def _estimate(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
+        """What the victims on the node probably cost: surplus pods, or the cheapest job that goes as a whole."""
+        by_job: dict[str, list[Task]] = {}
+        for one in self.here(node, level):
+            assert one.job is not None
+            by_job.setdefault(one.job.key, []).append(one)
+        if not by_job:
+            return None
+        axis, size = self.nodes.axis, self.nodes.axis.size
+        free = self.nodes.rows[size : 2 * size, node]
+        short = {n: a - int(free[axis.rows[n]]) for n, a in task.shape.amounts.items() if a > int(free[axis.rows[n]])}
+        singles: list[Task] = []
+        wholes: list[tuple[int, list[Task], Job]] = []
+        for tasks in by_job.values():
+            job = tasks[0].job
+            assert job is not None
+            singles += tasks[: self.units.surplus(job)]
+            wholes.append((self.units.holding(job), tasks, job))
+        singles.sort(key=lambda t: -max((t.shape.amounts.get(n, 0) / a for n, a in short.items()), default=0.0))
+        best: tuple[float, int] | None = None
+        for cost, tasks, job in [(0, [], None), *wholes]:
+            pods = cost
+            left = {n: a - sum(t.shape.amounts.get(n, 0) for t in tasks) for n, a in short.items()}
+            for one in singles:
+                if all(a <= 0 for a in left.values()):
+                    break
+                if job is None or one.job is not job:
+                    pods += 1
+                    left = {n: a - one.shape.amounts.get(n, 0) for n, a in left.items()}
+            if any(a > 0 for a in left.values()):
+                continue
+            gained = min(max(self._gain(task, job), 1), wanted) if job is not None else 1
+            option = (max(pods, 1) / gained, int(job is not None))
+            best = option if best is None else min(best, option)
+        return None if best is None else (float(level), best[0], float(best[1]), 0.0)
+
+    def _gain(self, task: Task, job: Job) -> int:
+        """How many such tasks would fit where the job is, by what its pods ask for."""
+        signature = (self.session.signature(task), job.key)
+        found = self._gains.get(signature)
+        if found is None:
+            held: dict[int, dict[str, int]] = {}
+            for one in job.tasks.values():
+                if one.node >= 0:
+                    add(held.setdefault(one.node, {}), one.shape.amounts)
+            amounts = asked(task.shape.amounts)
+            found = self._gains[signature] = sum(
+                min((here.get(n, 0) // a for n, a in amounts), default=1) for here in held.values()
+            )
+        return found
 
     def _bound(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
         """What the victims on the node cost at least; None: nobody there may go."""
@@ -137,25 +217,23 @@ class MakingWay:
 
     def _evict_on(self, statement: Statement, task: Task, wanted: int, node: int, level: int) -> Cost | None:
         """Evict the cheapest set found on the node that lets the task in; its cost, or None with nothing evicted."""
-        start = statement.checkpoint()
+        start = self._last = statement.checkpoint()
         best: tuple[Cost, list[Unit]] | None = None
-        here = self.here(node, level)
-        for order in self.orders(here, task, level):
+        orders = list(self.orders(self.here(node, level), task, level))
+        for order in orders if self._exact else orders[-1:]:
             found = self._cover(statement, order, lambda: self.enough(task, node), lambda: self._short(task, node))
             if found is not None:
                 cost = self._cost(found, task, wanted)
+                if order is orders[-1] and (best is None or cost <= best[0]):
+                    return cost
                 if best is None or cost < best[0]:
                     best = cost, found
                 statement.rollback(start)
         if best is None:
             return None
-        self._last = start
         for unit in best[1]:
             self.evict(statement, unit, task)
         return best[0]
-
-    def _undo_last(self, statement: Statement) -> None:
-        statement.rollback(self._last)
 
     def orders(self, here: Sequence[Task], task: Task, level: int) -> Iterator[list[Make]]:
         """Orders of the units with pods here: by preference, and those that free most of what is asked first."""
@@ -173,11 +251,11 @@ class MakingWay:
             unit = self.units.single(one)
             entries.append((unit.cost, relief([one]), one.key, lambda u=unit: u))  # type: ignore[misc]
         for job in jobs.values():
-            whole = self.whole(job)
+            whole = self.pool.whole(job)
             if whole is not None and whole.priority <= level:
                 mine = [t for t in whole.tasks if t.node == here[0].node]
                 # What is left of the job when its turn comes: some of its pods may have gone one by one.
-                entries.append((whole.cost, relief(mine), job.key, lambda j=job: self.whole(j)))  # type: ignore[misc]
+                entries.append((whole.cost, relief(mine), job.key, lambda j=job: self.pool.whole(j)))  # type: ignore[misc]
         entries.sort(key=lambda e: e[2], reverse=True)  # among equals the last by name goes first
         by_preference = sorted(entries, key=lambda e: e[0])
         yield [e[3] for e in by_preference]
@@ -237,11 +315,6 @@ class MakingWay:
         free = self.nodes.rows[size : 2 * size, node]
         return [n for n, a in task.shape.amounts.items() if int(free[axis.rows[n]]) < a]
 
-    def whole(self, job: Job) -> Unit | None:
-        """All of the job, if every pod of it is one that the plugins name."""
-        unit = self.units.whole(self.claim, job)
-        return unit if unit is not None and all(task.key in self.pool.members for task in unit.tasks) else None
-
     def evict(self, statement: Statement, unit: Unit, by: Task) -> None:
         for task in unit.tasks:
             statement.evict(task, by, self.claim.rule)
@@ -297,8 +370,8 @@ class MakingWay:
         singles = sorted((self.units.single(t) for t in tasks), key=lambda u: u.cost)
         makes: list[Make] = [lambda u=unit: u for unit in singles]  # type: ignore[misc]
         jobs = {t.job.key: t.job for t in self.pool.tasks if t.job is not None}
-        wholes = [(whole.cost, key) for key, job in jobs.items() if (whole := self.whole(job))]
-        makes += [lambda j=jobs[key]: self.whole(j) for _, key in sorted(wholes)]  # type: ignore[misc]
+        wholes = [(whole.cost, key) for key, job in jobs.items() if (whole := self.pool.whole(job))]
+        makes += [lambda j=jobs[key]: self.pool.whole(j) for _, key in sorted(wholes)]  # type: ignore[misc]
         return makes
 
     def holds(self) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.claim import PREEMPT, Claim, Units
-from muster.engine.jobs import Job, Status
+from muster.engine.claim import HOLDING, PREEMPT, Claim, Unit, Units
+from muster.engine.jobs import Job, Status, Task
 from muster.engine.victims import Opinions
 
 if TYPE_CHECKING:
@@ -27,10 +27,28 @@ class Pool:
                  if task.node >= 0 and units.candidate(claim, task)]  # fmt: skip
         self.tasks = opinions.named(claim.tasks[0], found)
         self.members = {task.key for task in self.tasks}
+        self._within = claim.within
+        self._complete: dict[str, list[Task]] = {}  # jobs of which every pod that holds a node may go
+        for job in {task.job.key: task.job for task in self.tasks if task.job is not None}.values():
+            holding = [task for task in job.tasks.values() if task.node >= 0 and task.status in HOLDING]
+            if all(task.key in self.members for task in holding):
+                self._complete[job.key] = holding
         self._node = np.array([task.node for task in self.tasks], np.int64)
         self._priority = np.array([task.priority for task in self.tasks], np.int64)
         self.levels: list[int] = np.unique(self._priority).tolist()
         self._freed: dict[int, Amounts] = {}
+
+    def whole(self, job: Job) -> Unit | None:
+        """All pods of the job that hold a node, if each of them may go.
+
+        A job that gets pods in this very cycle is left alone: what is bound to it now would stay behind.
+        """
+        if job.count[Status.ALLOCATED] or job.count[Status.PIPELINED] or self._within:
+            return None
+        tasks = tuple(task for task in self._complete.get(job.key, ()) if task.status != Status.RELEASING)
+        if not tasks:
+            return None
+        return Unit(tasks, True, max([task.priority for task in tasks]), min([task.created for task in tasks]))
 
     def freed(self, level: int) -> Amounts:
         """Resources × nodes: what would be free besides if everybody up to this priority were gone."""

@@ -130,24 +130,18 @@ class Units:
     def single(self, task: Task) -> Unit:
         return Unit((task,), False, task.priority, task.created)
 
-    def whole(self, claim: Claim, job: Job) -> Unit | None:
-        """All pods of the job that hold a node, if each of them is a candidate.
+    def surplus(self, job: Job) -> int:
+        """How many pods the job has above its minimum, by its number alone."""
+        return max(sum([job.count[status] for status in _COUNTED]) - job.min_available, 0)
 
-        A job that gets pods in this very cycle is left alone: what is bound to it now would stay behind.
-        """
-        if job.count[Status.ALLOCATED] or job.count[Status.PIPELINED] or claim.within:
-            return None
-        tasks = tuple(task for task in job.tasks.values() if task.node >= 0 and task.status in HOLDING)
-        if not tasks or not all(self.candidate(claim, task) for task in tasks):
-            return None
-        return Unit(tasks, True, max(task.priority for task in tasks), min(task.created for task in tasks))
+    def holding(self, job: Job) -> int:
+        return sum([job.count[status] for status in HOLDING])
 
     def spare(self, task: Task) -> bool:
         """Has the job its minimum, and the task's role and sub-group theirs, also without this pod?"""
         job = task.job
         assert job is not None
-        count = job.count
-        if sum([count[status] for status in _COUNTED]) <= job.min_available:
+        if not self.surplus(job):
             return False
         if job.roles and job.min_available >= job.roles_total:
             least = job.roles.get(task.role, 0)

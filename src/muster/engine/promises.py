@@ -89,23 +89,36 @@ class Promises:
         if missing and not session.pipelined(job):
             statement.discard()
             return "pods of the claim are gone"
-        statement.discard()
         able = not any(task.gated for task in tasks) and session.valid(job) is None
-        if able and not self._all(statement, tasks, nodes, Kind.ALLOCATE) and session.ready(job):
-            statement.commit()
-            self.bound.add(job.key)
-            return ""
-        statement.discard()
+        if able and self._idle(tasks, nodes):
+            statement.discard()
+            if not self._all(statement, tasks, nodes, Kind.ALLOCATE) and session.ready(job):
+                statement.commit()
+                self.bound.add(job.key)
+                return ""
+            statement.discard()
+            self._all(statement, tasks, nodes, Kind.PIPELINE)
         since = self._waited(job, nodes)
         if since is not None and session.now >= since + GRACE_S:
+            statement.discard()
             return f"the pods could not be bound within {GRACE_S:.0f} s after the capacity became free"
         if since is not None:
             self.free_since[job.key] = since
-        self._all(statement, tasks, nodes, Kind.PIPELINE)
         statement.commit()
         self.kept.setdefault(job.key, {}).update(nodes)
         job.phase = "Inqueue" if job.is_pending else job.phase
         return ""
+
+    def _idle(self, tasks: list[Task], nodes: dict[str, str]) -> bool:
+        """Is what the pods ask for free on their nodes now?"""
+        found = self.session.state.nodes
+        needed: dict[tuple[int, int], int] = {}
+        for task in tasks:
+            node = found.rank[nodes[task.key]]
+            for name, amount in task.shape.amounts.items():
+                at = (found.axis.rows[name], node)
+                needed[at] = needed.get(at, 0) + amount
+        return all(found.rows[at] >= amount for at, amount in needed.items())
 
     def _all(self, statement: Statement, tasks: list[Task], nodes: dict[str, str], kind: Kind) -> str:
         """Move every pod to its node; why not, if one cannot be moved."""
