@@ -33,7 +33,7 @@ def test_allocate_and_backfill_are_the_plain_reading(cluster: Cluster, config: C
     clusters(plain=True, crowded=True),
     configurations(
         KNOWN, first=("priority", "gang", "conformance"), actions=EVICTING, simple=True, compatibility="volcano"
-    ),  # fmt: skip
+    ),
 )
 @settings(max_examples=200)
 def test_reclaim_and_preempt_are_the_plain_reading(cluster: Cluster, config: Config) -> None:

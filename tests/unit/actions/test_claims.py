@@ -25,8 +25,8 @@ def test_preempt_goes_into_the_rack_with_the_fewest_victims_and_only_there() -> 
     nodes = [*rack("a", 2, 2), *rack("b", 2, 2)]
     busy = running("run", {"a-0": [1, 1], "a-1": [1, 1], "b-0": [2], "b-1": [1]})
     plan = cycle(
-        *CLASSES, queue(), *nodes, *busy, gang("job", 2, RACK, priorityClassName="high"), *members("job", 2, gpus=2, priority=100),
-        actions="enqueue, allocate, preempt",
+        *CLASSES, queue(), *nodes, *busy, gang("job", 2, RACK, priorityClassName="high"),
+        *members("job", 2, gpus=2, priority=100), actions="enqueue, allocate, preempt",
     )  # fmt: skip
     assert sorted(eviction.node for eviction in plan.evictions) == ["b-0", "b-1"]
     assert set(where(plan, "job").values()) == {"b-0", "b-1"} and not plan.binds
@@ -57,7 +57,8 @@ def test_nobody_is_evicted_where_no_rack_would_hold_the_gang_all_the_same() -> N
     nodes = [*rack("a", 2), *rack("b", 2)]
     plan = cycle(
         *CLASSES, queue(), *nodes, *running("run", {"a-0": [1, 1], "b-0": [2]}),
-        gang("job", 3, RACK, priorityClassName="high"), *members("job", 3, priority=100), actions="enqueue, allocate, preempt",
+        gang("job", 3, RACK, priorityClassName="high"), *members("job", 3, priority=100),
+        actions="enqueue, allocate, preempt",
     )  # fmt: skip
     assert not plan.evictions and not plan.pipelined
 
