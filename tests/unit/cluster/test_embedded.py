@@ -99,7 +99,8 @@ def test_a_pod_for_which_room_is_made_is_nominated_until_it_is_bound() -> None:
     c = cluster(node("n"), pod("v", node="n", phase="Running"), pod("p"))
     reasons = {"default/p": PodReason("waits", "waits for room on n")}
     promised = {"default/p": "n"}
-    c.apply(Plan(pipelined=promised, nominated=promised, evictions=[Eviction("default/v", "n", "default/p", "preempt")], reasons=reasons))
+    evictions = [Eviction("default/v", "n", "default/p", "preempt")]
+    c.apply(Plan(pipelined=promised, nominated=promised, evictions=evictions, reasons=reasons))
     assert pods_of(c)["p"].status.nominated_node_name == "n"
     c.apply(Plan(pipelined=promised, nominated=promised, reasons=reasons))
     assert pods_of(c)["p"].status.nominated_node_name == "n"
