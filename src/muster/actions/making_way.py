@@ -117,7 +117,7 @@ class MakingWay:
         return False
 
     def _is_best(self, found: tuple[Cost, float, int], other: tuple[Cost, float, int]) -> bool:
-        """Is what was found no worse than what another node may cost? Estimates are more often too low than too high."""
+        """Is what was found no worse than what another node may cost? Estimates are more often too low than high."""
         if self._exact:
             return found <= other
         return found[0][0] <= other[0][0] and found[0][1] <= other[0][1] * _TOLERATED
