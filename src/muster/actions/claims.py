@@ -51,12 +51,15 @@ class Claims:
         statement = self.solve(job, within=within)
         if statement is None:
             return False
-        evicts = any(move.kind == Kind.EVICT for move in statement.moves)
+        evicts = any(move.kind in (Kind.EVICT, Kind.WITHDRAW) for move in statement.moves)
         # A job that needs no victim is allocate's. If allocate has had its turn, it only lacked the search.
         if not evicts and (job.attempt.claims or not self._allocated_before()):
             statement.discard()
             return False
         if not self.session.volcano:
+            for loser in {move.job for move in statement.moves if move.kind == Kind.WITHDRAW}:
+                assert loser is not None
+                self.session.promises.withdraw(loser, f"a pod of higher priority needs the capacity ({job.key})")
             self.session.promises.make(job, statement)
         statement.commit()
         return True
@@ -88,7 +91,7 @@ class Claims:
             then, failed = self._failed[kind]
             if then == decided and failed <= need:
                 return None
-        for resort in (False, True) if self.rule == RECLAIM else (False,):
+        for resort in (False, True) if self.rule == RECLAIM or self.session.promises.kept else (False,):
             found = self._with_victims(job, tasks, gang, within, resort)
             if found is not None:
                 return found
@@ -125,7 +128,7 @@ class Claims:
             if not self._admitted(claim):
                 continue
             pool = Pool(session, self.units, self._opinions, claim)
-            if not pool.tasks:
+            if not pool.levels:
                 continue
             sets = self._sets(job, order, pool)
             for node_set in sets:

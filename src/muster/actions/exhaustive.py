@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from muster.actions.making_way import Make, MakingWay
 from muster.actions.packed import selections
+from muster.engine.claim import RECLAIM, request_of
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Task
 from muster.engine.nodes import Kind
@@ -39,6 +40,8 @@ class Exhaustive:
             return False
         job, count = making.claim.job, len(making.claim.tasks)
         for chosen in selections(self.session, job, tasks, count) if gang else [list(tasks[:1])]:
+            if making.claim.rule == RECLAIM and not self.session.deserves(making.claim.queue, request_of(chosen)):
+                continue
             self._seen.clear()
             if self._place(chosen, 0, 0):
                 making.reprieve(self.statement)
@@ -81,8 +84,7 @@ class Exhaustive:
     def _covers(self, task: Task, node: int) -> Iterator[None]:
         """Each time with a set of victims on the node evicted that lets the task in."""
         level = self.making.pool.levels[-1]
-        here = self.making.here(node, level)
-        order = next(iter(self.making.orders(here, task, level))) if here else []
+        order = next(iter(self.making.orders(node, task, level)))
         yield from self._subsets(order, 0, lambda: self.making.enough(task, node), task)
 
     def _subsets(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from muster.actions.pool import Pool
+from muster.actions.victim_costs import Cost, Costs
 from muster.engine.claim import Claim, Unit, Units
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Job, Task
@@ -19,12 +20,10 @@ from muster.engine.resources import add, asked
 from muster.engine.session import Session
 from muster.engine.statement import Move, Statement, perform, revert
 
-Cost = tuple[float, ...]  # highest priority, victims per pod placed, whole jobs, age of the oldest victim
 _EXACT = 16  # of so many nodes the cheapest is found for certain
 _TOLERATED = 1.25  # of more, one whose victims are at most so many times those that another may need
 _ESTIMATED = 512  # nodes that are looked at one by one; of more, those with the best scores
 Make = Callable[[], Unit | None]  # a unit as it is when its turn comes
-FREE: Cost = (-float("inf"), 0.0, 0.0, 0.0)
 
 
 class MakingWay:
@@ -36,6 +35,7 @@ class MakingWay:
         self.pool = pool
         self.claim = claim
         self.nodes = session.state.nodes
+        self.costs = Costs(session, units, pool)
         self._before = [dict(held) for held, _ in session.usage(claim.queue)]
         self._unit_of: dict[int, Unit] = {}  # id of an eviction's move → the unit it belongs to
         self._moves: list[Move] = []  # keeps those ids alive
@@ -45,7 +45,6 @@ class MakingWay:
         self._seen = 0
         self._exact = True
         self._last = 0
-        self._gains: dict[tuple[int, str], int] = {}
 
     def moving(self, task: Task) -> bool:
         """Does a filter besides the capacity look at what the node holds?"""
@@ -117,7 +116,7 @@ class MakingWay:
         return False
 
     def _is_best(self, found: tuple[Cost, float, int], other: tuple[Cost, float, int]) -> bool:
-        """Is what was found no worse than what another node may cost? Estimates are more often too low than high."""
+        """Is what was found no worse than what another node may cost? Estimates are often too low."""
         if self._exact:
             return found <= other
         return found[0][0] <= other[0][0] and found[0][1] <= other[0][1] * _TOLERATED
@@ -130,88 +129,11 @@ class MakingWay:
         for node in set(self.nodes.log[self._seen :]):
             self._known.pop(node, None)
         self._seen = len(self.nodes.log)
-        guess = self._bound if self._exact else self._estimate
+        guess = self.costs.bound if self._exact else self.costs.estimate
         for node in nodes:
             if node not in self._known:
                 self._known[node] = guess(task, wanted, node, level)
         return {node: found for node in nodes if (found := self._known[node]) is not None}
-
-    def _estimate(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
-        """What the victims on the node probably cost: surplus pods, or the cheapest job that goes as a whole."""
-        by_job: dict[str, list[Task]] = {}
-        for one in self.here(node, level):
-            assert one.job is not None
-            by_job.setdefault(one.job.key, []).append(one)
-        if not by_job:
-            return None
-        axis, size = self.nodes.axis, self.nodes.axis.size
-        free = self.nodes.rows[size : 2 * size, node]
-        short = {n: a - int(free[axis.rows[n]]) for n, a in task.shape.amounts.items() if a > int(free[axis.rows[n]])}
-        singles: list[Task] = []
-        wholes: list[tuple[int, list[Task], Job]] = []
-        for tasks in by_job.values():
-            job = tasks[0].job
-            assert job is not None
-            singles += tasks[: self.units.surplus(job)]
-            wholes.append((self.units.holding(job), tasks, job))
-        singles.sort(key=lambda t: -max((t.shape.amounts.get(n, 0) / a for n, a in short.items()), default=0.0))
-        best: tuple[float, int] | None = None
-        for cost, tasks, job in [(0, [], None), *wholes]:
-            pods = cost
-            left = {n: a - sum(t.shape.amounts.get(n, 0) for t in tasks) for n, a in short.items()}
-            for one in singles:
-                if all(a <= 0 for a in left.values()):
-                    break
-                if job is None or one.job is not job:
-                    pods += 1
-                    left = {n: a - one.shape.amounts.get(n, 0) for n, a in left.items()}
-            if any(a > 0 for a in left.values()):
-                continue
-            gained = min(max(self._gain(task, job), 1), wanted) if job is not None else 1
-            option = (max(pods, 1) / gained, int(job is not None))
-            best = option if best is None else min(best, option)
-        return None if best is None else (float(level), best[0], float(best[1]), 0.0)
-
-    def _gain(self, task: Task, job: Job) -> int:
-        """How many such tasks would fit where the job is, by what its pods ask for."""
-        signature = (self.session.signature(task), job.key)
-        found = self._gains.get(signature)
-        if found is None:
-            held: dict[int, dict[str, int]] = {}
-            for one in job.tasks.values():
-                if one.node >= 0:
-                    add(held.setdefault(one.node, {}), one.shape.amounts)
-            amounts = asked(task.shape.amounts)
-            found = self._gains[signature] = sum(
-                min((here.get(n, 0) // a for n, a in amounts), default=1) for here in held.values()
-            )
-        return found
-
-    def _bound(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
-        """What the victims on the node cost at least; None: nobody there may go."""
-        here = self.here(node, level)
-        if not here:
-            return None
-        axis, size = self.nodes.axis, self.nodes.axis.size
-        least, most = 1, wanted
-        free = self.nodes.rows[size : 2 * size, node]
-        for name, amount in task.shape.amounts.items():
-            row = axis.rows[name]
-            if amount <= 0:
-                continue
-            relief = sorted((t.shape.amounts.get(name, 0) for t in here), reverse=True)
-            most = min(most, int(free[row] + sum(relief)) // amount)
-            short, count = amount - int(free[row]), 0
-            for one in relief:
-                if short <= 0:
-                    break
-                short, count = short - one, count + 1
-            least = max(least, count)
-        return (float(level), least / max(most, 1), 0.0, -float("inf"))
-
-    def here(self, node: int, level: int) -> list[Task]:
-        members = self.pool.members
-        return [t for t in self.nodes.on[node].values() if t.key in members and t.priority <= level]
 
     # --- evicting on one node
 
@@ -219,11 +141,11 @@ class MakingWay:
         """Evict the cheapest set found on the node that lets the task in; its cost, or None with nothing evicted."""
         start = self._last = statement.checkpoint()
         best: tuple[Cost, list[Unit]] | None = None
-        orders = list(self.orders(self.here(node, level), task, level))
+        orders = list(self.orders(node, task, level))
         for order in orders if self._exact else orders[-1:]:
             found = self._cover(statement, order, lambda: self.enough(task, node), lambda: self._short(task, node))
             if found is not None:
-                cost = self._cost(found, task, wanted)
+                cost = self.costs.of(found, task, 1 if self.moving(task) else wanted)
                 if order is orders[-1] and (best is None or cost <= best[0]):
                     return cost
                 if best is None or cost < best[0]:
@@ -235,8 +157,8 @@ class MakingWay:
             self.evict(statement, unit, task)
         return best[0]
 
-    def orders(self, here: Sequence[Task], task: Task, level: int) -> Iterator[list[Make]]:
-        """Orders of the units with pods here: by preference, and those that free most of what is asked first."""
+    def orders(self, node: int, task: Task, level: int) -> Iterator[list[Make]]:
+        """Orders of the units with pods on the node: by preference, and those that free most of what is asked first."""
         entries: list[tuple[tuple[float, ...], float, str, Make]] = []
         jobs: dict[str, Job] = {}
         wanted = asked(task.shape.amounts)
@@ -245,7 +167,7 @@ class MakingWay:
             parts = [sum(t.shape.amounts.get(name, 0) for t in tasks) / amount for name, amount in wanted]
             return max(parts, default=0.0)
 
-        for one in here:
+        for one in self.pool.here(node, level):
             assert one.job is not None
             jobs[one.job.key] = one.job
             unit = self.units.single(one)
@@ -253,9 +175,12 @@ class MakingWay:
         for job in jobs.values():
             whole = self.pool.whole(job)
             if whole is not None and whole.priority <= level:
-                mine = [t for t in whole.tasks if t.node == here[0].node]
+                mine = [t for t in whole.tasks if t.node == node]
                 # What is left of the job when its turn comes: some of its pods may have gone one by one.
                 entries.append((whole.cost, relief(mine), job.key, lambda j=job: self.pool.whole(j)))  # type: ignore[misc]
+        for promise in self.pool.promises_on(node, level):
+            mine = [t for t in promise.tasks if t.node == node]
+            entries.append((promise.cost, relief(mine), promise.job.key, lambda u=promise: u))  # type: ignore[misc]
         entries.sort(key=lambda e: e[2], reverse=True)  # among equals the last by name goes first
         by_preference = sorted(entries, key=lambda e: e[0])
         yield [e[3] for e in by_preference]
@@ -286,22 +211,6 @@ class MakingWay:
             return None
         return self.give_back(statement, taken, enough) if len(taken) > 1 else taken
 
-    def _cost(self, taken: Sequence[Unit], task: Task, wanted: int) -> Cost:
-        gained = 1
-        if wanted > 1 and not self.moving(task):
-            gained = min(sum(self._copies(task, node) for node in {t.node for u in taken for t in u.tasks}), wanted)
-        return (
-            float(max(unit.priority for unit in taken)),
-            sum(len(unit.tasks) for unit in taken) / max(gained, 1),
-            float(sum(unit.whole for unit in taken)),
-            -min(unit.created for unit in taken),
-        ) if taken else FREE  # fmt: skip
-
-    def _copies(self, task: Task, node: int) -> int:
-        axis, size = self.nodes.axis, self.nodes.axis.size
-        free = self.nodes.rows[size : 2 * size, node]
-        return max(min((int(free[axis.rows[n]]) // a for n, a in task.shape.amounts.items() if a > 0), default=1), 0)
-
     # --- units
 
     def enough(self, task: Task, node: int) -> bool:
@@ -316,15 +225,22 @@ class MakingWay:
         return [n for n, a in task.shape.amounts.items() if int(free[axis.rows[n]]) < a]
 
     def evict(self, statement: Statement, unit: Unit, by: Task) -> None:
-        for task in unit.tasks:
-            statement.evict(task, by, self.claim.rule)
-            move = statement.moves[-1]
+        start = statement.checkpoint()
+        if unit.promise:
+            keys = {task.key for task in unit.tasks}
+            made = [m for m in self.session.committed if m.kind == Kind.PIPELINE and m.task.key in keys]
+            for move in made:
+                statement.withdraw(move, by)
+        else:
+            for task in unit.tasks:
+                statement.evict(task, by, self.claim.rule)
+        for move in statement.moves[start:]:
             self._unit_of[id(move)] = unit
             self._moves.append(move)
 
     def taken(self, statement: Statement) -> list[Unit]:
         """The units that the statement evicts."""
-        found = {id(u): u for m in statement.moves if m.kind == Kind.EVICT and (u := self._unit_of.get(id(m)))}
+        found = {id(u): u for m in statement.moves if (u := self._unit_of.get(id(m)))}
         return list(found.values())
 
     def give_back(self, statement: Statement, taken: Sequence[Unit], enough: Callable[[], bool]) -> list[Unit]:
@@ -333,7 +249,7 @@ class MakingWay:
         for unit in sorted(taken, key=lambda u: (*(-c for c in u.cost), u.tasks[0].key)):
             if not unit.whole and any(u.whole and u.job is unit.job for u in left):
                 continue  # one pod alone would be less than the job's minimum
-            mine = [m for m in statement.moves if self._unit_of.get(id(m)) is unit and m.kind == Kind.EVICT]
+            mine = [m for m in statement.moves if self._unit_of.get(id(m)) is unit]
             for move in reversed(mine):
                 revert(self.session, move)
             if enough():

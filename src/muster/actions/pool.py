@@ -33,10 +33,20 @@ class Pool:
             holding = [task for task in job.tasks.values() if task.node >= 0 and task.status in HOLDING]
             if all(task.key in self.members for task in holding):
                 self._complete[job.key] = holding
+        self.promises = _promises(session, units, claim)  # node → the promises of pods there that may be taken
         self._node = np.array([task.node for task in self.tasks], np.int64)
         self._priority = np.array([task.priority for task in self.tasks], np.int64)
-        self.levels: list[int] = np.unique(self._priority).tolist()
+        promised = {unit.priority for some in self.promises.values() for unit in some}
+        self.levels: list[int] = sorted({*self._priority.tolist(), *promised})
         self._freed: dict[int, Amounts] = {}
+
+    def here(self, node: int, level: int) -> list[Task]:
+        """Those on the node up to this priority that are still there."""
+        on = self.session.state.nodes.on[node].values()
+        return [task for task in on if task.key in self.members and task.priority <= level]
+
+    def promises_on(self, node: int, level: int) -> list[Unit]:
+        return [unit for unit in self.promises.get(node, ()) if unit.priority <= level]
 
     def whole(self, job: Job) -> Unit | None:
         """All pods of the job that hold a node, if each of them may go.
@@ -65,11 +75,34 @@ class Pool:
                 count = np.bincount(self._node[members], minlength=len(nodes))
                 touched = np.flatnonzero(count)
                 found[:, touched] += request[:, None] * count[touched][None, :]
+            for node, some in self.promises.items():
+                for task in (t for unit in some if unit.priority <= level for t in unit.tasks if t.node == node):
+                    found[:, node] += task.shape.request(axis)
             self._freed[level] = found
         return found
 
     def everything(self) -> Amounts:
         return self.freed(self.levels[-1])
+
+
+def _promises(session: Session, units: Units, claim: Claim) -> dict[int, list[Unit]]:
+    """Promises to jobs of the claimer's queue and of lower priority: they are taken like a victim, as a whole."""
+    found: dict[int, list[Unit]] = {}
+    if claim.rule != PREEMPT or claim.within or not claim.last_resort:
+        return found
+    for key, pods in session.promises.kept.items():
+        if key in session.promises.made:
+            continue  # what a cycle gives it does not take away again
+        job = session.jobs[key]
+        tasks = tuple(job.tasks[pod] for pod in pods if job.tasks[pod].status == Status.PIPELINED)
+        if job.queue is not claim.queue or job is claim.job or not tasks or units.priority(job) >= claim.priority:
+            continue
+        priority = max(task.priority for task in tasks)
+        if priority < claim.pod_priority:
+            unit = Unit(tasks, True, priority, min(task.created for task in tasks), promise=True)
+            for node in {task.node for task in tasks}:
+                found.setdefault(node, []).append(unit)
+    return found
 
 
 def _jobs(session: Session, units: Units, claim: Claim) -> Sequence[Job]:

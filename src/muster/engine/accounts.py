@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.engine import resources
 from muster.engine.axis import show
-from muster.engine.claim import RECLAIM, Claim
+from muster.engine.claim import RECLAIM, Claim, request_of
 from muster.engine.hooks import Reason
 from muster.engine.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
 from muster.engine.limits import Origin
@@ -93,9 +93,7 @@ class Account:
         It gives what it holds beyond its deserved share of something that is claimed, and keeps its share of every
         resource of which it held more when the claim began. As the last resort a whole job may take it below that.
         """
-        taken: dict[str, int] = {}
-        for task in victims:
-            add(taken, task.shape.amounts)
+        taken = request_of(victims)
         before, now, deserved = self.held_before(claim), self.allocated, self.deserved
         over = [n for n in self.named(taken) if before.get(n, 0) >= deserved.get(n, 0) + SLACK]
         if not any(n in claim.request for n in over):

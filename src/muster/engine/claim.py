@@ -35,7 +35,8 @@ class Claim:
     job: Job
     queue: Queue
     tasks: list[Task]
-    last_resort: bool = False  # reclaim: a whole job may take its queue below what it deserves
+    # reclaim: a whole job may take its queue below what it deserves; preempt: promises may be taken
+    last_resort: bool = False
     request: dict[str, int] = field(default_factory=dict)  # Σ of the tasks, without `pods`
     priority: int = 0  # of the job
     pod_priority: int = 0  # the lowest of its pods
@@ -43,10 +44,7 @@ class Claim:
     held: dict[str, dict[str, int]] = field(default_factory=dict)  # queue → what it held when the claim began
 
     def __post_init__(self) -> None:
-        total: dict[str, int] = {}
-        for task in self.tasks:
-            add(total, task.shape.amounts)
-        self.request = dict(asked(total))
+        self.request = dict(asked(request_of(self.tasks)))
         self.priority = effective_priority(self.job)
         self.pod_priority = min((task.priority for task in self.tasks), default=0)
 
@@ -56,6 +54,13 @@ class Claim:
         if found is None:
             found = self.held[queue] = dict(now)
         return found
+
+
+def request_of(tasks: Iterable[Task]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for task in tasks:
+        add(total, task.shape.amounts)
+    return total
 
 
 def effective_priority(job: Job) -> int:
@@ -73,6 +78,7 @@ class Unit:
     whole: bool  # all that the job has on nodes
     priority: int  # the highest of its pods
     created: float  # of its oldest pod
+    promise: bool = False  # nothing runs: capacity that was promised to the job is taken
 
     @property
     def job(self) -> Job:
@@ -165,6 +171,8 @@ class Units:
 
     def protected(self, claim: Claim, unit: Unit) -> Reason | None:
         """Why the unit must stay; None: it may go now."""
+        if unit.promise:
+            return None if unit.tasks[0].status == Status.PIPELINED else _PRIORITY
         if any(task.status not in HOLDING for task in unit.tasks):
             return _PRIORITY  # some of it has gone with another unit
         if not unit.whole and not self.spare(unit.tasks[0]):

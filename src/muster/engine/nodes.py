@@ -34,6 +34,7 @@ class Kind(IntEnum):
     ALLOCATE = 0
     PIPELINE = 1
     EVICT = 2
+    WITHDRAW = 3  # a promise made before is taken back
 
 
 class NodeView:

@@ -49,6 +49,7 @@ class Promises:
         self.bound: set[str] = set()  # jobs whose promise is fulfilled in this cycle
         self.free_since: dict[str, float] = {}
         self.reasons: dict[str, str] = {}  # job → why its promise was withdrawn
+        self.made: set[str] = set()  # jobs that got a promise in this cycle
 
     # --- the start of a cycle
 
@@ -150,6 +151,7 @@ class Promises:
         """The statement's pipelined pods are promised their nodes."""
         names = self.session.state.nodes.names
         mine = self.kept.setdefault(job.key, {})
+        self.made.add(job.key)
         for move in statement.moves:
             if move.kind == Kind.PIPELINE:
                 mine.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))

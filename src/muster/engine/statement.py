@@ -29,6 +29,7 @@ class Move:
     was: Status
     by: Task | None = None  # evictions: for whom
     rule: str = ""  # evictions: "reclaim" | "preempt"
+    undoes: Move | None = None  # withdrawals: the move that made the promise
 
     @property
     def task(self) -> Task:
@@ -55,6 +56,10 @@ class Statement:
     def evict(self, task: Task, by: Task | None, rule: str) -> None:
         self._do(Move(Kind.EVICT, [task], [task.node], task.status, by, rule))
 
+    def withdraw(self, promise: Move, by: Task | None) -> None:
+        """Take back a promise that an earlier statement committed."""
+        self._do(Move(Kind.WITHDRAW, promise.tasks, promise.nodes, promise.was, by, undoes=promise))
+
     def _do(self, move: Move) -> None:
         perform(self.session, move)
         self.moves.append(move)
@@ -71,7 +76,10 @@ class Statement:
 
     def commit(self) -> None:
         """The moves stand: allocated pods will be bound, evictions carried out."""
-        self.session.committed.extend(self.moves)
+        gone = {id(move.undoes) for move in self.moves if move.undoes is not None}
+        if gone:
+            self.session.committed[:] = [move for move in self.session.committed if id(move) not in gone]
+        self.session.committed.extend(move for move in self.moves if move.undoes is None)
         self.moves = []
 
     def keep(self) -> None:
@@ -85,6 +93,9 @@ class Statement:
 
 
 def perform(session: Session, move: Move) -> None:
+    if move.undoes is not None:
+        revert(session, move.undoes)
+        return
     session.state.nodes.apply(move.task.shape, move.kind, move.nodes, 1)
     _turn(move, _BECOMES[move.kind])
     if move.kind != Kind.EVICT:
@@ -95,6 +106,9 @@ def perform(session: Session, move: Move) -> None:
 
 
 def revert(session: Session, move: Move) -> None:
+    if move.undoes is not None:
+        perform(session, move.undoes)
+        return
     for ledger in reversed(session.ledgers):
         (ledger.allocated if move.kind == Kind.EVICT else ledger.released)(move)
     _turn(move, move.was)

@@ -24,6 +24,7 @@ from muster.engine.state import Objects, State
 from muster.model.core import Pod
 from muster.model.meta import controller
 from muster.sim import summary
+from muster.sim.breaches import Breaches
 from muster.sim.opening import opened, waits
 from muster.sim.result import Result
 
@@ -65,6 +66,7 @@ class Run:
         self.unbindable: dict[str, str] = {}
         self.unusable: Mapping[str, str] = {}
         self.warnings: dict[str, None] = {}
+        self.breaches = Breaches(state)
         self.seen: Counter[int] = Counter()
 
     def until_quiet(self, cycles: int | None) -> None:
@@ -86,6 +88,7 @@ class Run:
                     result.summary.settled = True
                     return
                 self.cluster.advance(due)
+            self.breaches.note_gangs([eviction.pod for eviction in self.cluster.evicted])
             result.evictions += self.cluster.evicted
             self.cluster.evicted.clear()
             self.cluster.follow(self.state)
@@ -102,6 +105,7 @@ class Run:
         for key, node in outcome.bound.items():
             self.bound[key] = node, pods[key].metadata.uid
         gone = set(outcome.evicted)
+        self.breaches.note(gone)
         result.evictions += [eviction for eviction in plan.evictions if eviction.pod in gone]
         self.devices.update(plan.devices)
         self.unbindable = {key: why for key, why in outcome.failed.items() if key in plan.binds}
@@ -165,7 +169,7 @@ class Run:
         finally:
             session.close()
         figures.fragmentation = summary.fragments(state, self.result.pending)
-        figures.warnings = list(self.warnings)
+        figures.warnings = [*self.warnings, *self.breaches.warnings()]
 
 
 def pictures(session: Session) -> dict[str, list[Picture]]:

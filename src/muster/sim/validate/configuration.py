@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 from muster.config.source import find_configuration
 from muster.config.types import PluginOption
-from muster.cycle.registry import PLUGINS
 from muster.cycle.scheduler import Scheduler
 from muster.engine import hooks
-from muster.engine.hooks import Hook, JobEnqueue, NodeScorer, Plugin, Preemptable, Reclaimable
+from muster.engine.hooks import Hook, JobEnqueue, NodeScorer, Opinion, Plugin, Preemptable, Reclaimable, Sparing
 from muster.model.finding import Finding, Severity
 
 VICTIM_HOOKS: dict[str, type[Hook]] = {"preempt": Preemptable, "reclaim": Reclaimable}
-# Built-in plugins that name victims. The others that have the hook only protect pods.
-OPINIONS = {"preempt": ("priority", "drf"), "reclaim": ("proportion", "capacity")}
+NAMING = {"preempt": "priority or drf", "reclaim": "proportion or capacity"}  # built-in plugins that name victims
+VOLCANO_PERMITS = (
+    "by Volcano's rules {actions} may leave gangs below their minimum, evict pods of equal or higher priority, evict "
+    "pods for a claimer that is then not bound, and in simulate violate PodDisruptionBudgets"
+)
 
 
 def remarks(scheduler: Scheduler, text: str, name: str) -> list[Finding]:
@@ -27,13 +29,15 @@ class _Remarks:
         self.config = scheduler.config
         self.actions = scheduler.config.actions
         # By Volcano's rules every plugin that has the hook names victims.
-        self.by_volcano = getattr(scheduler.config, "compatibility", "") == "volcano"
+        self.by_volcano = scheduler.config.compatibility == "volcano"
         self.tiers = [
             list(zip(tier, options.plugins, strict=True))
             for tier, options in zip(scheduler.tiers, scheduler.config.tiers, strict=True)
         ]
         self.name = name
-        self.actions_line = find_configuration(text, name).line_of(("actions",))
+        source = find_configuration(text, name)
+        self.actions_line = source.line_of(("actions",))
+        self.compatibility_line = source.line_of(("compatibility",))
 
     def say(self, severity: Severity, option: PluginOption | None, code: str, message: str, fix: str = "") -> Finding:
         line = self.actions_line if option is None else option.line
@@ -43,6 +47,7 @@ class _Remarks:
     def all(self) -> Iterator[Finding]:
         yield from self.action_list()
         yield from self.missing_plugins()
+        yield from self.compatibility()
         for action in VICTIM_HOOKS:
             yield from self.victims(action)
         for tier in self.tiers:
@@ -86,6 +91,15 @@ class _Remarks:
                         message = "has nothing to do: it only speaks in enqueue, which is not among the actions"
                         yield self.say("warning", option, "never-asked", message, "add enqueue, or take it out")
 
+    def compatibility(self) -> Iterator[Finding]:
+        """What Volcano's rules permit and muster's own forbid."""
+        evicting = [action for action in VICTIM_HOOKS if action in self.actions]
+        if self.by_volcano and evicting:
+            message = VOLCANO_PERMITS.format(actions=" and ".join(evicting))
+            fix = "remove the key for muster's own rules of eviction"
+            line = self.compatibility_line
+            yield Finding("warning", self.name, line, "compatibility", "compatibility-volcano", message, fix)
+
     def victims(self, action: str) -> Iterator[Finding]:
         """Actions that evict, where no plugin has an opinion on victims: then nobody is evicted."""
         if action not in self.actions:
@@ -103,7 +117,7 @@ class _Remarks:
             yield self.say("warning", muted[0], "no-victims", message, f"set {hook.switch}: true, or remove {action}")
             return
         message = f"{action} never evicts anything: no configured plugin names victims"
-        fix = f"add the plugin {' or '.join(OPINIONS[action])}, or remove {action}"
+        fix = f"add the plugin {NAMING[action]}, or remove {action}"
         yield self.say("warning", None, "no-victims", message, fix)
 
     def switches(self, plugin: Plugin, option: PluginOption) -> Iterator[Finding]:
@@ -132,13 +146,11 @@ class _Remarks:
 def has_opinion(action: str, plugin: Plugin, option: PluginOption) -> bool:
     """Does the plugin name victims in `preempt` or `reclaim`? Without any opinion nobody is evicted."""
     hook = VICTIM_HOOKS[action]
-    if hook.switch is not None and not option.enabled(hook.switch):
+    if not isinstance(plugin, Sparing) or not isinstance(plugin, hook) or plugin.opinion == Opinion.NONE:
         return False
-    if option.name in OPINIONS[action]:
-        return True
-    if action == "reclaim" and option.name == "drf":
-        return option.enabled("enableHierarchy")
-    return option.name not in PLUGINS and isinstance(plugin, hook)
+    if option.name == "drf" and action == "reclaim" and not option.enabled("enableHierarchy"):
+        return False  # it has queues to compare only with the hierarchy
+    return option.enabled(hook.switch or "")
 
 
 def _switched() -> list[type[Hook]]:

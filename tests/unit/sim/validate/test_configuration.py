@@ -65,6 +65,18 @@ def test_an_action_that_can_never_evict_is_found(action: str, plugins: str, evic
     assert ("no-victims" not in codes) is evicts
 
 
+def test_what_volcanos_rules_permit_is_a_warning_at_the_key() -> None:
+    finding = found(f"compatibility: volcano\n{USUAL}", "compatibility-volcano")
+    assert (finding.severity, finding.line, finding.object) == ("warning", 1, "compatibility")
+    for permitted in ("by Volcano's rules reclaim may", "gangs below", "equal or higher", "PodDisruptionBudgets"):
+        assert permitted in finding.message
+
+
+@pytest.mark.parametrize("text", [USUAL, "compatibility: volcano\n" + USUAL.replace("reclaim, ", "")])
+def test_volcanos_rules_are_no_matter_without_the_key_or_without_evictions(text: str) -> None:
+    assert "compatibility-volcano" not in [finding.code for finding in findings(text)]
+
+
 def test_a_plugin_of_another_package_may_name_victims() -> None:
     class Stranger(Plugin, Preemptable):
         name = "stranger"

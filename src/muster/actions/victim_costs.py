@@ -1,0 +1,114 @@
+"""What victims on a node cost a claim: for certain, at least, or probably."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.actions.pool import Pool
+from muster.engine.claim import Unit, Units
+from muster.engine.jobs import Job, Task
+from muster.engine.resources import add, asked
+from muster.engine.session import Session
+
+Cost = tuple[float, ...]  # highest priority, victims per pod placed, whole jobs, age of the oldest victim
+FREE: Cost = (-float("inf"), 0.0, 0.0, 0.0)
+
+
+class Costs:
+    def __init__(self, session: Session, units: Units, pool: Pool) -> None:
+        self.session = session
+        self.units = units
+        self.pool = pool
+        self.nodes = session.state.nodes
+        self._gains: dict[tuple[int, str], int] = {}
+
+    def of(self, taken: Sequence[Unit], task: Task, wanted: int) -> Cost:
+        """Of units that are gone, per task that fits now."""
+        if not taken:
+            return FREE
+        at = {victim.node for unit in taken for victim in unit.tasks if victim.node >= 0}
+        gained = min(sum(self._copies(task, node) for node in at), wanted) if wanted > 1 else 1
+        return (
+            float(max(unit.priority for unit in taken)),
+            sum(len(unit.tasks) for unit in taken) / max(gained, 1),
+            float(sum(unit.whole for unit in taken)),
+            -min(unit.created for unit in taken),
+        )
+
+    def _copies(self, task: Task, node: int) -> int:
+        axis, size = self.nodes.axis, self.nodes.axis.size
+        free = self.nodes.rows[size : 2 * size, node]
+        return max(min((int(free[axis.rows[n]]) // a for n, a in task.shape.amounts.items() if a > 0), default=1), 0)
+
+    def bound(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
+        """What the victims on the node cost at least; None: nobody there may go."""
+        promised = [t for unit in self.pool.promises_on(node, level) for t in unit.tasks if t.node == node]
+        here = self.pool.here(node, level) + promised
+        if not here:
+            return None
+        axis, size = self.nodes.axis, self.nodes.axis.size
+        least, most = 1, wanted
+        free = self.nodes.rows[size : 2 * size, node]
+        for name, amount in task.shape.amounts.items():
+            row = axis.rows[name]
+            if amount <= 0:
+                continue
+            relief = sorted((t.shape.amounts.get(name, 0) for t in here), reverse=True)
+            most = min(most, int(free[row] + sum(relief)) // amount)
+            short, count = amount - int(free[row]), 0
+            for one in relief:
+                if short <= 0:
+                    break
+                short, count = short - one, count + 1
+            least = max(least, count)
+        return (float(level), least / max(most, 1), 0.0, -float("inf"))
+
+    def estimate(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
+        """What the victims on the node probably cost: surplus pods, or the cheapest job that goes as a whole."""
+        by_job: dict[str, list[Task]] = {}
+        for one in self.pool.here(node, level):
+            assert one.job is not None
+            by_job.setdefault(one.job.key, []).append(one)
+        if not by_job:
+            return self.bound(task, wanted, node, level)  # there may be promises to take
+        axis, size = self.nodes.axis, self.nodes.axis.size
+        free = self.nodes.rows[size : 2 * size, node]
+        short = {n: a - int(free[axis.rows[n]]) for n, a in task.shape.amounts.items() if a > int(free[axis.rows[n]])}
+        singles: list[Task] = []
+        wholes: list[tuple[int, list[Task], Job | None]] = [(0, [], None)]
+        for tasks in by_job.values():
+            job = tasks[0].job
+            assert job is not None
+            singles += tasks[: self.units.surplus(job)]
+            wholes.append((self.units.holding(job), tasks, job))
+        singles.sort(key=lambda t: -max((t.shape.amounts.get(n, 0) / a for n, a in short.items()), default=0.0))
+        best: tuple[float, int] | None = None
+        for pods, tasks, whole in wholes:
+            left = {n: a - sum(t.shape.amounts.get(n, 0) for t in tasks) for n, a in short.items()}
+            for one in singles:
+                if all(a <= 0 for a in left.values()):
+                    break
+                if whole is None or one.job is not whole:
+                    pods += 1
+                    left = {n: a - one.shape.amounts.get(n, 0) for n, a in left.items()}
+            if any(a > 0 for a in left.values()):
+                continue
+            gained = 1 if whole is None else min(max(self._gain(task, whole), 1), wanted)
+            option = (max(pods, 1) / gained, int(whole is not None))
+            best = option if best is None else min(best, option)
+        return None if best is None else (float(level), best[0], float(best[1]), 0.0)
+
+    def _gain(self, task: Task, job: Job) -> int:
+        """How many such tasks would fit where the job is, by what its pods ask for."""
+        signature = (self.session.signature(task), job.key)
+        found = self._gains.get(signature)
+        if found is None:
+            held: dict[int, dict[str, int]] = {}
+            for one in job.tasks.values():
+                if one.node >= 0:
+                    add(held.setdefault(one.node, {}), one.shape.amounts)
+            amounts = asked(task.shape.amounts)
+            found = self._gains[signature] = sum(
+                min((here.get(n, 0) // a for n, a in amounts), default=1) for here in held.values()
+            )
+        return found
