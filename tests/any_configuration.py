@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -67,6 +68,7 @@ def configurations(
     first: tuple[str, ...] = (),
     actions: tuple[tuple[str, ...], ...] = ACTIONS,
     simple: bool = False,
+    compatibility: str = "",
 ) -> Config:
     """Any of the plugins, each with any of its arguments, in any order over up to three tiers after `first`.
 
@@ -86,8 +88,8 @@ def configurations(
     cuts = sorted(draw(st.lists(st.integers(0, len(options)), max_size=2)))
     edges = [0, *cuts, len(options)]
     tiers = (Tier(tuple(map(PluginOption, first))), *(Tier(tuple(options[a:b])) for a, b in pairwise(edges)))
-    config = Config(draw(st.sampled_from(actions)), tiers)
+    config = Config(draw(st.sampled_from(actions)), tiers, compatibility=compatibility)
     if simple or draw(st.booleans()):
         return config
     by_node = Arguments({"enableTopologyAwarePreemption": True}, owner="preempt", file="scheduler.yaml")
-    return Config(config.actions, tiers, {"preempt": by_node})
+    return replace(config, configurations={"preempt": by_node})

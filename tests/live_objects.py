@@ -15,6 +15,9 @@ tiers:
 - plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
 """
 
+# Volcano's rules do not ask budgets, so that the scheduler drops evictions afterwards.
+EVICTS_BY_VOLCANO = f"compatibility: volcano\n{EVICTS}"
+
 
 def waiting(name: str, group: str = "", on: str = "", cpu: str = "1", priority: int = 0) -> Pod:
     """A pod of muster's in the namespace d; with `on` it runs there."""

@@ -145,7 +145,6 @@ def check_evictions(end: End, plan: Plan, config: Config) -> None:
         assert claimer.spec.preemption_policy != "Never"
         if not (_empty(claimer) and "backfill" in config.actions):  # Volcano: backfill takes such a promise back
             assert eviction.by in plan.pipelined, "evicted for nobody"
-            assert plan.pipelined[eviction.by] == eviction.node or _divided(end, eviction.by)
         mine, other = (_queue(end, k) for k in (eviction.by, eviction.pod))
         if eviction.rule == "reclaim":
             assert victim.status.phase == "Running"
@@ -153,6 +152,46 @@ def check_evictions(end: End, plan: Plan, config: Config) -> None:
             assert end.queues[other].spec.reclaimable is not False
         else:
             assert mine == other
+    (_check_by_volcano if config.compatibility == "volcano" else _check_by_muster)(end, plan, config)
+
+
+def _check_by_muster(end: End, plan: Plan, config: Config) -> None:
+    """Protections hold in every tier; a job gives up its surplus or everything that it has on nodes."""
+    gone = {e.pod for e in plan.evictions}
+    for eviction in plan.evictions:
+        victim = end.pods[eviction.pod]
+        if config.plugin("conformance") is not None:
+            assert victim.spec.priority_class_name not in _CRITICAL
+        if eviction.rule == "preempt":
+            assert _priority(end, eviction.pod) < _priority(end, eviction.by)
+            jobs = [_group(k, end.pods[k]) or k for k in (eviction.pod, eviction.by)]
+            assert jobs[0] == jobs[1] or _job_priority(end, eviction.pod) < _job_priority(end, eviction.by)
+    for name in {_group(k, end.pods[k]) for k in gone} & end.groups.keys():
+        group = end.groups[name].spec
+        left = [k for k, p in end.pods.items() if _group(k, p) == name and _ready(p) and k not in gone]
+        if all(end.pods[k].status.phase == "Succeeded" for k in left):
+            continue  # the whole job
+        assert len(left) >= group.min_member, f"{name} was taken below its minimum"
+        if group.min_member >= sum(group.min_task_member.values()):
+            for role in {_role(end.pods[k]) for k in gone if _group(k, end.pods[k]) == name}:
+                assert sum(_role(end.pods[k]) == role for k in left) >= group.min_task_member.get(role, 0)
+
+
+def _job_priority(end: End, name: str) -> int:
+    """The class of the group; of a group without one the highest priority of its pods."""
+    group = end.groups.get(_group(name, end.pods[name]))
+    if group is None:
+        return _priority(end, name)
+    if group.spec.priority_class_name in end.classes:
+        return end.classes[group.spec.priority_class_name]
+    return max(_priority(end, k) for k, p in end.pods.items() if _group(k, p) == key(group))
+
+
+def _check_by_volcano(end: End, plan: Plan, config: Config) -> None:
+    for eviction in plan.evictions:
+        victim = end.pods[eviction.pod]
+        if eviction.by in plan.pipelined:
+            assert plan.pipelined[eviction.by] == eviction.node or _divided(end, eviction.by)
         by = _last_word(config, eviction.rule)
         if by == "conformance":
             assert victim.spec.priority_class_name not in _CRITICAL

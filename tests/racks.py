@@ -64,6 +64,7 @@ def gang(
 
 def member(
     group: str, index: int | str, gpus: int = 1, on: str = "", part: str = "", labels: dict[str, str] | None = None,
+    priority: int | None = None,
 ) -> Object:  # fmt: skip
     tags = {**(labels or {}), **({"kai.scheduler/subgroup-name": part} if part else {})}
     meta = {
@@ -72,6 +73,8 @@ def member(
     }  # fmt: skip
     asked = {"cpu": "1", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
     spec: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": asked}}], "nodeName": on}
+    if priority is not None:
+        spec["priority"] = priority
     return made("v1", "Pod", meta, spec=spec, status={"phase": "Running" if on else "Pending"})
 
 

@@ -12,7 +12,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from muster.actions import allocate, eviction
+from muster.actions import allocate, volcano_eviction
+from muster.actions.claims import Claims
 from muster.engine.answers import Ahead
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Task
@@ -56,6 +57,7 @@ def without_shortcuts() -> Iterator[None]:
         patch.object(Session, "job_key", fresh),
         patch.object(Victims, "_promising", everywhere),
         patch.object(Victims, "spent", nobody),
-        patch.object(eviction.Memo, "known", lambda self, session, task: False),
+        patch.object(Claims, "_kind", lambda self, *of: None),  # every claim is tried
+        patch.object(volcano_eviction.Memo, "known", lambda self, session, task: False),
     ):
         yield

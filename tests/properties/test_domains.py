@@ -60,7 +60,7 @@ def test_the_smallest_victim_set_of_all_racks_is_chosen(racks: list[list[list[in
         topology(RACK), queue(), priority_class("low", 1), priority_class("high", 9), *nodes,
         gang("run", 0, phase="Running", priorityClassName="low"), *running,
         gang("job", len(wanted), RACK, priorityClassName="high"),
-        *[member("job", i, gpus=size) for i, size in enumerate(wanted)],
+        *[member("job", i, gpus=size, priority=9) for i, size in enumerate(wanted)],
         actions="enqueue, allocate, preempt",
     )  # fmt: skip
     fewest = min(

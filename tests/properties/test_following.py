@@ -15,6 +15,7 @@ from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.hooks import Effect
 from muster.engine.plan import Plan
+from muster.engine.promises import Book
 from muster.engine.state import State
 from muster.model.core import Node, Pod
 from muster.model.meta import Object, key
@@ -148,11 +149,12 @@ def test_plugins_that_lived_through_changes_decide_as_new_ones(
 ) -> None:
     """Warm and cold: one scheduler sees the cluster change between its cycles, another only the end.
 
-    Groups in memory are left out: that they were admitted is remembered on purpose.
+    Groups in memory are left out, and promises forgotten: that is remembered on purpose.
     """
     left = [o for o in cluster.objects if not isinstance(o, Pod) or GROUP in o.metadata.annotations]
     state, warm = state_of(left), Scheduler(config)
     warm.cycle(state, NOW)
+    state.promises = Book()
     for which in gone:
         one = left.pop(which % len(left))
         state.remove(type(one).__name__, key(one))

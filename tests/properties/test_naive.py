@@ -1,4 +1,4 @@
-"""On small clusters the engine decides exactly as a plain reading of the rules does."""
+"""On small clusters the engine decides exactly as a plain reading of Volcano's rules does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def test_allocate_and_backfill_are_the_plain_reading(cluster: Cluster, config: C
 
 @given(
     clusters(plain=True, crowded=True),
-    configurations(KNOWN, first=("priority", "gang", "conformance"), actions=EVICTING, simple=True),
+    configurations(
+        KNOWN, first=("priority", "gang", "conformance"), actions=EVICTING, simple=True, compatibility="volcano"
+    ),
 )
 @settings(max_examples=200)
 def test_reclaim_and_preempt_are_the_plain_reading(cluster: Cluster, config: Config) -> None:

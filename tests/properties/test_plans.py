@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given, settings
 
 from any_cluster import NOW, Cluster, clusters
@@ -24,9 +27,11 @@ def test_every_plan_is_allowed(cluster: Cluster, config: Config) -> None:
     check(cluster.objects, config, Scheduler(config).cycle(cluster.state(), NOW))
 
 
-@given(clusters(crowded=True), configurations(first=TIER_ONE, actions=EVICTING))
+@pytest.mark.parametrize("compatibility", ["", "volcano"])
+@given(cluster=clusters(crowded=True), config=configurations(first=TIER_ONE, actions=EVICTING))
 @settings(max_examples=200)
-def test_every_plan_with_evictions_is_allowed(cluster: Cluster, config: Config) -> None:
+def test_every_plan_with_evictions_is_allowed(compatibility: str, cluster: Cluster, config: Config) -> None:
+    config = replace(config, compatibility=compatibility)
     check(cluster.objects, config, Scheduler(config).cycle(cluster.state(), NOW))
 
 

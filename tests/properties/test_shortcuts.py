@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 
 from any_cluster import NOW, Cluster, clusters
@@ -37,8 +38,11 @@ def test_shortcuts_change_nothing(cluster: Cluster, config: Config) -> None:
     assert fast.reasons.keys() == slow.reasons.keys()
 
 
-@given(clusters(crowded=True), configurations(first=("priority", "gang", "conformance"), actions=EVICTING))
-@settings(max_examples=200)
-def test_shortcuts_change_no_eviction(cluster: Cluster, config: Config) -> None:
-    fast, slow = both(cluster, config)
+@pytest.mark.parametrize("compatibility", ["", "volcano"])
+@given(
+    cluster=clusters(crowded=True), config=configurations(first=("priority", "gang", "conformance"), actions=EVICTING)
+)
+@settings(max_examples=150)
+def test_shortcuts_change_no_eviction(compatibility: str, cluster: Cluster, config: Config) -> None:
+    fast, slow = both(cluster, replace(config, compatibility=compatibility))
     assert decided(fast) == decided(slow)

@@ -194,9 +194,13 @@ class Promises:
             if job.count[Status.PENDING] + job.count[Status.PIPELINED] + job.count[Status.ALLOCATED]
             for key, task in job.tasks.items()
             if task.nominated and nominations.get(key) != task.nominated
+            and not self._fulfilled(task)  # if its binding fails the promise still holds
         }
         book.held, book.free_since = self.kept, self.free_since
         return changed
+
+    def _fulfilled(self, task: Task) -> bool:
+        return task.status == Status.ALLOCATED and self.session.state.nodes.names[task.node] == task.nominated
 
     def next_time(self) -> float | None:
         """When a promise or a back-off ends by itself."""

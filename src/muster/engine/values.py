@@ -1,10 +1,12 @@
-"""The values that plugins and the engine exchange: scopes, votes, reasons, verdicts, node sets, effects."""
+"""What plugins and the engine exchange: the base of all hooks, scopes, votes, reasons, verdicts, node sets, effects."""
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Index = NDArray[np.int64]
+
+
+class Hook(ABC):  # noqa: B024 - what it abstracts is the kind of question
+    """An extension point; `switch` is its key in the configuration file (None: it cannot be switched off)."""
+
+    switch: ClassVar[str | None] = None
 
 
 class Scope(IntEnum):

@@ -150,6 +150,8 @@ def keep_to_budgets(plan: Plan, state: State, holds: Holds, now: float) -> None:
     dropped = [e for job, some in by_claimer(plan, state).items() if job in over for e in some]
     for job, why in over.items():
         holds.refused(Refusal(job, {}, why), now)
+        for pod in state.jobs[job].tasks if job in state.jobs else ():
+            plan.nominated.pop(pod, None)
     for by in dict.fromkeys(e.by for e in dropped if e.by in plan.pipelined):
         del plan.pipelined[by]  # nobody makes that room
         plan.reasons[by] = PodReason("unschedulable", "no node has room for it without evictions.")

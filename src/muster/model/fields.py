@@ -30,8 +30,8 @@ _SOURCES = (
 OTHERS: dict[type, str] = {
     ObjectMeta: "managedFields selfLink clusterName",
     pod.PodSpec: "automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks ephemeralContainers hostAliases "
-    "hostIPC hostPID hostUsers hostname hostnameOverride imagePullSecrets os readinessGates schedulingGroup "
-    "securityContext serviceAccount setHostnameAsFQDN shareProcessNamespace subdomain workloadRef",
+    "hostIPC hostPID hostUsers hostname hostnameOverride imagePullSecrets os readinessGates "
+    "securityContext serviceAccount setHostnameAsFQDN shareProcessNamespace subdomain",
     # A template that is copied from an object brings these along; they ask for nothing.
     pod.PodTemplateSpec: _COPIED,
     pod.VolumeClaimTemplate: _COPIED,

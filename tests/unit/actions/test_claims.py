@@ -1,10 +1,10 @@
-"""Reclaim and preempt into a node set: whole gangs, one domain, the fewest victims, a budget that is reported."""
+"""Reclaim and preempt into a node set: whole gangs, one domain, the fewest victims."""
 
 from __future__ import annotations
 
 import pytest
 
-from muster.actions import claims, search
+from muster.engine.plan import Plan
 from muster.model.meta import Object
 from racks import RACK, ZONE, cycle, gang, member, members, node, priority_class, queue, topology, where
 
@@ -25,8 +25,8 @@ def test_preempt_goes_into_the_rack_with_the_fewest_victims_and_only_there() -> 
     nodes = [*rack("a", 2, 2), *rack("b", 2, 2)]
     busy = running("run", {"a-0": [1, 1], "a-1": [1, 1], "b-0": [2], "b-1": [1]})
     plan = cycle(
-        *CLASSES, queue(), *nodes, *busy, gang("job", 2, RACK, priorityClassName="high"), *members("job", 2, gpus=2),
-        actions="enqueue, allocate, preempt",
+        *CLASSES, queue(), *nodes, *busy, gang("job", 2, RACK, priorityClassName="high"),
+        *members("job", 2, gpus=2, priority=100), actions="enqueue, allocate, preempt",
     )  # fmt: skip
     assert sorted(eviction.node for eviction in plan.evictions) == ["b-0", "b-1"]
     assert set(where(plan, "job").values()) == {"b-0", "b-1"} and not plan.binds
@@ -48,7 +48,7 @@ def test_a_rack_that_is_free_needs_no_victims() -> None:
     nodes = [*rack("a", 2), *rack("b", 2)]
     plan = cycle(
         *CLASSES, queue(), *nodes, *running("run", {"a-0": [1]}), gang("job", 2, RACK, priorityClassName="high"),
-        *members("job", 2), actions="enqueue, allocate, preempt",
+        *members("job", 2, priority=100), actions="enqueue, allocate, preempt",
     )  # fmt: skip
     assert len(plan.binds) == 2 and not plan.evictions
 
@@ -57,28 +57,46 @@ def test_nobody_is_evicted_where_no_rack_would_hold_the_gang_all_the_same() -> N
     nodes = [*rack("a", 2), *rack("b", 2)]
     plan = cycle(
         *CLASSES, queue(), *nodes, *running("run", {"a-0": [1, 1], "b-0": [2]}),
-        gang("job", 3, RACK, priorityClassName="high"), *members("job", 3), actions="enqueue, allocate, preempt",
+        gang("job", 3, RACK, priorityClassName="high"), *members("job", 3, priority=100),
+        actions="enqueue, allocate, preempt",
     )  # fmt: skip
     assert not plan.evictions and not plan.pipelined
 
 
-def test_gangs_that_would_fall_below_their_minimum_are_spared() -> None:
+@pytest.mark.parametrize(("whole_least", "evicted"), [(1, ["d/whole-a-0-0"]), (0, ["d/whole-a-0-0"])])
+def test_the_fewest_pods_go_also_if_that_is_a_whole_gang(whole_least: int, evicted: list[str]) -> None:
     nodes = [*rack("a", 2), *rack("b", 2)]
-    whole = running("whole", {"a-0": [2]}, least=1)
+    whole = running("whole", {"a-0": [2]}, least=whole_least)
     parts = running("parts", {"b-0": [1, 1]})
-    plan = cycle(
-        *CLASSES, queue(), *nodes, *whole, *parts, gang("job", 2, RACK, priorityClassName="high"), *members("job", 2),
-        actions="enqueue, allocate, preempt",
-    )  # fmt: skip
+    plan = preempting(*nodes, *whole, *parts)
+    assert [eviction.pod for eviction in plan.evictions] == evicted
+
+
+def test_surplus_pods_go_before_a_whole_gang_of_as_many() -> None:
+    nodes = [*rack("a", 2), *rack("b", 2)]
+    plan = preempting(*nodes, *running("whole", {"a-0": [1, 1]}, least=2), *running("parts", {"b-0": [1, 1]}))
     assert sorted(eviction.pod for eviction in plan.evictions) == ["d/parts-b-0-0", "d/parts-b-0-1"]
+
+
+def test_a_gang_goes_as_a_whole_with_its_pods_in_other_racks() -> None:
+    nodes = [*rack("a", 2), *rack("b", 1)]
+    plan = preempting(*nodes, *running("whole", {"a-0": [1, 1], "b-0": [1]}, least=3))
+    assert sorted(eviction.node for eviction in plan.evictions) == ["a-0", "a-0", "b-0"]
+    assert set(where(plan, "job").values()) == {"a-0"}
+
+
+def preempting(*objects: Object) -> Plan:
+    """A gang of two in one rack, of high priority."""
+    job = [gang("job", 2, RACK, priorityClassName="high"), *members("job", 2, priority=100)]
+    return cycle(*CLASSES, queue(), *objects, *job, actions="enqueue, allocate, preempt")
 
 
 def test_the_rest_of_a_gang_evicts_in_its_own_rack_only() -> None:
     nodes = [*rack("a", 2), *rack("b", 2)]
-    mine = [member("job", 0, on="a-0")]
+    mine = [member("job", 0, on="a-0", priority=100)]
     plan = cycle(
         *CLASSES, queue(), *nodes, *running("run", {"a-0": [1], "b-0": [1]}), *mine,
-        gang("job", 2, RACK, phase="Running", priorityClassName="high"), member("job", 1),
+        gang("job", 2, RACK, phase="Running", priorityClassName="high"), member("job", 1, priority=100),
         actions="enqueue, allocate, preempt",
     )  # fmt: skip
     assert [eviction.pod for eviction in plan.evictions] == ["d/run-a-0-0"]
@@ -89,7 +107,7 @@ def test_sub_groups_evict_in_nested_domains() -> None:
     busy = running("run", {"a-0": [2], "b-0": [2], "c-0": [1], "c-1": [1], "d-0": [1, 1]})
     near = {"topology": "tree", "requiredTopologyLevel": RACK}
     subs = [{"name": part, "minMember": 2, "topologyConstraint": near} for part in ("l", "r")]
-    pods = [member("job", f"{part}{i}", part=part) for part in ("l", "r") for i in (0, 1)]
+    pods = [member("job", f"{part}{i}", part=part, priority=100) for part in ("l", "r") for i in (0, 1)]
     plan = cycle(
         *CLASSES, queue(), *nodes, *busy, gang("job", 4, ZONE, priorityClassName="high", subGroups=subs), *pods,
         actions="enqueue, allocate, preempt",
@@ -97,15 +115,3 @@ def test_sub_groups_evict_in_nested_domains() -> None:
     assert sorted(eviction.node for eviction in plan.evictions) == ["a-0", "b-0"]
     at = where(plan, "job")
     assert at["job-l0"] == at["job-l1"] != at["job-r0"] == at["job-r1"]
-
-
-def test_a_budget_that_runs_out_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "BUDGET", 2)
-    monkeypatch.setattr(claims, "BUDGET", 2)
-    nodes = rack("a", 4, 4)
-    plan = cycle(
-        *CLASSES, queue(), *nodes, *running("run", {"a-0": [1] * 4, "a-1": [1] * 4}),
-        gang("job", 2, RACK, priorityClassName="high"), *members("job", 2, gpus=3),
-        actions="enqueue, allocate, preempt",
-    )  # fmt: skip
-    assert any("ended after 2 attempts" in warning for warning in plan.warnings)

@@ -14,10 +14,10 @@ from queued_jobs import group, made, node, option, pod, queue, world
 ROLE = "volcano.sh/task-spec"
 
 
-def opened(state: State, action: str, cache: bool | None, *names: str) -> Session:
+def opened(state: State, action: str, cache: bool | None, *names: str, compatibility: str = "volcano") -> Session:
     plugins = tuple(option(name) for name in names)
     given = {} if cache is None else {action: Arguments({"predicateErrorCacheEnable": cache})}
-    config = Config((action,), (Tier(plugins),), given)
+    config = Config((action,), (Tier(plugins),), given, compatibility)
     return Session(state, config, [[plugin_class(p.name)(p.arguments, p) for p in plugins]], 0.0)
 
 
@@ -59,21 +59,33 @@ def test_a_job_may_fail_for_it() -> None:
     assert binds(("worker", "worker"), cache=False, small=3) == {"a-job-0": "n1", "a-job-1": "n2"}
 
 
-@pytest.mark.parametrize(("cache", "evicted"), [(None, []), (True, []), (False, ["v1", "v2"])])
-def test_preempt_does_not_ask_for_a_node_that_a_pod_of_the_role_could_not_have(
-    cache: bool | None, evicted: list[str]
+@pytest.mark.parametrize(
+    ("compatibility", "cache", "evicted"),
+    [
+        ("volcano", None, []),
+        ("volcano", True, []),
+        ("volcano", False, ["v1", "v2"]),
+        ("", None, ["v1", "v2"]),
+        ("", True, ["v1", "v2"]),
+    ],
+)
+def test_preempt_by_volcano_does_not_ask_for_a_node_that_a_pod_of_the_role_could_not_have(
+    compatibility: str, cache: bool | None, evicted: list[str]
 ) -> None:
-    """`a-job-0` may run on n1 only; `a-job-1`, of the same role, would find room on n2 alone: both are needed."""
+    """`a-job-0` may run on n1 only; `a-job-1`, of the same role, finds capacity on n2 alone: both are needed.
+
+    muster's own rules serve a claim if there is any way to place it.
+    """
     small = {"cpu": 4}
     state = world(
         node("n1", cpu=4), node("n2", cpu=4), queue("q"),
         group("low", least=0), group("a", least=2, priorityClassName="high"),
         made("scheduling.k8s.io/v1", "PriorityClass", {"name": "high"}, value=10),
         pod("v1", "low", "n1", asks=small), pod("v2", "low", "n2", asks=small),
-        pod("a-job-0", "a", notes={ROLE: "worker"}, asks=small, affinity=only_on("n1")),
-        pod("a-job-1", "a", notes={ROLE: "worker"}, asks=small),
+        pod("a-job-0", "a", notes={ROLE: "worker"}, asks=small, affinity=only_on("n1"), priority=10),
+        pod("a-job-1", "a", notes={ROLE: "worker"}, asks=small, priority=10),
     )  # fmt: skip
-    live = opened(state, "preempt", cache, "priority", "gang", "predicates")
+    live = opened(state, "preempt", cache, "priority", "gang", "predicates", compatibility=compatibility)
     preempt.run(live)
     assert sorted(m.task.name for m in live.committed if m.rule) == evicted
 

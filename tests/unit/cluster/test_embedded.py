@@ -98,10 +98,11 @@ def test_a_gated_pod_is_left_alone() -> None:
 def test_a_pod_for_which_room_is_made_is_nominated_until_it_is_bound() -> None:
     c = cluster(node("n"), pod("v", node="n", phase="Running"), pod("p"))
     reasons = {"default/p": PodReason("waits", "waits for room on n")}
-    pipelined = {"default/p": "n"}
-    c.apply(Plan(pipelined=pipelined, evictions=[Eviction("default/v", "n", "default/p", "preempt")], reasons=reasons))
+    promised = {"default/p": "n"}
+    evictions = [Eviction("default/v", "n", "default/p", "preempt")]
+    c.apply(Plan(pipelined=promised, nominated=promised, evictions=evictions, reasons=reasons))
     assert pods_of(c)["p"].status.nominated_node_name == "n"
-    c.apply(Plan(pipelined=pipelined, reasons=reasons))
+    c.apply(Plan(pipelined=promised, nominated=promised, reasons=reasons))
     assert pods_of(c)["p"].status.nominated_node_name == "n"
     c.apply(Plan(binds={"default/p": "n"}))
     assert pods_of(c)["p"].status.nominated_node_name == ""

@@ -6,6 +6,8 @@ import pytest
 
 from few_nodes import node, pod
 from few_nodes import state as read
+from muster.config.types import Config
+from muster.cycle.scheduler import Scheduler
 from muster.model.core import Pod
 from muster.model.meta import OwnerReference
 from queued_jobs import group, made, queue, task, world
@@ -53,13 +55,15 @@ def test_the_oldest_pod_of_an_owner_speaks_for_its_group_in_memory() -> None:
         assert job.group.spec.priority_class_name == "high"
 
 
-def test_a_group_in_memory_runs_as_soon_as_one_of_its_pods_does() -> None:
+def test_a_group_in_memory_runs_as_soon_as_one_of_its_pods_does_until_a_cycle_finds_that_none_does() -> None:
     waits = owned("a", "2026-01-01T00:00:00Z")
     state = read(node("n1"), waits, owned("b", "2026-01-02T00:00:00Z", "n1"))
     state.refresh()
     assert state.jobs["default/podgroup-u"].phase == "Running"
     state.remove("Pod", "default/b")
     state.refresh()
+    assert state.jobs["default/podgroup-u"].phase == "Running"
+    Scheduler(Config(("allocate",), ())).cycle(state, 0.0)
     assert state.jobs["default/podgroup-u"].phase == "Pending"
 
 

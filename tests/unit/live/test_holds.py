@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from hand_driven import Faults, Leader
-from live_objects import EVICTS, bound, budget, cluster_of, priority_class, waiting
+from live_objects import EVICTS, EVICTS_BY_VOLCANO, bound, budget, cluster_of, priority_class, waiting
 from muster.cluster.embedded import EmbeddedCluster
 from muster.kube import errors
 from muster.model.core import Pod
@@ -57,7 +57,7 @@ def test_pods_that_a_budget_keeps_are_not_even_asked() -> None:
 def test_more_evictions_than_a_budget_allows_are_dropped_with_the_reason() -> None:
     async def run() -> None:
         cluster = crowded(budget("low", 1))
-        leader = Leader(cluster, EVICTS)
+        leader = Leader(cluster, EVICTS_BY_VOLCANO)
         await leader.settle(4)
         assert evictions(leader) == []
         assert said_to(cluster, "d/high") == (
@@ -75,7 +75,7 @@ def test_what_another_namespace_has_is_not_named_to_who_wanted_the_room() -> Non
             ((), RefusesOne(), "the API server (500) keeps a pod of another namespace"),
         ):
             cluster = crowded(*more, namespace="e")
-            leader = Leader(cluster, EVICTS, faults)
+            leader = Leader(cluster, EVICTS_BY_VOLCANO, faults)
             await leader.settle(4)
             assert evictions(leader) == []
             assert why in said_to(cluster, "e/high") and "low-" not in said_to(cluster, "e/high")

@@ -23,7 +23,7 @@ def told() -> Chapter:
 
 def _departments(chapter: Chapter) -> None:
     stage = Stage(chapter, "scheduler.yaml", "departments.yaml")
-    asks = "The queue nlp asks for a gang of five pods of one core; four fit on a node."
+    asks = "The queue nlp asks for five pods of one core, at least four of them together; four fit on a node."
     step = stage.ask(asks, "nlp.yaml", why="demo/nlp-0", plugin="nodegroup")
     nodes_grid(step, stage.cluster.store.list(Node).items, GROUP)
     found = on_nodes(stage.state, "demo/nlp-")
@@ -31,7 +31,7 @@ def _departments(chapter: Chapter) -> None:
 
     asks = "The queue recommend asks for five pods of one core."
     step = stage.ask(asks, "recommend.yaml", why="demo/recommend-0", plugin="nodegroup")
-    step.check("recommend can only use nodegroup2", {"b1": 3}, on_nodes(stage.state, "demo/recommend-"))
+    step.check("recommend can only use nodegroup2", {"b1": 4}, on_nodes(stage.state, "demo/recommend-"))
 
     step = stage.take_away("The job of nlp ends; node a1 of nodegroup1 is empty now.", "nlp.yaml")
     step.check("recommend can only use nodegroup2", {"b1": 4}, on_nodes(stage.state, "demo/recommend-"))
