@@ -204,7 +204,7 @@ def make_room(world: World, victims: list[Task], enough: Callable[[], bool]) -> 
 
 def claim(world: World, task: Task, node: str, victims: list[Task], enough: Callable[[], bool]) -> bool:
     would_free = total([world.future_idle(node), *(t.request for t in victims)])
-    if not victims or not world.fits(task.request, would_free):
+    if not world.fits(task.request, would_free):
         return False
     gone = make_room(world, victims, enough)
     if gone is None:
@@ -246,6 +246,8 @@ def reclaim_for(world: World, queue: str, task: Task) -> None:
         if not others or world.never(task, node):
             continue
         victims = chosen(world, "reclaim", task, others)
+        if not victims:
+            continue
         if claim(world, task, node, victims, lambda at=node: world.fits(task.request, world.future_idle(at))):  # type: ignore[misc]
             return
 
@@ -291,9 +293,10 @@ def preempt_for(world: World, queue: str, task: Task, eligible: Callable[[Task],
             if t.status in ("Bound", "Running") and preemptable(t) and t.job.group.spec.queue == queue
             and eligible(t) and (t.best_effort or not task.best_effort)
         ]  # fmt: skip
-        if not others or world.never(task, node):
+        if world.never(task, node):
             continue
-        victims = chosen(world, "preempt", task, others)
+        # Volcano: a node that needs no victim is used like any other.
+        victims = chosen(world, "preempt", task, others) if others else []
         if claim(world, task, node, victims, lambda at=node: granted(world, task, at)):  # type: ignore[misc]
             return True
     return False

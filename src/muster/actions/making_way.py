@@ -247,7 +247,7 @@ class MakingWay:
         """Give back units as long as it stays enough without them, those that cost most first; the rest."""
         left = list(taken)
         for unit in sorted(taken, key=lambda u: (*(-c for c in u.cost), u.tasks[0].key)):
-            if not unit.whole and any(u.whole and u.job is unit.job for u in left):
+            if not unit.whole and any(u.whole and not u.promise and u.job is unit.job for u in left):
                 continue  # one pod alone would be less than the job's minimum
             mine = [m for m in statement.moves if self._unit_of.get(id(m)) is unit]
             for move in reversed(mine):

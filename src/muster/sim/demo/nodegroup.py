@@ -31,7 +31,7 @@ def _departments(chapter: Chapter) -> None:
 
     asks = "The queue recommend asks for five pods of one core."
     step = stage.ask(asks, "recommend.yaml", why="demo/recommend-0", plugin="nodegroup")
-    step.check("recommend can only use nodegroup2", {"b1": 4}, on_nodes(stage.state, "demo/recommend-"))
+    step.check("recommend can only use nodegroup2", {"b1": 3}, on_nodes(stage.state, "demo/recommend-"))
 
     step = stage.take_away("The job of nlp ends; node a1 of nodegroup1 is empty now.", "nlp.yaml")
     step.check("recommend can only use nodegroup2", {"b1": 4}, on_nodes(stage.state, "demo/recommend-"))
