@@ -15,7 +15,7 @@ from muster.actions.exhaustive import Exhaustive
 from muster.actions.groups import Parts
 from muster.actions.making_way import MakingWay
 from muster.actions.packed import largest_first, mixed
-from muster.actions.pool import Pool
+from muster.actions.pool import Pool, giving
 from muster.engine.claim import RECLAIM, Claim, Units
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Job, Task
@@ -39,6 +39,7 @@ class Claims:
         self.rule = rule
         self.units = Units(session)
         self._opinions = Opinions(session, rule)
+        self._pools: dict[tuple[object, ...], Pool] = {}
         # Kind of claim → a claim for so many pods came to nothing, with so much decided.
         self._failed: dict[tuple[object, ...], tuple[int, int]] = {}
 
@@ -127,7 +128,7 @@ class Claims:
                 continue
             if not self._admitted(claim):
                 continue
-            pool = Pool(session, self.units, self._opinions, claim)
+            pool = self._pool(claim)
             if not pool.levels:
                 continue
             sets = self._sets(job, order, pool)
@@ -154,11 +155,22 @@ class Claims:
             return None
         _, order, node_set, search = best
         claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within)
-        making = MakingWay(session, self.units, Pool(session, self.units, self._opinions, claim), claim)
+        making = MakingWay(session, self.units, self._pool(claim), claim)
         statement = session.statement()
         done = self._attempt(making, statement, order, gang, node_set, search)
         assert done, "the same search twice gives the same answer"
         return statement
+
+    def _pool(self, claim: Claim) -> Pool:
+        """The pods that could go; claims of one queue and priority share them."""
+        queues = giving(self.session, self.units, claim)
+        if claim.within or claim.last_resort or not self._opinions.names_all:
+            return Pool(self.session, self.units, self._opinions, claim, queues)
+        kind = (claim.queue.name, claim.priority, claim.pod_priority, *(queue.name for queue in queues))
+        pool = self._pools.get(kind)
+        if pool is None or not pool.current():
+            pool = self._pools[kind] = Pool(self.session, self.units, self._opinions, claim, queues)
+        return pool
 
     def _attempt(
         self,

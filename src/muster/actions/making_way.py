@@ -6,12 +6,12 @@ that gets a node. Evictions are moves of the same statement, so that every filte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from muster.actions.pool import Pool
-from muster.actions.victim_costs import Cost, Costs
+from muster.actions.pool import Cost, Pool
+from muster.actions.victim_costs import Costs
 from muster.engine.claim import Claim, Unit, Units
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Job, Task
@@ -22,7 +22,7 @@ from muster.engine.statement import Move, Statement, perform, revert
 
 _EXACT = 16  # of so many nodes the cheapest is found for certain
 _TOLERATED = 1.25  # of more, one whose victims are at most so many times those that another may need
-_ESTIMATED = 512  # nodes that are looked at one by one; of more, those with the best scores
+_ESTIMATED = 64  # nodes that are compared with each other; of more, those with the best scores first
 Make = Callable[[], Unit | None]  # a unit as it is when its turn comes
 
 
@@ -96,7 +96,9 @@ class MakingWay:
         """Evict on the node that costs least. Estimates say where to look first, what was tried is known."""
         scores = self.session.placement.scores(task)
         if len(nodes) > _ESTIMATED:
-            nodes = np.sort(nodes[np.argsort(-scores[nodes], kind="stable")[:_ESTIMATED]])
+            best = nodes[np.argsort(-scores[nodes], kind="stable")]
+            parts = (best[at : at + _ESTIMATED] for at in range(0, len(best), _ESTIMATED))
+            return any(self._on_best(statement, task, wanted, np.sort(part), level) for part in parts)
         self._exact = len(nodes) <= _EXACT
         bounds = self._bounds(task, wanted, nodes.tolist(), level)
         left = {node: (bounds[node], -float(scores[node]), node) for node in nodes.tolist() if node in bounds}
@@ -125,15 +127,23 @@ class MakingWay:
         """What victims cost, by node; kept from step to step, and computed anew where something changed."""
         kind = (self.session.signature(task), level, self._exact)
         if self._kind != kind:
-            self._kind, self._known, self._seen = kind, {}, len(self.nodes.log)
+            self._remember()
+            self._kind = kind
+            self._known, self._seen = self.pool.known.get(kind, ({}, len(self.nodes.log)))
         for node in set(self.nodes.log[self._seen :]):
             self._known.pop(node, None)
         self._seen = len(self.nodes.log)
+        self._remember()
         guess = self.costs.bound if self._exact else self.costs.estimate
         for node in nodes:
             if node not in self._known:
                 self._known[node] = guess(task, wanted, node, level)
         return {node: found for node in nodes if (found := self._known[node]) is not None}
+
+    def _remember(self) -> None:
+        """What was learned serves the next claims on the same pool, too."""
+        if self._kind is not None:
+            self.pool.known[self._kind] = (self._known, self._seen)
 
     # --- evicting on one node
 
@@ -141,8 +151,8 @@ class MakingWay:
         """Evict the cheapest set found on the node that lets the task in; its cost, or None with nothing evicted."""
         start = self._last = statement.checkpoint()
         best: tuple[Cost, list[Unit]] | None = None
-        orders = list(self.orders(node, task, level))
-        for order in orders if self._exact else orders[-1:]:
+        orders = list(self.orders(node, task, level)) if self._exact else [self._in_turn(node, task, level)]
+        for order in orders:
             found = self._cover(statement, order, lambda: self.enough(task, node), lambda: self._short(task, node))
             if found is not None:
                 cost = self.costs.of(found, task, 1 if self.moving(task) else wanted)
@@ -156,6 +166,23 @@ class MakingWay:
         for unit in best[1]:
             self.evict(statement, unit, task)
         return best[0]
+
+    def _in_turn(self, node: int, task: Task, level: int) -> Iterator[Make]:
+        """The units with pods on the node, by priority: single pods that free most, then whole jobs, then promises."""
+        here = self.pool.here(node, level)
+        wanted = asked(task.shape.amounts)
+        for priority in sorted({t.priority for t in here}):
+            some = [t for t in here if t.priority == priority]
+            some.sort(key=lambda t: t.key, reverse=True)
+            relief = {t.key: max([t.shape.amounts.get(n, 0) / a for n, a in wanted], default=0.0) for t in some}
+            for one in sorted(some, key=lambda t: (-relief[t.key], -t.created)):
+                yield lambda u=self.units.single(one): u  # type: ignore[misc]  # noqa: B008
+            jobs = {t.job.key: t.job for t in some if t.job is not None}
+            wholes = [unit for job in jobs.values() if (unit := self.pool.whole(job)) and unit.priority <= level]
+            for unit in sorted(wholes, key=lambda u: (u.cost, u.job.key)):
+                yield lambda j=unit.job: self.pool.whole(j)  # type: ignore[misc]
+        for promise in self.pool.promises_on(node, level):
+            yield lambda u=promise: u  # type: ignore[misc]
 
     def orders(self, node: int, task: Task, level: int) -> Iterator[list[Make]]:
         """Orders of the units with pods on the node: by preference, and those that free most of what is asked first."""
@@ -191,7 +218,7 @@ class MakingWay:
     def _cover(
         self,
         statement: Statement,
-        order: Sequence[Make],
+        order: Iterable[Make],
         enough: Callable[[], bool],
         short: Callable[[], list[str]],
     ) -> list[Unit] | None:

@@ -9,23 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.claim import HOLDING, PREEMPT, Claim, Unit, Units
-from muster.engine.jobs import Job, Status, Task
+from muster.engine.jobs import Job, Queue, Status, Task
+from muster.engine.nodes import Kind
 from muster.engine.victims import Opinions
 
 if TYPE_CHECKING:
     from muster.engine.session import Session
 
 Amounts = NDArray[np.int64]
+Cost = tuple[float, ...]  # of victims: highest priority, victims per pod placed, whole jobs, age of the oldest
 
 
 class Pool:
     """Candidates of one claim, after the protections of single pods and the tiers' opinions."""
 
-    def __init__(self, session: Session, units: Units, opinions: Opinions, claim: Claim) -> None:
+    def __init__(
+        self, session: Session, units: Units, opinions: Opinions, claim: Claim, queues: Sequence[Queue]
+    ) -> None:
         self.session = session
-        found = [task for job in _jobs(session, units, claim) for task in job.tasks.values()
-                 if task.node >= 0 and units.candidate(claim, task)]  # fmt: skip
+        found = [task for job in _jobs(units, claim, queues) for task in units.candidates(claim, job)]
         self.tasks = opinions.named(claim.tasks[0], found)
+        self.known: dict[tuple[int, int, bool], tuple[dict[int, Cost | None], int]] = {}  # costs, see `making_way`
+        self._since = len(session.committed)
         self.members = {task.key for task in self.tasks}
         self._within = claim.within
         self._complete: dict[str, list[Task]] = {}  # jobs of which every pod that holds a node may go
@@ -40,10 +45,26 @@ class Pool:
         self.levels: list[int] = sorted({*self._priority.tolist(), *promised})
         self._freed: dict[int, Amounts] = {}
 
+    def current(self) -> bool:
+        """Take in the evictions that were committed meanwhile; False: the pool must be made anew."""
+        committed = self.session.committed
+        if len(committed) < self._since:
+            return False  # a promise was withdrawn
+        for move in committed[self._since :]:
+            key = move.task.key
+            if move.kind == Kind.EVICT and key in self.members:
+                self.members.remove(key)
+                for level, freed in self._freed.items():
+                    if move.task.priority <= level:
+                        freed[:, move.nodes[0]] -= move.task.shape.request(self.session.state.axis)
+        self._since = len(committed)
+        return True
+
     def here(self, node: int, level: int) -> list[Task]:
         """Those on the node up to this priority that are still there."""
         on = self.session.state.nodes.on[node].values()
-        return [task for task in on if task.key in self.members and task.priority <= level]
+        members = self.members
+        return [t for t in on if t.key in members and t.priority <= level and t.status != Status.RELEASING]
 
     def promises_on(self, node: int, level: int) -> list[Unit]:
         return [unit for unit in self.promises.get(node, ()) if unit.priority <= level]
@@ -105,14 +126,19 @@ def _promises(session: Session, units: Units, claim: Claim) -> dict[int, list[Un
     return found
 
 
-def _jobs(session: Session, units: Units, claim: Claim) -> Sequence[Job]:
-    """The jobs whose pods could go: of the claimer's queue, or of the other queues that give anything."""
-    if claim.within:
-        return [claim.job]
-    queues = [claim.queue] if claim.rule == PREEMPT else [
+def giving(session: Session, units: Units, claim: Claim) -> list[Queue]:
+    """The queues whose pods could go: the claimer's own, or the others that give anything."""
+    if claim.rule == PREEMPT:
+        return [claim.queue]
+    return [
         queue for queue in session.queues.values()
         if queue is not claim.queue and queue.reclaimable and not units.protects_queue(claim, queue)
     ]  # fmt: skip
+
+
+def _jobs(units: Units, claim: Claim, queues: Sequence[Queue]) -> list[Job]:
+    if claim.within:
+        return [claim.job]
     return [
         job for queue in queues for job in queue.jobs.values()
         if (job.count[Status.RUNNING] or job.count[Status.BOUND])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.actions.pool import Pool
+from muster.actions.pool import Cost, Pool
 from muster.engine.claim import Unit, Units
 from muster.engine.jobs import Job, Task
 from muster.engine.resources import add, asked
 from muster.engine.session import Session
 
-Cost = tuple[float, ...]  # highest priority, victims per pod placed, whole jobs, age of the oldest victim
 FREE: Cost = (-float("inf"), 0.0, 0.0, 0.0)
 
 
@@ -96,6 +95,8 @@ class Costs:
             gained = 1 if whole is None else min(max(self._gain(task, whole), 1), wanted)
             option = (max(pods, 1) / gained, int(whole is not None))
             best = option if best is None else min(best, option)
+            if whole is None and pods <= 1:
+                break  # one surplus pod is enough
         return None if best is None else (float(level), best[0], float(best[1]), 0.0)
 
     def _gain(self, task: Task, job: Job) -> int:

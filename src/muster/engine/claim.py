@@ -99,6 +99,7 @@ class Units:
         self.session = session
         self.budgets = session.shared(Budgets)
         self._protections = session.flat(Protection)
+        self._always = [p for p in self._protections if type(p).protects_always is not Protection.protects_always]
         self._leaf: dict[str, dict[str, Group]] = {}  # job → pod → its sub-group
         self._priority: dict[str, int] = {}  # by job; constant within a cycle
 
@@ -108,25 +109,25 @@ class Units:
             known = self._priority[job.key] = effective_priority(job)
         return known
 
-    def candidate(self, claim: Claim, task: Task) -> bool:
-        """May this pod be a victim at all, whatever else goes?"""
-        job = task.job
-        if job is None or job.queue is None or task.status not in _EVICTABLE or not task.preemptable:
-            return False
+    def candidates(self, claim: Claim, job: Job) -> list[Task]:
+        """Those of the job's pods that may be victims at all, whatever else goes."""
+        queue, below = job.queue, float("inf")
+        if queue is None:
+            return []
         if claim.rule == RECLAIM:
-            if job.queue is claim.queue or not job.queue.reclaimable:
-                return False
-        elif claim.within:
-            if job is not claim.job or task.priority >= claim.pod_priority:
-                return False
-        elif (
-            job is claim.job
-            or job.queue is not claim.queue
-            or self.priority(job) >= claim.priority
-            or task.priority >= claim.pod_priority
-        ):
-            return False
-        return not any(p.protects_always(task) for p in self._protections)
+            if queue is claim.queue or not queue.reclaimable:
+                return []
+        else:
+            below = claim.pod_priority
+            other = job is not claim.job and queue is claim.queue and self.priority(job) < claim.priority
+            if not (job is claim.job if claim.within else other):
+                return []
+        always = self._always
+        return [
+            t for t in job.tasks.values()
+            if t.status in _EVICTABLE and t.node >= 0 and t.preemptable and t.priority < below
+            and not any(p.protects_always(t) for p in always)
+        ]  # fmt: skip
 
     def protects_queue(self, claim: Claim, queue: Queue) -> bool:
         # Every protection is asked: each notes what the queue holds before anything goes.
