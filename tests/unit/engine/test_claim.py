@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from muster.actions.pool import Pool
+from muster.actions.pool import Pool, giving
 from muster.engine.claim import PREEMPT, RECLAIM, Claim, Unit, Units, effective_priority
+from muster.engine.jobs import Task
 from muster.engine.session import Session
 from muster.engine.victims import Opinions
 from muster.model.meta import Object
@@ -36,7 +37,13 @@ def claim(live: Session, rule: str = PREEMPT, **more: Any) -> Claim:
 
 
 def whole_of(live: Session, job: str, **more: Any) -> Unit | None:
-    return Pool(live, Units(live), Opinions(live, PREEMPT), claim(live, **more)).whole(of(live.state, job))
+    units, asked = Units(live), claim(live, **more)
+    return Pool(live, units, Opinions(live, PREEMPT), asked, giving(live, units, asked)).whole(of(live.state, job))
+
+
+def candidate(units: Units, asked: Claim, victim: Task) -> bool:
+    assert victim.job is not None
+    return victim in units.candidates(asked, victim.job)
 
 
 def surplus(live: Session, units: Units, *names: str) -> list[str]:
@@ -141,22 +148,23 @@ def test_preempt_takes_lower_priorities_only_with_and_without_the_plugin(
     plugins: tuple[str, ...], spec: dict[str, Any], priority: int, may: bool
 ) -> None:
     live, units = opened(group("v", phase="Running", **spec), pod("v", "v", "n1", priority=priority), plugins=plugins)
-    assert units.candidate(claim(live), task(live.state, "v")) is may
+    assert candidate(units, claim(live), task(live.state, "v")) is may
 
 
 def test_reclaim_ignores_priority_and_takes_from_other_queues() -> None:
     there = group("there", "other", phase="Running", priorityClassName="high")
     live, units = opened(there, pod("there", "there", "n1", priority=99), *running("here", 1))
     asked = claim(live, RECLAIM)
-    assert units.candidate(asked, task(live.state, "there")) and not units.candidate(asked, task(live.state, "here-0"))
-    assert not units.candidate(claim(live), task(live.state, "there"))
+    assert candidate(units, asked, task(live.state, "there"))
+    assert not candidate(units, asked, task(live.state, "here-0"))
+    assert not candidate(units, claim(live), task(live.state, "there"))
 
 
 def test_within_a_job_pods_of_lower_priority_are_replaced() -> None:
     mine = [pod("new-1", "new", "n1", priority=3), pod("new-2", "new", "n1", priority=10)]
     live, units = opened(*mine, *running("v", 1))
     asked = claim(live, within=True)
-    assert [n for n in ("new-1", "new-2", "v-0") if units.candidate(asked, task(live.state, n))] == ["new-1"]
+    assert [n for n in ("new-1", "new-2", "v-0") if candidate(units, asked, task(live.state, n))] == ["new-1"]
     assert whole_of(live, "new", within=True) is None
 
 
