@@ -143,10 +143,12 @@ class Claims:
                             return statement  # there is nothing to compare it with
                         solution = (making.total(statement), order, node_set, search)
                         statement.discard()
+                        pool.known.clear()  # what was learned from evictions that are undone does not hold
                         if best is None or solution[0] < best[0]:
                             best = solution
                         break
                     statement.discard()
+                    pool.known.clear()
                     if root is not None and any(group.constrained for group in root.groups()):
                         break
             if best is not None and (not gang or not best[0][0]):
@@ -157,9 +159,10 @@ class Claims:
         claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within)
         making = MakingWay(session, self.units, self._pool(claim), claim)
         statement = session.statement()
-        done = self._attempt(making, statement, order, gang, node_set, search)
-        assert done, "the same search twice gives the same answer"
-        return statement
+        if self._attempt(making, statement, order, gang, node_set, search):
+            return statement
+        statement.discard()
+        return None
 
     def _pool(self, claim: Claim) -> Pool:
         """The pods that could go; claims of one queue and priority share them."""

@@ -97,7 +97,9 @@ class Costs:
             best = option if best is None else min(best, option)
             if whole is None and pods <= 1:
                 break  # one surplus pod is enough
-        return None if best is None else (float(level), best[0], float(best[1]), 0.0)
+        if best is None:  # several jobs would have to go as a whole
+            best = (float(sum(pods for pods, _, _ in wholes)), len(wholes))
+        return (float(level), best[0], float(best[1]), 0.0)
 
     def _gain(self, task: Task, job: Job) -> int:
         """How many such tasks would fit where the job is, by what its pods ask for."""
