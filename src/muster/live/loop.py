@@ -30,9 +30,10 @@ T = TypeVar("T")
 # Changes that come together are decided on together. A cycle's cost grows with the cluster, not with what changed: in
 # a stream of new pods the cycles take a third of the time at most, the rest is for watches and bindings.
 SHORTEST_GAP, LONGEST_GAP, GAP_PER_CYCLE = 0.05, 1.0, 2.0
-# A cycle that decided nothing tells that the pods that wait cannot be served yet: events that do not change that (pods
-# that start, statuses) come in large numbers, and are looked at together.
+# A cycle that decides little for its cost shows that the waiting pods cannot be served yet. Events that do not change
+# that (pods that start, statuses) come in large numbers, and the next cycle considers them together.
 GAP_PER_IDLE_CYCLE = 8.0
+COST_PER_DECISION = 0.001
 SWITCH_INTERVAL = 0.001
 STUCK = 300.0
 
@@ -121,7 +122,8 @@ class Loop:
             begin = time.thread_time()  # on a busy machine a cycle takes long, but costs the others no more
             decision = self._decider.cycle()
             cost = time.thread_time() - begin
-            per_cycle = GAP_PER_CYCLE if decision.bound or decision.orders.removals else GAP_PER_IDLE_CYCLE
+            decided = decision.bound + sum(len(removal.victims) for removal in decision.orders.removals)
+            per_cycle = GAP_PER_CYCLE if cost <= decided * COST_PER_DECISION else GAP_PER_IDLE_CYCLE
             self._gap = min(max(cost * per_cycle, SHORTEST_GAP), LONGEST_GAP)
             return decision, decision.due
         return None, _earlier(due, time.monotonic() + SOON) if weight is Bearing.SOON else due

@@ -74,7 +74,8 @@ class Writer:
         if isinstance(note, PodNote):
             uid = note.pod.metadata.uid
             await self._calls.pod_condition(note.key, note.condition, uid=uid, nominated=note.nominated)
-            self._tell(note.pod, Severity.WARNING, telling.FAILED, note.condition.message)
+            if note.about is not None:
+                self._tell(note.about, Severity.WARNING, telling.FAILED, note.condition.message)
         elif isinstance(note, AdmissionNote):
             change = {"metadata": {"uid": note.pod.metadata.uid, "annotations": {ADMITTED: "true"}}}
             await self._calls.patch(Pod, note.key, change, sub="status")
