@@ -111,9 +111,13 @@ class StoreCalls:
 
         await self._call("evict-dry" if dry_run else "evict", key, effect)
 
-    async def pod_condition(self, key: str, condition: Condition, *, uid: str, nominated: str | None = None) -> Pod:
+    async def pod_condition(
+        self, key: str, condition: Condition, *, uid: str, version: str = "", nominated: str | None = None
+    ) -> Pod:
         def effect() -> Pod:
             pod = self._store.get(Pod, key)
+            if version and pod.metadata.resource_version != version:
+                raise Conflict("Pod", key, "its resourceVersion is another")
             others = [c for c in pod.status.conditions if c.type != condition.type]
             status = replace(pod.status, conditions=[*others, condition])
             if nominated is not None:
