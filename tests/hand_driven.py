@@ -111,9 +111,13 @@ class StoreCalls:
 
         await self._call("evict-dry" if dry_run else "evict", key, effect)
 
-    async def pod_condition(self, key: str, condition: Condition, *, uid: str, nominated: str | None = None) -> Pod:
+    async def pod_condition(
+        self, key: str, condition: Condition, *, uid: str, version: str = "", nominated: str | None = None
+    ) -> Pod:
         def effect() -> Pod:
             pod = self._store.get(Pod, key)
+            if version and pod.metadata.resource_version != version:
+                raise Conflict("Pod", key, "its resourceVersion is another")
             others = [c for c in pod.status.conditions if c.type != condition.type]
             status = replace(pod.status, conditions=[*others, condition])
             if nominated is not None:
@@ -146,15 +150,17 @@ class Leader:
     """One process that leads, over a cluster that outlives it."""
 
     def __init__(
-        self, cluster: EmbeddedCluster, config: str = "", faults: Faults | None = None, holder: str = "first"
-    ) -> None:
+        self, cluster: EmbeddedCluster, config: str = "", faults: Faults | None = None, holder: str = "first",
+        loaded: Loaded | None = None,
+    ) -> None:  # fmt: skip
         self.cluster = cluster
         self.calls = StoreCalls(cluster, faults or Faults())
         self.metrics = Metrics()
         self.told: list[tuple[str, str, str]] = []
         clock = cluster.clock.now
         self.cache = Cache(("muster",), clock)
-        loaded = Loaded(Scheduler(configure(config, "test")[0] if config else default_configuration()), "test")
+        if loaded is None:
+            loaded = Loaded(Scheduler(configure(config, "test")[0] if config else default_configuration()), "test")
         self.decider = Decider(self.cache, loaded, holder, 10.0, self.metrics, Log(-1), clock, clock)
         self.binder = Binder(self.calls, self.cache.put, self._tell, self.metrics)
         self.writer = Writer(self.calls, self._tell, self.metrics)

@@ -107,7 +107,7 @@ def idle_cycles(plane: ControlPlane, scheduler: Scheduler, times: int = 20) -> f
     for i in range(times):
         plane.api.merge("/api/v1/nodes/n0000", {"metadata": {"labels": {"bench": str(i)}}})
         time.sleep(0.3)
-    idle = [entry["milliseconds"] for entry in _cycles(scheduler)[settled:] if not entry["bound"]]
+    idle = [entry["milliseconds"] for entry in _cycles(scheduler)[settled:] if not entry["decided"]]
     assert len(idle) >= times // 2, f"{len(idle)} idle cycles"
     return float(statistics.median(idle))
 

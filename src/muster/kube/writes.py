@@ -99,12 +99,17 @@ class Writes:
             "POST", _POD.path(key, sub="eviction"), params=params, body=eviction, repeatable=bool(uid) or dry_run
         )
 
-    async def pod_condition(self, key: str, condition: Condition, *, uid: str, nominated: str | None = None) -> Pod:
-        """Set one condition of a pod and, if given, its nominated node ("" takes it away); the others stay theirs."""
+    async def pod_condition(
+        self, key: str, condition: Condition, *, uid: str, version: str = "", nominated: str | None = None
+    ) -> Pod:
+        """Set one condition of a pod and, if given, its nominated node ("" takes it away); the others stay theirs.
+
+        Conflict if uid or resourceVersion differ.
+        """
         status: dict[str, Any] = {"conditions": [msgspec.to_builtins(condition)]}
         if nominated is not None:
             status["nominatedNodeName"] = nominated or None
-        merge = {"metadata": {"uid": uid}, "status": status}
+        merge = {**_only_if(uid, version), "status": status}
         # Conditions are merged by their type only by a strategic patch; the kubelet writes to the same list.
         return await self._patch(Pod, _POD, key, merge, "status", STRATEGIC_MERGE_PATCH)
 

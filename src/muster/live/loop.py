@@ -130,6 +130,7 @@ class Loop:
 
     def _carry_out(self, decision: Decision, binder: Binder, writer: Writer) -> None:
         self.cycles += 1
+        writer.drop(bind.key for commit in decision.orders.commits for bind in commit.binds)
         binder.start(decision.orders)
         writer.write(decision.notes)
         for place in decision.close:
