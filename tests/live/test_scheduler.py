@@ -65,7 +65,8 @@ def test_gangs_of_several_sizes_are_whole_or_absent(
         assert "tasks in gang unschedulable" in said["message"]
         until("its event", lambda: events(api, namespace, "large", "Unschedulable"))
         assert not events(api, namespace, "large-0", "FailedScheduling")
-        until("an event of the bound", lambda: events(api, namespace, "g5-0", "Scheduled"))
+        until("an event of the bound", lambda: "5 pods" in str(events(api, namespace, "g5", "Scheduled")))
+        assert not events(api, namespace, "g5-0", "Scheduled")
         until("phase Running", lambda: group(api, namespace, "g9")["status"]["phase"] == "Running")
         assert any(c["type"] == "Unschedulable" for c in group(api, namespace, "large")["status"]["conditions"])
         assert_sound(api, namespace)

@@ -27,6 +27,7 @@ from muster.model.scheduling import PodGroup
 from muster.store import Severity
 
 Put = Callable[[Message], None]
+NAMED = 5  # assignments that the event of a gang names
 
 
 class Bound(Enum):
@@ -82,7 +83,8 @@ class Binder:
 
     async def _commit(self, commit: Commit) -> None:
         if commit.place is None:
-            await self._bind(commit.binds[0])
+            if await self._bind(commit.binds[0]) is Bound.YES:
+                self._report(commit.binds[0])
             return
         try:
             await self._write_journal(commit.place, commit.journal)
@@ -91,6 +93,7 @@ class Binder:
                 self._failed(bind, f"the group's journal could not be written: {error}", Bound.REFUSED)
         else:
             results = await asyncio.gather(*(self._bind(bind) for bind in commit.binds))
+            self._report_all(commit, [b for b, r in zip(commit.binds, results, strict=True) if r is Bound.YES])
             if all(result is Bound.YES for result in results):
                 await self._close(commit.place)
         self._put(Committed(commit.group))
@@ -130,8 +133,21 @@ class Binder:
                 return self._failed(bind, str(error), Bound.REFUSED)
         self._put(Settled(bind.key, bind.uid, bind.node, True))
         self._metrics.bound(time.monotonic() - begin, bind.pod)
-        self._tell(bind.pod, Severity.NORMAL, telling.SCHEDULED, telling.assigned(bind.key, bind.node))
         return Bound.YES
+
+    def _report(self, bind: Bind) -> None:
+        self._tell(bind.pod, Severity.NORMAL, telling.SCHEDULED, telling.assigned(bind.key, bind.node))
+
+    def _report_all(self, commit: Commit, bound: list[Bind]) -> None:
+        """One event on the PodGroup; without one, an event on each pod."""
+        if commit.about is None or len(bound) == 1:
+            for bind in bound:
+                self._report(bind)
+        elif bound:
+            nodes = len({bind.node for bind in bound})
+            shown = ", ".join(f"{bind.key.partition('/')[2]} to {bind.node}" for bind in bound[:NAMED])
+            text = f"Successfully assigned {len(bound)} pods to {nodes} node{'s'[: nodes != 1]}: {shown}"
+            self._tell(commit.about, Severity.NORMAL, telling.SCHEDULED, text + ", …" * (len(bound) > NAMED))
 
     def _failed(self, bind: Bind, why: str, result: Bound) -> Bound:
         if result is Bound.REFUSED:

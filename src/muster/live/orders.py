@@ -39,6 +39,7 @@ class Commit:
     group: str = ""
     place: Place | None = None
     journal: str = ""
+    about: PodGroup | None = None  # gets one event for all bindings
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,9 @@ def _gang(state: State, job: Job, binds: list[Bind], holder: str, now: float) ->
     pods = dict(before.pods) if before is not None else {}
     for bind in binds:
         pods[bind.key.partition("/")[2]] = Entry(bind.node, bind.uid[:UID_PART], dict(bind.notes))
-    return Commit(tuple(binds), job.key, place, encode(Journal(holder=holder, at=now, pods=pods)))
+    group = state.objects["PodGroup"].get(job.key)
+    about = group if isinstance(group, PodGroup) else None
+    return Commit(tuple(binds), job.key, place, encode(Journal(holder=holder, at=now, pods=pods)), about)
 
 
 def by_claimer(plan: Plan, state: State) -> dict[str, list[Eviction]]:

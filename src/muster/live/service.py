@@ -83,6 +83,7 @@ class Service:
         settings = self.settings
         limits = Limits(writes_at_once=settings.at_once)
         async with Client(access.load(settings.kubeconfig, settings.context), limits=limits) as client:
+            self.metrics.answers = client.answers
             await self.probes.start(settings.metrics_host, settings.metrics_port)
             self.log(0, "started", identity=settings.lease.identity, probes=self.probes.port, server=client.access.host)
             try:
