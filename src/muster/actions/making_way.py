@@ -7,13 +7,15 @@ that gets a node. Evictions are moves of the same statement, so that every filte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
 from muster.actions.pool import Cost, Pool
-from muster.actions.victim_costs import Costs
+from muster.actions.victim_costs import Costs, relief_by_shape
+from muster.engine.batch import best_heads
 from muster.engine.claim import Claim, Unit, Units
-from muster.engine.hooks import NodeSet
+from muster.engine.hooks import Batch, Floats, NodeSet
 from muster.engine.jobs import Job, Task
 from muster.engine.nodes import Kind
 from muster.engine.resources import add, asked
@@ -60,12 +62,24 @@ class MakingWay:
     def place(self, statement: Statement, run: Sequence[Task], within: NodeSet | None) -> int:
         """Pipeline equal tasks in order, with evictions where needed; how many found a node."""
         done = self.session.placement.promise(statement, run, within)
+        start = statement.checkpoint()
         while done < len(run) and self._make_way(statement, run[done], len(run) - done, within):
-            placed = self.session.placement.promise(statement, run[done:], within)
+            placed = self._promise(statement, start, run[done:], within)
             if not placed:
                 break  # a rule between pods refuses what the node itself would take
             done += placed
+            start = statement.checkpoint()
         return done
+
+    def _promise(self, statement: Statement, start: int, run: Sequence[Task], within: NodeSet | None) -> int:
+        """Pipeline equal tasks onto what the moves from `start` on have freed. Before them no node took such a task."""
+        task, freed = run[0], {node for move in statement.moves[start:] for node in move.nodes}
+        if len(freed) > 1 or self.moving(task) or self.session.placement.answers(task).batch() != Batch.COLUMNS:
+            return self.session.placement.promise(statement, run, within)
+        (node,) = freed  # there is nothing to choose
+        count = min(self.costs.copies(task, node), len(run))
+        statement.pipeline(list(run[:count]), [node] * count)
+        return count
 
     def _make_way(self, statement: Statement, task: Task, wanted: int, within: NodeSet | None) -> bool:
         """Evict what costs least for at least one more such task. False: nothing that may go is enough."""
@@ -84,9 +98,9 @@ class MakingWay:
         future = self.nodes.rows[size : 2 * size]
         for level in pool.levels:
             freed = pool.freed(level)
-            enough = able & (freed.any(axis=0))
+            enough = able & pool.anybody(level)
             for row in rows.tolist():
-                enough = enough & (future[row] + freed[row] >= request[row])
+                enough &= future[row] + freed[row] >= request[row]
             nodes = np.flatnonzero(enough)
             if len(nodes) and self._on_best(statement, task, wanted, nodes, level):
                 return True
@@ -95,24 +109,34 @@ class MakingWay:
     def _on_best(self, statement: Statement, task: Task, wanted: int, nodes: np.ndarray, level: int) -> bool:
         """Evict on the node that costs least. Estimates say where to look first, what was tried is known."""
         scores = self.session.placement.scores(task)
-        if len(nodes) > _ESTIMATED:
-            best = nodes[np.argsort(-scores[nodes], kind="stable")]
-            parts = (best[at : at + _ESTIMATED] for at in range(0, len(best), _ESTIMATED))
-            return any(self._on_best(statement, task, wanted, np.sort(part), level) for part in parts)
+        if len(nodes) <= _ESTIMATED:
+            return self._on_best_of(statement, task, wanted, nodes, scores, level)
+        first = np.sort(nodes[best_heads(scores[nodes], _ESTIMATED)])
+        if self._on_best_of(statement, task, wanted, first, scores, level):
+            return True
+        best = nodes[np.argsort(-scores[nodes], kind="stable")]
+        parts = (np.sort(best[at : at + _ESTIMATED]) for at in range(_ESTIMATED, len(best), _ESTIMATED))
+        return any(self._on_best_of(statement, task, wanted, part, scores, level) for part in parts)
+
+    def _on_best_of(
+        self, statement: Statement, task: Task, wanted: int, nodes: np.ndarray, scores: Floats, level: int
+    ) -> bool:
         self._exact = len(nodes) <= _EXACT
-        bounds = self._bounds(task, wanted, nodes.tolist(), level)
-        left = {node: (bounds[node], -float(scores[node]), node) for node in nodes.tolist() if node in bounds}
+        worth = (-scores[nodes]).tolist()
+        costs = self._bounds(task, wanted, nodes.tolist(), level)
+        left = [(cost, w, node) for cost, w, node in zip(costs, worth, nodes.tolist(), strict=True) if cost is not None]
+        heapify(left)
         tried: set[int] = set()
         while left:
-            node = min(left, key=left.__getitem__)
+            _, score, node = heappop(left)
             cost = self._evict_on(statement, task, wanted, node, level)
-            _, score, _ = left.pop(node)
             self._known[node] = cost
             if cost is not None:
-                if node in tried or not left or self._is_best((cost, score, node), min(left.values())):
+                found = (cost, score, node)
+                if node in tried or not left or self._is_best(found, left[0]):
                     return True
                 tried.add(node)
-                left[node] = (cost, score, node)
+                heappush(left, found)
                 statement.rollback(self._last)
             self._seen = len(self.nodes.log)  # whatever was tried is undone
         return False
@@ -123,22 +147,23 @@ class MakingWay:
             return found <= other
         return found[0][0] <= other[0][0] and found[0][1] <= other[0][1] * _TOLERATED
 
-    def _bounds(self, task: Task, wanted: int, nodes: Sequence[int], level: int) -> dict[int, Cost]:
-        """What victims cost, by node; kept from step to step, and computed anew where something changed."""
+    def _bounds(self, task: Task, wanted: int, nodes: Sequence[int], level: int) -> list[Cost | None]:
+        """What victims cost on each of the nodes; kept from step to step, and computed anew where something changed."""
         kind = (self.session.signature(task), level, self._exact)
         if self._kind != kind:
             self._remember()
             self._kind = kind
             self._known, self._seen = self.pool.known.get(kind, ({}, len(self.nodes.log)))
+        known = self._known
         for node in set(self.nodes.log[self._seen :]):
-            self._known.pop(node, None)
+            known.pop(node, None)
         self._seen = len(self.nodes.log)
         self._remember()
         guess = self.costs.bound if self._exact else self.costs.estimate
         for node in nodes:
-            if node not in self._known:
-                self._known[node] = guess(task, wanted, node, level)
-        return {node: found for node in nodes if (found := self._known[node]) is not None}
+            if node not in known:
+                known[node] = guess(task, wanted, node, level)
+        return [known[node] for node in nodes]
 
     def _remember(self) -> None:
         """What was learned serves the next claims on the same pool, too."""
@@ -170,12 +195,17 @@ class MakingWay:
     def _in_turn(self, node: int, task: Task, level: int) -> Iterator[Make]:
         """The units with pods on the node, by priority: single pods that free most, then whole jobs, then promises."""
         here = self.pool.here(node, level)
-        wanted = asked(task.shape.amounts)
+        relief = relief_by_shape(here, asked(task.shape.amounts))
         for priority in sorted({t.priority for t in here}):
             some = [t for t in here if t.priority == priority]
+            keys = [(-relief[t.shape.id], -t.created) for t in some]
+            # Mostly the first is enough, and the others need not be sorted.
+            least = min(keys)
+            first = max([t for t, key in zip(some, keys, strict=True) if key == least], key=lambda t: t.key)
+            yield lambda u=self.units.single(first): u  # type: ignore[misc]  # noqa: B008
             some.sort(key=lambda t: t.key, reverse=True)
-            relief = {t.key: max([t.shape.amounts.get(n, 0) / a for n, a in wanted], default=0.0) for t in some}
-            for one in sorted(some, key=lambda t: (-relief[t.key], -t.created)):
+            some.sort(key=lambda t: (-relief[t.shape.id], -t.created))
+            for one in some[1:]:
                 yield lambda u=self.units.single(one): u  # type: ignore[misc]  # noqa: B008
             jobs = {t.job.key: t.job for t in some if t.job is not None}
             wholes = [unit for job in jobs.values() if (unit := self.pool.whole(job)) and unit.priority <= level]
@@ -225,15 +255,16 @@ class MakingWay:
         """Evict units in order until it is enough, then give back what is not needed; None: everything is undone."""
         start = statement.checkpoint()
         taken: list[Unit] = []
-        for make in order:
-            if enough():
-                break
+        covered = enough()
+        for make in order if not covered else ():
             unit = make()
             if unit is None or not _helps(unit, short()) or self.units.protected(self.claim, unit) is not None:
                 continue
             self.evict(statement, unit, self.claim.tasks[0])
             taken.append(unit)
-        if not enough():
+            if covered := enough():
+                break
+        if not covered:
             statement.rollback(start)
             return None
         return self.give_back(statement, taken, enough) if len(taken) > 1 else taken
@@ -270,13 +301,21 @@ class MakingWay:
         found = {id(u): u for m in statement.moves if (u := self._unit_of.get(id(m)))}
         return list(found.values())
 
-    def give_back(self, statement: Statement, taken: Sequence[Unit], enough: Callable[[], bool]) -> list[Unit]:
+    def give_back(
+        self, statement: Statement, taken: Sequence[Unit], enough: Callable[[], bool], *, placed: bool = False
+    ) -> list[Unit]:
         """Give back units as long as it stays enough without them, those that cost most first; the rest."""
         left = list(taken)
+        moves: dict[int, list[Move]] = {}
+        for move in statement.moves:
+            if (of := self._unit_of.get(id(move))) is not None:
+                moves.setdefault(id(of), []).append(move)
         for unit in sorted(taken, key=lambda u: (*(-c for c in u.cost), u.tasks[0].key)):
             if not unit.whole and any(u.whole and not u.promise and u.job is unit.job for u in left):
                 continue  # one pod alone would be less than the job's minimum
-            mine = [m for m in statement.moves if self._unit_of.get(id(m)) is unit]
+            mine = moves[id(unit)]
+            if placed and self._lacks(mine):
+                continue
             for move in reversed(mine):
                 revert(self.session, move)
             if enough():
@@ -330,6 +369,19 @@ class MakingWay:
             return False
         return not any(self.moving(task) for task in self.claim.tasks) or self._accepted()
 
+    def _lacks(self, evictions: Sequence[Move]) -> bool:
+        """Would a node lack what was placed on it, without one of these evictions?"""
+        rows, axis = self.nodes.rows, self.nodes.axis
+        for move in evictions:
+            if move.kind != Kind.EVICT or move.nodes[0] not in self._used:
+                continue
+            free, amounts = rows[:, move.nodes[0]], move.task.shape.amounts
+            if any(free[axis.size + axis.rows[n]] < amounts.get(n, 0) for n in self._asked):
+                # As if it had been tried: what is known of the nodes is asked anew.
+                self.nodes.log.extend([one.nodes[0] for one in evictions])
+                return True
+        return False
+
     def _accepted(self) -> bool:
         """Would every filter take the placed pods again, one after the other?"""
         session, placement = self.session, self.session.placement
@@ -354,7 +406,7 @@ class MakingWay:
         self._promised = [m for m in statement.moves if m.kind == Kind.PIPELINE]
         self._used = {node for move in self._promised for node in move.nodes}
         self._asked = {n for t in self.claim.tasks for n, a in t.shape.amounts.items() if a > 0}
-        self.give_back(statement, self.taken(statement), self.holds)
+        self.give_back(statement, self.taken(statement), self.holds, placed=True)
 
     def placed(self, statement: Statement) -> dict[str, int]:
         """What the pods that found a node ask for, without `pods`."""
