@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from muster.engine.claim import HOLDING, PREEMPT, Claim, Unit, Units
 from muster.engine.hooks import Bools
-from muster.engine.jobs import Job, Queue, Status, Task
+from muster.engine.jobs import Job, Queue, Shape, Status, Task
 from muster.engine.nodes import Kind
+from muster.engine.resources import asked
 from muster.engine.victims import Opinions
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ class Pool:
         self.levels: list[int] = sorted({*self._priority.tolist(), *promised})
         self._freed: dict[int, Amounts] = {}
         self._anybody: dict[int, Bools] = {}
+        # Pods only leave while the pool is in use.
+        self._here: dict[tuple[int, int], list[Task]] = {}
+        self._in_turn: dict[tuple[int, int, int], list[Task]] = {}
 
     def current(self) -> bool:
         """Take in the evictions that were committed meanwhile; False: the pool must be made anew."""
@@ -66,9 +70,25 @@ class Pool:
 
     def here(self, node: int, level: int) -> list[Task]:
         """Those on the node up to this priority that are still there."""
-        on = self.session.state.nodes.on[node].values()
-        members = self.members
-        return [t for t in on if t.key in members and t.priority <= level and t.status != Status.RELEASING]
+        return [t for t in self._on(node, level) if t.status is not Status.RELEASING]
+
+    def _on(self, node: int, level: int) -> list[Task]:
+        found = self._here.get((node, level))
+        if found is None:
+            on, members = self.session.state.nodes.on[node].values(), self.members
+            found = self._here[node, level] = [t for t in on if t.key in members and t.priority <= level]
+        return found
+
+    def in_turn(self, node: int, level: int, wanted: Shape) -> list[Task]:
+        """The same in the order in which they go: by priority, those that hold most of what is wanted, the newest."""
+        key = node, level, wanted.id
+        found = self._in_turn.get(key)
+        if found is None:
+            relief = relief_by_shape(self._on(node, level), asked(wanted.amounts))
+            found = sorted(self._on(node, level), key=lambda t: t.key, reverse=True)
+            found.sort(key=lambda t: (t.priority, -relief[t.shape.id], -t.created))
+            self._in_turn[key] = found
+        return [t for t in found if t.status is not Status.RELEASING]
 
     def promises_on(self, node: int, level: int) -> list[Unit]:
         return [unit for unit in self.promises.get(node, ()) if unit.priority <= level]
@@ -110,7 +130,7 @@ class Pool:
         """The nodes where anybody up to this priority could go."""
         found = self._anybody.get(level)
         if found is None:
-            found = self._anybody[level] = self.freed(level).any(axis=0)
+            found = self._anybody[level] = np.any(self.freed(level), axis=0)
         return found
 
     def everything(self) -> Amounts:
@@ -162,3 +182,9 @@ def _jobs(units: Units, claim: Claim, queues: Sequence[Queue]) -> list[Job]:
         if (job.count[Status.RUNNING] or job.count[Status.BOUND])
         and (claim.rule != PREEMPT or units.priority(job) < claim.priority)
     ]  # fmt: skip
+
+
+def relief_by_shape(tasks: Sequence[Task], wanted: Sequence[tuple[str, int]]) -> dict[int, float]:
+    """Shape → the largest part of what is wanted, in any resource, that a pod of the shape holds."""
+    shapes = {task.shape for task in tasks}
+    return {shape.id: max([shape.amounts.get(n, 0) / a for n, a in wanted], default=0.0) for shape in shapes}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from muster.actions.pool import Cost, Pool
+from muster.actions.pool import Cost, Pool, relief_by_shape
 from muster.engine.claim import Unit, Units
 from muster.engine.jobs import Job, Task
 from muster.engine.resources import add, asked
@@ -134,9 +134,3 @@ class Costs:
                 min((here.get(n, 0) // a for n, a in amounts), default=1) for here in held.values()
             )
         return found
-
-
-def relief_by_shape(tasks: Sequence[Task], wanted: Sequence[tuple[str, int]]) -> dict[int, float]:
-    """Shape → the largest part of what is wanted, in any resource, that a pod of the shape holds."""
-    shapes = {task.shape.id: task.shape.amounts for task in tasks}
-    return {id: max([held.get(n, 0) / a for n, a in wanted], default=0.0) for id, held in shapes.items()}
