@@ -86,6 +86,7 @@ class Loop:
 
     async def run(self, stream: Stream, binder: Binder, writer: Writer) -> None:
         """Follow the stream and decide, until cancelled."""
+        self._take(stream)  # the first cycle knows what is known by now
         follow = asyncio.create_task(self._follow(stream))
         lag = asyncio.create_task(self._watch_lag())
         try:
@@ -138,8 +139,11 @@ class Loop:
     async def _follow(self, stream: Stream) -> None:
         while True:
             await stream.wait()
-            for delta in stream.take():
-                self.put(Seen(delta.kind, delta.key, delta.new))
+            self._take(stream)
+
+    def _take(self, stream: Stream) -> None:
+        for delta in stream.take():
+            self.put(Seen(delta.kind, delta.key, delta.new))
 
     async def _watch_lag(self) -> None:
         """How late the event loop is: what lease renewals and probes would feel."""

@@ -1,7 +1,8 @@
 """The running scheduler: access, election, informers, probes, and one term of leading after another.
 
-A process that is elected waits until whoever led before it has surely stopped, then reads the whole cluster anew, and
-only then decides. When it loses the lease everything of its term is dropped; the calls' gate is closed by then.
+A process that is elected reads the whole cluster, and only then decides. If the lease ran out under a dead leader, the
+process uses the caches that it kept while standing by, and has the dead leader's bindings refused (live/fence.py). When
+it loses the lease everything of its term is dropped; the calls' gate is closed by then.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from muster.kube.writes import Writes
 from muster.live.binder import Binder
 from muster.live.cache import Cache
 from muster.live.decider import Decider
+from muster.live.fence import Fence
 from muster.live.following import Following
 from muster.live.gauges import Figures
 from muster.live.logs import Log
@@ -74,8 +76,11 @@ class Service:
         self._loop: Loop | None = None
         self._decider: Decider | None = None
         self._changing: asyncio.Future[None] | None = None  # kept, or it may be collected before it has run
-        # What is followed while another leads only shows that we could: a leader reads anew.
-        self._terms = Terms(settings.lease, log, standing_by=self._following, on_fault=self.metrics.faults.inc)
+        self._standby: contextlib.AsyncExitStack | None = None  # with the informers that followed while another led
+        self._fences = 0
+        self._terms = Terms(
+            settings.lease, log, settle=False, standing_by=self._standing_by, on_fault=self.metrics.faults.inc
+        )
         self.metrics.leading.set_function(lambda: float(self._terms.leading()))
         self.probes = Probes(self.metrics.registry, self._ready, self._healthy)
 
@@ -119,7 +124,41 @@ class Service:
     # --- terms
 
     async def _lead(self, client: Client) -> None:
-        await self._terms.run(client, lambda: self._term(client))
+        try:
+            await self._terms.run(client, lambda: self._term(client))
+        finally:
+            await self._end_standby()
+
+    @contextlib.asynccontextmanager
+    async def _standing_by(self, client: Client) -> AsyncIterator[None]:
+        """Follows the cluster, and goes on with that when we are elected: the term takes it over."""
+        await self._end_standby()
+        self._standby = contextlib.AsyncExitStack()
+        await self._standby.enter_async_context(self._following(client))
+        yield
+
+    async def _end_standby(self) -> None:
+        stack, self._standby = self._standby, None
+        if stack is not None:
+            await stack.aclose()
+
+    @contextlib.asynccontextmanager
+    async def _for_term(self, client: Client) -> AsyncIterator[Informers]:
+        """The informers of a term: those of the standby after a leader that died, else new ones.
+
+        A leader that gave the lease back wrote a moment ago, which our watches may not have told yet.
+        """
+        informers = self._informers
+        followed = informers is not None and all(informers.follows(kind) for kind in _owners(self._loaded))
+        if informers is None or not followed or not self._terms.taken_over:
+            await self._end_standby()
+            async with self._following(client) as informers:
+                yield informers
+            return
+        try:
+            yield informers
+        finally:
+            await self._end_standby()
 
     @contextlib.asynccontextmanager
     async def _following(self, client: Client) -> AsyncIterator[Informers]:
@@ -135,7 +174,7 @@ class Service:
         settings, metrics = self.settings, self.metrics
         recorder = Recorder(client, "muster", settings.lease.identity)
         writes = Writes(client)
-        async with self._following(client) as informers:
+        async with self._for_term(client) as informers:
             await informers.synced()
             cache = Cache(settings.scheduler_names)
             decider = Decider(cache, self._loaded, settings.lease.identity, settings.period, metrics, self.log)
@@ -146,7 +185,9 @@ class Service:
             stream = informers.stream(replay=False)
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
             try:
-                await loop.load(informers.objects)
+                async with asyncio.TaskGroup() as first:
+                    first.create_task(loop.load(informers.objects))
+                    first.create_task(self._fence(client, informers))
                 self.log(0, "cluster read", **{kind: len(table) for kind, table in informers.objects.items() if table})
                 with loop.collecting.for_long():
                     await loop.run(stream, binder, writer)
@@ -161,6 +202,14 @@ class Service:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await recorder.close(2.0)
+
+    async def _fence(self, client: Client, informers: Informers) -> None:
+        """Nothing to do where no call of a former leader, or of a former term of ours, can be on its way."""
+        terms, lease = self._terms, self.settings.lease
+        if terms.taken_over or terms.unfinished:
+            self._fences += 1
+            fence = Fence(client, informers, self.settings.scheduler_names, self.log)
+            await fence.close(f"{lease.identity}.{terms.term}.{self._fences}", lease.duration)
 
     def _use(self, loaded: Loaded) -> None:
         """A new configuration: the next cycle is decided with it."""
