@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from muster.engine.podgroups import OWNING
 from muster.kube import config as access
 from muster.kube.client import Client, Limits
+from muster.kube.errors import Permission
 from muster.kube.events import Recorder
 from muster.kube.informer import Standing
 from muster.kube.informers import Informers
@@ -29,6 +30,7 @@ from muster.live.gauges import Figures
 from muster.live.logs import Log
 from muster.live.loop import Loop
 from muster.live.metrics import Metrics
+from muster.live.permissions import Permissions
 from muster.live.probes import Probes
 from muster.live.reload import Loaded, read
 from muster.live.sources import File, Map, Source
@@ -62,6 +64,7 @@ class Settings:
     period: float = 10.0
     at_once: int = 64
     claim_patience: float = 600.0
+    needs: tuple[Permission, ...] = ()  # the permissions to ask for at the start
 
 
 class Service:
@@ -83,15 +86,20 @@ class Service:
         )
         self.metrics.leading.set_function(lambda: float(self._terms.leading()))
         self.probes = Probes(self.metrics.registry, self._ready, self._healthy)
+        self._permissions = Permissions(log, self.metrics.registry)
 
     async def run(self, stop: asyncio.Event) -> None:
         settings = self.settings
         limits = Limits(writes_at_once=settings.at_once)
         async with Client(access.load(settings.kubeconfig, settings.context), limits=limits) as client:
+            client.access.on_refusal = self._permissions.refused
             await self.probes.start(settings.metrics_host, settings.metrics_port)
             self.log(0, "started", identity=settings.lease.identity, probes=self.probes.port, server=client.access.host)
             try:
-                await until(stop, self._configured(client))
+                # A client without a gate: every replica says what it lacks.
+                async with Client(client.access) as calm:
+                    reviews = self._permissions.run(calm, settings.needs, settings.pod)
+                    await until(stop, self._configured(client), reviews)
             finally:
                 await self.probes.stop()
                 self.log(0, "stopped")
