@@ -58,6 +58,7 @@ class Permissions:
         """Ask at the start and every ten minutes. `client` has no gate; `pod` is our own, or empty."""
         said: list[str] | None = None
         while True:
+            self._news.clear()
             try:
                 lacks = await missing(client, needed)
                 others = [one for one in self._lacks if one not in needed]  # in one namespace, such as the Lease
@@ -72,8 +73,7 @@ class Permissions:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Ten minutes; less after a refusal that nobody expected, which the condition is to show, too."""
-        self._news.clear()
+        """Ten minutes; less if something new is missing, which the condition is to show, too."""
         try:
             async with asyncio.timeout(AGAIN_S):
                 await self._news.wait()
