@@ -21,6 +21,9 @@ from muster.live.logs import Log
 from muster.model.core import Pod
 from muster.model.meta import key as key_of
 
+# A standby has no connections to write on yet: more of them would take longer to open than they save.
+AT_ONCE = 16
+
 
 class Fence:
     """`await Fence(…).close(token, seconds)`: then only this leader can bind, and `informers` have what others did."""
@@ -31,6 +34,7 @@ class Fence:
         self._informers = informers
         self._scheduler_names = scheduler_names
         self._log = log
+        self._slots = asyncio.Semaphore(AT_ONCE)
         self._highest = 0  # resourceVersion
 
     async def close(self, token: str, seconds: float) -> None:
@@ -73,7 +77,8 @@ class Fence:
         merge = {"metadata": {"uid": pod.metadata.uid, "annotations": {FENCE: token}}}
         try:
             # Through the status, which the scheduler may patch; Kubernetes takes annotations there, too.
-            marked = await self._writes.patch(Pod, key_of(pod), merge, sub="status")
+            async with self._slots:
+                marked = await self._writes.patch(Pod, key_of(pod), merge, sub="status")
         except (errors.NotFound, errors.Conflict):
             return ""  # it is gone
         except errors.ApiError as error:

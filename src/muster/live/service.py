@@ -34,6 +34,7 @@ from muster.live.permissions import Permissions
 from muster.live.probes import Probes
 from muster.live.reload import Loaded, read
 from muster.live.sources import File, Map, Source
+from muster.live.standby import Ready, Standby
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.live.writer import Writer
 from muster.model import batch, core, groups, scheduling, storage, topology
@@ -79,11 +80,11 @@ class Service:
         self._loop: Loop | None = None
         self._decider: Decider | None = None
         self._changing: asyncio.Future[None] | None = None  # kept, or it may be collected before it has run
-        self._standby: contextlib.AsyncExitStack | None = None  # with the informers that followed while another led
         self._fences = 0
-        self._terms = Terms(
-            settings.lease, log, settle=False, standing_by=self._standing_by, on_fault=self.metrics.faults.inc
-        )
+        on_fault = self.metrics.faults.inc
+        self._standby = Standby(self._prepared, log, on_fault)
+        standing_by = self._standby.while_another_leads
+        self._terms = Terms(settings.lease, log, settle=False, standing_by=standing_by, on_fault=on_fault)
         self.metrics.leading.set_function(lambda: float(self._terms.leading()))
         self.probes = Probes(self.metrics.registry, self._ready, self._healthy)
         self._permissions = Permissions(log, self.metrics.registry)
@@ -135,70 +136,44 @@ class Service:
         try:
             await self._terms.run(client, lambda: self._term(client))
         finally:
-            await self._end_standby()
+            await self._standby.end()
 
     @contextlib.asynccontextmanager
-    async def _standing_by(self, client: Client) -> AsyncIterator[None]:
-        """Follows the cluster, and goes on with that when we are elected: the term takes it over."""
-        await self._end_standby()
-        self._standby = contextlib.AsyncExitStack()
-        await self._standby.enter_async_context(self._following(client))
-        yield
-
-    async def _end_standby(self) -> None:
-        stack, self._standby = self._standby, None
-        if stack is not None:
-            await stack.aclose()
-
-    @contextlib.asynccontextmanager
-    async def _for_term(self, client: Client) -> AsyncIterator[Informers]:
-        """The informers of a term: those of the standby after a leader that died, else new ones.
-
-        A leader that gave the lease back wrote a moment ago, which our watches may not have told yet.
-        """
-        informers = self._informers
-        followed = informers is not None and all(informers.follows(kind) for kind in _owners(self._loaded))
-        if informers is None or not followed or not self._terms.taken_over:
-            await self._end_standby()
-            async with self._following(client) as informers:
-                yield informers
-            return
-        try:
-            yield informers
-        finally:
-            await self._end_standby()
-
-    @contextlib.asynccontextmanager
-    async def _following(self, client: Client) -> AsyncIterator[Informers]:
-        self._informers = Informers(client, (*KINDS, *_owners(self._loaded)), self.log.report)
-        async with self._informers:
+    async def _prepared(self, client: Client) -> AsyncIterator[Ready]:
+        """A scheduler made anew, with the whole cluster in it."""
+        settings, metrics = self.settings, self.metrics
+        informers = self._informers = Informers(client, (*KINDS, *_owners(self._loaded)), self.log.report)
+        async with informers:
+            cache = Cache(settings.scheduler_names)
+            decider = Decider(cache, self._loaded, settings.lease.identity, settings.period, metrics, self.log)
+            loop = Loop(decider, metrics)
             try:
-                yield self._informers
+                await informers.synced()
+                self._decider, self._loop = decider, loop
+                decider.use(self._loaded)  # it may have changed meanwhile
+                stream = informers.stream(replay=False)
+                await loop.load(informers.objects)
+                with loop.collecting.for_long():
+                    yield Ready(informers, decider, loop, stream)
             finally:
-                self._informers = None
+                self._informers = self._loop = self._decider = None
+                loop.close()
 
     async def _term(self, client: Client) -> None:
         """Read the cluster, then decide and carry out until cancelled; then see that what is in flight arrives."""
         settings, metrics = self.settings, self.metrics
         recorder = Recorder(client, "muster", settings.lease.identity)
         writes = Writes(client)
-        async with self._for_term(client) as informers:
-            await informers.synced()
-            cache = Cache(settings.scheduler_names)
-            decider = Decider(cache, self._loaded, settings.lease.identity, settings.period, metrics, self.log)
-            self._decider = decider
+        # A leader that gave the lease back wrote a moment ago, which our watches may not have told yet: read anew then.
+        async with self._standby.for_term(client, warm=self._terms.taken_over) as ready:
+            informers, loop = ready.informers, ready.loop
             writer = Writer(writes, recorder.record, metrics)
-            loop = self._loop = Loop(decider, metrics)
             binder = Binder(writes, loop.put, recorder.record, metrics, claim_patience=settings.claim_patience)
-            stream = informers.stream(replay=False)
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
             try:
-                async with asyncio.TaskGroup() as first:
-                    first.create_task(loop.load(informers.objects))
-                    first.create_task(self._fence(client, informers))
+                await self._fence(client, informers)
                 self.log(0, "cluster read", **{kind: len(table) for kind, table in informers.objects.items() if table})
-                with loop.collecting.for_long():
-                    await loop.run(stream, binder, writer)
+                await loop.run(ready.stream, binder, writer)
             finally:
                 self._loop = self._decider = None
                 metrics.figures = Figures()  # whoever leads next has the cluster's
