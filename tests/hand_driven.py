@@ -16,6 +16,7 @@ from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.configure import configure, default_configuration
 from muster.cycle.scheduler import Scheduler
 from muster.kube import errors
+from muster.kube.writes import FENCE
 from muster.live.binder import Binder
 from muster.live.cache import Cache
 from muster.live.decider import Decider, Decision
@@ -95,8 +96,16 @@ class StoreCalls:
         if error is not None:
             raise error
 
-    async def bind(self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str) -> None:
-        await self._call("bind", key, lambda: self._store.bind(key, node, annotations, uid=uid))
+    async def bind(
+        self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str, version: str = "",
+        fence: str = "",
+    ) -> None:  # fmt: skip
+        def effect() -> Pod:
+            if self._store.get(Pod, key).metadata.annotations.get(FENCE, "") != fence:
+                raise Conflict("Pod", key, "another leader has fenced it")
+            return self._store.bind(key, node, annotations, uid=uid)
+
+        await self._call("bind", key, effect)
 
     async def evict(self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None) -> None:
         def effect() -> Pod:

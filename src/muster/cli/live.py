@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,9 @@ from muster.cli.answer import waiting
 from muster.cli.reading import BadInput, tell
 
 if TYPE_CHECKING:
+    from muster.cli.install.rights import Right
     from muster.cluster.manifests import Manifests
+    from muster.kube.errors import Permission
 
 _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -78,6 +80,18 @@ def webhook_is_alive(kubeconfig: str | None, context: str | None) -> bool:
         return asyncio.run(look())
     except NoAccess:
         return False
+
+
+def writes_of(rights: Iterable[Right]) -> tuple[Permission, ...]:
+    """The permissions to write among what `muster manifests` gives a part."""
+    from muster.cli.install.rights import READ
+    from muster.kube.errors import Permission
+
+    return tuple(
+        Permission(verb, resource, right.group, name)
+        for right in rights for resource in right.resources for verb in right.verbs if verb not in READ
+        for name in right.names or ("",)
+    )  # fmt: skip
 
 
 def own_namespace(outside: str = "kube-system") -> str:

@@ -51,7 +51,8 @@ def scheduler(
     Logs are JSON lines on stderr. The configuration is followed: a changed one is checked first, and the last good one
     stays in use.
     """
-    from muster.cli.live import own_pod, run_until_stopped
+    from muster.cli.install.rights import SCHEDULER
+    from muster.cli.live import own_pod, run_until_stopped, writes_of
     from muster.cli.reading import BadInput
     from muster.live.logs import Log
     from muster.live.reload import Unusable
@@ -74,6 +75,7 @@ def scheduler(
         period=period,
         at_once=binds_in_flight,
         claim_patience=volume_patience,
+        needs=writes_of(SCHEDULER),
     )
     try:
         run_until_stopped(Service(settings, Log(verbosity)).run)

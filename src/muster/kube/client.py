@@ -209,7 +209,9 @@ class Client:
 
     async def _refusal(self, what: str, answer: aiohttp.ClientResponse) -> errors.ApiError:
         body = await whole(what, answer, 2**20)
-        return errors.from_answer(what, answer.status, body, seconds_in(answer.headers.get("Retry-After")))
+        refusal = errors.from_answer(what, answer.status, body, seconds_in(answer.headers.get("Retry-After")))
+        self.access.on_refusal(refusal)
+        return refusal
 
     # --- what to do about an error
 

@@ -19,6 +19,11 @@ T = TypeVar("T", bound=Object)
 
 _POD = resource_of(Pod)
 
+FENCE = "muster.io/fence"
+"""Annotation of a pending pod: the leader that refuses the bindings of every leader before it."""
+# How often a binding is sent again because the pod had changed in between.
+REBINDS = 4
+
 
 class _ServedName(Partial, kw_only=True):
     name: str = ""
@@ -39,10 +44,15 @@ class Writes:
 
     # --- pods
 
-    async def bind(self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str) -> None:
+    async def bind(
+        self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str, version: str = "",
+        fence: str = "",
+    ) -> None:  # fmt: skip
         """Give the pod its node, and the annotations with it. Conflict if it has another node, is another pod or goes.
 
         Safe to be sent twice: if an answer was lost, a Conflict is looked into, and our own earlier success is one.
+        With a `version` only the pod of that resourceVersion is bound. If the pod has changed since, the binding is
+        sent again, unless the pod's fence is no longer `fence`: then another leader decides about the pod.
         """
         namespace, _, name = key.partition("/")
         meta: dict[str, Any] = {"name": name, "namespace": namespace}
@@ -57,18 +67,29 @@ class Writes:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         path = _POD.path(key, sub="binding")
-        try:
-            await self.client.request("POST", path, body=binding, repeatable=True)
-        except errors.Conflict:
-            if not await self._is_bound(key, node, uid):
-                raise
+        for left in reversed(range(REBINDS)):
+            if version:
+                meta["resourceVersion"] = version
+            try:
+                await self.client.request("POST", path, body=binding, repeatable=True)
+                return
+            except errors.Conflict:
+                pod = await self._same(key, uid)
+                if pod is not None and pod.spec.node_name == node:
+                    return
+                if not left or not version or pod is None or not _may_bind(pod, fence):
+                    raise
+                if pod.metadata.resource_version == version:
+                    raise  # it did not change: something else is wrong with it
+                version = pod.metadata.resource_version
 
-    async def _is_bound(self, key: str, node: str, uid: str) -> bool:
+    async def _same(self, key: str, uid: str) -> Pod | None:
+        """The pod as it is now, if it is still that one."""
         try:
             pod = await self.get(Pod, key)
         except errors.ApiError:
-            return False
-        return pod.spec.node_name == node and (not uid or pod.metadata.uid == uid)
+            return None
+        return pod if not uid or pod.metadata.uid == uid else None
 
     async def evict(
         self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None, version: str = ""
@@ -208,6 +229,11 @@ class Writes:
         path = resource.path(key, sub=sub)
         body = await self.client.request("PATCH", path, body=merge, content_type=content_type, repeatable=True)
         return _decoded(kind, resource, body, f"PATCH {path}")
+
+
+def _may_bind(pod: Pod, fence: str) -> bool:
+    gone = pod.spec.node_name or pod.metadata.deletion_timestamp is not None
+    return not gone and pod.metadata.annotations.get(FENCE, "") == fence
 
 
 def _only_if(uid: str, version: str) -> dict[str, Any]:

@@ -15,7 +15,10 @@ T = TypeVar("T", bound=Object)
 class Calls(Protocol):
     """Errors are those of muster.kube.errors."""
 
-    async def bind(self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str) -> None: ...
+    async def bind(
+        self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str, version: str = "",
+        fence: str = "",
+    ) -> None: ...  # fmt: skip
 
     async def evict(self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None) -> None: ...
 

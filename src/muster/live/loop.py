@@ -34,6 +34,8 @@ SHORTEST_GAP, LONGEST_GAP, GAP_PER_CYCLE = 0.05, 1.0, 2.0
 # that (pods that start, statuses) come in large numbers, and the next cycle considers them together.
 GAP_PER_IDLE_CYCLE = 8.0
 COST_PER_DECISION = 0.001
+# A standby takes in what happened this often, in seconds: so much at most is left for the first cycle of its term.
+STANDBY_GAP = 0.5
 SWITCH_INTERVAL = 0.001
 STUCK = 300.0
 
@@ -85,8 +87,23 @@ class Loop:
         self.loaded = True
         self.soon()
 
+    async def keep_up(self, stream: Stream) -> None:
+        """Take in what happens without deciding, until cancelled: another replica leads."""
+        while True:
+            await stream.wait()
+            self._take(stream)
+            # Not the decider's own: what it counts and logs there is for the leader.
+            await self.in_thread(self._decider.cache.take_in)
+            self.collecting.now_and_then()
+            await asyncio.sleep(STANDBY_GAP)
+
+    def close(self) -> None:
+        """A cycle that has begun ends by itself; what it decides is not carried out any more."""
+        self._thread.shutdown(wait=False)
+
     async def run(self, stream: Stream, binder: Binder, writer: Writer) -> None:
         """Follow the stream and decide, until cancelled."""
+        self._take(stream)  # the first cycle knows what is known by now
         follow = asyncio.create_task(self._follow(stream))
         lag = asyncio.create_task(self._watch_lag())
         try:
@@ -104,8 +121,7 @@ class Loop:
         finally:
             follow.cancel()
             lag.cancel()
-            # A cycle that has begun ends by itself; what it decides is not carried out any more.
-            self._thread.shutdown(wait=False)
+            self.close()
 
     async def _wait(self) -> None:
         left = None if self._due is None else max(self._due - time.monotonic(), 0.0)
@@ -140,8 +156,11 @@ class Loop:
     async def _follow(self, stream: Stream) -> None:
         while True:
             await stream.wait()
-            for delta in stream.take():
-                self.put(Seen(delta.kind, delta.key, delta.new))
+            self._take(stream)
+
+    def _take(self, stream: Stream) -> None:
+        for delta in stream.take():
+            self.put(Seen(delta.kind, delta.key, delta.new))
 
     async def _watch_lag(self) -> None:
         """How late the event loop is: what lease renewals and probes would feel."""

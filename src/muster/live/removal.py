@@ -126,6 +126,8 @@ def _why(eviction: Eviction, error: errors.ApiError) -> str:
     if telling.may_be_named(eviction):
         return error.message
     # The API server's message names the pod, and perhaps its budget.
+    if isinstance(error, errors.Forbidden) and error.permission is not None:
+        return f"muster lacks the permission to {error.permission}"
     who = "a budget" if isinstance(error, errors.BudgetRefused) else f"the API server ({error.code})"
     return f"{who} keeps a pod of another namespace"
 

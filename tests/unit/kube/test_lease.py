@@ -222,6 +222,38 @@ def test_a_leader_that_cannot_renew_stops_before_another_may_begin() -> None:
     play(story)
 
 
+def test_without_settling_another_leads_and_writes_when_the_lease_runs_out_and_knows_that_it_took_over() -> None:
+    async def story(stage: Stage) -> None:
+        a, b = stage.candidate("a"), Election(stage.client, "ns/muster", "b", settle=False, clock=stage.clock)
+        for _ in range(10):
+            await stage.step(a, b, seconds=2)
+        assert a.may_write() and not a.taken_over
+        for seconds in (9.9, 0.2, 4.8):  # a is cut off; its renew deadline passes, then the lease
+            assert not b.leading()
+            await stage.step(b, seconds=seconds)
+        assert not a.may_write() and not b.may_write()
+        await stage.step(b, seconds=0.1)
+        assert b.may_write() and b.taken_over and not a.may_write()
+        await b.release()
+        c = stage.candidate("c")
+        await stage.step(c)
+        assert c.may_write() and not c.taken_over
+
+    play(story)
+
+
+def test_who_stands_by_sees_a_renewal_soon_and_is_there_when_the_lease_runs_out() -> None:
+    async def story(stage: Stage) -> None:
+        a, b = stage.candidate("a"), stage.candidate("b")
+        await stage.step(a, b)
+        assert b._next_step(stage.clock.now) <= stage.clock.now + 0.5
+        await stage.step(b, seconds=14.9)
+        assert b._next_step(stage.clock.now) == pytest.approx(stage.clock.now + 0.1)
+        assert a._next_step(stage.clock.now) >= stage.clock.now + 2.0
+
+    play(story)
+
+
 def test_the_deadline_counts_from_when_the_renewal_was_sent() -> None:
     async def story(stage: Stage) -> None:
         a = stage.candidate("a")

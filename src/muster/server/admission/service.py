@@ -24,6 +24,7 @@ from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
 from muster.live.logs import Log
+from muster.live.permissions import Permissions
 from muster.live.probes import Probes
 from muster.live.reload import read
 from muster.live.terms import LeaseSettings, Terms, until
@@ -97,6 +98,7 @@ class Service:
     async def run(self, stop: asyncio.Event) -> None:
         settings = self.settings
         loaded = access.load(settings.kubeconfig, settings.context)
+        loaded.on_refusal = Permissions(self._log, self.metrics.registry).refused
         # The second one writes only while this replica is the active one.
         async with Client(loaded) as client, Client(loaded) as active:
             await self.probes.start(settings.probes_host, settings.probes_port)

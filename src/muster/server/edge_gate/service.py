@@ -20,6 +20,7 @@ from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
 from muster.live.logs import Log
+from muster.live.permissions import Permissions
 from muster.live.probes import Probes
 from muster.live.terms import until
 from muster.model.core import Node, Pod
@@ -90,6 +91,7 @@ class Service:
             Upstream(client.access, settings.front_proxy) as upstream,
             Informers(client, followed, self._log.report) as informers,
         ):
+            client.access.on_refusal = Permissions(self._log, self.metrics.registry).refused
             await self.probes.start(settings.probes_host, settings.probes_port)
             # It only reads: what is to be said about the configuration the controllers say.
             recorder = Recorder(client, "muster-edge-gate", "")

@@ -19,6 +19,7 @@ from muster.kube.informers import Informers
 from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
 from muster.live.logs import Log
+from muster.live.permissions import Permissions
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import Object
@@ -68,6 +69,7 @@ class Service:
         settings = self.settings
         sys.setswitchinterval(_SWITCH)
         async with Client(access.load(settings.kubeconfig, settings.context)) as client:
+            client.access.on_refusal = Permissions(self._log).refused
             followed = KINDS if settings.scheduler is None else (*KINDS, *(k for k in SCORING if k not in KINDS))
             async with Informers(client, followed, self._log.report) as informers:
                 self._informers = informers
