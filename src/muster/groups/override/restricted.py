@@ -78,17 +78,17 @@ def container_violations(container: Plain, pod: Plain, *, windows: bool = False)
         if not effective.get("runAsUser"):
             yield "Running as Non-root", "may run as root"  # beyond the standard: the template names another user
     yield from _inherited(effective)
-    if windows:
-        return
-    yield from _seccomp(effective)
-    if context.get("allowPrivilegeEscalation") is not False:
-        yield "Privilege Escalation", "allowPrivilegeEscalation is not false"
+    yield from _seccomp(effective, windows=windows)
     capabilities = mapping(context.get("capabilities"))
-    if "ALL" not in texts(capabilities.get("drop")):
-        yield "Capabilities", "does not drop ALL"
     for name in texts(capabilities.get("add")):
         if name != "NET_BIND_SERVICE":
             yield "Capabilities", f"adds {name}"
+    if windows:
+        return
+    if "ALL" not in texts(capabilities.get("drop")):
+        yield "Capabilities", "does not drop ALL"
+    if context.get("allowPrivilegeEscalation") is not False:
+        yield "Privilege Escalation", "allowPrivilegeEscalation is not false"
 
 
 def _effective(pod: Plain, container: Plain) -> Plain:
@@ -116,11 +116,12 @@ def _inherited(context: Plain) -> Iterator[Violation]:
             yield "SELinux", f"{field} {options[field]}"
 
 
-def _seccomp(context: Plain) -> Iterator[Violation]:
+def _seccomp(context: Plain, *, windows: bool = False) -> Iterator[Violation]:
     profile = mapping(context.get("seccompProfile")).get("type")
     if profile in ("RuntimeDefault", "Localhost"):
         return
-    yield "Seccomp", "seccompProfile is neither RuntimeDefault nor Localhost"
+    if not windows:
+        yield "Seccomp", "seccompProfile is neither RuntimeDefault nor Localhost"
     if profile:
         yield "Seccomp", f"seccompProfile {profile}"  # worse than none: the kubelet may have a default
 
