@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from muster.groups.gate import DOMAIN
 from muster.groups.override.references import mounts, new_mounts, new_references, references
 from muster.groups.override.restricted import (
+    CONTAINERS,
     Plain,
     container_violations,
     containers,
@@ -30,6 +31,7 @@ __all__ = ["Gain", "gained", "is_own"]
 POD = "the pod"
 _OWN = ("muster.io", DOMAIN)
 _TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
+_FREE = ("image", "command", "args")
 # An edition has these as its template has them; a field that is not given has its default.
 _FIXED = {"schedulerName": "default-scheduler", "runtimeClassName": ""}
 
@@ -47,8 +49,21 @@ class Gain(NamedTuple):
 
 def gained(before: Plain, after: Plain) -> list[Gain]:
     """What the pod `after` has that `before` has not."""
+    if _judged(before) == _judged(after):
+        return []  # the usual case, thousands of times: only images and commands differ
     found = [*_controls(before, after), *_pod(before, after), *_own(before, after)]
     return list(dict.fromkeys(found))
+
+
+def _judged(pod: Plain) -> Plain:
+    """The pod without what is free in every container."""
+    spec = mapping(pod.get("spec"))
+    lists = {field: [_limits(one) for one in mappings(spec.get(field))] for field in CONTAINERS if field in spec}
+    return {"metadata": pod.get("metadata"), **spec, **lists}
+
+
+def _limits(container: Plain) -> Plain:
+    return {field: value for field, value in container.items() if field not in _FREE}
 
 
 def is_own(name: str) -> bool:

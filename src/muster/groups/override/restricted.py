@@ -11,13 +11,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["Plain", "Violation", "container_violations", "containers", "is_windows", "mapping", "mappings",
+__all__ = ["CONTAINERS", "Plain", "Violation", "container_violations", "containers", "is_windows", "mapping", "mappings",
            "pod_violations", "source_of", "texts"]  # fmt: skip
 
 Plain = dict[str, Any]
 Violation = tuple[str, str]  # the control, and what is wrong
 
-_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _VOLUMES = frozenset({
     "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",
 })  # fmt: skip
@@ -152,7 +152,7 @@ def source_of(volume: Plain) -> tuple[str, Plain]:
 def containers(pod: Plain) -> Iterator[Plain]:
     """All containers of a pod, with init and ephemeral containers."""
     spec = mapping(pod.get("spec"))
-    for field in _CONTAINERS:
+    for field in CONTAINERS:
         yield from mappings(spec.get(field))
 
 
