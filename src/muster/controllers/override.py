@@ -276,7 +276,11 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
     # --- what is told
 
     def _troubles(self, policy: OverridePolicy) -> list[Trouble]:
-        return [*self._wrong(key_of(policy), policy.spec, self._bases), *warnings(policy.spec), *self._unknown(policy)]
+        key = key_of(policy)
+        records = [held for of, held in self._records.values() if of == key]
+        refused = [Trouble(f"{held.told.kind} {held.told.name}", why) for held in records for why in held.unmade]
+        usable = [*self._wrong(key, policy.spec, self._bases), *warnings(policy.spec), *self._unknown(policy)]
+        return [*usable, *dict.fromkeys(refused)]
 
     def _unknown(self, policy: OverridePolicy) -> Iterator[Trouble]:
         return unknown_targets(policy.spec, self._apps.tables.of(NodeGroup))

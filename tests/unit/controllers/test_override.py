@@ -145,6 +145,19 @@ def test_an_edition_that_cannot_be_made_changes_nothing_and_says_why() -> None:
     assert resolved.status == "False" and "/spec/nodeSelector is not there" in resolved.message
 
 
+def test_an_edition_that_gains_privileges_is_told_in_the_status_and_in_an_event() -> None:
+    rule = {"plaintext": [{"path": "/spec/containers/0/securityContext", "operator": "add", "value": {"runAsUser": 0}}]}
+    store = cluster(overrides({**registry("Hangzhou"), **rule}))
+    run(store)
+    assert set(images(store).values()) == {"nginx:1.14"}
+    conditions = store.get(OverridePolicy, "default/op").status.conditions
+    text = "container nginx: Running as Non-root user: runAsUser is 0 (spec.overrideRules[0].plaintext[0])"
+    (resolved,) = [c for c in conditions if c.type == "Resolved"]
+    assert resolved.status == "False" and text in resolved.message
+    (event,) = [note.message for note in store.notes if text in note.message]
+    assert event.startswith("Deployment nginx: the edition must not gain privileges over its template")
+
+
 def test_a_policy_that_cannot_be_used_is_not_bound() -> None:
     empty = {"imageOverrider": [{"component": "Registry", "operator": "replace", "value": ""}]}
     store = cluster(overrides(empty))
