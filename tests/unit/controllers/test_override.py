@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
 from muster.cluster.memory import MemoryStore
 from muster.controllers.evictions import Evictions
 from muster.controllers.nudge import OBSERVED
 from muster.controllers.override import OverridePolicyController
+from muster.kube.errors import Invalid
 from muster.model.batch import Deployment
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicy
@@ -27,6 +31,7 @@ from node_groups import (
     weights,
 )
 
+T = TypeVar("T", bound=Object)
 BOTH = {REQUIRED: "pp", BINDING: "pp", REQUIRED_OVERRIDE: "op"}
 
 
@@ -125,6 +130,21 @@ def test_labels_of_an_edition_are_written_and_taken_away() -> None:
     store = cluster(overrides({"plaintext": patches}), on={"node-a": 1})
     run(store)
     assert store.get(Pod, "default/p-node-a-0").metadata.labels == {"city": "hangzhou"}
+
+
+def test_labels_that_the_api_server_does_not_permit_keep_nothing_else_back() -> None:
+    class Guarded(MemoryStore):
+        def patch(self, kind: type[T], key: str, merge: Mapping[str, Any], *, status: bool = False) -> T:
+            if kind is Pod and "city" in str(merge):
+                raise Invalid("PATCH pods", "may not change the labels city", code=422)
+            return super().patch(kind, key, merge, status=status)
+
+    label = {"path": "/metadata/labels/city", "operator": "add", "value": "x"}
+    store = cluster(overrides({**registry("Hangzhou"), "plaintext": [label]}), on={"node-a": 2})
+    store.__class__ = Guarded
+    run(store)
+    assert set(images(store).values()) == {"hangzhou.registry.io/nginx:1.14"}
+    assert satisfied(store) == ("False", "MetadataRefused")
 
 
 def test_an_edition_that_differs_in_more_needs_the_pod_to_be_made_anew_and_that_is_told() -> None:
