@@ -25,7 +25,7 @@ def _rows(objects: list[Plain]) -> Iterator[str]:
         if "roleRef" not in one:
             continue
         role, space = one["roleRef"], one["metadata"].get("namespace")
-        where = "the cluster" if space is None else "its namespace" if space == "muster-system" else f"namespace {space}"
+        where = {None: "the cluster", "muster-system": "its namespace"}.get(space, f"namespace {space}")
         rules = roles.get((role["kind"], role["name"]))
         for subject in one["subjects"]:
             if rules is None:  # a role of Kubernetes itself

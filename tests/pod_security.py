@@ -68,9 +68,9 @@ def satisfied(pod: Plain) -> set[str]:
     }
     notes = (pod.get("metadata") or {}).get("annotations") or {}
     for name, value in notes.items():
-        if name.startswith("container.apparmor.security.beta.kubernetes.io/"):
-            if value not in ("", "runtime/default") and not value.startswith("localhost/"):
-                found.discard("AppArmor")
+        good = value in ("", "runtime/default") or value.startswith("localhost/")
+        if name.startswith("container.apparmor.security.beta.kubernetes.io/") and not good:
+            found.discard("AppArmor")
     return found | {control for control, holds in _REQUIRED.items() if holds(pod)}
 
 

@@ -11,6 +11,7 @@ from muster.cli.install import PARTS, Settings
 from muster.cli.install.objects import part_objects
 from muster.config.default import DEFAULT
 
+_KINDS = (*REGISTRATIONS, "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -20,7 +21,7 @@ def account_in(plane: ControlPlane, namespace: str, verb: str) -> Path:
     for one in part_objects(part, Settings(namespace, "muster:test", DEFAULT)):
         if one["kind"] == "ClusterRoleBinding":
             one["metadata"]["name"] += f"-in-{namespace}"
-        if one["kind"] in (*REGISTRATIONS, "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"):
+        if one["kind"] in _KINDS:
             plane.api.apply(one)
     return plane.kubeconfig_of(namespace, part.name)
 

@@ -198,7 +198,7 @@ def test_of_a_node_group_only_muster_s_finalizer_and_annotation_can_be_written(s
 def test_keys_that_the_administrator_lists_can_be_written_to_pods(
     stolen: Api, api: Api, control_plane: ControlPlane, namespace: str
 ) -> None:
-    limited = [one for one in part_objects(PARTS["controllers"], Settings(namespace, "m", DEFAULT, '["tier"]'))]
+    limited = list(part_objects(PARTS["controllers"], Settings(namespace, "m", DEFAULT, override_metadata='["tier"]')))
     for one in limited:
         if "Cluster" in one["kind"] or "Admission" in one["kind"]:
             one["metadata"]["name"] += f"-in-{namespace}"

@@ -1,4 +1,4 @@
-"""Whatever an OverridePolicy does: an edition that is made satisfies every "restricted" control its template satisfies."""
+"""Whatever an OverridePolicy does, an edition satisfies every "restricted" control that its template satisfies."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ CONTEXT: dict[str, list[Any]] = {  # what a value may become; None: it goes
     "seLinuxOptions": [None, {"type": "container_t"}, {"type": "spc_t"}, {"user": "u"}, {"role": "r"}, {"level": "s0"}],
     "windowsOptions": [None, {"hostProcess": False}, {"hostProcess": True}],
     "capabilities": [
-        None, {"drop": ["ALL"]}, {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}, {"drop": ["ALL"], "add": ["SYS_ADMIN"]},
-        {"drop": ["NET_RAW"]}, {"add": ["ALL"]},
+        None, {"drop": ["ALL"]}, {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}, {"drop": ["NET_RAW"]},
+        {"drop": ["ALL"], "add": ["SYS_ADMIN"]}, {"add": ["ALL"]},
     ],
 }  # fmt: skip
 CONTAINER: dict[str, list[Any]] = {
-    "ports": [None, [{"containerPort": 1}], [{"containerPort": 1, "hostPort": 2}], [{"containerPort": 1, "hostPort": 0}]],
-    "livenessProbe": [None, {"httpGet": {"port": 1}}, {"httpGet": {"port": 1, "host": "h"}}, {"tcpSocket": {"host": "h"}}],
+    "ports": [None, [{"containerPort": 1}], [{"containerPort": 1, "hostPort": 2}], [{"hostPort": 0}]],
+    "livenessProbe": [None, {"httpGet": {"port": 1}}, {"httpGet": {"host": "h"}}, {"tcpSocket": {"host": "h"}}],
     "lifecycle": [None, {"preStop": {"httpGet": {"host": "h"}}}, {"postStart": {"exec": {"command": ["a"]}}}],
     "envFrom": [None, [{"secretRef": {"name": "s"}}], [{"configMapRef": {"name": "c"}}]],
 }

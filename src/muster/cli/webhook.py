@@ -71,8 +71,9 @@ def webhook(
     """Serve the API server's admission questions until told to stop.
 
     Pods of namespaces with the label groupmanagement.kubeedge.io/webhook=enabled are changed; policies, node groups,
-    queues and PodGroups are checked everywhere. The webhook configurations are part of the manifests; this
-    command writes the authority of its certificates into them, which it makes and renews itself. If it is down, objects are created as they are.
+    queues and PodGroups are checked everywhere. The webhook configurations are part of the manifests; this command
+    writes the authority of its certificates into them, which it makes and renews itself. If it is down, objects are
+    created as they are.
     """
     from urllib.parse import urlsplit
 

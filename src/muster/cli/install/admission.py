@@ -112,11 +112,13 @@ def _validations() -> Iterator[Plain]:
             " + ' of ' + request.resource.resource",
         }
     meta = ("labels", "annotations", "managedFields", "resourceVersion", "generation", "finalizers")
-    yield _rule(_same("dyn(object.metadata)", "dyn(oldObject.metadata)", meta), f"{who} change other metadata")
-    others = f"(variables.resource == '{DOMAIN}/nodegroups' ? '{FINALIZER}' : '')"
-    finalizers = " == ".join(f"variables.{name}.filter(f, f != {others})" for name in ("finalizers", "oldFinalizers"))
+    other_metadata = _same("dyn(object.metadata)", "dyn(oldObject.metadata)", meta)
+    yield _rule(other_metadata, f"{who} change other metadata")
+    own = f"(variables.resource == '{DOMAIN}/nodegroups' ? '{FINALIZER}' : '')"
+    finalizers = " == ".join(f"variables.{name}.filter(f, f != {own})" for name in ("finalizers", "oldFinalizers"))
     yield _rule(finalizers, f"{who} change finalizers of others")
-    yield _rule(_same("dyn(object)", "dyn(oldObject)", ("metadata", "spec")), f"{who} change anything but metadata and spec")
+    others = _same("dyn(object)", "dyn(oldObject)", ("metadata", "spec"))
+    yield _rule(others, f"{who} change anything but metadata and spec")
     but = "images of pods and the required node affinity of DaemonSets"
     for resource, tests in (("/pods", _pod()), ("apps/daemonsets", _daemon_set())):
         yield _rule(f"variables.resource != '{resource}' || ({' && '.join(tests)})", f"{who} change a spec, but {but}")

@@ -168,8 +168,10 @@ def _own(before: Plain, after: Plain) -> Iterator[Gain]:
         for name in (*new, *(name for name in old if name not in new)):
             if is_own(name) and old.get(name) != new.get(name):
                 yield Gain(POD, "Labels of muster", f"{field[:-1]} {name}")
-    old_gates, new_gates = ({str(gate.get("name")) for gate in mappings(mapping(pod.get("spec")).get("schedulingGates"))}
-                            for pod in (before, after))  # fmt: skip
-    for name in sorted(old_gates ^ new_gates):
+    for name in sorted(_gates(before) ^ _gates(after)):
         if is_own(name):
             yield Gain(POD, "Labels of muster", f"scheduling gate {name}")
+
+
+def _gates(pod: Plain) -> set[str]:
+    return {str(gate.get("name")) for gate in mappings(mapping(pod.get("spec")).get("schedulingGates"))}

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["CONTAINERS", "Plain", "Violation", "container_violations", "containers", "is_windows", "mapping", "mappings",
-           "pod_violations", "source_of", "texts"]  # fmt: skip
+__all__ = ["CONTAINERS", "Plain", "Violation", "container_violations", "containers", "is_windows", "mapping",
+           "mappings", "pod_violations", "source_of", "texts"]  # fmt: skip
 
 Plain = dict[str, Any]
 Violation = tuple[str, str]  # the control, and what is wrong
@@ -94,8 +94,9 @@ def container_violations(container: Plain, pod: Plain, *, windows: bool = False)
 def _effective(pod: Plain, container: Plain) -> Plain:
     """What a container has: its own values, and the pod's where it has none."""
     merged = {**pod, **{field: value for field, value in container.items() if value is not None}}
-    windows = [mapping(context.get("windowsOptions")) for context in (pod, container)]
-    merged["windowsOptions"] = {**windows[0], **{field: value for field, value in windows[1].items() if value is not None}}
+    own = mapping(container.get("windowsOptions")).items()
+    inherited = mapping(pod.get("windowsOptions"))
+    merged["windowsOptions"] = {**inherited, **{field: value for field, value in own if value is not None}}
     return merged
 
 
