@@ -22,6 +22,7 @@ CHART = "helm/muster"
 _REPLICAS = 424242
 _SAID = (
     "# An empty tag is the chart's appVersion. defaultQueue: false where there is a queue `default` already.\n"
+    "# controllers.overrideMetadata: labels and annotations that OverridePolicies may change on running pods.\n"
     "# edgeGate needs a Secret with its certificate first: docs/install.md.\n"
 )
 _IMAGE = '{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}'
@@ -49,6 +50,8 @@ def _values() -> str:
     values: dict[str, object] = {"image": {"repository": "muster", "tag": ""}}
     for part in PARTS.values():
         more: dict[str, object] = {"defaultQueue": True, "configuration": DEFAULT} if part.configured else {}
+        if part.verb == "controllers":
+            more = {"overrideMetadata": []}
         resources = {"requests": dict(part.requests), "limits": dict(part.limits)}
         values[_key(part)] = {"enabled": part.by_default, "replicas": part.replicas, "resources": resources, **more}
     return _SAID + dump(values)
@@ -62,7 +65,7 @@ def _key(part: Part) -> str:
 
 def _template(part: Part) -> str:
     """The part's objects, with what the values decide in place of the default."""
-    settings = Settings(namespace="@namespace@", image="@image@", configuration="@configuration@")
+    settings = Settings("@namespace@", "@image@", "@configuration@", override_metadata="@override-metadata@")
     marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=())
     own = f".Values.{_key(part)}"
     texts = []
@@ -85,6 +88,8 @@ def _filled(text: str, own: str) -> str:
         "'@namespace@'": "{{ .Release.Namespace }}",
         "'@image@'": _IMAGE,
         "'@configuration@'": f"{{{{ {own}.configuration | toJson }}}}",
+        "'@override-metadata@'": f"{{{{ {own}.overrideMetadata | toJson | quote }}}}",
+        "@namespace@": "{{ .Release.Namespace }}",
         str(_REPLICAS): f"{{{{ {own}.replicas }}}}",
         "\n".join(" " * 8 * bool(line) + line for line in resources): (
             f"        resources: {{{{- toYaml {own}.resources | nindent 10 }}}}"

@@ -1,4 +1,4 @@
-"""README.md and docs/: their commands with what they print, and the page of plugins.
+"""README.md and docs/: their commands with what they print, the page of plugins, and the rights in SECURITY.md.
 
 `python tests/documents.py` writes the real output under every command again, and docs/plugins.md anew; the tests only
 look. A block of commands begins with ```console; a line `$ command` is run, the lines under it are its output. A line
@@ -144,7 +144,18 @@ def refresh(page: Path) -> None:
     page.write_text("\n".join(lines) + "\n", "utf-8")
 
 
+def refresh_rights() -> None:
+    """Write the table of SECURITY.md again."""
+    import account_rights
+
+    page = ROOT / "SECURITY.md"
+    text = page.read_text("utf-8")
+    before, _, rest = text.partition(account_rights.BEGIN)
+    page.write_text(before + account_rights.table() + rest.partition(account_rights.END)[2], "utf-8")
+
+
 if __name__ == "__main__":
+    refresh_rights()
     (ROOT / "docs" / "plugins.md").write_text(plugins_page(), "utf-8")
     for page in PAGES:
         refresh(page)

@@ -148,6 +148,8 @@ def override(folder: Path, expected: Answer) -> None:
         result = muster(folder, *arguments)
         assert result.exit_code != 0
         assert "Traceback" not in result.stderr
+        for text in expected.get("tells", []):
+            assert text in result.stderr
     else:
         assert_within(expected["output"], answer(folder, *arguments), "")
 

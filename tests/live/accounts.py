@@ -5,21 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from live.api import Api
+from live.conftest import REGISTRATIONS
 from live.controlplane import ControlPlane
 from muster.cli.install import PARTS, Settings
 from muster.cli.install.objects import part_objects
 from muster.config.default import DEFAULT
 
+_KINDS = (*REGISTRATIONS, "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 _RBAC = "rbac.authorization.k8s.io"
 
 
 def account_in(plane: ControlPlane, namespace: str, verb: str) -> Path:
-    """A kubeconfig of the part's account as it were if it ran in this namespace."""
+    """A kubeconfig of the part's account as it were if it ran in this namespace, with its webhook configurations."""
     part = PARTS[verb]
     for one in part_objects(part, Settings(namespace, "muster:test", DEFAULT)):
         if one["kind"] == "ClusterRoleBinding":
             one["metadata"]["name"] += f"-in-{namespace}"
-        if one["kind"] in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"):
+        if one["kind"] in _KINDS:
             plane.api.apply(one)
     return plane.kubeconfig_of(namespace, part.name)
 

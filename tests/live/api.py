@@ -15,7 +15,8 @@ Plain = dict[str, Any]
 
 _CLUSTER_WIDE = frozenset({
     "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CSINode", "CustomResourceDefinition", "HyperNode", "Namespace",
-    "Node", "NodeGroup", "PersistentVolume", "PriorityClass", "Queue", "StorageClass", "Topology",
+    "MutatingWebhookConfiguration", "Node", "NodeGroup", "PersistentVolume", "PriorityClass", "Queue", "StorageClass",
+    "Topology", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
 })  # fmt: skip
 
 

@@ -123,7 +123,11 @@ def crds(api: Api) -> None:
 
 HOME = "muster-system"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
-RIGHTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+RIGHTS = (
+    "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+)  # fmt: skip
+REGISTRATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 @pytest.fixture(scope="session")

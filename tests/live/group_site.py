@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from live.api import Api, Refused, place, until
-from live.conftest import HOME, RIGHTS, MakeNodes, served
+from live.conftest import HOME, REGISTRATIONS, RIGHTS, MakeNodes, served
 from live.controlplane import ControlPlane
 from live.node_groups import Controllers, Extender, thing
 from live.part_process import free_port
@@ -77,13 +77,13 @@ class Sited:
 
 
 def install(api: Api) -> None:
-    """muster's own kinds, and the accounts of its parts."""
+    """muster's own kinds, the accounts of its parts with their limits, and the webhook configurations."""
     for definition in OURS:
         api.apply(definition.plain())
         path = f"/apis/{definition.api_version}/{definition.plural}"
         until(f"{path} to be served", lambda path=path: served(api, path))
     for one in installation(Settings(HOME, "muster:test", DEFAULT), list(PARTS.values())):
-        if one["kind"] in RIGHTS:
+        if one["kind"] in (*RIGHTS, *REGISTRATIONS):
             api.apply(one)
     # The API server holds back creates for two seconds after a definition is established.
     time.sleep(2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from muster import __version__
@@ -18,11 +20,22 @@ _ASKED_FOR = [part.verb for part in PARTS.values() if not part.by_default]
 )  # fmt: skip
 @click.option("--namespace", default="muster-system", show_default=True, metavar="NAME", help="Where the parts run.")
 @click.option("--image", default=f"muster:{__version__}", show_default=True, metavar="IMAGE", help="What they run.")
+@click.option(
+    "--override-metadata", "keys", multiple=True, metavar="KEY",
+    help="A label or annotation that OverridePolicies may change on running pods. May be given several times; "
+    "others are given to new pods only.",
+)  # fmt: skip
 @options.config
 @options.output("yaml", "json")
 @options.verbosity
 def manifests(
-    parts: tuple[str, ...], namespace: str, image: str, config: str | None, form: str, verbosity: int
+    parts: tuple[str, ...],
+    namespace: str,
+    image: str,
+    keys: tuple[str, ...],
+    config: str | None,
+    form: str,
+    verbosity: int,
 ) -> None:
     """Print ServiceAccounts with the least rights, the configuration, Deployments and the queue `default`.
 
@@ -33,7 +46,7 @@ def manifests(
     from muster.cli.answer import print_objects
     from muster.cli.install import Settings, installation
 
-    settings = Settings(namespace=namespace, image=image, configuration=_configuration(config))
+    settings = Settings(namespace, image, _configuration(config), override_metadata=json.dumps(list(keys)))
     wanted = [part for part in PARTS.values() if (part.verb in parts if parts else part.by_default)]
     print_objects(installation(settings, wanted), form)
 

@@ -12,6 +12,10 @@ from muster.cli import options
 @options.files(required=False)
 @options.output("table", "json")
 @click.option("--effective", is_flag=True, help="Print the configuration as understood (the findings go to stderr).")
+@click.option(
+    "--allow-privileged-overrides", "privileged", is_flag=True,
+    help="Judge OverridePolicies as controllers with this option do.",
+)  # fmt: skip
 @options.scheduler_names
 @options.verbosity
 def validate(
@@ -19,6 +23,7 @@ def validate(
     files: tuple[str, ...],
     form: str,
     effective: bool,
+    privileged: bool,
     scheduler_names: tuple[str, ...],
     verbosity: int,
 ) -> None:
@@ -45,7 +50,8 @@ def validate(
 
         with waiting("validating"):
             manifests = read_paths(files)
-            findings = in_order([*findings, *validate_cluster(scheduler, manifests, scheduler_names)])
+            found = validate_cluster(scheduler, manifests, scheduler_names, privileged=privileged)
+            findings = in_order([*findings, *found])
         unreadable = any(finding.code == "file" for finding in manifests.errors)
     if form == "json":
         answer: dict[str, object] = {"findings": [finding.as_dict() for finding in findings]}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--name", "names", multiple=True, metavar="HOST",
               help="A further name or address in the certificate. May be given several times.")  # fmt: skip
 @click.option("--registration", default="muster-webhook", show_default=True, metavar="NAME",
-              help="The name of the webhook configurations that are made and kept.")  # fmt: skip
+              help="The name of the webhook configurations that are kept.")  # fmt: skip
 @click.option("--allow-privileged-overrides", is_flag=True,
               help="Policies may give pods privileges that their templates have not.")  # fmt: skip
 @click.option("--ungate/--no-ungate", default=True, show_default=True,
@@ -71,8 +71,9 @@ def webhook(
     """Serve the API server's admission questions until told to stop.
 
     Pods of namespaces with the label groupmanagement.kubeedge.io/webhook=enabled are changed; policies, node groups,
-    queues and PodGroups are checked everywhere. The webhook configurations are made by this command, with the
-    authority of certificates that it makes and renews itself. If it is down, objects are created as they are.
+    queues and PodGroups are checked everywhere. The webhook configurations are part of the manifests; this command
+    writes the authority of its certificates into them, which it makes and renews itself. If it is down, objects are
+    created as they are.
     """
     from urllib.parse import urlsplit
 

@@ -14,6 +14,7 @@ from muster.model.groups import BoundApplication
 from muster.model.meta import Condition, Object
 
 NEEDS_PROPAGATION, WEBHOOK_REQUIRED, NOT_EVICTED = "NeedsPropagationPolicy", "WebhookRequired", "NotEvicted"
+METADATA_REFUSED = "MetadataRefused"
 _HINTS = {
     NEEDS_PROPAGATION: "the group must be known when a pod is created: by a PropagationPolicy, or by a node selector",
     WEBHOOK_REQUIRED: "that is made when pods are created: muster webhook must be alive, and the namespace opted in",
@@ -30,6 +31,7 @@ class Outdated:
     images: dict[str, str]  # container → the image it should have
     metadata: dict[str, Any]  # labels and annotations, as a merge patch
     beyond: list[str]  # fields that no running pod can be given
+    refused: str = ""  # why the API server does not permit its labels and annotations
 
 
 @dataclass(slots=True)
@@ -84,6 +86,12 @@ def override_conditions(
             message = f"{record.told.kind} {record.told.name}: pods of {groups} differ in {fields}; {hint}"
             yield said("Satisfied", False, reason, message, generation)
             return
+    for record in records:
+        for entry in record.pods:
+            if entry.refused:
+                message = f"{record.told.kind} {record.told.name}: pod {entry.pod.metadata.name}: {entry.refused}"
+                yield said("Satisfied", False, METADATA_REFUSED, message, generation)
+                return
     word = f"{outdated} pods are outdated" if outdated else ""
     reason = "Progressing" if outdated else "AsDesired"
     yield said("Satisfied", not outdated and not faults, reason, word, generation)

@@ -35,6 +35,7 @@ from muster.groups.override import faults
 from muster.groups.override.paths import Bases
 from muster.groups.override.policy import unknown_targets, warnings
 from muster.groups.propagation import Trouble
+from muster.kube.errors import Forbidden, Invalid
 from muster.model.batch import StatefulSet
 from muster.model.core import Namespace, Pod
 from muster.model.custom import CustomApplication
@@ -44,6 +45,7 @@ from muster.model.meta import key as key_of
 from muster.store import NotFound, Severity, Store
 
 RULE = "override"
+_REFUSED_AGAIN = 60.0  # seconds until labels that the API server does not permit are tried again
 _LOOK_AGAIN = 1.0  # seconds, at an application that nobody tells of any more
 
 
@@ -266,17 +268,33 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
                 if images:
                     self._store.set_images(key, images, uid=pod.metadata.uid)
                 if meta:
-                    self._store.patch(Pod, key, {"metadata": meta})
+                    entry.refused = self._mark(key, meta)
             except NotFound:
                 continue
+            if entry.refused:
+                self._wakes[ref] = now + _REFUSED_AGAIN
+                if not images:
+                    continue
             self._wrote = True
             changes = ", ".join(f"{name} to {image}" for name, image in images.items()) or "metadata"
             self._store.event(pod, Severity.NORMAL, "Edition", f"changed {changes}")
 
+    def _mark(self, key: str, meta: Template) -> str:
+        """Write labels and annotations of a pod; why the API server does not permit them, empty if it does."""
+        try:
+            self._store.patch(Pod, key, {"metadata": meta})
+        except (Forbidden, Invalid) as fault:
+            return str(fault)
+        return ""
+
     # --- what is told
 
     def _troubles(self, policy: OverridePolicy) -> list[Trouble]:
-        return [*self._wrong(key_of(policy), policy.spec, self._bases), *warnings(policy.spec), *self._unknown(policy)]
+        key = key_of(policy)
+        records = [held for of, held in self._records.values() if of == key]
+        refused = [Trouble(f"{held.told.kind} {held.told.name}", why) for held in records for why in held.unmade]
+        usable = [*self._wrong(key, policy.spec, self._bases), *warnings(policy.spec), *self._unknown(policy)]
+        return [*usable, *dict.fromkeys(refused)]
 
     def _unknown(self, policy: OverridePolicy) -> Iterator[Trouble]:
         return unknown_targets(policy.spec, self._apps.tables.of(NodeGroup))

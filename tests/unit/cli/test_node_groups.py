@@ -100,7 +100,7 @@ class TestOverride:
     def test_privileges_need_the_flag(self) -> None:
         override("[{plaintext: [{path: /spec/hostPID, operator: add, value: true}]}]")
         asked = ("override", "--policy", "p.yaml", "--nodegroup", "g", "-f", "w.yaml", "-o", "json")
-        assert "may not give a pod hostPID" in muster(*asked).stderr
+        assert "the pod: Host Namespaces: hostPID (spec.overrideRules[0].plaintext[0])" in muster(*asked).stderr
         assert json.loads(muster(*asked, "--allow-privileged-overrides").stdout)["spec"]["hostPID"] is True
 
     def test_there_must_be_one_workload(self) -> None:

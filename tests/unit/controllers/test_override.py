@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
 from muster.cluster.memory import MemoryStore
 from muster.controllers.evictions import Evictions
 from muster.controllers.nudge import OBSERVED
 from muster.controllers.override import OverridePolicyController
+from muster.kube.errors import Invalid
 from muster.model.batch import Deployment
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicy
@@ -27,6 +31,7 @@ from node_groups import (
     weights,
 )
 
+T = TypeVar("T", bound=Object)
 BOTH = {REQUIRED: "pp", BINDING: "pp", REQUIRED_OVERRIDE: "op"}
 
 
@@ -127,6 +132,21 @@ def test_labels_of_an_edition_are_written_and_taken_away() -> None:
     assert store.get(Pod, "default/p-node-a-0").metadata.labels == {"city": "hangzhou"}
 
 
+def test_labels_that_the_api_server_does_not_permit_keep_nothing_else_back() -> None:
+    class Guarded(MemoryStore):
+        def patch(self, kind: type[T], key: str, merge: Mapping[str, Any], *, status: bool = False) -> T:
+            if kind is Pod and "city" in str(merge):
+                raise Invalid("PATCH pods", "may not change the labels city", code=422)
+            return super().patch(kind, key, merge, status=status)
+
+    label = {"path": "/metadata/labels/city", "operator": "add", "value": "x"}
+    store = cluster(overrides({**registry("Hangzhou"), "plaintext": [label]}), on={"node-a": 2})
+    store.__class__ = Guarded
+    run(store)
+    assert set(images(store).values()) == {"hangzhou.registry.io/nginx:1.14"}
+    assert satisfied(store) == ("False", "MetadataRefused")
+
+
 def test_an_edition_that_differs_in_more_needs_the_pod_to_be_made_anew_and_that_is_told() -> None:
     rule = {"argsOverrider": [{"containerName": "nginx", "operator": "add", "value": ["-v"]}]}
     store = cluster(overrides({**rule, **registry("Hangzhou")}))
@@ -143,6 +163,19 @@ def test_an_edition_that_cannot_be_made_changes_nothing_and_says_why() -> None:
     conditions = store.get(OverridePolicy, "default/op").status.conditions
     (resolved,) = [c for c in conditions if c.type == "Resolved"]
     assert resolved.status == "False" and "/spec/nodeSelector is not there" in resolved.message
+
+
+def test_an_edition_that_gains_privileges_is_told_in_the_status_and_in_an_event() -> None:
+    rule = {"plaintext": [{"path": "/spec/containers/0/securityContext", "operator": "add", "value": {"runAsUser": 0}}]}
+    store = cluster(overrides({**registry("Hangzhou"), **rule}))
+    run(store)
+    assert set(images(store).values()) == {"nginx:1.14"}
+    conditions = store.get(OverridePolicy, "default/op").status.conditions
+    text = "container nginx: Running as Non-root user: runAsUser is 0 (spec.overrideRules[0].plaintext[0])"
+    (resolved,) = [c for c in conditions if c.type == "Resolved"]
+    assert resolved.status == "False" and text in resolved.message
+    (event,) = [note.message for note in store.notes if text in note.message]
+    assert event.startswith("Deployment nginx: the edition must not gain privileges over its template")
 
 
 def test_a_policy_that_cannot_be_used_is_not_bound() -> None:

@@ -247,44 +247,25 @@ class TestResult:
             made(patch(path, operator, value=value))
 
     @pytest.mark.parametrize(
-        ("path", "value", "privilege"),
-        [
-            ("/spec/serviceAccountName", "admin", "serviceAccountName admin"),
-            ("/spec/serviceAccount", "admin", "serviceAccountName admin"),
-            ("/spec/hostNetwork", True, "hostNetwork"),
-            ("/spec/hostPID", True, "hostPID"),
-            ("/spec/hostIPC", True, "hostIPC"),
-            ("/spec/volumes", [{"name": "v", "hostPath": {"path": "/"}}], "hostPath volume /"),
-            ("/spec/securityContext", {"runAsUser": 0}, "runAsUser 0 for the pod"),
-            ("/spec/containers/0/securityContext", {"privileged": True}, "privileged for container web"),
-            ("/spec/containers/0/securityContext", {"capabilities": {"add": ["SYS_ADMIN"]}}, "capability SYS_ADMIN"),
-            (
-                "/spec/containers/-",
-                {"name": "n", "image": "n", "securityContext": {"privileged": True}},
-                "privileged for container n",
-            ),
-        ],
+        "reference",
+        ["nginx latest", "Nginx", "r.io/A", "nginx:", "nginx:-1", "nginx@sha256:12", "r_r.io/a", "a//b", "a:b:c", "/a"],
     )
-    def test_a_policy_is_no_way_up(self, path: str, value: Any, privilege: str) -> None:
-        rule = patch(path, "add", value=value)
-        with pytest.raises(OverrideError, match=f"may not give a pod.*{privilege}"):
-            made(rule)
-        assert edition(policy(rule), ["g"], TEMPLATE, privileged=True).template != TEMPLATE
+    def test_an_image_has_the_grammar_of_references(self, reference: str) -> None:
+        with pytest.raises(OverrideError, match="container web: image"):
+            made(patch("/spec/containers/0/image", "replace", value=reference))
 
-    def test_restrictions_cannot_be_taken_away(self) -> None:
-        limited = deepcopy(TEMPLATE)
-        limited["spec"]["securityContext"] = {"runAsNonRoot": True}
-        limited["spec"]["containers"][0]["securityContext"] = {"capabilities": {"drop": ["NET_RAW"]}}
-        with pytest.raises(OverrideError, match="a user other than root"):
-            made(patch("/spec/securityContext", "remove"), template=limited)
-        with pytest.raises(OverrideError, match="dropping NET_RAW"):
-            made(patch("/spec/containers/0/securityContext", "remove"), template=limited)
-        all_ = patch("/spec/containers/0/securityContext/capabilities/drop", "replace", value=["ALL"])
-        assert made(all_, template=limited)
+    @pytest.mark.parametrize(
+        "reference", ["nginx", "a/b/c:1_2.3-x", f"[::1]:5000/a@{SHA}", "localhost/a__b", f"r.io:5000/a-b--c:1@{SHA}"]
+    )
+    def test_an_image_that_can_be_pulled_is_taken(self, reference: str) -> None:
+        assert made(patch("/spec/containers/0/image", "replace", value=reference))
 
-    def test_what_the_template_has_already_may_stay(self) -> None:
-        host = deepcopy(TEMPLATE)
-        host["spec"]["hostNetwork"] = True
-        assert made(image("Tag", "replace", "2"), template=host)["spec"]["hostNetwork"] is True
-        side = {"name": "helper", "image": "h"}
-        assert made(patch("/spec/containers/-", "add", value=side))["spec"]["containers"][-1] == side
+    @pytest.mark.parametrize(
+        ("component", "value"),
+        [("Tag", "no tag"), ("Registry", "http://r.io"), ("Repository", "Nginx"), ("Tag", "@sha256:12")],
+    )
+    def test_an_image_overrider_s_value_is_a_part_of_an_image(self, component: str, value: str) -> None:
+        (fault,) = faults(policy(image(component, "replace", value)))
+        assert fault.path == "spec.overrideRules[0].imageOverrider[0].value" and repr(value) in fault.message
+        assert not faults(policy(image("Tag", "replace", "{{nodegroup}}-1")))
+        assert not faults(policy(image("Registry", "replace", "r.io:5000/mirror/")))

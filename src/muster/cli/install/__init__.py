@@ -1,6 +1,7 @@
 """What `muster manifests` and the Helm chart put into a cluster.
 
-`rights` says what each part may do, `parts` how it is run, `objects` makes the Kubernetes objects of both.
+`rights` says what each part may do, `parts` how it is run, `admission` the webhook configurations and
+what the controllers' account may write, `objects` makes the Kubernetes objects.
 """
 
 from muster.cli.install.objects import Settings, installation

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from muster.cli.install.admission import controller_limits, webhook_configurations
 from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part
 from muster.cli.install.rights import Right, own_lease
 
@@ -22,6 +23,8 @@ class Settings:
     namespace: str
     image: str
     configuration: str
+    # A CEL list: the labels and annotations that OverridePolicies may change on running pods.
+    override_metadata: str = "[]"
 
 
 def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
@@ -33,7 +36,7 @@ def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
 
 
 def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
-    """One part: account, rights, configuration, Deployment, Service, and what keeps one of two running."""
+    """One part: account, rights, configuration, Deployment, Service, what keeps one of two running, and admission."""
     here = {"name": part.name, "namespace": settings.namespace, "labels": _labels(part)}
     yield _object("v1", "ServiceAccount", here)
     everywhere = {"name": part.name, "labels": _labels(part)}
@@ -54,6 +57,10 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     if part.replicas > 1:
         spec = {"maxUnavailable": 1, "selector": {"matchLabels": _selector(part)}}
         yield _object("policy/v1", "PodDisruptionBudget", here, spec=spec)
+    if part.verb == "webhook":
+        yield from webhook_configurations(f"{settings.namespace}/{part.name}")
+    if part.verb == "controllers":
+        yield from controller_limits(part.name, settings.namespace, _labels(part), settings.override_metadata)
 
 
 def _object(version: str, kind: str, meta: Plain, **more: Any) -> Plain:

@@ -114,8 +114,7 @@ WEBHOOK: tuple[Right, ...] = (
     # A pod that waited for its policies is let go, or evicted to be made anew, as is one without a place.
     Right(_CORE, ("pods",), ("patch",)),
     Right(_CORE, ("pods/eviction",), ("create",)),
-    # An object that is being made has no name yet that a right could ask for.
-    Right(_ADMISSION, _WEBHOOKS, ("create",)),
+    # The manifests create them; the webhook writes the authority to trust.
     Right(_ADMISSION, _WEBHOOKS, ("get", "update"), ("muster-webhook",)),
 )
 

@@ -1,7 +1,8 @@
 """The edition of a node group: an application's pod template with the rules of an OverridePolicy applied.
 
 Rules in the order written; inside a rule images, commands, args, then patches, each on the result of the one before.
-If one fails the whole edition fails. The template given is never touched.
+If one fails the whole edition fails. The template given is never touched. The result is judged as a pod: `privileges`
+says what it must not gain over the template.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 from muster.groups.override import image, pointer
 from muster.groups.override.paths import Bases, in_pod
 from muster.groups.override.policy import Rule, faults, named, rules_for
-from muster.groups.override.privileges import gained
+from muster.groups.override.privileges import Gain, gained
+from muster.groups.override.restricted import containers, mapping, mappings
 from muster.model.groups import CommandArgsOverrider, ImageOverrider, OverridePolicySpec, PlaintextOverrider
 
 __all__ = ["Edition", "OverrideError", "edition"]
@@ -22,8 +24,16 @@ __all__ = ["Edition", "OverrideError", "edition"]
 Template = dict[str, Any]  # metadata and spec of a pod, as plain values
 
 
+PERMIT = "--allow-privileged-overrides permits it"
+
+
 class OverrideError(Exception):
     """The edition cannot be made; the text names the rule's field and says what is wrong."""
+
+    def __init__(self, text: str, path: str = "") -> None:
+        """`path`: the field of the policy, if there is one."""
+        super().__init__(text)
+        self.path = path
 
 
 @dataclass(slots=True)
@@ -46,23 +56,50 @@ def edition(
     if wrong:
         raise OverrideError("; ".join(str(fault) for fault in wrong))
     made = Edition(deepcopy(template))
-    for rule in rules_for(spec, groups):
-        _apply(made, rule, bases)
+    for _ in _steps(made, rules_for(spec, groups), bases):
+        pass
     if made.template != template:
-        _check(template, made.template, privileged)
+        _check(template, made.template)
+        given = [] if privileged else gained(template, made.template)
+        if given:
+            raise _refusal(given, _blamed(given, template, rules_for(spec, groups), bases))
     return made
 
 
-def _apply(made: Edition, rule: Rule, bases: Bases) -> None:
-    pod, group = made.template, rule.group
-    for path, overrider in rule.images:
-        for steps in _images(pod, overrider, bases):
-            _change_image(made, path, steps, overrider, named(overrider.value, group))
-    for name, commands in (("command", rule.commands), ("args", rule.args)):
-        for path, command in commands:
-            _change_command(made, path, name, command, named(command.value, group))
-    for path, patch in rule.patches:
-        _patch(pod, path, patch, in_pod(patch.path, bases), group)
+def _steps(made: Edition, rules: Sequence[Rule], bases: Bases) -> Iterator[str]:
+    """Apply the overrides one after the other; the path of each that was applied."""
+    pod = made.template
+    for rule in rules:
+        group = rule.group
+        for path, overrider in rule.images:
+            for steps in _images(pod, overrider, bases):
+                _change_image(made, path, steps, overrider, named(overrider.value, group))
+            yield path
+        for name, commands in (("command", rule.commands), ("args", rule.args)):
+            for path, command in commands:
+                _change_command(made, path, name, command, named(command.value, group))
+                yield path
+        for path, patch in rule.patches:
+            _patch(pod, path, patch, in_pod(patch.path, bases), group)
+            yield path
+
+
+def _blamed(given: Sequence[Gain], template: Template, rules: Sequence[Rule], bases: Bases) -> dict[Gain, str]:
+    """Each gain with the override that gave it: the last one after which it was new."""
+    blamed: dict[Gain, str] = {}
+    had: set[Gain] = set()
+    made = Edition(deepcopy(template))
+    for path in _steps(made, rules, bases):
+        has = set(gained(template, made.template))
+        blamed |= dict.fromkeys(has - had, path)
+        had = has
+    return {gain: blamed[gain] for gain in given}
+
+
+def _refusal(given: Sequence[Gain], blamed: dict[Gain, str]) -> OverrideError:
+    said = "; ".join(f"{gain} ({blamed[gain]})" for gain in given)
+    text = f"the edition must not gain privileges over its template: {said} ({PERMIT})"
+    return OverrideError(text, blamed[given[0]])
 
 
 def _images(pod: Template, overrider: ImageOverrider, bases: Bases) -> Iterator[list[str]]:
@@ -80,9 +117,9 @@ def _change_image(made: Edition, path: str, steps: list[str], overrider: ImageOv
     try:
         old = pointer.get(made.template, steps)
     except pointer.PointerError as fault:
-        raise OverrideError(f"{path}: {fault}") from None
+        raise OverrideError(f"{path}: {fault}", path) from None
     if not isinstance(old, str) or not old:
-        raise OverrideError(f"{path}: {pointer.text(steps)} is no image")
+        raise OverrideError(f"{path}: {pointer.text(steps)} is no image", path)
     new = str(image.changed(image.parse(old), overrider.component, overrider.operator, value))
     if new == old and overrider.component == "Tag" and overrider.operator != "remove" and value not in old:
         made.warnings.append(f"{path}: {value!r} makes neither a tag nor a digest of {old}; it stays as it is")
@@ -96,7 +133,7 @@ def _change_command(made: Edition, path: str, name: str, overrider: CommandArgsO
     for container in found if value else ():
         old = container.get(name) or []
         if not isinstance(old, list):
-            raise OverrideError(f"{path}: {name} of container {overrider.container_name} is not a list")
+            raise OverrideError(f"{path}: {name} of container {overrider.container_name} is not a list", path)
         new = [*old, *value] if overrider.operator == "add" else [item for item in old if item not in value]
         if new != old:
             container[name] = new
@@ -111,30 +148,27 @@ def _patch(pod: Template, path: str, patch: PlaintextOverrider, steps: list[str]
         else:
             pointer.replace(pod, steps, named(patch.value, group))
     except pointer.PointerError as fault:
-        raise OverrideError(f"{path}: {patch.operator} {patch.path}: {fault}") from None
+        raise OverrideError(f"{path}: {patch.operator} {patch.path}: {fault}", path) from None
 
 
 def _containers(pod: Template, field_: str) -> list[Template]:
-    spec = pod.get("spec")
-    found = spec.get(field_) if isinstance(spec, dict) else None
-    return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+    return mappings(mapping(pod.get("spec")).get(field_))
 
 
-def _check(before: Template, after: Template, privileged: bool) -> None:
-    """The result must still be a pod, and must not be able to do more than the template's pod."""
+def _check(before: Template, after: Template) -> None:
+    """The result must still be a pod, with images that can be pulled."""
     if not _containers(after, "containers"):
         raise OverrideError("the edition has no containers")
-    containers = [c for field_ in ("containers", "initContainers") for c in _containers(after, field_)]
+    known = {c.get("name"): c.get("image") for c in containers(before)}
     names: list[str] = []
-    for container in containers:
-        name = container.get("name")
+    for container in containers(after):
+        name, reference = container.get("name"), container.get("image")
         if not isinstance(name, str) or not name:
             raise OverrideError("the edition has a container without a name")
         if name in names:
             raise OverrideError(f"the edition has two containers called {name}")
-        if not isinstance(container.get("image"), str) or not container["image"]:
+        if not isinstance(reference, str) or not reference:
             raise OverrideError(f"the edition's container {name} has no image")
+        if reference != known.get(name) and (why := image.unusable(reference)):
+            raise OverrideError(f"the edition's container {name}: image {reference!r}: {why}")
         names.append(name)
-    given = [] if privileged else gained(before, after)
-    if given:
-        raise OverrideError(f"a policy may not give a pod {', '.join(given)} (--allow-privileged-overrides permits it)")

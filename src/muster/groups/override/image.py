@@ -1,16 +1,24 @@
-"""An image's name in its parts, `[registry/]repository[:tag][@digest]`, and the changes that an overrider makes."""
+"""An image's name in its parts, `[registry/]repository[:tag][@digest]`, the changes that an overrider makes, and the
+grammar that container runtimes accept."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
 
-__all__ = ["COMPONENTS", "OPERATORS", "Image", "changed", "parse"]
+__all__ = ["COMPONENTS", "OPERATORS", "Image", "bad_value", "changed", "parse", "unusable"]
 
 COMPONENTS = ("Registry", "Repository", "Tag")
 OPERATORS = ("add", "replace", "remove")
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
+_DIGITS = {"sha256": 64, "sha384": 96, "sha512": 128}
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?")
+_WORD = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_REPOSITORY = re.compile(rf"{_WORD}(?:/{_WORD})*")
+_PIECE = re.compile(r"[A-Za-z0-9._:/@+\[\]-]+")
+_LONGEST_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +73,43 @@ def _tagged(image: Image, value: str) -> Image:
     if _DIGEST.fullmatch(value):
         return replace(image, tag="", digest=value)
     return image
+
+
+# --- what a reference may look like
+
+
+def unusable(reference: str) -> str:
+    """Why a container runtime does not accept the reference; empty: it does."""
+    found = parse(reference)
+    if "@" in reference and not _is_digest(found.digest):
+        return f"{found.digest!r} is not a digest (ALGORITHM:HEX)"
+    if not found.digest and "@" not in reference and reference.endswith(":"):
+        return "the tag after : is empty"
+    if found.tag and not _TAG.fullmatch(found.tag):
+        return f"{found.tag!r} is not a tag (at most 128 letters, digits, _ . -; not . or - first)"
+    if found.registry and not _HOST.fullmatch(found.registry):
+        return f"{found.registry!r} is not a registry (HOST[:PORT])"
+    if not _REPOSITORY.fullmatch(found.repository):
+        return f"{found.repository!r} is not a repository (lower case letters, digits, and . _ - between them, by /)"
+    if len(found.registry) + len(found.repository) > _LONGEST_NAME:
+        return f"the name is longer than {_LONGEST_NAME} characters"
+    return ""
+
+
+def bad_value(component: str, operator: str, value: str) -> str:
+    """Why no image can have the value of an overrider; empty: one can. What is added is judged with the result."""
+    if operator == "add":
+        return "" if _PIECE.fullmatch(value) else f"{value!r} has characters that no image has"
+    if component == "Registry":
+        host, slash, path = value.rstrip("/").partition("/")
+        fits = _HOST.fullmatch(host) and (not slash or _REPOSITORY.fullmatch(path))
+        return "" if fits else f"{value!r} is not a registry (HOST[:PORT][/PATH])"
+    if component == "Repository":
+        return "" if _REPOSITORY.fullmatch(value) else f"{value!r} is not a repository (lower case, parts by /)"
+    text = value[1:] if value[:1] in ("@", ":") else value
+    return "" if _TAG.fullmatch(text) or _is_digest(text) else f"{value!r} is neither a tag nor a digest"
+
+
+def _is_digest(text: str) -> bool:
+    algorithm, _, number = text.partition(":")
+    return bool(_DIGEST.fullmatch(text)) and len(number) == _DIGITS.get(algorithm, len(number))

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET
 
 from muster.groups.membership import resolve
-from muster.groups.override.image import COMPONENTS, OPERATORS
+from muster.groups.override.image import COMPONENTS, OPERATORS, bad_value
 from muster.groups.override.paths import Bases, in_pod
 from muster.groups.override.pointer import PointerError
 from muster.groups.propagation import Trouble
@@ -127,6 +127,8 @@ def _image_faults(path: str, image: ImageOverrider, bases: Bases) -> Iterator[Tr
             yield Trouble(f"{path}.operator", message, "replace the repository, or remove Registry or Tag")
     elif not image.value:
         yield Trouble(f"{path}.value", f"must not be empty for {image.operator}", "write the text")
+    elif why := bad_value(image.component, image.operator, named(image.value, "g")):
+        yield Trouble(f"{path}.value", why, "write it as it stands in an image's name")
     if image.predicate is not None:
         yield from _path_faults(f"{path}.predicate.path", image.predicate.path, bases, slash=False)
 

@@ -10,7 +10,7 @@ from muster.kube import errors
 from muster.kube.client import Client
 from muster.live.logs import Log
 from muster.server.admission.metrics import Metrics
-from muster.server.admission.registration import Endpoint, register
+from muster.server.admission.registration import Endpoint, Unregistered, register
 from muster.server.certificates import Issued, issue, server_context, use, utc_now
 
 HEARD_OF = 5.0  # seconds until every API server trusts an authority that was made known
@@ -38,6 +38,9 @@ class Registered:
         while True:
             try:
                 await self._settle(client, every)
+            except Unregistered as fault:
+                self.is_known = False
+                self._log(0, str(fault))
             except errors.ApiError as fault:
                 self._log(0, f"the webhook configurations could not be written: {fault}")
             await asyncio.sleep(every)

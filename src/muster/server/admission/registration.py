@@ -1,4 +1,7 @@
-"""The webhook configurations: made by muster itself, with the authority to trust, and put right when they drift.
+"""The webhook configurations: part of the manifests; muster writes the authority to trust, and corrects drift.
+
+The webhook's account may get and update them by name, and cannot create them. A process that runs with other rights
+creates them where they are missing.
 
 Several replicas may serve, each with an authority of its own: what is trusted is what all of them have written there,
 as far as it has not ended.
@@ -26,6 +29,10 @@ NAME = "muster-webhook"
 _SELECTOR = {"matchLabels": {OPT_IN: "enabled"}}
 _ROOT = "/apis/admissionregistration.k8s.io/v1"
 _TRIES = 5
+
+
+class Unregistered(Exception):
+    """A configuration is missing; the text says which, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,11 @@ async def _settle(client: Client, path: str, wanted: Plain, mine: Sequence[bytes
         authority = base64.b64encode(bundle(trusted, mine, now)).decode()
         webhooks.append({**hook, "clientConfig": {**hook["clientConfig"], "caBundle": authority}})
     if known is None:
-        await client.request("POST", path, body={**wanted, "webhooks": webhooks})
+        try:
+            await client.request("POST", path, body={**wanted, "webhooks": webhooks})
+        except errors.Forbidden as fault:
+            what = f"{wanted['kind']} {name} does not exist, and this account may not create it"
+            raise Unregistered(f"{what}: apply the manifests (muster manifests --part webhook)") from fault
         return True
     if [*hooks] == [hook["name"] for hook in webhooks] and all(_has(hooks[hook["name"]], hook) for hook in webhooks):
         return False
@@ -111,7 +122,8 @@ def _has(stored: Any, wanted: Any) -> bool:
 
 
 def _object(kind: str, name: str, webhooks: list[Plain]) -> Plain:
-    meta = {"name": name, "labels": {"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": "webhook"}}
+    labels = {"name": "muster", "component": "webhook", "part-of": "muster"}
+    meta = {"name": name, "labels": {f"app.kubernetes.io/{label}": value for label, value in labels.items()}}
     return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": meta, "webhooks": webhooks}
 
 

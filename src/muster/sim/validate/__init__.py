@@ -38,14 +38,19 @@ def validate_configuration(text: str, name: str) -> tuple[Scheduler, list[Findin
     return scheduler, in_order(findings)
 
 
-def validate_cluster(scheduler: Scheduler, manifests: Manifests, scheduler_names: Iterable[str]) -> list[Finding]:
-    """What the manifests' reader found, and what the cluster they make could never do."""
+def validate_cluster(
+    scheduler: Scheduler, manifests: Manifests, scheduler_names: Iterable[str], *, privileged: bool = False
+) -> list[Finding]:
+    """What the manifests' reader found, and what the cluster they make could never do.
+
+    `privileged`: OverridePolicies may give pods privileges that their templates have not.
+    """
     cluster, state = opened(manifests.objects, manifests.latest, scheduler_names)
     where = Located(manifests.where, cluster)
     session = scheduler.session(state, manifests.latest)
     try:
         found = [*queue_findings(session, where), *group_findings(session, where), *pod_findings(session, where)]
-        found += policy_findings(session, where)
+        found += policy_findings(session, where, cluster.store.whole, privileged=privileged)
         found += where.fill(ignored(scheduler.config, state))
         for plugin in session.plugins:
             found += where.fill(type(plugin).examine(session))

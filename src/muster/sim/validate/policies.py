@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from muster.config.names import suggest
 from muster.engine.session import Session
-from muster.groups.applications import APPLICATIONS, template_path
+from muster.groups.applications import APPLICATIONS, template_path, written_template
 from muster.groups.gate import Pair, unaskable
-from muster.groups.override import faults
+from muster.groups.override import OverrideError, edition, faults
 from muster.groups.override.policy import warnings
 from muster.groups.propagation import Trouble, read_propagation
 from muster.model.custom import custom_kinds
 from muster.model.finding import Finding, Severity
 from muster.model.groups import OverridePolicy, PropagationPolicy
+from muster.model.meta import Object
 from muster.sim.validate.places import Located
 
+Whole = Callable[[type[Object], str], dict[str, Any]]
+"""Kind and key → the object with all its fields."""
 
-def policy_findings(session: Session, where: Located) -> Iterator[Finding]:
+
+def policy_findings(session: Session, where: Located, whole: Whole, *, privileged: bool = False) -> Iterator[Finding]:
     objects = session.state.objects
     existing = list(objects["NodeGroup"])
     bases = [template_path(kind) for kind in custom_kinds(objects)]
@@ -29,6 +34,8 @@ def policy_findings(session: Session, where: Located) -> Iterator[Finding]:
         assert isinstance(override, OverridePolicy)
         wrong = faults(override.spec, bases)
         yield from _troubles(where, "OverridePolicy", key, wrong, list(warnings(override.spec)))
+        if not wrong:
+            yield from _editions(session, where, whole, key, override, privileged)
     yield from _asking(session, where)
 
 
@@ -42,6 +49,29 @@ def _troubles(
         for trouble in troubles:
             message = f"{trouble.path}: {trouble.message}"
             yield where.say(severity, kind, key, "policy", message, trouble.fix, trouble.path)
+
+
+def _editions(
+    session: Session, where: Located, whole: Whole, key: str, policy: OverridePolicy, privileged: bool
+) -> Iterator[Finding]:
+    """Editions that cannot be made of the applications that require the policy, for every node group it may be for."""
+    objects = session.state.objects
+    targets = {name.lower() for rule in policy.spec.override_rules for name in rule.target_node_group}
+    groups = sorted({*objects["NodeGroup"], *targets}) or ["any"]
+    namespace, _, name = key.partition("/")
+    for kind in sorted((*APPLICATIONS, *custom_kinds(objects)), key=lambda kind: kind.__name__):
+        for at, app in sorted(objects[kind.__name__].items()):
+            requires = app.metadata.labels.get(Pair.OVERRIDE.required) == name and at.startswith(f"{namespace}/")
+            template = written_template(kind, whole(kind, at)) if requires else None
+            refused: dict[tuple[str, str], list[str]] = {}
+            for group in groups if template is not None else ():
+                try:
+                    edition(policy.spec, [group], template or {}, privileged=privileged, bases=(template_path(kind),))
+                except OverrideError as fault:
+                    refused.setdefault((str(fault), fault.path), []).append(group)
+            for (text, path), those in refused.items():
+                message = f"{kind.__name__} {at} in node group {', '.join(those)}: {text}"
+                yield where.say("error", "OverridePolicy", key, "edition", message, "change the override", path)
 
 
 def _asking(session: Session, where: Located) -> Iterator[Finding]:

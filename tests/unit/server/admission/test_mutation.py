@@ -201,7 +201,7 @@ def test_a_policy_may_not_be_a_way_up() -> None:
     world = World(weights(), overrides(up), *deployment({**bound(), **EDITIONS}))
     made, verdict = world.create()
     assert "hostNetwork" not in made["spec"]
-    assert any("may not give a pod hostNetwork" in text for text in verdict.warnings)
+    assert any("the pod: Host Namespaces: hostNetwork" in text for text in verdict.warnings)
 
 
 @pytest.mark.parametrize("labels", [{REQUIRED: "pp"}, {**bound(), REQUIRED_OVERRIDE: "op"}])

@@ -6,10 +6,13 @@ import base64
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from aiohttp import web
 
-from awkward_api import AwkwardApi, run
-from muster.server.admission.registration import Endpoint, configurations, register
+from awkward_api import AwkwardApi, refuse, run
+from muster.cli.install import PARTS, Settings
+from muster.cli.install.objects import part_objects
+from muster.server.admission.registration import Endpoint, Unregistered, configurations, register
 from muster.server.certificates import issue
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -62,6 +65,34 @@ def test_it_is_made_once_and_left_alone_while_it_is_right() -> None:
             assert not await register(client, ENDPOINT, [MADE], lambda: NOW)
         assert stored.writes == 2
         assert stored.trusted() == {MADE}
+
+    run(story)
+
+
+def test_the_authority_is_written_into_the_configurations_of_the_manifests() -> None:
+    async def story(api: AwkwardApi) -> None:
+        stored = Stored(api)
+        collections = {wanted["kind"]: path for path, wanted in configurations(ENDPOINT)}
+        for one in part_objects(PARTS["webhook"], Settings("home", "muster:1", "")):
+            if one["kind"] in collections:
+                stored.objects[f"{collections[one['kind']]}/{one['metadata']['name']}"] = one
+        assert len(stored.objects) == 2
+        async with api.client() as client:
+            assert await register(client, ENDPOINT, [MADE], lambda: NOW)
+        assert {call.method for call in api.asked} == {"GET", "PUT"}
+        assert stored.trusted() == {MADE}
+
+    run(story)
+
+
+def test_an_account_that_may_not_create_them_is_told_to_apply_the_manifests() -> None:
+    async def story(api: AwkwardApi) -> None:
+        Stored(api)
+        for path, _ in configurations(ENDPOINT):
+            api.plan("POST", path, refuse(403, "Forbidden", "no"))
+        async with api.client() as client:
+            with pytest.raises(Unregistered, match="MutatingWebhookConfiguration muster-webhook .* apply the manifests"):
+                await register(client, ENDPOINT, [MADE], lambda: NOW)
 
     run(story)
 

@@ -1,0 +1,154 @@
+"""The admission objects of an installation: the webhook configurations, and the limits of the controllers' account.
+
+The controllers patch nodes, pods and workloads. RBAC cannot say which fields, so a ValidatingAdmissionPolicy does: of
+what the account updates, everything but the labels, annotations and fields that it has to write stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from muster.controllers.leaving import DELETION_COST, EVICT
+from muster.controllers.nodegroup import FINALIZER
+from muster.groups.assignment import MEMBER
+from muster.groups.gate import DOMAIN, Pair
+
+Plain = dict[str, Any]
+
+_REGISTRATION = "admissionregistration.k8s.io/v1"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+# The steps to the node affinity of a DaemonSet's template; what is missing is an empty mapping.
+_PARTS = (
+    ("spec", "spec"),
+    ("template", "spec.?template"),
+    ("podSpec", "spec.?template.?spec"),
+    ("affinity", "spec.?template.?spec.?affinity"),
+    ("nodeAffinity", "spec.?template.?spec.?affinity.?nodeAffinity"),
+)
+# The API server writes it when a DaemonSet's template changes.
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def webhook_configurations(service: str) -> list[Plain]:
+    """Both, as the webhook keeps them, but for the authority to trust, which it writes itself."""
+    from muster.server.admission.registration import Endpoint, configurations
+
+    return [one for _, one in configurations(Endpoint(service=service))]
+
+
+def controller_limits(name: str, namespace: str, labels: Plain, keys: str) -> Iterator[Plain]:
+    """The policy on the account `name` of the namespace, and its binding.
+
+    `keys`: a CEL list of the labels and annotations that OverridePolicies may change on running pods.
+    """
+    account = f"system:serviceaccount:{namespace}:{name}"
+    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["*"], "scope": "*"}
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [everything],
+            # Its own Lease, and its events.
+            "excludeResourceRules": [
+                {**everything, "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]},
+                {**everything, "apiGroups": ["", "events.k8s.io"], "resources": ["events"]},
+            ],
+        },
+        "matchConditions": [{"name": "account", "expression": f"request.userInfo.username == '{account}'"}],
+        "variables": [{"name": name, "expression": text} for name, text in _variables(keys)],
+        "validations": list(_validations()),
+    }
+    meta = {"name": name, "labels": labels}
+    yield {"apiVersion": _REGISTRATION, "kind": "ValidatingAdmissionPolicy", "metadata": dict(meta), "spec": spec}
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    yield {"apiVersion": _REGISTRATION, "kind": "ValidatingAdmissionPolicyBinding", "metadata": meta, "spec": bound}
+
+
+def _variables(keys: str) -> Iterator[tuple[str, str]]:
+    yield "keys", keys
+    yield "resource", "request.resource.group + '/' + request.resource.resource"
+    for name, prefix in (("object", ""), ("oldObject", "old")):
+        for field in ("labels", "annotations", "finalizers"):
+            empty = "[]" if field == "finalizers" else "{}"
+            variable = f"{prefix}{field.title()}" if prefix else field
+            yield variable, f"dyn({name}).metadata.?{field}.orValue(dyn({empty}))"
+        for part, path in _PARTS:
+            variable = f"{prefix}{part[0].upper()}{part[1:]}" if prefix else part
+            yield variable, f"dyn({name}).?{path}.orValue(dyn({{}}))"
+    for field in ("labels", "annotations"):
+        new, old = f"variables.{field}", f"variables.old{field.title()}"
+        added = f"{new}.filter(k, !(k in {old}) || {new}[k] != {old}[k])"
+        yield f"changed{field.title()}", f"{added} + {old}.filter(k, !(k in {new}))"
+    # A user's own words to muster: which policy an application requires, and that a pod is not evicted.
+    ours = f"k.startsWith('{DOMAIN}/') && !k.startsWith('{DOMAIN}/required-') && k != '{EVICT}'"
+    bindings = ", ".join(f"'{pair.binding}'" for pair in Pair)
+    yield "wrongLabels", _wrong("changedLabels", {
+        "/nodes": f"k.startsWith('{MEMBER}')",
+        "/pods": f"({ours}) || k in variables.keys",
+    }, f"k in [{bindings}]")  # fmt: skip
+    yield "wrongAnnotations", _wrong("changedAnnotations", {
+        "/nodes": "false",
+        "/pods": f"({ours}) || k == '{DELETION_COST}' || k.startsWith('muster.io/evicted-') || k in variables.keys",
+        "apps/daemonsets": f"({ours}) || k == '{_TEMPLATE_GENERATION}'",
+    }, ours)  # fmt: skip
+
+
+def _wrong(changed: str, allowed: dict[str, str], otherwise: str) -> str:
+    """The names among the changed ones that are not allowed for the resource."""
+    test = f"({otherwise})"
+    for resource, expression in reversed(allowed.items()):
+        test = f"(variables.resource == '{resource}' ? ({expression}) : {test})"
+    return f"variables.{changed}.filter(k, !{test})"
+
+
+def _validations() -> Iterator[Plain]:
+    who = "muster-controllers may not"
+    for field in ("Labels", "Annotations"):
+        word = field.lower()
+        yield {
+            "expression": f"size(variables.wrong{field}) == 0",
+            "message": f"{who} change these {word}",
+            "messageExpression": f"'{who} change the {word} ' + variables.wrong{field}.join(', ')"
+            " + ' of ' + request.resource.resource",
+        }
+    meta = ("labels", "annotations", "managedFields", "resourceVersion", "generation", "finalizers")
+    other_metadata = _same("dyn(object.metadata)", "dyn(oldObject.metadata)", meta)
+    yield _rule(other_metadata, f"{who} change other metadata")
+    own = f"(variables.resource == '{DOMAIN}/nodegroups' ? '{FINALIZER}' : '')"
+    finalizers = " == ".join(f"variables.{name}.filter(f, f != {own})" for name in ("finalizers", "oldFinalizers"))
+    yield _rule(finalizers, f"{who} change finalizers of others")
+    others = _same("dyn(object)", "dyn(oldObject)", ("metadata", "spec"))
+    yield _rule(others, f"{who} change anything but metadata and spec")
+    but = "images of pods and the required node affinity of DaemonSets"
+    for resource, tests in (("/pods", _pod()), ("apps/daemonsets", _daemon_set())):
+        yield _rule(f"variables.resource != '{resource}' || ({' && '.join(tests)})", f"{who} change a spec, but {but}")
+    whole = "variables.resource in ['/pods', 'apps/daemonsets'] || dyn(object).?spec == dyn(oldObject).?spec"
+    yield _rule(whole, f"{who} change a spec, but {but}")
+
+
+def _pod() -> list[str]:
+    own = _same("variables.spec", "variables.oldSpec", ("containers", "initContainers"))
+    return [own, _images("containers"), _images("initContainers")]
+
+
+def _daemon_set() -> Iterator[str]:
+    for (name, _), step in zip(_PARTS, ("template", "spec", "affinity", "nodeAffinity", _REQUIRED), strict=True):
+        yield _same(f"variables.{name}", f"variables.old{name[0].upper()}{name[1:]}", (step,))
+
+
+def _images(field: str) -> str:
+    """The same containers, but for their images."""
+    new, old = (f"variables.{spec}.?{field}.orValue([])" for spec in ("spec", "oldSpec"))
+    one = f"{old}.exists(o, o.name == c.name && {_same('c', 'o', ('image',))})"
+    return f"size({new}) == size({old}) && {new}.all(c, {one})"
+
+
+def _same(new: str, old: str, but: Sequence[str]) -> str:
+    """Two mappings (without a type) are equal in all fields but these."""
+    names = ", ".join(f"'{name}'" for name in but)
+    kept = f"{new}.all(k, k in [{names}] || (k in {old} && {new}[k] == {old}[k]))"
+    return f"{kept} && {old}.all(k, k in [{names}] || k in {new})"
+
+
+def _rule(expression: str, message: str) -> Plain:
+    return {"expression": expression, "message": message}
