@@ -40,8 +40,11 @@ KINDS: tuple[type[Object], ...] = (
 class Applications:
     """Follows a store. `grouping` is the nodes, groups and policies as they are; `version` grows when it changes."""
 
-    def __init__(self, store: Store, pair: Pair, custom: Sequence[type[CustomApplication]] = ()) -> None:
-        """`custom`: the kinds that are configured."""
+    def __init__(
+        self, store: Store, pair: Pair, custom: Sequence[type[CustomApplication]] = (), marks: Sequence[str] = ()
+    ) -> None:
+        """`custom`: the kinds that are configured. `marks`: annotations of applications that are followed, too."""
+        self._marks = marks
         self.tables = Tables(store, (*KINDS[:-1], *custom, Pod))
         self._custom = frozenset(kind.__name__ for kind in custom)
         self.asking: dict[Ref, None] = {}  # applications with a label of the pair
@@ -145,8 +148,10 @@ class Applications:
                 dirty[ref] = None
 
     def _asks(self, obj: Object) -> bool:
-        labels = obj.metadata.labels
-        return bool(labels) and (self._pair.required in labels or self._pair.binding in labels)
+        labels, notes = obj.metadata.labels, obj.metadata.annotations
+        if labels and (self._pair.required in labels or self._pair.binding in labels):
+            return True
+        return bool(notes) and any(mark in notes for mark in self._marks)
 
     def _regroup(self) -> None:
         tables = self.tables

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from muster.groups.gate import Pair, Situation, situation
 from muster.groups.membership import Membership
 from muster.groups.policies import Policies
+from muster.groups.propagation import DOES_NOT_EXIST, HAS_NO_NODES, Propagation
 from muster.model.core import Node, PodSpec
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.selectors import asks_for
@@ -44,6 +45,11 @@ class Grouping:
                 if ours:
                     found[name] = min(ours, key=rank.__getitem__)
         return found
+
+    def closed(self, meant: Propagation) -> dict[str, str]:
+        """The policy's groups that hold no node, and why: a share of theirs waits."""
+        held = set(self.group_of(tuple(meant.groups)).values())
+        return {g: DOES_NOT_EXIST if g in meant.unknown else HAS_NO_NODES for g in meant.groups if g not in held}
 
     def shared(self, groups: tuple[str, ...]) -> Mapping[str, list[str]]:
         """Nodes that several of the groups hold, with those groups in this order: the first of them has the node."""
