@@ -5,6 +5,7 @@ Run it after a change of a type, a right or a part: python deploy/write.py [FOLD
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,7 @@ def _values() -> str:
     values: dict[str, object] = {"image": {"repository": "muster", "tag": ""}}
     for part in PARTS.values():
         more: dict[str, object] = {"defaultQueue": True, "configuration": DEFAULT} if part.configured else {}
+        more |= {key: json.loads(value) for _, key, value in part.values}
         resources = {"requests": dict(part.requests), "limits": dict(part.limits)}
         values[_key(part)] = {"enabled": part.by_default, "replicas": part.replicas, "resources": resources, **more}
     return _SAID + dump(values)
@@ -63,7 +65,8 @@ def _key(part: Part) -> str:
 def _template(part: Part) -> str:
     """The part's objects, with what the values decide in place of the default."""
     settings = Settings(namespace="@namespace@", image="@image@", configuration="@configuration@")
-    marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=())
+    values = tuple((option, key, f"@{key}@") for option, key, _ in part.values)
+    marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=(), values=values)
     own = f".Values.{_key(part)}"
     texts = []
     for one in part_objects(marked, settings):
@@ -76,6 +79,8 @@ def _template(part: Part) -> str:
             text = f"---\n{text}"
         texts.append(text)
     body = "\n".join(texts)
+    for _, key, mark in values:
+        body = body.replace(mark, f"{{{{ {own}.{key} }}}}")
     return f"{{{{- if {own}.enabled }}}}\n{_filled(body, own)}\n{{{{- end }}}}\n"
 
 

@@ -57,7 +57,7 @@ class PolicyController(ABC, Generic[P, R]):
         report: Callable[[str], None],
         marks: Sequence[str] = (),
     ) -> None:
-        """`rule`: by which this controller evicts pods. `marks`: annotations of applications that it is not done with."""
+        """`rule`: by which it evicts pods. `marks`: annotations of applications that it is not done with."""
         self._store = store
         self._evictions = evictions
         self._rule = rule

@@ -4,8 +4,8 @@ Otherwise the DaemonSet controller makes pods for nodes outside the groups, too.
 `maxUnavailable`, so that no roll-out ends.
 
 The terms of a required node affinity are ORed and are one field to server-side apply: whoever applies it owns all of
-it. So muster applies the user's own terms, each ANDed with each group, and keeps the user's terms in an annotation. They
-are written back when the application asks for no policy any more.
+it. So muster applies the user's own terms, each ANDed with each group, and keeps the user's terms in an annotation.
+They are written back when the application asks for no policy any more.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class DaemonSetAffinity:
         return ((("DaemonSet", key), at) for key, at in self._waiting.items())
 
     def express(self, app: DaemonSet, groups: Sequence[str]) -> tuple[bool, list[str], str]:
-        """Have the template name the groups: was anything written, which groups does it name now, what is to be said."""
+        """Have the template name the groups: was it written, which groups does it name now, what is to be said."""
         self._waiting.pop(key_of(app), None)
         if self._only_report:
             # What was written before stays: taking it away would be a roll-out to nodes where pods only wait.

@@ -1,9 +1,9 @@
 """OverridePolicyController: binds applications to their policies, and sees to it that pods are their group's edition.
 
 Of a pod that runs only images and metadata may change, so that is what is patched, a tenth of an application at a time
-(`restarts`). A pod that differs in more is evicted, by the pace and past the guards of all evictions, so that it is made anew:
-but only where a webhook is there to make it right; else the policy's status says what is missing. What a pod should be
-comes from the template it was made of, never from the pod itself: adding twice is wrong.
+(`restarts`). A pod that differs in more is evicted, by the pace and past the guards of all evictions, so that it is
+made anew: but only where a webhook is there to make it right; else the policy's status says what is missing. What a pod
+should be comes from the template it was made of, never from the pod itself: adding twice is wrong.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def _nobody() -> bool:
 class OverridePolicyController(PolicyController[OverridePolicy, Held]):
     """`privileged`: policies may give pods privileges that their templates have not.
 
-    `rest`: seconds that a kubelet has to begin the restart of a pod whose image was changed. `webhook`: whether one is alive that
-    makes new pods right. `revert`: pods of an application that asks for no policy any more get their template back.
-    `nudge`: touch pending pods when their application is bound, as kube-scheduler needs it to try them again.
+    `rest`: seconds that a kubelet has to begin the restart of a pod whose image was changed. `webhook`: whether one is
+    alive that makes new pods right. `revert`: pods of an application that asks for no policy any more get their
+    template back. `nudge`: touch pending pods when their application is bound, as kube-scheduler needs it to try them again.
     """
 
     def __init__(

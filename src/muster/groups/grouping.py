@@ -33,6 +33,7 @@ class Grouping:
         self.held = {name: self._membership.of(name, node.metadata.labels) for name, node in nodes.items()}
         self._group_of: dict[tuple[str, ...], dict[str, str]] = {}
         self._shared: dict[tuple[str, ...], dict[str, list[str]]] = {}
+        self._closed: dict[tuple[str, ...], dict[str, str]] = {}
 
     def group_of(self, groups: tuple[str, ...]) -> Mapping[str, str]:
         """Node → the first of the groups, in this order, that holds it; nodes in none are left out."""
@@ -48,8 +49,13 @@ class Grouping:
 
     def closed(self, meant: Propagation) -> dict[str, str]:
         """The policy's groups that hold no node, and why: a share of theirs waits."""
-        held = set(self.group_of(tuple(meant.groups)).values())
-        return {g: DOES_NOT_EXIST if g in meant.unknown else HAS_NO_NODES for g in meant.groups if g not in held}
+        groups = tuple(meant.groups)
+        found = self._closed.get(groups)
+        if found is None:
+            held = set(self.group_of(groups).values())
+            why = {group: DOES_NOT_EXIST if group in meant.unknown else HAS_NO_NODES for group in groups}
+            found = self._closed[groups] = {group: text for group, text in why.items() if group not in held}
+        return found
 
     def shared(self, groups: tuple[str, ...]) -> Mapping[str, list[str]]:
         """Nodes that several of the groups hold, with those groups in this order: the first of them has the node."""
