@@ -44,8 +44,8 @@ if TYPE_CHECKING:
               "are evicted whose edition only it can make. Default: muster-webhook in the namespace muster runs in, "
               "else in kube-system.")  # fmt: skip
 @click.option("--extender-lease", metavar="NS/NAME", help="The Lease of muster extender: no pod is evicted for its "
-              "place while nobody renews it. Default: muster-extender beside the ConfigMap of "
-              "--applications.")  # fmt: skip
+              "place while nobody renews it. none: it is taken to be alive. Default: muster-extender beside the "
+              "ConfigMap of --applications.")  # fmt: skip
 @click.option("--scheduler-lease", metavar="NS/NAME", help="The same of muster scheduler, for pods with its name. "
               "Default: muster-scheduler beside the ConfigMap of --applications.")  # fmt: skip
 @click.option("--scheduler-name", "scheduler_names", multiple=True, default=("muster", "volcano"), show_default=True,
@@ -90,7 +90,7 @@ def controllers(
 
     leases = {"webhook": webhook_lease, "extender": extender_lease, "scheduler": scheduler_lease}
     for part, name in leases.items():
-        if name is not None and name.count("/") != 1:
+        if name is not None and name.count("/") != 1 and (name != "none" or part == "webhook"):
             raise click.UsageError(f"--{part}-lease is NAMESPACE/NAME")
     kinds = configured()
     namespace = home_of(kinds)

@@ -59,7 +59,8 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
 
     `rest`: seconds that a kubelet has to begin the restart of a pod whose image was changed. `webhook`: whether one is
     alive that makes new pods right. `revert`: pods of an application that asks for no policy any more get their
-    template back. `nudge`: touch pending pods when their application is bound, as kube-scheduler needs it to try them again.
+    template back. `nudge`: touch pending pods when their application is bound, as kube-scheduler needs it to try them
+    again.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 
 from muster.engine.podgroups import OWNING
 from muster.kube import config as access
@@ -21,11 +22,13 @@ from muster.kube.resources import resource_of
 from muster.kube.writes import Writes
 from muster.live.binder import Binder
 from muster.live.cache import Cache
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.decider import Decider
 from muster.live.following import Following
 from muster.live.gauges import Figures
 from muster.live.logs import Log
 from muster.live.loop import Loop
+from muster.live.messages import Seen
 from muster.live.metrics import Metrics
 from muster.live.probes import Probes
 from muster.live.reload import Loaded, read
@@ -33,6 +36,7 @@ from muster.live.sources import File, Map, Source
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.live.writer import Writer
 from muster.model import batch, core, groups, scheduling, storage, topology
+from muster.model.custom import custom_kinds
 from muster.model.meta import Object
 
 # What decisions are made from. ConfigMaps and workloads are not among it.
@@ -60,6 +64,7 @@ class Settings:
     period: float = 10.0
     at_once: int = 64
     claim_patience: float = 600.0
+    applications: str = ""  # the ConfigMap that names further kinds of applications, namespace/name; empty: none
 
 
 class Service:
@@ -145,6 +150,11 @@ class Service:
             binder = Binder(writes, loop.put, recorder.record, metrics, claim_patience=settings.claim_patience)
             stream = informers.stream(replay=False)
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
+            if settings.applications:
+                kinds = ConfiguredKinds(client, informers, settings.applications, recorder, self.log.report)
+                tasks.append(asyncio.create_task(kinds.run(partial(_forget_others, loop, cache))))
+                # Without them the plugin propagation would take their pods for ones that no policy is about.
+                await kinds.followed()
             try:
                 await loop.load(informers.objects)
                 self.log(0, "cluster read", **{kind: len(table) for kind, table in informers.objects.items() if table})
@@ -194,6 +204,19 @@ class Service:
         if self._loop is not None and not self._loop.loaded:
             return "the cluster has not been read yet"
         return ""
+
+
+async def _forget_others(loop: Loop, cache: Cache, kinds: Kinds) -> None:
+    """The objects of kinds that are not configured any more are gone for us: nobody follows them."""
+
+    def forget() -> None:
+        for kind in custom_kinds(cache.state.objects):
+            if kind not in kinds:
+                for key in list(cache.state.objects[kind.__name__]):
+                    cache.put(Seen(kind.__name__, key, None))
+
+    await loop.in_thread(forget)
+    loop.soon()
 
 
 def _owners(loaded: Loaded) -> tuple[type[Object], ...]:

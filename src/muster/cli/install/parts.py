@@ -61,7 +61,7 @@ PARTS: dict[str, Part] = {
         Part(
             "scheduler", rights.SCHEDULER, ("-c", f"configmap:{CONFIGURATION}",),
             replicas=2, requests=(("cpu", "500m"), ("memory", "512Mi")), limits=(("memory", "2Gi"),), configured=True,
-            at_home=rights.own_configuration(CONFIGURATION),
+            at_home=(*rights.own_configuration(CONFIGURATION), *rights.CONFIGURED),
         ),
         Part(
             "controllers", rights.CONTROLLERS, (),

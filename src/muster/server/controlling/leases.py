@@ -19,6 +19,7 @@ from muster.kube.lists import Report
 from muster.model.meta import seconds
 
 LOOK_EVERY = 3.0
+NO_LEASE = "none"
 
 
 class Renewed:
@@ -67,11 +68,14 @@ class Placers:
         self, client: Client, extender: str, scheduler: str, scheduler_names: Collection[str],
         changed: Callable[[], None], report: Report,
     ) -> None:  # fmt: skip
-        """`extender`, `scheduler`: their Leases, namespace/name. `scheduler_names`: the pods of muster's scheduler."""
+        """`extender`, `scheduler`: their Leases, namespace/name; `none`: it has none, and is taken to be alive.
+
+        `scheduler_names`: the pods of muster's scheduler.
+        """
         self._names = frozenset(scheduler_names)
         keys = {"extender": extender, "scheduler": scheduler}
-        self._leases = {part: (key, Renewed(client, key)) for part, key in keys.items()}
-        self._alive: dict[str, bool] = {}
+        self._leases = {part: (key, Renewed(client, key)) for part, key in keys.items() if key != NO_LEASE}
+        self._alive: dict[str, bool] = {part: True for part, key in keys.items() if key == NO_LEASE}
         self._changed = changed
         self._report = report
         self._said: dict[str, str] = {}

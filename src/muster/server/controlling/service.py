@@ -20,12 +20,12 @@ from muster.kube import config as access
 from muster.kube.client import Client
 from muster.kube.events import Recorder
 from muster.kube.informers import Informers
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
 from muster.live.probes import Probes
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.core import Pod
 from muster.model.meta import Object, key
-from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.controlling.leases import Placers
 from muster.server.controlling.rounds import Part, Rounds
 from muster.server.controlling.term import turns

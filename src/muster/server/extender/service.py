@@ -18,11 +18,11 @@ from muster.kube.events import Recorder
 from muster.kube.informers import Informers
 from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import Object
-from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.extender.before import BeforeSync
 from muster.server.extender.deciding import GroupScheduling
 from muster.server.extender.http import LARGEST_BODY, Answers, ExtenderServer
