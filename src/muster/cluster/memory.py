@@ -160,9 +160,9 @@ class MemoryStore:
         return self.update_status(changed) if status else self.update(changed)
 
     def apply(self, kind: type[T], key: str, fields: Mapping[str, Any], *, manager: str) -> T:
-        """Lists are taken as a whole, and whoever applied a field first does not keep it."""
+        """Lists are taken as a whole. A field that has another value by now belongs to whoever gave it that."""
         at = (kind.__name__, key, manager)
-        merge = merged(_taken_back(self._applied.get(at, {}), fields), fields)
+        merge = merged(_taken_back(self._applied.get(at, {}), fields, plain(self.get(kind, key))), fields)
         self._applied[at] = fields
         return self.patch(kind, key, merge)
 
@@ -272,15 +272,16 @@ def _same_uid(obj: Object, key: str, uid: str) -> None:
         raise Conflict(type(obj).__name__, key, f"is another object: its uid is {obj.metadata.uid}, not {uid}")
 
 
-def _taken_back(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+def _taken_back(before: Mapping[str, Any], now: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that were applied before and are left out now, as nulls of a merge patch."""
     found: dict[str, Any] = {}
     for name, value in before.items():
-        if isinstance(value, Mapping) and not ("nodeSelectorTerms" in value and name not in now):
-            below = _taken_back(value, now.get(name) or {})
+        # Kubernetes: a node selector is one field.
+        if isinstance(value, Mapping) and "nodeSelectorTerms" not in value:
+            below = _taken_back(value, now.get(name) or {}, live.get(name) or {})
             found |= {name: below} if below else {}
-        elif name not in now:
-            found[name] = None  # Kubernetes: a node selector is one field
+        elif name not in now and live.get(name) == value:
+            found[name] = None
     return found
 
 
