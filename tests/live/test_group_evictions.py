@@ -254,7 +254,7 @@ class TestGroupEvictions(Sited):
         until("agents", lambda: rolled_out(api, namespace, "nginx:1.14", 2), 60)
         assert {p["spec"]["nodeName"] for p in pods(api, namespace, "agent")} == set(some[:2])
         (told,) = api.get(policy_path(namespace, name="one"))["status"]["applications"]
-        assert "own required node affinity are kept" in told["warnings"][0]
+        assert "own required node affinity are kept" in told["nodeAffinityMessage"]
         unlabel = {"metadata": {"labels": {f"{DOMAIN}/required-propagationpolicy": None}}}
         api.merge(path(namespace, "daemonsets", "agent"), unlabel)
         until("its own terms", lambda: terms(api, namespace) == own, 30)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from muster.controllers.states import active, usable
 from muster.controllers.tables import News, Ref, Tables
 from muster.groups.applications import APPLICATIONS, OwnerLoop, chain_of
+from muster.groups.assignment import member_label
 from muster.groups.gate import Pair
 from muster.groups.grouping import Grouping
 from muster.groups.membership import regroups
@@ -96,6 +97,15 @@ class Applications:
         group_of = self.grouping.group_of(tuple(groups))
         found = {group for name, group in group_of.items() if name in nodes and usable(nodes[name])}
         return [group for group in groups if group in found]
+
+    def unlabelled(self, groups: Sequence[str]) -> str:
+        """The first node of the groups that does not carry the label of its group; empty: all do."""
+        nodes = self.tables.of(Node)
+        for name, group in sorted(self.grouping.group_of(tuple(groups)).items()):
+            label = member_label(group)
+            if label is not None and name in nodes and label not in nodes[name].metadata.labels:
+                return name
+        return ""
 
     def groups_of(self, app: Object) -> Callable[[str], list[str]]:
         """Node → the groups whose edition the application's pods there should be."""

@@ -48,8 +48,11 @@ class DaemonSetAffinity:
         """DaemonSets to be looked at again, and when."""
         return ((("DaemonSet", key), at) for key, at in self._waiting.items())
 
-    def express(self, app: DaemonSet, groups: Sequence[str]) -> tuple[bool, list[str], str]:
-        """Have the template name the groups: was it written, which groups does it name now, what is to be said."""
+    def express(self, app: DaemonSet, groups: Sequence[str], unlabelled: str = "") -> tuple[bool, list[str], str]:
+        """Have the template name the groups: was it written, which groups does it name now, what is to be said.
+
+        `unlabelled`: a node of the groups that does not carry the label yet, and would lose its pod.
+        """
         self._waiting.pop(key_of(app), None)
         if self._only_report:
             # What was written before stays: taking it away would be a roll-out to nodes where pods only wait.
@@ -60,6 +63,8 @@ class DaemonSetAffinity:
         left = [f"node group {group} has a name that no label can hold" for group in groups if group not in usable]
         if not usable:
             return False, [], "; ".join(["node affinity is not written: there is no node group", *left])
+        if unlabelled and MARK not in app.metadata.annotations:
+            return False, [], f"node affinity is not written yet: node {unlabelled} has no label of its node group"
         own, live = _own_terms(app), _live_terms(app)
         if own is not None and not any(own):
             return False, [], "node affinity is not written: the required node affinity of the template matches no node"

@@ -108,9 +108,10 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Placed]):
                 pace.wake = again if pace.wake is None else min(pace.wake, again)
         told = application_status(divided)
         if isinstance(app, DaemonSet):
-            wrote, told.node_affinity, note = self._daemonsets.express(app, meant.groups)
+            unlabelled = self._apps.unlabelled(meant.groups)
+            found = self._daemonsets.express(app, meant.groups, unlabelled)
+            wrote, told.node_affinity, told.node_affinity_message = found
             self._wrote = self._wrote or wrote
-            told.warnings += [note] if note else []
         return Placed(told, unmet(divided, pace), pace)
 
     def _let_go(self, ref: Ref, app: Object | None, before: str) -> None:

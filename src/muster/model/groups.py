@@ -108,6 +108,8 @@ class BoundApplication(Partial, kw_only=True):
     editions: dict[str, Int] = {}
     # The node groups that the required node affinity of a DaemonSet's pod template names.
     node_affinity: list[str] = []
+    # Why it names none, or what else is to be said of it.
+    node_affinity_message: str = ""
     evictions: EvictionState | None = None
     warnings: list[str] = []
 

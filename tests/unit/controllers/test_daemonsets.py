@@ -13,6 +13,7 @@ from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.controllers.daemonsets import MARK, _joined
 from muster.controllers.evictions import Evictions
+from muster.controllers.nodegroup import NodeGroupController
 from muster.controllers.propagation import PropagationPolicyController
 from muster.model.affinity import NodeSelectorTerm
 from muster.model.batch import DaemonSet
@@ -49,12 +50,13 @@ class Cluster:
 
     def start(self) -> None:
         self.controller = PropagationPolicyController(self.store, Evictions(self.store), **self.options)
+        self.nodes = NodeGroupController(self.store, labels=True)
 
     def after(self, seconds: float = 0.0) -> None:
         clock = self.store.clock
         assert isinstance(clock, VirtualClock)
         clock.advance(clock.now() + seconds)
-        while self.controller.run():
+        while self.nodes.run() | self.controller.run():
             pass
 
     @property
@@ -108,7 +110,7 @@ def test_the_users_own_terms_hold_beside_them_and_come_back() -> None:
     assert cluster.terms() is not None and len(cluster.terms() or ()) == 4
     assert {"matchExpressions": both} in (cluster.terms() or ())
     assert {**NAMED, "matchExpressions": [IN["beijing"]]} in (cluster.terms() or ())
-    assert "own required node affinity are kept" in cluster.told().warnings[0]
+    assert "own required node affinity are kept" in cluster.told().node_affinity_message
     cluster.start()
     cluster.label(None)
     cluster.after()
@@ -136,7 +138,7 @@ def test_a_tool_that_undoes_it_again_and_again_causes_ever_fewer_roll_outs() -> 
             cluster.write([SSD])
         cluster.after(10)
     assert cluster.agent.metadata.generation - before < 2 * 12
-    assert "somebody else took the node affinity of the node groups away" in cluster.told().warnings[0]
+    assert "somebody else took the node affinity of the node groups away" in cluster.told().node_affinity_message
 
 
 def test_another_policy_writes_other_groups_and_keeps_the_users_terms() -> None:
@@ -164,7 +166,17 @@ def test_a_required_affinity_that_matches_no_node_is_left_alone() -> None:
     cluster = Cluster(daemon_set([{}]))
     cluster.after()
     assert cluster.terms() == [{}]
-    assert "matches no node" in cluster.told().warnings[0]
+    assert "matches no node" in cluster.told().node_affinity_message
+
+
+def test_it_waits_until_the_nodes_have_the_label_that_it_asks_for() -> None:
+    cluster = Cluster(daemon_set())
+    while cluster.controller.run():
+        pass
+    assert cluster.terms() is None
+    assert "node node-a has no label of its node group" in cluster.told().node_affinity_message
+    cluster.after()
+    assert cluster.terms() is not None and cluster.told().node_affinity_message == ''
 
 
 def test_with_the_switch_off_it_is_only_reported_and_pending_pods_are_not_satisfied() -> None:
@@ -176,7 +188,7 @@ def test_with_the_switch_off_it_is_only_reported_and_pending_pods_are_not_satisf
     cluster.after()
     assert cluster.terms() is None
     assert cluster.told().node_affinity == []
-    assert cluster.told().warnings == ["node affinity is not written: --daemonset-affinity=false"]
+    assert cluster.told().node_affinity_message == "node affinity is not written: --daemonset-affinity=false"
     told = cluster.satisfied()
     assert (told.status, told.reason) == ("False", "Pending")
     assert "agent-x has no node: 0/5 nodes are available" in told.message
