@@ -5,6 +5,7 @@ Run it after a change of a type, a right or a part: python deploy/write.py [FOLD
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -50,8 +51,8 @@ def _values() -> str:
     values: dict[str, object] = {"image": {"repository": "muster", "tag": ""}}
     for part in PARTS.values():
         more: dict[str, object] = {"defaultQueue": True, "configuration": DEFAULT} if part.configured else {}
-        if part.verb == "controllers":
-            more = {"overrideMetadata": []}
+        more |= {"overrideMetadata": []} if part.verb == "controllers" else {}
+        more |= {key: json.loads(value) for _, key, value in part.values}
         resources = {"requests": dict(part.requests), "limits": dict(part.limits)}
         values[_key(part)] = {"enabled": part.by_default, "replicas": part.replicas, "resources": resources, **more}
     return _SAID + dump(values)
@@ -66,7 +67,8 @@ def _key(part: Part) -> str:
 def _template(part: Part) -> str:
     """The part's objects, with what the values decide in place of the default."""
     settings = Settings("@namespace@", "@image@", "@configuration@", override_metadata="@override-metadata@")
-    marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=())
+    values = tuple((option, key, f"@{key}@") for option, key, _ in part.values)
+    marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=(), values=values)
     own = f".Values.{_key(part)}"
     texts = []
     for one in part_objects(marked, settings):
@@ -79,6 +81,8 @@ def _template(part: Part) -> str:
             text = f"---\n{text}"
         texts.append(text)
     body = "\n".join(texts)
+    for _, key, mark in values:
+        body = body.replace(mark, f"{{{{ {own}.{key} }}}}")
     return f"{{{{- if {own}.enabled }}}}\n{_filled(body, own)}\n{{{{- end }}}}\n"
 
 

@@ -11,6 +11,7 @@ import click
 
 from muster.cli import options
 from muster.cli.lease import lease as lease_options
+from muster.cli.lease import lease_is_named
 
 if TYPE_CHECKING:
     import ssl
@@ -91,12 +92,14 @@ def extender(
         how = (legacy_failed_nodes, gate_override_pair)
         _embedded(files, (host, port), secure, max_body * _MIB, how, keep_going, scheduler)
         return
-    from muster.cli.live import run_until_stopped
+    from muster.cli.live import home_of, run_until_stopped
     from muster.server.extender.service import Service, Settings
 
+    own, kinds = lease(), configured()
     settings = Settings(
-        lease=lease(),
-        configured=configured(),
+        lease=own,
+        configured=kinds,
+        presence=own.key if lease_is_named() else f"{home_of(kinds)}/muster-extender",
         kubeconfig=kubeconfig,
         context=context,
         host=host,

@@ -102,6 +102,12 @@ def own_namespace(outside: str = "kube-system") -> str:
         return outside
 
 
+def home_of(configured: str) -> str:
+    """The namespace of the other parts: that of the ConfigMap of further kinds if one is named, else our own."""
+    named = configured.partition("/")[0]
+    return own_namespace() if named == own_namespace("kubeedge") else named
+
+
 def own_pod() -> str:
     """The pod we run in as NAMESPACE/NAME, by the environment that `muster manifests` gives it; empty outside one."""
     name, namespace = os.environ.get("POD_NAME", ""), os.environ.get("POD_NAMESPACE", "")

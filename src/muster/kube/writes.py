@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from muster.kube import errors
-from muster.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+from muster.kube.client import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from muster.kube.resources import Resource, resource_of
 from muster.model.core import Pod
 from muster.model.kinds import decode_json, plain
@@ -200,6 +200,15 @@ class Writes:
         """A merge patch (RFC 7386) as it is given."""
         return await self._patch(kind, resource_of(kind, api_version), key, merge, sub, MERGE_PATCH)
 
+    async def apply(self, kind: type[T], key: str, fields: Mapping[str, Any], *, manager: str) -> T:
+        """Server-side apply of these fields, also where others own them. Conflict if a uid is given and differs."""
+        resource = resource_of(kind)
+        name = key.rpartition("/")[2]
+        meta = {**fields.get("metadata", {}), "name": name}
+        body = {**fields, "apiVersion": resource.api_version, "kind": kind.__name__, "metadata": meta}
+        params = {"fieldManager": manager, "force": "true"}
+        return await self._patch(kind, resource, key, body, "", APPLY_PATCH, params)
+
     async def create(self, obj: T) -> T:
         """AlreadyExists if there is one. Not sent twice where the first may have worked."""
         resource = resource_of(type(obj), obj.api_version)
@@ -224,10 +233,13 @@ class Writes:
         await self.client.request("DELETE", resource_of(kind).path(key), body=options)
 
     async def _patch(
-        self, kind: type[T], resource: Resource, key: str, merge: Mapping[str, Any], sub: str, content_type: str
-    ) -> T:
+        self, kind: type[T], resource: Resource, key: str, merge: Mapping[str, Any], sub: str, content_type: str,
+        params: Mapping[str, str] | None = None,
+    ) -> T:  # fmt: skip
         path = resource.path(key, sub=sub)
-        body = await self.client.request("PATCH", path, body=merge, content_type=content_type, repeatable=True)
+        body = await self.client.request(
+            "PATCH", path, params=params, body=merge, content_type=content_type, repeatable=True
+        )
         return _decoded(kind, resource, body, f"PATCH {path}")
 
 

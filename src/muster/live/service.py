@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 
 from muster.engine.podgroups import OWNING
 from muster.kube import config as access
@@ -23,12 +24,14 @@ from muster.kube.resources import resource_of
 from muster.kube.writes import Writes
 from muster.live.binder import Binder
 from muster.live.cache import Cache
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.decider import Decider
 from muster.live.fence import Fence
 from muster.live.following import Following
 from muster.live.gauges import Figures
 from muster.live.logs import Log
 from muster.live.loop import Loop
+from muster.live.messages import Seen
 from muster.live.metrics import Metrics
 from muster.live.permissions import Permissions
 from muster.live.probes import Probes
@@ -38,6 +41,7 @@ from muster.live.standby import Ready, Standby
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.live.writer import Writer
 from muster.model import batch, core, groups, scheduling, storage, topology
+from muster.model.custom import custom_kinds
 from muster.model.meta import Object
 
 # What decisions are made from. ConfigMaps and workloads are not among it.
@@ -66,6 +70,7 @@ class Settings:
     at_once: int = 64
     claim_patience: float = 600.0
     needs: tuple[Permission, ...] = ()  # the permissions to ask for at the start
+    applications: str = ""  # the ConfigMap that names further kinds of applications, namespace/name; empty: none
 
 
 class Service:
@@ -148,8 +153,16 @@ class Service:
             cache = Cache(settings.scheduler_names)
             decider = Decider(cache, self._loaded, settings.lease.identity, settings.period, metrics, self.log)
             loop = Loop(decider, metrics)
+            tasks: list[asyncio.Task[None]] = []
             try:
                 await informers.synced()
+                if settings.applications:
+                    recorder = Recorder(client, "muster", settings.lease.identity)
+                    kinds = ConfiguredKinds(client, informers, settings.applications, recorder, self.log.report)
+                    following = kinds.run(partial(_forget_others, loop, cache))
+                    tasks += [asyncio.create_task(one) for one in (recorder.run(), following)]
+                    # Without them the plugin propagation would take their pods for ones that no policy is about.
+                    await kinds.followed()
                 self._decider, self._loop = decider, loop
                 decider.use(self._loaded)  # it may have changed meanwhile
                 stream = informers.stream(replay=False)
@@ -158,6 +171,9 @@ class Service:
                     yield Ready(informers, decider, loop, stream)
             finally:
                 self._informers = self._loop = self._decider = None
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
                 loop.close()
 
     async def _term(self, client: Client) -> None:
@@ -227,6 +243,19 @@ class Service:
         if self._loop is not None and not self._loop.loaded:
             return "the cluster has not been read yet"
         return ""
+
+
+async def _forget_others(loop: Loop, cache: Cache, kinds: Kinds) -> None:
+    """The objects of kinds that are not configured any more are gone for us: nobody follows them."""
+
+    def forget() -> None:
+        for kind in custom_kinds(cache.state.objects):
+            if kind not in kinds:
+                for key in list(cache.state.objects[kind.__name__]):
+                    cache.put(Seen(kind.__name__, key, None))
+
+    await loop.in_thread(forget)
+    loop.soon()
 
 
 def _owners(loaded: Loaded) -> tuple[type[Object], ...]:

@@ -38,6 +38,8 @@ class Part:
     by_default: bool = True
     # It follows the scheduler's configuration.
     configured: bool = False
+    # Options that the chart's values set: the option, the value's key, the default.
+    values: tuple[tuple[str, str, str], ...] = ()
     # What it may do besides in the namespace it runs in.
     at_home: tuple[Right, ...] = ()
 
@@ -49,7 +51,8 @@ class Part:
     def command(self) -> list[str]:
         """What follows `muster`."""
         named = ("--identity", _THIS_POD) if self.elects else ()
-        return [self.verb, *self.arguments, *named, "--host", "0.0.0.0", "--port", str(PORT)]
+        set_to = [word for option, _, value in self.values for word in (option, value)]
+        return [self.verb, *self.arguments, *set_to, *named, "--host", "0.0.0.0", "--port", str(PORT)]
 
 
 PARTS: dict[str, Part] = {
@@ -58,12 +61,17 @@ PARTS: dict[str, Part] = {
         Part(
             "scheduler", rights.SCHEDULER, ("-c", f"configmap:{CONFIGURATION}",),
             replicas=2, requests=(("cpu", "500m"), ("memory", "512Mi")), limits=(("memory", "2Gi"),), configured=True,
-            at_home=rights.own_configuration(CONFIGURATION),
+            at_home=(*rights.own_configuration(CONFIGURATION), *rights.CONFIGURED),
         ),
         Part(
             "controllers", rights.CONTROLLERS, (),
             replicas=2, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),),
-            at_home=(*rights.CONFIGURED, *rights.WEBHOOK_LEASE),
+            at_home=(*rights.CONFIGURED, *rights.OTHER_LEASES),
+            values=(
+                ("--eviction-rate", "evictionRate", "1"),
+                ("--eviction-burst", "evictionBurst", "5"),
+                ("--daemonset-affinity", "daemonsetAffinity", "true"),
+            ),
         ),
         Part(
             "pod-groups", rights.POD_GROUPS, (),

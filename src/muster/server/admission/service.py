@@ -23,6 +23,7 @@ from muster.kube.events import Recorder
 from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
 from muster.live.permissions import Permissions
 from muster.live.probes import Probes
@@ -43,7 +44,6 @@ from muster.server.admission.seats import Seats
 from muster.server.admission.ungating import Ungating
 from muster.server.admission.wire import AdmissionRequest, Verdict
 from muster.server.certificates import LIFETIME
-from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.grouped import Grouped
 from muster.server.owners import Owners
 

@@ -19,6 +19,7 @@ from muster.kube.events import Recorder
 from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
 from muster.live.permissions import Permissions
 from muster.live.probes import Probes
@@ -29,7 +30,6 @@ from muster.model.kinds import decode_as
 from muster.model.meta import Object
 from muster.model.shape import Problem
 from muster.server.certificates import FileTls, Issued, issue, server_context, use, utc_now
-from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.edge_gate.changes import Changes
 from muster.server.edge_gate.door import Door
 from muster.server.edge_gate.editions import Editions

@@ -136,7 +136,8 @@ class GroupScheduling:
         else:
             self.reservations.end(asked.id)
         self._changed.notify_all()
-        reasons[None] = _text(f"node is in no node group of PropagationPolicy {asked.bound.policy}")
+        outside = f"node is in no node group of PropagationPolicy {asked.bound.policy}"
+        reasons[None] = _text(asked.standing.full(outside))
         named = zip(args.names, group_of, strict=True)
         return self._result(args, {name: why for name, group in named if (why := reasons[group]) is not None})
 
@@ -252,7 +253,8 @@ class GroupScheduling:
         for group, n in certain.items():
             counts[group] = counts.get(group, 0) + n
         assigned = pod.metadata.labels.get(ASSIGNED, "")
-        return _Question(name, id_, application, ruling, groups, Standing(ruling.quotas, counts, maybe), assigned)
+        standing = Standing(ruling.quotas, counts, maybe, self._view.grouping.closed(ruling.propagation))
+        return _Question(name, id_, application, ruling, groups, standing, assigned)
 
     def _groups(self, args: ExtenderArgs, asked: _Question) -> tuple[list[str | None], set[str | None]]:
         """Per node asked about, the group that holds it; and each group once."""

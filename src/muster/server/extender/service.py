@@ -18,15 +18,16 @@ from muster.kube.events import Recorder
 from muster.kube.informers import Informers
 from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
 from muster.live.permissions import Permissions
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import Object
-from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.extender.before import BeforeSync
 from muster.server.extender.deciding import GroupScheduling
 from muster.server.extender.http import LARGEST_BODY, Answers, ExtenderServer
+from muster.server.extender.presence import Presence
 from muster.server.extender.scoring import KINDS as SCORING
 from muster.server.extender.scoring import PluginScores
 from muster.server.extender.view import KINDS
@@ -50,6 +51,7 @@ class Settings:
     largest_body: int = LARGEST_BODY
     legacy: bool = False
     gate_override: bool = False
+    presence: str = ""  # without an election: the Lease that says that an extender is alive, namespace/name
     scheduler: Scheduler | None = None  # whose plugins are asked about pods without a policy
 
 
@@ -94,13 +96,19 @@ class Service:
                 async def term() -> None:
                     await self._serve(client, informers, recorder, ask, kinds)
 
+                own, active = settings.lease, lambda: self._active is not None
+                presence = Presence(client, settings.presence or own.key, own, active, self._log.report)
+                alone = () if own.elect else (presence.run(),)
+
                 async def leave() -> None:
                     # First nobody is answered any more, then the lease is given back.
                     await asyncio.to_thread(server.shutdown)
                     server.server_close()
+                    if not own.elect:
+                        await presence.end()
 
                 try:
-                    await until(stop, kinds.run(self._use), self._terms.run(client, term), leave=leave)
+                    await until(stop, kinds.run(self._use), self._terms.run(client, term), *alone, leave=leave)
                 finally:
                     self._log(0, "stopped")
 
