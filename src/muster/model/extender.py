@@ -20,7 +20,7 @@ __all__ = ["ExtenderArgs", "FilterResult", "MetaPod", "MetaVictims", "Preemption
            "WireError", "has_whole_objects", "read_args", "read_preemption"]  # fmt: skip
 
 T = TypeVar("T")
-Body = bytes | bytearray
+Body = bytes | memoryview
 # Each object and list of a pod takes up to a kilobyte once it is decoded: two bytes must not become as much.
 MOST_VALUES = 50_000
 

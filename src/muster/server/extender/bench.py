@@ -150,8 +150,8 @@ def serve() -> None:
     store = MemoryStore(VirtualClock(0.0), _objects())
     server = ExtenderServer(("127.0.0.1", 0), GroupScheduling(store))
 
-    def bind(body: bytearray) -> object:
-        told = json.loads(body)
+    def bind(body: memoryview) -> object:
+        told = json.loads(bytes(body))
         store.create(decode(_pod(told["pod"], told["node"])))
         return {}
 

@@ -73,7 +73,7 @@ class ExtenderServer:
         """`ready`: nothing if it can serve, else why not. `trusted`: clients need not show a certificate to count as
         authenticated. `probes`: a second address, for GET over plain HTTP only.
         """
-        self.verbs: dict[str, Callable[[bytearray], object]] = {
+        self.verbs: dict[str, Callable[[memoryview], object]] = {
             "filter": lambda body: scheduling.filter(read_args(body)),
             "prioritize": lambda body: scheduling.prioritize(read_args(body)),
             "preempt": lambda body: scheduling.preempt(read_preemption(body)),
@@ -114,7 +114,8 @@ class ExtenderServer:
                 one.stop()
 
     def _largest(self, path: str, authenticated: bool) -> int:
-        return self._largest_whole if authenticated and path.strip("/") in self.verbs else LARGEST_NAMES
+        most = self._largest_whole
+        return most if authenticated and path.strip("/") in self.verbs else min(most, LARGEST_NAMES)
 
     def _handle(self, request: Request) -> Response:
         return self._get(request) if request.method in ("GET", "HEAD") else self._ask(request)

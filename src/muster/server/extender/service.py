@@ -118,7 +118,8 @@ class Service:
             gc.collect()
             gc.freeze()  # what is there now stays: looking at it again and again is in vain
             self._log(0, "answering", strangers=active.reserved)
-            await wake(lambda: asyncio.to_thread(active.to_wake), writes, self._log)
+            may_write = client.gate or (lambda: True)
+            await wake(lambda: asyncio.to_thread(active.to_wake), writes, may_write, self._log)
         finally:
             self._active = None
             store.close()

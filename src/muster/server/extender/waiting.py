@@ -1,7 +1,7 @@
 """Pods that were refused while other pods of their unit had reservations: woken when one of these is given up.
 
-kube-scheduler does not learn that a reservation has ended, and would try such a pod again only after minutes. A pod that
-an extender refused is tried again when one of its labels changes (`controllers/nudge.py`).
+kube-scheduler does not learn that a reservation has ended, and would try such a pod again only after minutes. A pod
+that an extender refused is tried again when one of its labels changes (`controllers/nudge.py`).
 """
 
 from __future__ import annotations
@@ -55,10 +55,14 @@ class Waiting:
         return found
 
 
-async def wake(take: Callable[[], Awaitable[list[tuple[str, str]]]], writes: Writes, log: Log) -> None:
+async def wake(
+    take: Callable[[], Awaitable[list[tuple[str, str]]]], writes: Writes, may_write: Callable[[], bool], log: Log
+) -> None:
     """Label the pods that are to be tried again, until cancelled."""
     while True:
         await asyncio.sleep(LOOK_EVERY_S)
+        if not may_write():
+            continue  # the replica that was active before may still write
         for key, uid in await take():
             mark = f"{time.time_ns() // 1_000_000:x}"
             try:

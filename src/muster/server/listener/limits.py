@@ -1,8 +1,8 @@
 """What a listener accepts: so many connections, so much time for a request, so many bytes of bodies in memory.
 
 At a limit the connection that has kept the others waiting for longest is closed: first those whose client has not
-authenticated, never one whose request is being answered. A client that sends slowly, or nothing, therefore does not keep
-out one that sends a request at once.
+authenticated, never one whose request is being answered. A client that sends slowly, or nothing, therefore does not
+keep out one that sends a request at once.
 """
 
 from __future__ import annotations

@@ -9,11 +9,14 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from heapq import heapify, heappush
 from http import HTTPStatus
+from itertools import count
+from mmap import mmap
 from time import monotonic, sleep
 
 import h11
@@ -22,6 +25,7 @@ from muster.server.listener.limits import LIMITS, Connection, Limits, Load
 
 TEXT, JSON = "text/plain; charset=utf-8", "application/json"
 _PIECE = 1 << 16
+_LARGE = 1 << 19
 _LOOK_AGAIN_S = 0.005
 _STOPPING_S = 5.0
 _BACKLOG = 1024
@@ -31,7 +35,7 @@ _BACKLOG = 1024
 class Request:
     method: str
     path: str  # without the query
-    body: bytearray
+    body: memoryview
     authenticated: bool
     deadline: float  # by time.monotonic
 
@@ -116,7 +120,7 @@ class Listener:
                 # Out of file descriptors, or the client is gone already: the next one may do better.
                 sleep(_LOOK_AGAIN_S)
                 continue
-            connection = Connection(lambda raw=raw: _shut(raw))  # type: ignore[misc]
+            connection = Connection(partial(_shut, raw))
             # Those that have to wait stay in the kernel's queue.
             while not self.load.open(connection) and not self._stopping:
                 sleep(_LOOK_AGAIN_S)
@@ -128,12 +132,13 @@ class Listener:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._tls is not None:
                 raw.settimeout(self._limits.request_s)
-                client = self._tls.wrap_socket(raw, server_side=True, do_handshake_on_connect=False)
-                connection.abort = lambda: _shut(client)
-                if not connection.aborted:
-                    client.do_handshake()  # type: ignore[attr-defined]
-            certified = isinstance(client, ssl.SSLSocket) and bool(client.getpeercert())
-            connection.authenticated = self._trusted or certified
+                client = secure = self._tls.wrap_socket(raw, server_side=True, do_handshake_on_connect=False)
+                connection.abort = partial(_shut, client)
+                if connection.aborted:
+                    return
+                secure.do_handshake()
+                connection.authenticated = bool(secure.getpeercert())
+            connection.authenticated = connection.authenticated or self._trusted
             exchange = _Exchange(client, connection, self.load)
             idle = self._limits.request_s
             while not self._stopping and self._answer(exchange, idle):
@@ -192,7 +197,7 @@ class _Exchange:
         event = self._next()
         return event if isinstance(event, h11.Request) else None
 
-    def body(self, head: h11.Request, largest: int) -> bytearray:
+    def body(self, head: h11.Request, largest: int) -> memoryview:
         length = dict(head.headers).get(b"content-length")
         if (length is None and head.method == b"POST") or b"transfer-encoding" in dict(head.headers):
             raise Refusal(HTTPStatus.LENGTH_REQUIRED, "the request must have a Content-Length")
@@ -204,10 +209,14 @@ class _Exchange:
             )
         if self._http.they_are_waiting_for_100_continue:
             self._write(h11.InformationalResponse(status_code=100, headers=[]))
-        body = bytearray()
+        # A mapping of its own goes back to the system as a whole; the heap would keep what large bodies leave behind.
+        body = memoryview(bytearray(announced) if announced < _LARGE else mmap(-1, announced))
+        end = 0
         while isinstance(event := self._next(), h11.Data):
-            self._take(len(event.data))
-            body += event.data
+            size = len(event.data)
+            self._take(size)
+            body[end : end + size] = event.data
+            end += size
         if not isinstance(event, h11.EndOfMessage):
             raise ConnectionError("the client is gone")
         return body
@@ -269,24 +278,26 @@ class _Exchange:
 
 
 class _Turns:
-    """Bodies that are decoded and answered at a time, in the order in which they came."""
+    """Bodies that are decoded and answered at a time: the smallest first, and of these the one that came first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._used = 0
-        self._waiting: deque[object] = deque()
+        self._waiting: list[tuple[int, int]] = []  # size and number: a heap
+        self._numbers = count()
         self._changed = threading.Condition()
 
     @contextmanager
     def taken(self, size: int, deadline: float) -> Iterator[None]:
         size = min(size, self._most)
-        me = object()
         with self._changed:
-            self._waiting.append(me)
+            me = (size, next(self._numbers))
+            heappush(self._waiting, me)
             fits = self._changed.wait_for(
-                lambda: self._waiting[0] is me and self._used + size <= self._most, max(deadline - monotonic(), 0.0)
+                lambda: self._waiting[0] == me and self._used + size <= self._most, max(deadline - monotonic(), 0.0)
             )
             self._waiting.remove(me)
+            heapify(self._waiting)
             if fits:
                 self._used += size
             self._changed.notify_all()
