@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from muster import __version__
-from muster.cli.install import PARTS, Part, Settings
+from muster.cli.install import ACCOUNTS, PARTS, Part, Settings
 from muster.cli.install.objects import part_objects
 from muster.config.default import DEFAULT
 from muster.model.crd import OURS, PEERS
@@ -20,9 +20,12 @@ HERE = Path(__file__).parent
 CHART = "helm/muster"
 
 _REPLICAS = 424242
+_OUTSIDE = ("extender",)  # may run beside kube-scheduler, with nothing but its account in the chart
 _SAID = (
     "# An empty tag is the chart's appVersion. defaultQueue: false where there is a queue `default` already.\n"
-    "# edgeGate needs a Secret with its certificate first: docs/install.md.\n"
+    "# extender and edgeGate need a Secret with their certificate first: docs/install.md. extender.accountOnly: true\n"
+    "# where it runs beside kube-scheduler. webhook.apiServerCIDRs: where the API server's requests come from; the\n"
+    "# NetworkPolicy lets nobody else reach the webhook.\n"
 )
 _IMAGE = '{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}'
 
@@ -49,6 +52,10 @@ def _values() -> str:
     values: dict[str, object] = {"image": {"repository": "muster", "tag": ""}}
     for part in PARTS.values():
         more: dict[str, object] = {"defaultQueue": True, "configuration": DEFAULT} if part.configured else {}
+        if part.guarded:
+            more["apiServerCIDRs"] = []
+        if part.verb in _OUTSIDE:
+            more["accountOnly"] = False
         resources = {"requests": dict(part.requests), "limits": dict(part.limits)}
         values[_key(part)] = {"enabled": part.by_default, "replicas": part.replicas, "resources": resources, **more}
     return _SAID + dump(values)
@@ -62,7 +69,9 @@ def _key(part: Part) -> str:
 
 def _template(part: Part) -> str:
     """The part's objects, with what the values decide in place of the default."""
-    settings = Settings(namespace="@namespace@", image="@image@", configuration="@configuration@")
+    settings = Settings(
+        namespace="@namespace@", image="@image@", configuration="@configuration@", api_servers=("@cidr@",)
+    )
     marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=())
     own = f".Values.{_key(part)}"
     texts = []
@@ -72,6 +81,8 @@ def _template(part: Part) -> str:
             text = f"{{{{- if gt (int {own}.replicas) 1 }}}}\n---\n{text}\n{{{{- end }}}}"
         elif one["kind"] == "Queue":
             text = f"{{{{- if {own}.defaultQueue }}}}\n---\n{text}\n{{{{- end }}}}"
+        elif part.verb in _OUTSIDE and one["kind"] not in ACCOUNTS:
+            text = f"{{{{- if not {own}.accountOnly }}}}\n---\n{text}\n{{{{- end }}}}"
         else:
             text = f"---\n{text}"
         texts.append(text)
@@ -86,6 +97,9 @@ def _filled(text: str, own: str) -> str:
         "'@image@'": _IMAGE,
         "'@configuration@'": f"{{{{ {own}.configuration | toJson }}}}",
         str(_REPLICAS): f"{{{{ {own}.replicas }}}}",
+        "    - ipBlock:\n        cidr: '@cidr@'": (
+            f"    {{{{- range {own}.apiServerCIDRs }}}}\n    - ipBlock:\n        cidr: {{{{ . | quote }}}}\n    {{{{- end }}}}"
+        ),
         "\n".join(" " * 8 * bool(line) + line for line in resources): (
             f"        resources: {{{{- toYaml {own}.resources | nindent 10 }}}}"
         ),

@@ -11,6 +11,8 @@ from muster.cli.install.rights import Right, own_lease
 
 Plain = dict[str, Any]
 
+ACCOUNTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+"""The kinds of what a part may do, apart from what it runs as."""
 _RBAC = "rbac.authorization.k8s.io"
 _NOBODY = 65532
 
@@ -22,6 +24,7 @@ class Settings:
     namespace: str
     image: str
     configuration: str
+    api_servers: tuple[str, ...] = ()  # CIDRs that the API server's own requests come from
 
 
 def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
@@ -51,6 +54,8 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
         scheme, port = ("https", 443) if part.tls_port else ("http", 80)
         ports = [{"name": scheme, "port": port, "targetPort": scheme}]
         yield _object("v1", "Service", here, spec={"selector": _selector(part), "ports": ports})
+    if part.guarded:
+        yield _network_policy(part, here, settings)
     if part.replicas > 1:
         spec = {"maxUnavailable": 1, "selector": {"matchLabels": _selector(part)}}
         yield _object("policy/v1", "PodDisruptionBudget", here, spec=spec)
@@ -137,6 +142,22 @@ def _container(part: Part, settings: Settings) -> Plain:
         },
         "volumeMounts": mounts,
     }
+
+
+def _network_policy(part: Part, meta: Plain, settings: Settings) -> Plain:
+    """Only the API server reaches the TLS port. Anyone may probe and scrape."""
+    # Where the control plane has no route to pods, its requests come from these pods.
+    tunnel = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+        "podSelector": {"matchLabels": {"k8s-app": "konnectivity-agent"}},
+    }
+    sources = [tunnel, *({"ipBlock": {"cidr": cidr}} for cidr in settings.api_servers)]
+    ingress = [
+        {"from": sources, "ports": [{"port": "https", "protocol": "TCP"}]},
+        {"ports": [{"port": "http", "protocol": "TCP"}]},
+    ]
+    spec = {"podSelector": {"matchLabels": _selector(part)}, "policyTypes": ["Ingress"], "ingress": ingress}
+    return _object("networking.k8s.io/v1", "NetworkPolicy", meta, spec=spec)
 
 
 def _probe(path: str, *, period: int, failures: int) -> Plain:
