@@ -25,7 +25,7 @@ _SAID = (
     "# An empty tag is the chart's appVersion. defaultQueue: false where there is a queue `default` already.\n"
     "# extender and edgeGate need a Secret with their certificate first: docs/install.md. extender.accountOnly: true\n"
     "# where it runs beside kube-scheduler. webhook.apiServerCIDRs: where the API server's requests come from; the\n"
-    "# NetworkPolicy lets nobody else reach the webhook.\n"
+    "# NetworkPolicy lets nobody else reach the webhook. webhook.clientCASecret: docs/webhook-and-gate.md.\n"
 )
 _IMAGE = '{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}'
 
@@ -53,7 +53,7 @@ def _values() -> str:
     for part in PARTS.values():
         more: dict[str, object] = {"defaultQueue": True, "configuration": DEFAULT} if part.configured else {}
         if part.guarded:
-            more["apiServerCIDRs"] = []
+            more |= {"apiServerCIDRs": [], "clientCASecret": ""}
         if part.verb in _OUTSIDE:
             more["accountOnly"] = False
         resources = {"requests": dict(part.requests), "limits": dict(part.limits)}
@@ -70,8 +70,9 @@ def _key(part: Part) -> str:
 def _template(part: Part) -> str:
     """The part's objects, with what the values decide in place of the default."""
     settings = Settings(
-        namespace="@namespace@", image="@image@", configuration="@configuration@", api_servers=("@cidr@",)
-    )
+        namespace="@namespace@", image="@image@", configuration="@configuration@", api_servers=("@cidr@",),
+        webhook_client_ca="@client-ca@",
+    )  # fmt: skip
     marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=())
     own = f".Values.{_key(part)}"
     texts = []
@@ -98,7 +99,8 @@ def _filled(text: str, own: str) -> str:
         "'@configuration@'": f"{{{{ {own}.configuration | toJson }}}}",
         str(_REPLICAS): f"{{{{ {own}.replicas }}}}",
         "    - ipBlock:\n        cidr: '@cidr@'": (
-            f"    {{{{- range {own}.apiServerCIDRs }}}}\n    - ipBlock:\n        cidr: {{{{ . | quote }}}}\n    {{{{- end }}}}"
+            f"    {{{{- range {own}.apiServerCIDRs }}}}\n    - ipBlock:\n        cidr: {{{{ . | quote }}}}\n"
+            "    {{- end }}"
         ),
         "\n".join(" " * 8 * bool(line) + line for line in resources): (
             f"        resources: {{{{- toYaml {own}.resources | nindent 10 }}}}"
@@ -106,6 +108,14 @@ def _filled(text: str, own: str) -> str:
     }
     for mark, value in marks.items():
         text = text.replace(mark, value)
+    # Only with a Secret for it: the flag, the mount and the volume.
+    for lines in (
+        "        - --client-ca-file\n        - /etc/muster/ca.crt\n",
+        "        - name: certificate\n          mountPath: /etc/muster\n          readOnly: true\n",
+        "      - name: certificate\n        secret:\n          secretName: '@client-ca@'\n",
+    ) if "@client-ca@" in text else ():
+        filled = lines.replace("'@client-ca@'", f"{{{{ {own}.clientCASecret }}}}")
+        text = text.replace(lines, f"        {{{{- if {own}.clientCASecret }}}}\n{filled}        {{{{- end }}}}\n")
     if "@" in text:
         raise ValueError("a mark was not filled in")
     return text

@@ -160,7 +160,7 @@ class ControlPlane:
     def kubeconfig_of(self, namespace: str, account: str) -> Path:
         """A kubeconfig with a token of a ServiceAccount: nothing but its own rights."""
         path = self.folder / f"kubeconfig-{namespace}-{account}"
-        self._write_kubeconfig(path, f"token: {self.api.token_of(namespace, account)}")
+        self.write_kubeconfig(path, f"token: {self.api.token_of(namespace, account)}")
         return path
 
     def _credentials(self) -> None:
@@ -172,9 +172,9 @@ class ControlPlane:
         certificate, key = authority.client("admin", "system:masters")
         (self.folder / "tokens.csv").write_text(f'{self.token},admin-token,u1,"system:masters"\n', encoding="utf-8")
         user = f"client-certificate-data: {_base64(certificate)}, client-key-data: {_base64(key)}"
-        self._write_kubeconfig(self.kubeconfig, user)
+        self.write_kubeconfig(self.kubeconfig, user)
 
-    def _write_kubeconfig(self, path: Path, user: str) -> None:
+    def write_kubeconfig(self, path: Path, user: str) -> None:
         path.touch(mode=0o600)
         path.write_text(
             "apiVersion: v1\nkind: Config\ncurrent-context: live\n"

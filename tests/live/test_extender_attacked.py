@@ -175,23 +175,6 @@ class TestForgedRequests(Sited):
         assert time.monotonic() - began > 20, "the place was reserved"
         assert "groupmanagement.kubeedge.io/retry" in api.get(path)["metadata"]["labels"]
 
-    def test_a_pod_that_waits_for_one_that_is_deleted_is_tried_again(
-        self, site: Site, extender: Extender, api: Api, namespace: str
-    ) -> None:
-        api.create(weights(namespace, Beijing=1, Hangzhou=1))
-        made = workload("Deployment", namespace, 2, BOUND)
-        spec = made["spec"]["template"]["spec"]
-        spec["schedulingGates"], spec["nodeSelector"] = [{"name": GATE}], {"location": "beijing"}
-        api.create(made)
-        first, second = until("2 pods", lambda: found if len(found := pods(api, namespace)) == 2 else None)
-        beijing = [n["metadata"]["name"] for n in api.list("/api/v1/nodes") if n["metadata"]["name"].startswith("beij")]
-        assert self.ask(site, first, *beijing)["NodeNames"] == beijing
-        release(api, second)
-        path = f"/api/v1/namespaces/{namespace}/pods/{second['metadata']['name']}"
-        until("it to be refused", lambda: api.get(path)["status"].get("conditions"), 20)
-        api.delete(f"/api/v1/namespaces/{namespace}/pods/{first['metadata']['name']}", {"gracePeriodSeconds": 0})
-        until("it to be placed", lambda: api.get(path)["spec"].get("nodeName"), 15, 0.2)
-
 
 def release(api: Api, pod: Plain) -> None:
     meta = pod["metadata"]

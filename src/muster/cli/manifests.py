@@ -28,6 +28,11 @@ _ASKED_FOR = [part.verb for part in PARTS.values() if not part.by_default]
     "spaces. The NetworkPolicy lets nobody else reach the webhook. May be given several times.",
 )  # fmt: skip
 @click.option(
+    "--webhook-client-ca", metavar="SECRET", default="",
+    help="The webhook answers only clients with a certificate of the CA in the key ca.crt of this Secret: the API "
+    "server's (docs/webhook-and-gate.md).",
+)  # fmt: skip
+@click.option(
     "--accounts-only", is_flag=True,
     help="Only the namespace, the accounts and their rights: for parts that run outside, such as a static pod.",
 )
@@ -39,6 +44,7 @@ def manifests(
     namespace: str,
     image: str,
     api_servers: tuple[str, ...],
+    webhook_client_ca: str,
     accounts_only: bool,
     config: str | None,
     form: str,
@@ -54,8 +60,9 @@ def manifests(
     from muster.cli.install import ACCOUNTS, Settings, installation
 
     settings = Settings(
-        namespace=namespace, image=image, configuration=_configuration(config), api_servers=_networks(api_servers)
-    )
+        namespace=namespace, image=image, configuration=_configuration(config), api_servers=_networks(api_servers),
+        webhook_client_ca=webhook_client_ca,
+    )  # fmt: skip
     wanted = [part for part in PARTS.values() if (part.verb in parts if parts else part.by_default)]
     objects = installation(settings, wanted)
     if accounts_only:

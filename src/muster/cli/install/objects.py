@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part
@@ -25,6 +25,7 @@ class Settings:
     image: str
     configuration: str
     api_servers: tuple[str, ...] = ()  # CIDRs that the API server's own requests come from
+    webhook_client_ca: str = ""  # the Secret with the authority of the API server's client certificate
 
 
 def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
@@ -37,6 +38,9 @@ def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
 
 def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     """One part: account, rights, configuration, Deployment, Service, and what keeps one of two running."""
+    if part.guarded and settings.webhook_client_ca:
+        more = (*part.arguments, "--client-ca-file", f"{FOLDER}/ca.crt")
+        part = replace(part, arguments=more, certificate=settings.webhook_client_ca)
     here = {"name": part.name, "namespace": settings.namespace, "labels": _labels(part)}
     yield _object("v1", "ServiceAccount", here)
     everywhere = {"name": part.name, "labels": _labels(part)}

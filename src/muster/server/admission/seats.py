@@ -61,8 +61,10 @@ class Seats:
     @property
     def reserved(self) -> int:
         """Pods answered and not seen yet."""
-        apart = self._unproven is not self.reservations
-        return len(self.reservations) + (len(self._unproven) if apart else 0)
+        kept = {id(one): one for one in (self.reservations, self._unproven)}
+        for one in kept.values():
+            one.expire()
+        return sum(map(len, kept.values()))
 
     def reserve(self, request: str, unit: Unit, group: str, *, exists: bool) -> None:
         """`exists`: the pod is in the cluster already."""
