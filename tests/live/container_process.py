@@ -22,7 +22,9 @@ from live.part_process import Part, free_port
 _ACCOUNT = "secrets/kubernetes.io/serviceaccount"
 _PROJECT = Path(__file__).resolve().parents[2]
 # The part's flag for the port that has this name.
-_FLAGS = {("webhook", "https"): "--webhook-port", ("edge-gate", "https"): "--proxy-port"}
+_FLAGS = {
+    ("extender", "https"): "--port", ("webhook", "https"): "--webhook-port", ("edge-gate", "https"): "--proxy-port",
+}  # fmt: skip
 # Mounts are made in the process's own view of the file system. /run and /etc are laid over, so that nothing is made
 # on this machine; /tmp comes last, for everything else may be below it.
 _MOUNTS = """

@@ -14,7 +14,8 @@ FOLDER = "/etc/muster"
 """Where a part finds its certificate."""
 # The kubelet starts a pod's container again only after it has ended: what goes by this name comes one after the other.
 _THIS_POD = "$(POD_NAME)_$(POD_UID)"
-_CERTIFICATE, _KEY = f"{FOLDER}/tls.crt", f"{FOLDER}/tls.key"
+_CERTIFICATE, _KEY, _CLIENTS = f"{FOLDER}/tls.crt", f"{FOLDER}/tls.key", f"{FOLDER}/ca.crt"
+_EXTENDER_PORT = 8443
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class Part:
     tls_port: int = 0
     # The Secret with the certificate that it shows them; it may not read it, it is mounted.
     certificate: str = ""
+    # Its flags for the address of /healthz, /readyz and /metrics.
+    probes: tuple[str, str] = ("--host", "--port")
+    # A NetworkPolicy lets only the API server reach its TLS port.
+    guarded: bool = False
     # Of several replicas one is active, by a Lease.
     elects: bool = True
     # Installed unless others are named.
@@ -52,7 +57,8 @@ class Part:
         """What follows `muster`."""
         named = ("--identity", _THIS_POD) if self.elects else ()
         set_to = [word for option, _, value in self.values for word in (option, value)]
-        return [self.verb, *self.arguments, *set_to, *named, "--host", "0.0.0.0", "--port", str(PORT)]
+        probes = (self.probes[0], "0.0.0.0", self.probes[1], str(PORT))
+        return [self.verb, *self.arguments, *set_to, *named, *probes]
 
 
 PARTS: dict[str, Part] = {
@@ -80,15 +86,18 @@ PARTS: dict[str, Part] = {
         ),
         # One: reservations are kept in memory.
         Part(
-            "extender", rights.EXTENDER, (),
+            "extender", rights.EXTENDER,
+            ("--host", "0.0.0.0", "--port", str(_EXTENDER_PORT), "--tls-cert-file", _CERTIFICATE,
+             "--tls-private-key-file", _KEY, "--client-ca-file", _CLIENTS),
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
+            tls_port=_EXTENDER_PORT, certificate="muster-extender", probes=("--metrics-host", "--metrics-port"),
             at_home=rights.CONFIGURED,
         ),
         # One: places are kept in memory. A second one would stand by, and never be ready beside it.
         Part(
             "webhook", rights.WEBHOOK, (),
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
-            tls_port=9443, at_home=rights.CONFIGURED,
+            tls_port=9443, guarded=True, at_home=rights.CONFIGURED,
         ),
         # One: what was released or held is remembered in memory. A certificate of its own would be new at every start.
         Part(
