@@ -70,6 +70,8 @@ class Container(Part):
             "PATH": os.environ["PATH"], "ACCOUNT": _ACCOUNT, "PROJECT": str(_PROJECT), "HOME": "/nonexistent",
             "KUBERNETES_SERVICE_HOST": str(at.hostname), "KUBERNETES_SERVICE_PORT": str(at.port),
             **named,
+            # A checkout other than the one that is installed.
+            **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         }  # fmt: skip
         apart = ["unshare", "--mount", *(() if os.getuid() == 0 else ("--map-root-user",)), "sh", "-c", _MOUNTS, "sh"]
         self._command = [*apart, str(folder), sys.executable, "-c", "from muster.cli import main; main()", *told, *more]

@@ -37,7 +37,8 @@ class Asking:
     def listen(self, at: tuple[str, int], tls: ssl.SSLContext) -> None:
         """Over HTTPS, until `stop`. OSError if it cannot."""
         self._loop = asyncio.get_running_loop()
-        self._listener = Listener(at, self._answer, lambda path, authenticated: LARGEST_BODY * authenticated, tls=tls)
+        # Of a caller that is refused no pod needs to be read.
+        self._listener = Listener(at, self._answer, lambda path, known: LARGEST_BODY if known else 1024, tls=tls)
         self.port = self._listener.port
         self._listener.start()
 

@@ -230,9 +230,10 @@ class _Exchange:
         if self._http.our_state is h11.ERROR:
             return False
         self.deadline = max(self.deadline, monotonic() + 1.0)  # a refusal for lateness must still be sent
-        self._write(h11.Response(status_code=response.status, headers=headers))
-        self._write(h11.Data(data=response.body))
-        self._write(h11.EndOfMessage())
+        events = (
+            h11.Response(status_code=response.status, headers=headers), h11.Data(data=response.body), h11.EndOfMessage()
+        )  # fmt: skip
+        self._write(*events)
         return keep and self._http.our_state is h11.DONE
 
     def _next(self) -> object:
@@ -263,12 +264,15 @@ class _Exchange:
                 raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are in memory: try again")
             sleep(_LOOK_AGAIN_S)
 
-    def _write(self, event: h11.Event) -> None:
-        data = self._http.send(event) or b""
-        view = memoryview(data)
-        while view:
-            self._client.settimeout(self._left())
-            view = view[self._client.send(view) :]
+    def _write(self, *events: h11.Event) -> None:
+        pieces = [self._http.send(event) or b"" for event in events]
+        if sum(map(len, pieces)) <= _PIECE:
+            pieces = [b"".join(pieces)]  # one packet, where it fits
+        for piece in pieces:
+            view = memoryview(piece)
+            while view:
+                self._client.settimeout(self._left())
+                view = view[self._client.send(view) :]
 
     def _left(self) -> float:
         left = self.deadline - monotonic()
