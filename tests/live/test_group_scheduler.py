@@ -21,7 +21,7 @@ from live.node_groups import (
     workload,
 )
 
-CONFIG = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: propagation\n"
+CONFIG = "actions: allocate, backfill\ntiers:\n- plugins: [{name: gang}, {name: predicates}, {name: propagation}]\n"
 KINDS = f"{HOME}/groupmanagement-config"
 
 
@@ -75,11 +75,12 @@ class TestGroupScheduler(Sited):
         arguments = ("--applications", KINDS)
         with Scheduler(site.account("scheduler"), *arguments, config=CONFIG, elect=True, lease=lease) as scheduler:
             divided(api, namespace, app="shop", beijing=2, hangzhou=3)
-            # A kind that is configured no more is forgotten: its pods go where they like.
-            api.merge(policy_path(namespace), {"spec": weights(namespace, Beijing=1, Hangzhou=0)["spec"]})
             # Its own Lease says to the controllers that replacements will be placed.
+            api.merge(policy_path(namespace), {"spec": weights(namespace, Beijing=1, Hangzhou=0)["spec"]})
             divided(api, namespace, 90, app="shop", beijing=5)
+            # A kind that is configured no more is forgotten: its pods go where they like.
             api.delete(place(config))
             until("it to be forgotten", lambda: any("configuration: none" in e["msg"] for e in scheduler.log()), 30)
+            api.merge(policy_path(namespace), {"spec": weights(namespace, Nowhere=1)["spec"]})
             api.delete(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3Dshop", {"gracePeriodSeconds": 0})
-            until("pods again", lambda: len(by_city(pods(api, namespace, "shop"))) == 2, 60)
+            until("pods again", lambda: sum(by_city(pods(api, namespace, "shop")).values()) == 5, 60)

@@ -88,7 +88,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Placed]):
         yield from self._daemonsets.wakes()
         for ref, (scheduler, why) in self._held.items():
             if self._placer(scheduler) != why:
-                yield ref, self._store.clock.now()
+                yield ref, 0.0  # at once: a clock that goes on is later at every look
 
     # --- one application
 

@@ -173,6 +173,20 @@ def test_nothing_is_evicted_while_nobody_places_pods_and_it_goes_on_when_somebod
     assert cluster.satisfied().status == "True"
 
 
+def test_that_somebody_places_pods_again_is_seen_by_a_clock_that_goes_on() -> None:
+    class Ticking(VirtualClock):
+        def now(self) -> float:
+            self.advance(super().now() + 0.001)
+            return super().now()
+
+    cluster = Cluster(lands="node-a")
+    cluster.store._clock = Ticking(cluster.clock.now())
+    cluster.missing = "nobody"
+    assert cluster.after(60) == 0
+    cluster.missing = ""
+    assert cluster.after(1) > 0
+
+
 def test_a_pod_that_is_about_to_be_evicted_gets_no_new_image_first() -> None:
     cluster = Cluster(overrides(registry("Beijing")), lands="node-a", labels={REQUIRED_OVERRIDE: "op"})
     images: dict[str, str] = {}
