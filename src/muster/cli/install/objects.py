@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from muster.cli.install.admission import controller_limits, webhook_configurations
 from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part
 from muster.cli.install.rights import Right, own_lease
 
@@ -41,6 +40,8 @@ def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
 
 def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     """One part: account, rights, configuration, Deployment, Service, what keeps one of two running, and admission."""
+    from muster.cli.install.admission import controller_limits, webhook_configurations  # needs the model
+
     if part.guarded and settings.webhook_client_ca:
         more = (*part.arguments, "--client-ca-file", f"{FOLDER}/ca.crt")
         part = replace(part, arguments=more, certificate=settings.webhook_client_ca)

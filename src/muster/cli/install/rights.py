@@ -98,7 +98,7 @@ POD_GROUPS: tuple[Right, ...] = (
 EXTENDER: tuple[Right, ...] = (
     Right(_CORE, ("nodes", "pods"), READ),
     # The label by which kube-scheduler tries a pod again that waited for a reservation.
-    Right(_CORE, ("pods",), ("patch",)),
+    Right(_CORE, ("pods/status",), ("patch",)),
     *_OWNERS,
     _DIVISION,
     # With --plugins.

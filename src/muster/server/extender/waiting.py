@@ -66,7 +66,8 @@ async def wake(
         for key, uid in await take():
             mark = f"{time.time_ns() // 1_000_000:x}"
             try:
-                await writes.patch(Pod, key, {"metadata": {"uid": uid, "labels": {RETRY: mark}}})
+                # Through the status subresource: the extender must not be able to change what pods run.
+                await writes.patch(Pod, key, {"metadata": {"uid": uid, "labels": {RETRY: mark}}}, sub="status")
                 log(3, "tried again: a reservation ended", pod=key)
             except (errors.NotFound, errors.Conflict):
                 continue  # it is gone, or another pod has its name
