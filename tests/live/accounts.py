@@ -17,7 +17,7 @@ def account_in(plane: ControlPlane, namespace: str, verb: str) -> Path:
     """A kubeconfig of the part's account as it were if it ran in this namespace."""
     part = PARTS[verb]
     for one in part_objects(part, Settings(namespace, "muster:test", DEFAULT)):
-        if one["kind"] == "ClusterRoleBinding":
+        if one["kind"] == "ClusterRoleBinding" or one["metadata"].get("namespace") == "kube-system":
             one["metadata"]["name"] += f"-in-{namespace}"
         if one["kind"] in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"):
             plane.api.apply(one)

@@ -29,6 +29,8 @@ from muster.cli import options
               "request header CA, by which it believes the gate who a client is.")  # fmt: skip
 @click.option("--front-proxy-key", type=click.Path(), default="", metavar="FILE", help="Its key, if apart.")
 @click.option("--hold-outdated", is_flag=True, help="Also hold pods that are not in their node group's edition.")
+@click.option("--hold-strict", is_flag=True, help="Also hold pods that were sent already, running ones included: they "
+              "are deleted at the edge while their application is not bound.")  # fmt: skip
 @click.option("--allow-privileged-overrides", is_flag=True,
               help="Editions may have privileges that templates have not, as the controllers were told.")  # fmt: skip
 @click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
@@ -50,6 +52,7 @@ def edge_gate(
     front_proxy_cert: str | None,
     front_proxy_key: str,
     hold_outdated: bool,
+    hold_strict: bool,
     allow_privileged_overrides: bool,
     metrics_host: str,
     metrics_port: int,
@@ -58,7 +61,8 @@ def edge_gate(
     """Stand between the API server and those that send pods to edge nodes, until told to stop.
 
     Pods whose application asks for a policy and is not bound to it are left out of what is read through the gate;
-    they appear when it is bound. Everything else is passed on as it is. Clients use their own bearer tokens.
+    they appear when it is bound. A pod that was sent stays visible, unless --hold-strict is given. Everything else is
+    passed on as it is. Clients use their own bearer tokens.
     """
     from muster.cli.live import run_until_stopped
     from muster.cli.reading import BadInput
@@ -85,6 +89,7 @@ def edge_gate(
         client_authority=client_ca_file,
         front_proxy=None if front_proxy_cert is None else (front_proxy_cert, front_proxy_key),
         hold_outdated=hold_outdated,
+        hold_strict=hold_strict,
         privileged=allow_privileged_overrides,
     )
     try:

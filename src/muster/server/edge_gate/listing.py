@@ -36,6 +36,10 @@ class Item(Pod, kw_only=True):
     object: Pod | None = None
 
 
+class _Opening(msgspec.Struct):
+    kind: str = ""
+
+
 _item = msgspec.json.Decoder(Item)
 
 
@@ -85,6 +89,7 @@ class ListFilter:
             if len(self._held) > LONGEST_HEAD:
                 raise CutShort("no list begins in the answer")
             return False
+        _check_opening(self._held[: opening.start()])
         version = _VERSION.search(self._held, 0, opening.end())
         self._opened(version[1].decode() if version else "")
         self._over = opening[1] == b"null"
@@ -136,6 +141,16 @@ class ListFilter:
     def _taken(self, size: int) -> bytes:
         taken, self._held = self._held[:size], self._held[size:]
         return taken
+
+
+def _check_opening(text: bytes) -> None:
+    """What stands before the items must be the beginning of a list: a pod may have a field `items`, too."""
+    try:
+        kind = msgspec.json.decode(text.rstrip().removesuffix(b",") + b"}", type=_Opening).kind
+    except msgspec.DecodeError:
+        kind = ""
+    if kind not in ("PodList", "PartialObjectMetadataList", "Table"):
+        raise CutShort("the answer is not a list of pods")
 
 
 def _decoded(text: bytes) -> Item | None:
