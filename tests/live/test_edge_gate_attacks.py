@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from live.api import Api
+from live.conftest import HOME, RIGHTS
 from live.controlplane import ControlPlane
 from live.gate_site import Gate, front_proxied
 from live.hostile.corpus import ROOT
+from muster.cli.install import PARTS, Settings, installation
+from muster.config.default import DEFAULT
 
 pytestmark = pytest.mark.usefixtures("rights")
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
@@ -113,3 +118,40 @@ def test_a_bare_line_feed_does_not_begin_a_header(
     assert api.gone(f"{BINDINGS}/by-line-feed")
     assert control_plane.forged() == []
     assert read.startswith(b"HTTP/1.1 400") and granted.startswith(b"HTTP/1.1 400"), (read, granted)
+
+
+def test_it_does_not_start_without_knowing_which_headers_are_trusted(control_plane: ControlPlane) -> None:
+    pki = control_plane.folder / "pki"
+    files = ["--client-ca-file", "ca.crt", "--front-proxy-cert", "front-proxy.crt"]
+    files += ["--front-proxy-key", "front-proxy.key"]
+    # The extender's account may not read the ConfigMap.
+    account = control_plane.kubeconfig_of(HOME, "muster-extender")
+    program = [sys.executable, "-c", "from muster.cli import main; main()", "edge-gate", "--kubeconfig", str(account)]
+    ports = ["--proxy-port", "0", "--metrics-port", "0"]
+    ended = subprocess.run([*program, *ports, *files], capture_output=True, text=True, cwd=pki, timeout=60)
+    assert ended.returncode == 2
+    assert "the ConfigMap kube-system/extension-apiserver-authentication cannot be read" in ended.stderr
+    assert "bind the Role extension-apiserver-authentication-reader" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_headers_are_removed_that_this_api_server_trusts(tmp_path: Path) -> None:
+    named = {"username": "X-Custom-User", "group": "X-Custom-Group", "uid": "X-Remote-Uid,X-Custom-Uid"}
+    flags = [f"--requestheader-{kind}-headers={name}" for kind, name in named.items()]
+    flags.append("--requestheader-extra-headers-prefix=X-Custom-Extra-")
+    with ControlPlane(parts=("etcd", "kube-apiserver"), flags={"kube-apiserver": flags}) as plane:
+        for one in installation(Settings(HOME, "muster:test", DEFAULT), [PARTS["edge-gate"]]):
+            if one["kind"] in RIGHTS:
+                plane.api.apply(one)
+        gate = front_proxied(plane, tmp_path)
+        body = '{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
+        with gate.part:
+            got = Attacker(gate).send(
+                "POST /apis/authentication.k8s.io/v1/selfsubjectreviews HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                "Content-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\nx-custom-user: {ROOT}\r\nX-Custom-Group: system:masters\r\n"
+                f"X-Custom-Uid: 0\r\nX-Custom-Extra-Scopes: all\r\n\r\n{body}"
+            )
+        told = json.loads(got.partition(b"\r\n\r\n")[2])["status"]["userInfo"]
+        assert told == {"username": "eve", "groups": ["nobody", "system:authenticated"]}
+        assert plane.forged() == []

@@ -32,8 +32,9 @@ def _gate(plane: ControlPlane, folder: Path) -> Iterator[Listener]:
         asked = _request("GET", "/api/v1/pods?limit=1", token)
         credentials = {"token": token, "anybody": token}
         yield Listener(
-            "gate", gate.part, gate.port, "/api/v1/pods", asked, tls, credentials, _memory("edge-gate"), ends_s=45
-        )
+            "gate", gate.part, gate.port, "/api/v1/pods", asked, tls, credentials, _memory("edge-gate"), forwards=True,
+            ends_s=45,
+        )  # fmt: skip
 
 
 @contextmanager
