@@ -15,6 +15,7 @@ import msgspec
 
 from muster.server.edge_gate.answers import status
 from muster.server.edge_gate.heads import END, MAX_HEAD_BYTES, BadRequest, Head, parse
+from muster.server.edge_gate.metrics import Metrics
 
 MAX_CONNECTIONS = 4000
 HEAD_TIMEOUT_S = 10.0  # from the first byte of a head to its end, and from the connection to the first byte
@@ -162,17 +163,18 @@ Handler = Callable[[Exchange], Awaitable[None]]
 class Connections:
     """Call it for each new connection (`loop.create_server(connections, …)`)."""
 
-    def __init__(self, handle: Handler, report: Callable[[str], None], limit: int = MAX_CONNECTIONS) -> None:
+    def __init__(
+        self, handle: Handler, report: Callable[[str], None], metrics: Metrics, limit: int = MAX_CONNECTIONS
+    ) -> None:
         self._handle = handle
         self._report = report
+        self._metrics = metrics
+        metrics.connections.set_function(lambda: len(self._tasks))
         self._limit = limit
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self) -> asyncio.Protocol:
         return _Connection(self)
-
-    def __len__(self) -> int:
-        return len(self._tasks)
 
     async def shutdown(self) -> None:
         for task in self._tasks:
@@ -211,6 +213,7 @@ class Connections:
             raw, buffer = await _read_head(reader, buffer, wait)
             head = parse(http, raw)
         except BadRequest as why:
+            self._metrics.refuse(why.code)
             await _refuse_head(writer, why)
             return None
         exchange = Exchange(http, reader, writer, head, buffer)

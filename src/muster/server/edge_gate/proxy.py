@@ -52,13 +52,15 @@ class Proxy:
         self._report = report
 
     async def handle(self, exchange: Exchange) -> None:
-        """One request. Whatever goes wrong is its own misfortune: it never stops the others."""
+        """Answers one request; an error fails this request and no other."""
         head = exchange.head
         try:
             await self._answer(exchange)
         except BadRequest as why:
+            self._metrics.refuse(why.code)
             await _give_up(exchange, why.code, str(why), close=True)
         except Unknown as why:
+            self._metrics.refuse(401)
             await _give_up(exchange, 401, str(why), close=True)
         except errors.ApiError as fault:
             if not exchange.is_closing:
@@ -98,7 +100,7 @@ class Proxy:
         elif head.method == "DELETE" and not target.name:
             await self._list(exchange, caller, target)
         elif target.name and await self._is_held(target):
-            await exchange.refuse(404, f'pods "{target.name}" not found', name=target.name)
+            await self._refuse_held(exchange, caller, target)
         else:
             await self._pass_on(exchange, caller, route)
 
@@ -154,6 +156,16 @@ class Proxy:
             return False  # the API server will say so
         pod = decode_json(Pod, text)
         return await self._verdicts.held(pod, text) is not None
+
+    async def _refuse_held(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+        """404, but only to a client that the API server knows: others must not learn which pods are held."""
+        headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED]
+        sent = [*headers, *caller.headers]
+        async with self._upstream.call("GET", "/apis", sent, vouched=caller.vouched) as answer:
+            if answer.status == 401:
+                await self._passed(exchange, answer)
+                return
+        await exchange.refuse(404, f'pods "{target.name}" not found', name=target.name)
 
     async def _get(self, exchange: Exchange, caller: Caller, target: Target) -> None:
         async with self._ask(exchange, caller, target) as (answer, bare):

@@ -137,7 +137,7 @@ class Service:
 
         informers.subscribe(notice)
         self._proxy = Proxy(upstream, self._verdicts, self.changes, self._ready, self.metrics, self._log.report)
-        self._connections = Connections(self._proxy.handle, self._log.report)
+        self._connections = Connections(self._proxy.handle, self._log.report, self.metrics)
         server = await asyncio.get_running_loop().create_server(
             self._connections, settings.host, settings.port, ssl=self._tls, backlog=1024,
             ssl_handshake_timeout=TLS_HANDSHAKE_S,

@@ -66,7 +66,7 @@ def story(play: Callable[[AwkwardApi, Gate], Coroutine[Any, Any, None]]) -> None
         async with Upstream(api.access("gates-own")) as upstream:
             verdicts = Verdicts(Owners(tables, missing), whole=upstream.pod)
             proxy = Proxy(upstream, verdicts, changes, lambda: gate.wrong, metrics, api.report.append)
-            connections = Connections(proxy.handle, api.report.append)
+            connections = Connections(proxy.handle, api.report.append, metrics)
             listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
             gate = Gate(listening.sockets[0].getsockname()[1], changes, tables)
             try:
@@ -260,8 +260,9 @@ async def upgraded(api: AwkwardApi, path: bytes) -> bytes:
         async def missing(kind: type[Object], key: str) -> Object:
             raise NotFound(kind.__name__, key)
 
-        proxy = Proxy(upstream, Verdicts(Owners({}, missing)), Changes(), lambda: "", Metrics(), api.report.append)
-        connections = Connections(proxy.handle, api.report.append)
+        metrics = Metrics()
+        proxy = Proxy(upstream, Verdicts(Owners({}, missing)), Changes(), lambda: "", metrics, api.report.append)
+        connections = Connections(proxy.handle, api.report.append, metrics)
         listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
         writer.write(
@@ -350,7 +351,10 @@ def test_a_held_pod_cannot_be_read_by_writing_to_it(method: str) -> None:
         api.plan("GET", f"{PODS}/x", give(pod("x")))
         async with gate.ask(method, f"{PODS}/x/status?dryRun=All", data="{}") as got:
             assert got.status == 404
-        assert [one.method for one in api.asked] == ["GET"]
+        api.plan("GET", "/apis", refuse(401, "Unauthorized", "who?"))
+        async with gate.ask(method, f"{PODS}/x/status?dryRun=All", data="{}") as got:
+            assert got.status == 401
+        assert {one.method for one in api.asked} == {"GET"}
 
     story(play)
 
