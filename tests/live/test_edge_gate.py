@@ -93,7 +93,8 @@ def test_a_held_pod_is_not_found_and_the_gate_says_why(gate: Gate, api: Api, nam
     client = gate.client()
     status, body, _ = client.ask(path)
     assert (status, body["reason"], body["message"]) == (404, "NotFound", f'pods "{name}" not found')
-    assert client.ask(f"{path}/status")[0] == 404
+    parts = ("status", "ephemeralcontainers", "resize")
+    assert [client.ask(f"{path}/{part}")[0] for part in parts] == [404] * 3
     assert client.ask(path, TABLE)[0] == 404
     pod = api.get(path)
     said = json.loads(gate.part.probe("/gate", pod)[1])
@@ -101,6 +102,7 @@ def test_a_held_pod_is_not_found_and_the_gate_says_why(gate: Gate, api: Api, nam
     assert said["reason"].endswith("PropagationPolicy pp is required and not bound yet")
     bind(api, top)
     until("it to be released", lambda: client.ask(path)[0] == 200)
+    assert [client.ask(f"{path}/{part}")[0] for part in parts] == [200] * 3
     assert json.loads(gate.part.probe("/gate", pod)[1]) == {"decision": "send", "reason": ""}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
@@ -15,7 +15,7 @@ from aiohttp import web
 from awkward_api import AwkwardApi, give, raw, refuse, run, until
 from muster.model.meta import Object
 from muster.server.edge_gate.changes import Change, Changes
-from muster.server.edge_gate.connections import Connections
+from muster.server.edge_gate.connections import Connections, Exchange
 from muster.server.edge_gate.metrics import Metrics
 from muster.server.edge_gate.proxy import Proxy
 from muster.server.edge_gate.upstream import Upstream
@@ -35,6 +35,7 @@ class Gate:
     def __init__(self, port: int, changes: Changes, tables: dict[str, dict[str, Object]]) -> None:
         self.port, self.changes, self.tables = port, changes, tables
         self.wrong = ""
+        self.metrics = Metrics()
 
     def put(self, *objects: Object) -> None:
         for obj in objects:
@@ -69,6 +70,7 @@ def story(play: Callable[[AwkwardApi, Gate], Coroutine[Any, Any, None]]) -> None
             connections = Connections(proxy.handle, api.report.append, metrics)
             listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
             gate = Gate(listening.sockets[0].getsockname()[1], changes, tables)
+            gate.metrics = metrics
             try:
                 await play(api, gate)
             finally:
@@ -384,5 +386,43 @@ def test_requests_of_one_connection_are_answered_one_after_the_other() -> None:
         got = await asyncio.wait_for(reader.read(), 10)
         assert got.count(b"HTTP/1.1 200 ") == 1 and got.count(b"HTTP/1.1 400 ") == 1
         writer.close()
+
+    story(play)
+
+
+def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.server.edge_gate.connections.WRITE_TIMEOUT_S", 0.3)
+
+    async def play(api: AwkwardApi, gate: Gate) -> None:
+        api.plan("GET", "/apis", raw(b"x" * 40_000_000))
+        _, writer = await asyncio.open_connection("127.0.0.1", gate.port, limit=1)
+        writer.write(b"GET /apis HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\n\r\n")
+        await until(lambda: gate.metrics.registry.get_sample_value("muster_gate_connections") == 1)
+        await until(lambda: gate.metrics.registry.get_sample_value("muster_gate_connections") == 0)
+        writer.close()
+
+    story(play)
+
+
+def test_refusals_are_counted_and_connections_limited() -> None:
+    async def play(api: AwkwardApi, gate: Gate) -> None:
+        assert (await gate.get("/api/v1//pods"))[0] == 400
+        assert gate.metrics.registry.get_sample_value("muster_gate_refused_total", {"code": "400"}) == 1
+
+        async def handle(exchange: Exchange) -> None:
+            raise AssertionError
+
+        connections = Connections(handle, api.report.append, Metrics(), limit=1)
+        listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
+        at = listening.sockets[0].getsockname()
+        first = await asyncio.open_connection(*at)
+        second = await asyncio.open_connection(*at)
+        with suppress(ConnectionError):
+            assert await second[0].read() == b""
+        assert api.report == ["a connection was refused: 1 are open"]
+        first[1].close()
+        second[1].close()
+        listening.close()
+        await connections.shutdown()
 
     story(play)
