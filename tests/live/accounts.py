@@ -19,7 +19,7 @@ def account_in(plane: ControlPlane, namespace: str, verb: str) -> Path:
     """A kubeconfig of the part's account as it were if it ran in this namespace, with its webhook configurations."""
     part = PARTS[verb]
     for one in part_objects(part, Settings(namespace, "muster:test", DEFAULT)):
-        if one["kind"] == "ClusterRoleBinding":
+        if one["kind"] == "ClusterRoleBinding" or one["metadata"].get("namespace") == "kube-system":
             one["metadata"]["name"] += f"-in-{namespace}"
         if one["kind"] in _KINDS:
             plane.api.apply(one)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import json
 import os
 import secrets
 import signal
@@ -24,6 +25,7 @@ from urllib.request import urlopen
 from live.api import Api, until
 from live.binary import MODULE, binary
 from live.certificates import Authority
+from live.hostile.corpus import ROOT
 
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 _READY = {
@@ -41,6 +43,7 @@ _NAMED = {
     "muster-extender.muster-system.svc": "localhost", f"{_FILES}/extender-ca.crt": "pki/ca.crt",
     f"{_FILES}/kube-scheduler.crt": "pki/kube-scheduler.crt", f"{_FILES}/kube-scheduler.key": "pki/kube-scheduler.key",
 }  # fmt: skip
+FORGED = "forged.log"
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _libc = ctypes.CDLL(None)
 
@@ -140,6 +143,13 @@ class ControlPlane:
     def log(self, part: str) -> str:
         return (self.folder / f"{part}.log").read_text(encoding="utf-8", errors="replace")
 
+    def forged(self) -> list[str]:
+        """The requests that reached the API server in the name of a user that no listener may present."""
+        try:
+            return (self.folder / FORGED).read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+
     def wait_ready(self, part: str, seconds: float = 90.0) -> None:
         """Returns when the part says it is ready."""
         scheme, path = _READY[part]
@@ -173,6 +183,10 @@ class ControlPlane:
         (self.folder / "tokens.csv").write_text(f'{self.token},admin-token,u1,"system:masters"\n', encoding="utf-8")
         user = f"client-certificate-data: {_base64(certificate)}, client-key-data: {_base64(key)}"
         self.write_kubeconfig(self.kubeconfig, user)
+        # Only the user whom hostile requests claim to be is audited.
+        rules = [{"level": "Metadata", "users": [ROOT]}, {"level": "None"}]
+        policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
+        (self.folder / "audit.yaml").write_text(json.dumps(policy), encoding="utf-8")
 
     def write_kubeconfig(self, path: Path, user: str) -> None:
         path.touch(mode=0o600)
@@ -209,7 +223,8 @@ class ControlPlane:
             "--requestheader-allowed-names=front-proxy", "--requestheader-username-headers=X-Remote-User",
             "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             "--enable-priority-and-fairness=false", "--max-requests-inflight=2000",
-            "--max-mutating-requests-inflight=1000", "--delete-collection-workers=20", *alone,
+            "--max-mutating-requests-inflight=1000", "--delete-collection-workers=20",
+            "--audit-policy-file=audit.yaml", f"--audit-log-path={FORGED}", *alone,
         ]  # fmt: skip
 
     def _kube_controller_manager(self) -> list[str]:

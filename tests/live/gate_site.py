@@ -82,6 +82,13 @@ def started(plane: ControlPlane, folder: Path, *arguments: str) -> Gate:
     return Gate(Part("edge-gate", own, *applications, *files, *arguments), plane, folder)
 
 
+def front_proxied(plane: ControlPlane, folder: Path, *arguments: str) -> Gate:
+    """A gate that speaks for users with a client certificate."""
+    pki = plane.folder / "pki"
+    files = ("--front-proxy-cert", str(pki / "front-proxy.crt"), "--front-proxy-key", str(pki / "front-proxy.key"))
+    return started(plane, folder, "--client-ca-file", str(plane.ca), *files, *arguments)
+
+
 def deployment(namespace: str, name: str, replicas: int, labels: dict[str, str]) -> Plain:
     template = {
         "metadata": {"labels": {"app": name}},
@@ -95,9 +102,11 @@ def deployment(namespace: str, name: str, replicas: int, labels: dict[str, str])
     }
 
 
-def made(api: Api, namespace: str, name: str, replicas: int, labels: dict[str, str]) -> Plain:
+def made(
+    api: Api, namespace: str, name: str, replicas: int, labels: dict[str, str], given: Plain | None = None
+) -> Plain:
     """A Deployment whose pods are there."""
-    top = api.create(deployment(namespace, name, replicas, labels))
+    top = api.create(given or deployment(namespace, name, replicas, labels))
     until(f"{replicas} pods of {name}", lambda: len(names(api, namespace, name)) == replicas)
     return top
 

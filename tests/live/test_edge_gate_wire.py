@@ -29,6 +29,13 @@ def gate(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Gate]:
         yield one
 
 
+@pytest.fixture
+def strict_gate(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Gate]:
+    one = started(control_plane, tmp_path, "--hold-strict")
+    with one.part:
+        yield one
+
+
 def named(event: Plain) -> str:
     """The pod of an event, in whatever form."""
     told = event["object"]
@@ -87,7 +94,7 @@ def test_a_client_that_goes_on_from_the_bookmark_after_a_release_is_not_told_aga
 
 @pytest.mark.parametrize("where", ["/api/v1/pods", "/api/v1/namespaces/{namespace}/pods"])
 def test_a_watch_list_by_field_selector_has_only_what_may_be_seen_and_its_end(
-    gate: Gate, api: Api, namespace: str, make_nodes: MakeNodes, where: str
+    strict_gate: Gate, api: Api, namespace: str, make_nodes: MakeNodes, where: str
 ) -> None:
     node = make_nodes(1, prefix="edge-")[0]["metadata"]["name"]
     made(api, namespace, "free", 2, {})
@@ -96,7 +103,7 @@ def test_a_watch_list_by_field_selector_has_only_what_may_be_seen_and_its_end(
     until("all on the node", lambda: all(p["spec"].get("nodeName") == node for p in api.list(path)))
     query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     selected = f"{where.format(namespace=namespace)}?{query}&fieldSelector=spec.nodeName%3D{node}"
-    events = gate.events(selected, 3)
+    events = strict_gate.events(selected, 3)
     assert [event["type"] for event in events] == ["ADDED", "ADDED", "BOOKMARK"]
     assert sorted(map(named, events[:2])) == names(api, namespace, "free")
     assert events[2]["object"]["metadata"]["annotations"][ENDS] == "true"
@@ -139,7 +146,7 @@ def test_who_has_no_token_is_told_what_to_do(gate: Gate) -> None:
 
 
 def test_pods_of_kinds_that_the_config_map_names_are_held_and_let_go_as_it_changes(
-    gate: Gate, api: Api, namespace: str
+    strict_gate: Gate, api: Api, namespace: str
 ) -> None:
     """The definition is there, the ConfigMap comes later, and goes again; clients see the pods come and go."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -174,7 +181,7 @@ def test_pods_of_kinds_that_the_config_map_names_are_held_and_let_go_as_it_chang
         api.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
     path = f"/apis/apps.gate.example/v1/namespaces/{namespace}/clonesets/shop"
     try:
-        with gate.client(f"/api/v1/namespaces/{namespace}/pods") as client:
+        with strict_gate.client(f"/api/v1/namespaces/{namespace}/pods") as client:
             until("both, of a kind that nobody knows", lambda: len(client.state) == 2)
             entry = "applications:\n- {group: apps.gate.example, version: v1, kind: CloneSet}\n"
             api.create({**config, "data": {"config.yaml": entry}})

@@ -31,6 +31,8 @@ from muster.cli import options
 @click.option("--gate-port", type=click.IntRange(0, 65535), metavar="PORT", help="Answer POST /gate over HTTPS on this "
               "port of --proxy-host, to clients with a certificate of --client-ca-file.")  # fmt: skip
 @click.option("--hold-outdated", is_flag=True, help="Also hold pods that are not in their node group's edition.")
+@click.option("--hold-strict", is_flag=True, help="Also hold pods that were sent already, running ones included: they "
+              "are deleted at the edge while their application is not bound.")  # fmt: skip
 @click.option("--allow-privileged-overrides", is_flag=True,
               help="Editions may have privileges that templates have not, as the controllers were told.")  # fmt: skip
 @click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
@@ -53,6 +55,7 @@ def edge_gate(
     front_proxy_key: str,
     gate_port: int | None,
     hold_outdated: bool,
+    hold_strict: bool,
     allow_privileged_overrides: bool,
     metrics_host: str,
     metrics_port: int,
@@ -61,7 +64,8 @@ def edge_gate(
     """Stand between the API server and those that send pods to edge nodes, until told to stop.
 
     Pods whose application asks for a policy and is not bound to it are left out of what is read through the gate;
-    they appear when it is bound. Everything else is passed on as it is. Clients use their own bearer tokens.
+    they appear when it is bound. A pod that was sent stays visible, unless --hold-strict is given. Everything else is
+    passed on as it is. Clients use their own bearer tokens.
     """
     from muster.cli.live import run_until_stopped
     from muster.cli.reading import BadInput
@@ -91,6 +95,7 @@ def edge_gate(
         client_authority=client_ca_file,
         front_proxy=None if front_proxy_cert is None else (front_proxy_cert, front_proxy_key),
         hold_outdated=hold_outdated,
+        hold_strict=hold_strict,
         privileged=allow_privileged_overrides,
     )
     try:

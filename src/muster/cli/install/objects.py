@@ -15,6 +15,8 @@ ACCOUNTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", 
 """The kinds of what a part may do, apart from what it runs as."""
 _RBAC = "rbac.authorization.k8s.io"
 _NOBODY = 65532
+AUTHENTICATION_READER = "extension-apiserver-authentication-reader"
+"""The Role in kube-system that every API server creates for those who authenticate clients as it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,9 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     at_home = (*(own_lease(part.name) if part.elects else ()), *part.at_home)
     if at_home:
         yield from _granted("Role", here, at_home, part.name, settings.namespace)
+    if part.reads_authentication:
+        meta = {**here, "name": f"{part.name}-authentication-reader", "namespace": "kube-system"}
+        yield _bound("Role", meta, AUTHENTICATION_READER, part.name, settings.namespace)
     if part.configured:
         here_configured = {**here, "name": CONFIGURATION}
         yield _object("v1", "ConfigMap", here_configured, data={f"{CONFIGURATION}.conf": settings.configuration})
@@ -88,9 +93,13 @@ def _selector(part: Part) -> dict[str, str]:
 def _granted(kind: str, meta: Plain, rights: Sequence[Right], account: str, namespace: str) -> Iterator[Plain]:
     """A role with the rights, and the account bound to it."""
     yield _object(f"{_RBAC}/v1", kind, meta, rules=[right.plain() for right in rights])
-    yield _object(
+    yield _bound(kind, meta, account, account, namespace)
+
+
+def _bound(kind: str, meta: Plain, role: str, account: str, namespace: str) -> Plain:
+    return _object(
         f"{_RBAC}/v1", f"{kind}Binding", meta,
-        roleRef={"apiGroup": _RBAC, "kind": kind, "name": account},
+        roleRef={"apiGroup": _RBAC, "kind": kind, "name": role},
         subjects=[{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     )  # fmt: skip
 

@@ -47,6 +47,8 @@ class Part:
     values: tuple[tuple[str, str, str], ...] = ()
     # What it may do besides in the namespace it runs in.
     at_home: tuple[Right, ...] = ()
+    # It reads which headers the API server trusts of a front proxy.
+    reads_authentication: bool = False
 
     @property
     def name(self) -> str:
@@ -105,6 +107,7 @@ PARTS: dict[str, Part] = {
             ("--proxy-host", "0.0.0.0", "--tls-cert-file", _CERTIFICATE, "--tls-private-key-file", _KEY),
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
             tls_port=6444, elects=False, certificate="muster-edge-gate", by_default=False, at_home=rights.CONFIGURED,
+            reads_authentication=True,
         ),
     )
 }  # fmt: skip

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
+    403: "Forbidden",
     404: "NotFound",
+    405: "MethodNotAllowed",
+    408: "Timeout",
     410: "Expired",
+    413: "RequestEntityTooLarge",
     502: "InternalError",
     503: "ServiceUnavailable",
 }
@@ -22,18 +25,8 @@ def status(code: int, message: str, *, name: str = "") -> dict[str, Any]:
     details = {"name": name, "kind": "pods"} if name else {}
     return {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
-        "reason": _REASONS.get(code, "InternalError"), "details": details, "code": code,
+        "reason": _REASONS.get(code, "BadRequest" if code < 500 else "InternalError"), "details": details, "code": code,
     }  # fmt: skip
-
-
-def refusal(code: int, message: str, *, name: str = "") -> web.Response:
-    headers = {"Retry-After": "1"} if code == 503 else None
-    body = msgspec.json.encode(status(code, message, name=name))
-    return web.Response(body=body, status=code, headers=headers, content_type="application/json")
-
-
-def not_found(name: str) -> web.Response:
-    return refusal(404, f'pods "{name}" not found', name=name)
 
 
 def expired(version: str, floor: int) -> bytes:

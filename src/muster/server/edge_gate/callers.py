@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_STRIPPED = "x-remote-"
+from muster.server.edge_gate.front_proxy import TrustedHeaders
+
 _TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."
 # What the API server tells anybody.
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version", "/version/")
@@ -27,32 +28,31 @@ class Unknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`vouched`: sent over the front proxy's own connection, with these headers."""
+    """`vouched`: sent over the front proxy's own connection, with these headers. `anonymous`: anybody may ask that."""
 
     vouched: bool = False
     headers: list[tuple[str, str]] = field(default_factory=list)
+    anonymous: bool = False
 
 
 def caller_of(
-    headers: Mapping[str, str], certificate: Mapping[str, Any] | None, path: str, *, front_proxy: bool
+    headers: Mapping[str, str], certificate: Mapping[str, Any] | None, path: str, trusted: TrustedHeaders | None
 ) -> Caller:
-    """Unknown if there is neither a token nor a certificate that we may vouch for."""
+    """Unknown if there is neither a token nor a certificate that we may vouch for. `trusted`: of the API server that
+    lets us vouch, None if there is none."""
     token = headers.get("Authorization", "").strip().lower() not in ("", "bearer")
     if token or _TOKEN_PROTOCOL in headers.get("Sec-WebSocket-Protocol", ""):
         return Caller()
     subject = _subject(certificate)
     users = subject.get("commonName", [])
-    if users and front_proxy:
-        groups = [("X-Remote-Group", group) for group in subject.get("organizationName", [])]
-        return Caller(True, [("X-Remote-User", users[0]), *groups])
+    if any(not value.isprintable() for values in subject.values() for value in values):
+        raise Unknown("the subject of the client certificate has characters that no user name has")
+    if users and trusted is not None:
+        groups = [(trusted.group, group) for group in subject.get("organizationName", [])]
+        return Caller(True, [(trusted.user, users[0]), *groups])
     if path in _PUBLIC:
-        return Caller()
+        return Caller(anonymous=True)
     raise Unknown(WITHOUT_FRONT_PROXY.format(user=users[0]) if users else WITHOUT)
-
-
-def allowed(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The client's headers but for those by which only a front proxy may say who somebody is."""
-    return [(name, value) for name, value in headers if not name.lower().startswith(_STRIPPED)]
 
 
 def _subject(certificate: Mapping[str, Any] | None) -> dict[str, list[str]]:

@@ -36,6 +36,10 @@ class Item(Pod, kw_only=True):
     object: Pod | None = None
 
 
+class _Opening(msgspec.Struct):
+    kind: str = ""
+
+
 _item = msgspec.json.Decoder(Item)
 
 
@@ -54,6 +58,7 @@ class ListFilter:
         self._bare = bare
         self._held = b""
         self._inside = self._over = False
+        self._whole = False  # items are whole pods
         self._between: re.Pattern[bytes] | None = None  # how one item ends and the next begins
         self._from = 0  # where in what is held to look on
         self._any = False
@@ -85,6 +90,7 @@ class ListFilter:
             if len(self._held) > LONGEST_HEAD:
                 raise CutShort("no list begins in the answer")
             return False
+        self._whole = _kind_of(self._held[: opening.start()]) == "PodList"
         version = _VERSION.search(self._held, 0, opening.end())
         self._opened(version[1].decode() if version else "")
         self._over = opening[1] == b"null"
@@ -123,7 +129,7 @@ class ListFilter:
 
     async def _pass(self, item: Item, text: bytes, out: list[bytes]) -> None:
         found = pod_in(item)
-        whole = text if found is item and item.kind != "PartialObjectMetadata" else None
+        whole = text if self._whole and item.kind != "PartialObjectMetadata" else None
         if found is not None and not await self._keep(found, whole):
             return
         if self._bare:
@@ -136,6 +142,17 @@ class ListFilter:
     def _taken(self, size: int) -> bytes:
         taken, self._held = self._held[:size], self._held[size:]
         return taken
+
+
+def _kind_of(text: bytes) -> str:
+    """What stands before the items must be the beginning of a list: a pod may have a field `items`, too."""
+    try:
+        kind = msgspec.json.decode(text.rstrip().removesuffix(b",") + b"}", type=_Opening).kind
+    except msgspec.DecodeError:
+        kind = ""
+    if kind not in ("PodList", "PartialObjectMetadataList", "Table"):
+        raise CutShort("the answer is not a list of pods")
+    return kind
 
 
 def _decoded(text: bytes) -> Item | None:

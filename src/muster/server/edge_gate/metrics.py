@@ -14,4 +14,9 @@ class Metrics:
         self.told = Counter("muster_gate_told", "Events told because an application changed", registry=registry)
         self.watches = Gauge("muster_gate_watches", "Watches of pods that are open", registry=registry)
         self.tunnels = Gauge("muster_gate_tunnels", "Connections that were upgraded", registry=registry)
+        self.refused = Counter("muster_gate_refused", "Requests that were refused", ["code"], registry=registry)
+        self.connections = Gauge("muster_gate_connections", "Connections of clients that are open", registry=registry)
         self.log = Gauge("muster_gate_log_entries", "Entries in the log of released and held pods", registry=registry)
+
+    def refuse(self, code: int) -> None:
+        self.refused.labels(str(code)).inc()

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import aiohttp
-from aiohttp import web
+import h11
 
 from muster.kube import errors
 from muster.model.core import Pod
-from muster.server.edge_gate.answers import expired, not_found, refusal
-from muster.server.edge_gate.callers import Caller, Unknown, allowed, caller_of
+from muster.model.kinds import decode_json
+from muster.server.edge_gate.answers import expired
+from muster.server.edge_gate.callers import Caller, Unknown, caller_of
 from muster.server.edge_gate.changes import Change, Changes
+from muster.server.edge_gate.connections import Exchange
+from muster.server.edge_gate.front_proxy import TrustedHeaders
+from muster.server.edge_gate.heads import BadRequest
 from muster.server.edge_gate.listing import CutShort, ListFilter
 from muster.server.edge_gate.metrics import Metrics
-from muster.server.edge_gate.targets import Target, asked_upstream, json_only, says, target_of
+from muster.server.edge_gate.targets import JSON, Route, Target, asked_upstream, json_only, route_of, says
+from muster.server.edge_gate.tunnels import check_upgrade, tunnel
 from muster.server.edge_gate.upstream import HOP_BY_HOP, METADATA_LIST, Upstream
 from muster.server.edge_gate.verdicts import Verdicts
 from muster.server.edge_gate.watching import WatchFilter
 
 _FOREVER = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 _PIECE = 1 << 16
+_REPLACED = ("accept", "accept-encoding", "content-length", "transfer-encoding")
 
 
 class Proxy:
@@ -36,6 +42,8 @@ class Proxy:
         report: Callable[[str], None],
     ) -> None:
         """`ready`: nothing, or why verdicts cannot be given yet."""
+        self.front_proxy: TrustedHeaders | None = None
+        """What the API server trusts of us, if we may speak for users with certificates."""
         self._upstream = upstream
         self._verdicts = verdicts
         self._changes = changes
@@ -43,51 +51,93 @@ class Proxy:
         self._metrics = metrics
         self._report = report
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        target = target_of(request.method, request.path, request.rel_url.query)
-        kind = "other" if target is None else "watch" if target.watch else "get" if target.name else "list"
-        self._metrics.requests.labels(kind).inc()
+    async def handle(self, exchange: Exchange) -> None:
+        """Answers one request; an error fails this request and no other."""
+        head = exchange.head
         try:
-            certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
-            caller = caller_of(request.headers, certificate, request.path, front_proxy=self._upstream.vouches)
-            if target is None:
-                return await self._forward(request, caller)
-            wrong = self._ready()
-            if wrong:
-                return refusal(503, f"the edge gate cannot answer yet: {wrong}")
-            if target.watch:
-                return await self._watch(request, caller, target)
-            return await (self._get if target.name else self._list)(request, caller, target)
+            await self._answer(exchange)
+        except BadRequest as why:
+            self._metrics.refuse(why.code)
+            await _give_up(exchange, why.code, str(why), close=True)
         except Unknown as why:
-            return refusal(401, str(why))
+            self._metrics.refuse(401)
+            await _give_up(exchange, 401, str(why), close=True)
         except errors.ApiError as fault:
-            if request.transport is not None and not request.transport.is_closing():
-                self._report(f"{request.method} {request.path}: {fault}")
-            return refusal(502, f"the edge gate could not reach the API server: {fault}")
-        except (ConnectionError, CutShort) as fault:
-            return refusal(502, f"broken off: {fault}")  # the other side is gone, nobody reads this
-        except Exception as fault:  # one bad request never stops the rest
-            self._report(f"{request.method} {request.path}: unexpected {type(fault).__name__}: {fault}")
-            return refusal(500, f"the edge gate failed: {type(fault).__name__}")
+            if not exchange.is_closing:
+                self._report(f"{head.method} {head.path}: {fault}")
+            await _give_up(exchange, 502, f"the edge gate could not reach the API server: {fault}")
+        except (OSError, CutShort) as fault:  # TimeoutError is an OSError
+            await _give_up(exchange, 502, f"broken off: {fault}")
+        except (asyncio.CancelledError, h11.ProtocolError):
+            raise
+        except Exception as fault:
+            self._report(f"{head.method} {head.path}: unexpected {type(fault).__name__}: {fault}")
+            await _give_up(exchange, 500, f"the edge gate failed: {type(fault).__name__}")
 
-    async def _forward(self, request: web.BaseRequest, caller: Caller) -> web.StreamResponse:
+    async def _answer(self, exchange: Exchange) -> None:
+        head = exchange.head
+        route = route_of(head)
+        if "Upgrade" in head.headers:
+            check_upgrade(head, upgradable=route.upgradable)
+        self._metrics.requests.labels(_kind(route.target, head.method)).inc()
+        caller = caller_of(head.headers, exchange.certificate, head.path, self.front_proxy)
+        exchange.close = exchange.close or caller.anonymous
+        target = route.target
+        if target is None:
+            await self._pass_on(exchange, caller, route)
+            return
+        wrong = self._ready()
+        if wrong:
+            await exchange.refuse(503, f"the edge gate cannot answer yet: {wrong}")
+        elif head.method == "HEAD":
+            raise BadRequest("pods are read with GET", 405)
+        elif head.method == "GET" and target.returns_pods:
+            await exchange.small_body()
+            if target.watch:
+                await self._watch(exchange, caller, target)
+            else:
+                await (self._get if target.name else self._list)(exchange, caller, target)
+        elif head.method == "DELETE" and not target.name:
+            await self._list(exchange, caller, target)
+        elif target.name and await self._is_held(target):
+            await self._refuse_held(exchange, caller, target)
+        else:
+            await self._pass_on(exchange, caller, route)
+
+    async def _pass_on(self, exchange: Exchange, caller: Caller, route: Route) -> None:
         """Unchanged, and in pieces as they come, both ways."""
-        headers = [*allowed(request.headers.items()), *caller.headers]
-        body = request.content if request.body_exists else None
-        url = request.raw_path
-        async with self._upstream.call(request.method, url, headers, vouched=caller.vouched, body=body) as answer:
-            return await self._passed(request, answer)
+        head = exchange.head
+        if "Upgrade" in head.headers:
+            await tunnel(exchange, caller, self._headers(exchange, caller), self._upstream, self._metrics)
+            return
+        url = head.target
+        if route.target is not None and route.target.subresource != "proxy":
+            url = "?".join(filter(None, (route.target.path, head.target.partition("?")[2])))
+        body = _Body(exchange)
+        headers = [*self._headers(exchange, caller), *caller.headers]
+        data = await body.sent()
+        call = self._upstream.call(head.method, url, headers, vouched=caller.vouched, body=data)
+        try:
+            async with call as answer:
+                await self._passed(exchange, answer)
+        except errors.ApiError:
+            if body.fault is not None:
+                raise body.fault from None
+            raise
 
-    async def _passed(self, request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-        response = _response(answer)
-        length = answer.headers.get("Content-Length")
-        if length is not None:
-            response.headers["Content-Length"] = length
-        await response.prepare(request)
+    def _headers(self, exchange: Exchange, caller: Caller) -> list[tuple[str, str]]:
+        """The client's own, but for those that only a front proxy may send."""
+        trusted = self.front_proxy or TrustedHeaders()
+        kept = trusted.without(exchange.head.headers.items())
+        return [one for one in kept if one[0].lower() != "authorization"] if caller.vouched else kept
+
+    async def _passed(self, exchange: Exchange, answer: aiohttp.ClientResponse) -> None:
+        if answer.status == 401:
+            exchange.close = True  # a connection is kept for clients that the API server knows
+        await exchange.start(answer.status, _headers_of(answer, length=True), answer.reason or "")
         async for piece in answer.content.iter_any():
-            await response.write(piece)
-        await response.write_eof()
-        return response
+            await exchange.write(piece)
+        await exchange.finish()
 
     # --- pods
 
@@ -95,60 +145,79 @@ class Proxy:
         held = await self._verdicts.held(pod, text) is not None
         if held:
             self._metrics.held.inc()
+        else:
+            self._verdicts.send(pod, text)
         return not held
 
-    async def _get(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
-        async with self._ask(request, caller, target) as (answer, bare):
+    async def _is_held(self, target: Target) -> bool:
+        """Whether the pod that a request names is not there for clients of the gate."""
+        text = await self._upstream.pod(target.key)
+        if text is None:
+            return False  # the API server will say so
+        pod = decode_json(Pod, text)
+        return await self._verdicts.held(pod, text) is not None
+
+    async def _refuse_held(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+        """404, but only to a client that the API server knows: others must not learn which pods are held."""
+        headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED]
+        sent = [*headers, *caller.headers]
+        async with self._upstream.call("GET", "/apis", sent, vouched=caller.vouched) as answer:
+            if answer.status == 401:
+                await self._passed(exchange, answer)
+                return
+        await exchange.refuse(404, f'pods "{target.name}" not found', name=target.name)
+
+    async def _get(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+        async with self._ask(exchange, caller, target) as (answer, bare):
             if answer.status != 200:
-                return await self._passed(request, answer)
+                await self._passed(exchange, answer)
+                return
             body = await answer.read()
             filter_ = WatchFilter(self._keep, self._changes, _nothing, since="", bookmarks=False, bare=bare)
             text = await filter_.object(body)
             if text is None:
-                return not_found(target.name)
-            response = _response(answer)
-            response.content_length = len(text)
-            await response.prepare(request)
-            await response.write(text)
-            await response.write_eof()
-            return response
+                await exchange.refuse(404, f'pods "{target.name}" not found', name=target.name)
+                return
+            headers = [*_headers_of(answer), ("Content-Length", str(len(text)))]
+            await exchange.start(answer.status, headers, answer.reason or "")
+            await exchange.write(text)
+            await exchange.finish()
 
-    async def _list(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
-        async with self._ask(request, caller, target) as (answer, bare):
+    async def _list(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+        async with self._ask(exchange, caller, target) as (answer, bare):
             if answer.status != 200:
-                return await self._passed(request, answer)
-            response = _response(answer)
-            await response.prepare(request)
+                await self._passed(exchange, answer)
+                return
+            await exchange.start(answer.status, _headers_of(answer), answer.reason or "")
             filter_ = ListFilter(self._keep, self._changes.hand, bare=bare)
             try:
                 async for piece in answer.content.iter_chunked(_PIECE):
                     kept = await filter_.feed(piece)
                     if kept:
-                        await response.write(kept)
-                await response.write(await filter_.finish())
+                        await exchange.write(kept)
+                await exchange.write(await filter_.finish())
             except (CutShort, errors.ApiError, aiohttp.ClientError):
-                _break_off(request)  # the client must see that this is not all
+                exchange.abort()  # the client must see that this is not all
                 raise
-            await response.write_eof()
-            return response
+            await exchange.finish()
 
-    async def _watch(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
+    async def _watch(self, exchange: Exchange, caller: Caller, target: Target) -> None:
         query = target.query
         since = query.get("resourceVersion", "")
         fresh = since in ("", "0") or says(query, "sendInitialEvents")
         news = self._changes.subscribe()
         try:
             missed = [] if fresh else self._changes.since(since)
-            async with self._ask(request, caller, target) as (answer, bare):
+            async with self._ask(exchange, caller, target) as (answer, bare):
                 if answer.status != 200:
-                    return await self._passed(request, answer)
-                response = _response(answer)
-                await response.prepare(request)
+                    await self._passed(exchange, answer)
+                    return
+                await exchange.start(answer.status, _headers_of(answer), answer.reason or "")
                 if missed is None:
-                    await response.write(expired(since, self._changes.floor))
-                    await response.write_eof()
-                    return response
-                accept, include = json_only(request.headers), query.get("includeObject", "")
+                    await exchange.write(expired(since, self._changes.floor))
+                    await exchange.finish()
+                    return
+                accept, include = json_only(exchange.head.headers), query.get("includeObject", "")
                 include = "Metadata" if bare else include
 
                 async def fetch(key: str) -> bytes | None:
@@ -162,19 +231,18 @@ class Proxy:
                     await self._resume(filter_, target)
                 with self._metrics.watches.track_inprogress():
                     try:
-                        await self._look_again(response, filter_, target, missed)
-                        await self._pump(response, answer, filter_, target, news)
+                        await self._look_again(exchange, filter_, target, missed)
+                        await self._pump(exchange, answer, filter_, target, news)
                     except (errors.ApiError, aiohttp.ClientError, ValueError):
-                        _break_off(request)
+                        exchange.abort()
                         raise
-                await response.write_eof()
-                return response
+                await exchange.finish()
         finally:
             self._changes.unsubscribe(news)
 
     async def _pump(
         self,
-        response: web.StreamResponse,
+        exchange: Exchange,
         answer: aiohttp.ClientResponse,
         filter_: WatchFilter,
         target: Target,
@@ -192,7 +260,7 @@ class Proxy:
                     while not news.empty():
                         changes.append(news.get_nowait())
                     told = asyncio.ensure_future(news.get())
-                    await self._look_again(response, filter_, target, list(dict.fromkeys(changes)))
+                    await self._look_again(exchange, filter_, target, list(dict.fromkeys(changes)))
                 if piece.done():
                     data = piece.result()
                     if not data:
@@ -202,14 +270,14 @@ class Proxy:
                         filter_.remember_columns(line)
                         text = await filter_.event(line) if line.strip() else b""
                         if text:
-                            await response.write(text)
+                            await exchange.write(text)
                     piece = asyncio.ensure_future(answer.content.readany())
         finally:
             piece.cancel()
             told.cancel()
 
     async def _look_again(
-        self, response: web.StreamResponse, filter_: WatchFilter, target: Target, changes: list[Change]
+        self, exchange: Exchange, filter_: WatchFilter, target: Target, changes: list[Change]
     ) -> None:
         said = False
         for change in changes:
@@ -217,12 +285,12 @@ class Proxy:
                 text = await filter_.look_again(change)
                 if text:
                     self._metrics.told.inc()
-                    await response.write(text)
+                    await exchange.write(text)
                     said = True
         if said:
             mark = filter_.bookmark()
             if mark:
-                await response.write(mark)
+                await exchange.write(mark)
 
     async def _resume(self, filter_: WatchFilter, target: Target) -> None:
         """What a client that was here before does not see, as far as can be known."""
@@ -244,48 +312,71 @@ class Proxy:
             return False
 
         filter_ = ListFilter(keep, lambda version: None)
-        async with self._upstream.ours(target.path, target.selectors, METADATA_LIST, _FOREVER) as answer:
+        async with self._upstream.ours(target.collection, target.selectors, METADATA_LIST, _FOREVER) as answer:
             async for piece in answer.content.iter_chunked(_PIECE):
                 await filter_.feed(piece)
         await filter_.finish()
         return found
 
-    def _ask(self, request: web.BaseRequest, caller: Caller, target: Target) -> Any:
-        return _Asked(self._upstream, request, caller, target, self._changes.floor)
+    @asynccontextmanager
+    async def _ask(
+        self, exchange: Exchange, caller: Caller, target: Target
+    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, bool]]:
+        """The client's question about pods, put so that the answer can be read: JSON, not packed. Also whether rows of
+        a Table must lose their object."""
+        head = exchange.head
+        query, bare = asked_upstream(target, self._changes.floor)
+        body = await exchange.small_body() if head.method == "DELETE" else b""
+        headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED]
+        headers += [("Accept", json_only(head.headers)), ("Accept-Encoding", "identity"), *caller.headers]
+        async with self._upstream.call(
+            head.method, target.path, headers, vouched=caller.vouched, params=query, body=body or None
+        ) as answer:
+            if answer.status == 200 and answer.content_type != JSON:
+                raise CutShort(f"the API server answered with {answer.content_type}")
+            yield answer, bare
 
 
-class _Asked:
-    """The client's question about pods, put so that the answer can be read: JSON, not packed."""
+class _Body:
+    """The body of a request on its way to the API server."""
 
-    def __init__(
-        self, upstream: Upstream, request: web.BaseRequest, caller: Caller, target: Target, floor: int
-    ) -> None:
-        query, self._bare = asked_upstream(target, floor)
-        ours = ("accept", "accept-encoding")
-        headers = [(name, value) for name, value in allowed(request.headers.items()) if name.lower() not in ours]
-        headers += [("Accept", json_only(request.headers)), ("Accept-Encoding", "identity"), *caller.headers]
-        path = request.raw_path.partition("?")[0]
-        self._call = upstream.call("GET", path, headers, vouched=caller.vouched, params=query)
+    def __init__(self, exchange: Exchange) -> None:
+        self.fault: BadRequest | None = None
+        self._exchange = exchange
 
-    async def __aenter__(self) -> tuple[aiohttp.ClientResponse, bool]:
-        return await self._call.__aenter__(), self._bare
+    async def sent(self) -> AsyncIterator[bytes] | bytes | None:
+        if self._exchange.head.method in ("GET", "HEAD"):
+            return await self._exchange.small_body() or None
+        return self._pieces() if self._exchange.head.has_body else None
 
-    async def __aexit__(self, *fault: Any) -> bool | None:
-        return await self._call.__aexit__(*fault)
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._exchange.body():
+                yield piece
+        except BadRequest as why:
+            self.fault = why
+            raise
 
 
 async def _nothing(key: str) -> bytes | None:
     return None
 
 
-def _response(answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    response = web.StreamResponse(status=answer.status, reason=answer.reason)
-    for name, value in answer.headers.items():
-        if name.lower() not in HOP_BY_HOP and name.lower() != "content-length":
-            response.headers.add(name, value)
-    return response
+def _kind(target: Target | None, method: str) -> str:
+    if target is None or method != "GET" or not target.returns_pods:
+        return "other"
+    return "watch" if target.watch else "get" if target.name else "list"
 
 
-def _break_off(request: web.BaseRequest) -> None:
-    if request.transport is not None:
-        request.transport.abort()
+def _headers_of(answer: aiohttp.ClientResponse, *, length: bool = False) -> list[tuple[str, str]]:
+    left = HOP_BY_HOP if length else HOP_BY_HOP | {"content-length"}
+    return [(name, value) for name, value in answer.headers.items() if name.lower() not in left]
+
+
+async def _give_up(exchange: Exchange, code: int, message: str, *, close: bool = False) -> None:
+    """Answer with an error, or break off if an answer has begun."""
+    if exchange.started:
+        exchange.abort()
+        return
+    exchange.close = exchange.close or close
+    await exchange.refuse(code, message)

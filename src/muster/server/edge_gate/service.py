@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from aiohttp import web
 
 from muster.groups.applications import APPLICATIONS
 from muster.kube import config as access
@@ -30,9 +29,10 @@ from muster.model.kinds import decode_as
 from muster.model.meta import Object
 from muster.model.shape import Problem
 from muster.server.certificates import FileTls, Issued, issue, server_context, use, utc_now
+from muster.server.edge_gate import front_proxy
 from muster.server.edge_gate.asking import Asking
 from muster.server.edge_gate.changes import Changes
-from muster.server.edge_gate.door import Door
+from muster.server.edge_gate.connections import Connections
 from muster.server.edge_gate.editions import Editions
 from muster.server.edge_gate.metrics import Metrics
 from muster.server.edge_gate.proxy import Proxy
@@ -45,6 +45,8 @@ from muster.server.owners import Owners
 
 EDITION_KINDS: tuple[type[Object], ...] = (Node, NodeGroup, PropagationPolicy, OverridePolicy)
 LOOK_EVERY = 3600.0
+TRUSTED_EVERY_S = 60.0
+TLS_HANDSHAKE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Settings:
     front_proxy: tuple[str, str] | None = None
     verdict_port: int | None = None  # of POST /gate over HTTPS, for clients with a certificate of the client authority
     hold_outdated: bool = False
+    hold_strict: bool = False
     privileged: bool = False
 
 
@@ -103,7 +106,9 @@ class Service:
             # It only reads: what is to be said about the configuration the controllers say.
             recorder = Recorder(client, "muster-edge-gate", "")
             kinds = ConfiguredKinds(client, informers, settings.configured, recorder, self._log.report)
+            trusted = None if settings.front_proxy is None else await front_proxy.read(upstream)
             server, releases = await self._serve(client, upstream, informers, kinds)
+            self._proxy.front_proxy = trusted
             if settings.verdict_port is not None:
                 self._asking.listen((settings.host, settings.verdict_port), self._tls)
             self._log(
@@ -116,11 +121,13 @@ class Service:
                     releases.reconfigured()
 
             try:
-                await until(stop, releases.run(), kinds.run(use), self._work(informers, kinds))
+                await until(
+                    stop, releases.run(), kinds.run(use), self._work(informers, kinds), self._follow_trusted(upstream)
+                )
             finally:
                 server.close()
                 await asyncio.to_thread(self._asking.stop)
-                await self._web.shutdown(1.0)
+                await self._connections.shutdown()
                 await self.probes.stop()
                 self._log(0, "stopped")
 
@@ -133,7 +140,7 @@ class Service:
         editions = None
         if grouped is not None:
             editions = Editions(informers.objects, grouped, Writes(client).whole, privileged=settings.privileged)
-        self._verdicts = Verdicts(owners, editions, upstream.pod)
+        self._verdicts = Verdicts(owners, editions, upstream.pod, strict=settings.hold_strict)
         releases = Releases(client, owners, self.changes, self._log.report, grouped=grouped)
 
         def notice(delta: Delta) -> None:
@@ -143,12 +150,12 @@ class Service:
                 grouped.notice(delta.kind, delta.old, delta.new)
 
         informers.subscribe(notice)
-        proxy = Proxy(upstream, self._verdicts, self.changes, self._ready, self.metrics, self._log.report)
-        self._web = web.Server(proxy.handle, handler_cancellation=True, access_log=None)
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: Door(self._web, upstream, self.metrics), settings.host, settings.port, ssl=self._tls, backlog=1024
-        )
+        self._proxy = Proxy(upstream, self._verdicts, self.changes, self._ready, self.metrics, self._log.report)
+        self._connections = Connections(self._proxy.handle, self._log.report, self.metrics)
+        server = await asyncio.get_running_loop().create_server(
+            self._connections, settings.host, settings.port, ssl=self._tls, backlog=1024,
+            ssl_handshake_timeout=TLS_HANDSHAKE_S,
+        )  # fmt: skip
         self.port = server.sockets[0].getsockname()[1]
         return server, releases
 
@@ -163,6 +170,19 @@ class Service:
         versions = [int(one.resource_version) for one in informers.informers if one.resource_version.isdecimal()]
         self.changes.begin(max(versions, default=0))
         self._begun = True
+
+    async def _follow_trusted(self, upstream: Upstream) -> None:
+        """An API server that is restarted with other flags trusts other headers."""
+        while self.settings.front_proxy is not None:
+            await asyncio.sleep(TRUSTED_EVERY_S)
+            known = self._proxy.front_proxy
+            try:
+                found = await front_proxy.read(upstream)
+            except access.NoAccess as why:
+                self._log.report(f"{why}; the headers that were read before are still used")
+            else:
+                self._proxy.front_proxy = found if known is None else found.with_those_of(known)
+        await asyncio.Event().wait()
 
     def _ready(self) -> str:
         return "" if self._begun else "the applications have not been read yet"

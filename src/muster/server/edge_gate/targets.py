@@ -1,19 +1,28 @@
-"""What a request asks for: pods, one or many, once or as they change; and in which form the answer may be."""
+"""What a request asks for, by its path: pods, one or many, once or as they change; and in which form to ask for them.
+
+The API server decodes the path once and matches it segment by segment. Every path that can return pods must be
+recognised here, so a path with more than one reading is refused.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from multidict import CIMultiDictProxy, MultiDict, MultiDictProxy
 
-_PODS = re.compile(
-    r"/api/v1(?P<watch>/watch)?(?:/namespaces/(?P<namespace>[^/]+))?/pods(?:/(?P<name>[^/]+)(?P<status>/status)?)?/?"
-)
-_SLASHES = re.compile(r"/{2,}")
+from muster.server.edge_gate.heads import BadRequest, Head
+
 _NODE = re.compile(r"(?:^|,)spec\.nodeName==?([^,]+)")
 JSON = "application/json"
+# Subresources whose GET returns the pod, those that return something else, and those that may be upgraded.
+_POD_FORMS = frozenset({"", "status", "ephemeralcontainers", "resize"})
+_TUNNELS = frozenset({"exec", "attach", "portforward", "proxy"})
+_OTHERS = frozenset({"log", "binding", "eviction", *_TUNNELS})
+# A kubelet's own lists of its pods, behind the proxy subresource of its node.
+_KUBELET_PODS = frozenset({"pods", "runningpods"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +33,29 @@ class Target:
     name: str
     watch: bool
     query: MultiDictProxy[str]
+    subresource: str = ""
+
+    @property
+    def returns_pods(self) -> bool:
+        """Whether a GET returns pods, and not something else about one."""
+        return self.subresource in _POD_FORMS
+
+    @property
+    def key(self) -> str:
+        """The pod by its namespace and name. The proxy subresource takes [SCHEME:]NAME[:PORT]."""
+        parts = self.name.split(":") if self.subresource == "proxy" else [self.name]
+        return f"{self.namespace}/{parts[1] if len(parts) == 3 else parts[0]}"
+
+    @property
+    def collection(self) -> str:
+        return f"/api/v1/namespaces/{quote(self.namespace)}/pods" if self.namespace else "/api/v1/pods"
 
     @property
     def path(self) -> str:
-        """The collection."""
-        return f"/api/v1/namespaces/{self.namespace}/pods" if self.namespace else "/api/v1/pods"
+        """The path to ask the API server for, built from what was understood."""
+        parts = [self.collection, *(quote(part) for part in (self.name, self.subresource) if part)]
+        path = "/".join(parts)
+        return path.replace("/api/v1", "/api/v1/watch", 1) if self.watch and self.name else path
 
     @property
     def selectors(self) -> dict[str, str]:
@@ -53,13 +80,59 @@ class Target:
         return {**self.selectors, "fieldSelector": ",".join(filter(None, fields))}
 
 
-def target_of(method: str, path: str, query: MultiDictProxy[str]) -> Target | None:
-    """The pods that a request asks for; None: it is about something else, or does something else."""
-    found = _PODS.fullmatch(_SLASHES.sub("/", path)) if method == "GET" else None
-    if found is None or (found["name"] and not found["namespace"]):
-        return None
-    watch = bool(found["watch"]) or query.get("watch", "0").lower() not in ("0", "false")
-    return Target(found["namespace"] or "", found["name"] or "", watch, query)
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`target`: the pods that the request is about, if it is about pods; `upgradable`: it may become a tunnel."""
+
+    target: Target | None = None
+    upgradable: bool = False
+
+
+def route_of(head: Head) -> Route:
+    """BadRequest if the path is not understood."""
+    segments = _segments(head)
+    if segments[:2] != ["api", "v1"]:
+        return Route()
+    rest = segments[2:]
+    watch = rest[:1] == ["watch"]
+    rest = rest[1:] if watch else rest
+    if rest[:1] in (["watch"], ["proxy"], ["redirect"]):
+        raise BadRequest(f"the path has {rest[0]} where a resource is expected")
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    resource, name, sub = rest[:1], "".join(rest[1:2]), rest[2:]
+    proxied = sub[:1] == ["proxy"]
+    if resource == ["nodes"]:
+        if proxied and not _KUBELET_PODS.isdisjoint(sub[1:2]):
+            raise BadRequest("pods are not read from kubelets through the edge gate", 403)
+        return Route(upgradable=proxied)
+    if resource == ["services"]:
+        return Route(upgradable=bool(proxied and namespace))
+    if resource != ["pods"]:
+        return Route()
+    subresource = "".join(sub[:1])
+    known = _POD_FORMS if watch else _POD_FORMS | _OTHERS
+    if (name and not namespace) or subresource not in known or (len(sub) > 1 and not proxied) or (watch and sub):
+        raise BadRequest("the edge gate knows no such path of pods", 404)
+    if not watch and not name:
+        watch = head.query.get("watch", "0").lower() not in ("0", "false")
+    return Route(Target(namespace, name, watch, head.query, subresource), subresource in _TUNNELS)
+
+
+def _segments(head: Head) -> list[str]:
+    """The decoded segments of the path; BadRequest if another reader could divide it otherwise."""
+    raw = head.target.partition("?")[0].removesuffix("/").split("/")[1:]
+    decoded = head.path.removesuffix("/").split("/")[1:]
+    if "" in decoded or "" in raw or not {".", ".."}.isdisjoint(decoded):
+        raise BadRequest("the path has an empty segment, or one that is . or ..")
+    # What follows a proxy subresource belongs to the server behind it, and may be encoded as that one likes.
+    ours = raw[: raw.index("proxy") + 1] if "proxy" in raw else raw
+    if ours != decoded[: len(ours)] and any("%2f" in one.lower() for one in ours):
+        raise BadRequest("the path has an encoded slash")
+    if any("%" in one or ";" in one for one in decoded[: len(ours)]):
+        raise BadRequest("the path has a character that no name in Kubernetes has")
+    return decoded
 
 
 def json_only(headers: CIMultiDictProxy[str]) -> str:
@@ -80,6 +153,9 @@ def asked_upstream(target: Target, floor: int) -> tuple[dict[str, str] | MultiDi
     """
     query = MultiDict(target.query)
     query.pop("pretty", None)
+    query.popall("watch", None)
+    if target.watch and not target.name:
+        query["watch"] = "1"
     bare = query.get("includeObject") == "None"
     if bare:
         query["includeObject"] = "Metadata"

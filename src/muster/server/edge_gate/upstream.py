@@ -23,7 +23,7 @@ from muster.server.edge_gate.targets import Target
 # What belongs to one connection and not to the request (RFC 9110, 7.6.1).
 HOP_BY_HOP = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
-    "upgrade", "host",
+    "upgrade", "host", "expect",
 })  # fmt: skip
 _FOREVER = aiohttp.ClientTimeout(total=None, sock_connect=10)
 _SHORT = aiohttp.ClientTimeout(total=30, sock_connect=10)
@@ -55,8 +55,9 @@ class Upstream:
         await self._session.close()
 
     @property
-    def vouches(self) -> bool:
-        return self._proxy is not None
+    def authority(self) -> str:
+        """Host and port, as a Host header has them."""
+        return urlsplit(self.access.host).netloc
 
     @asynccontextmanager
     async def call(
@@ -67,7 +68,7 @@ class Upstream:
         *,
         vouched: bool = False,
         params: Mapping[str, str] | None = None,
-        body: aiohttp.StreamReader | None = None,
+        body: AsyncIterator[bytes] | bytes | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A client's request, with nothing of ours in it; `url` is path and query as they came."""
         sent = CIMultiDict((name, value) for name, value in headers if name.lower() not in HOP_BY_HOP)
@@ -81,7 +82,7 @@ class Upstream:
                 yield answer
 
     async def connect(self, *, vouched: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection for what is no HTTP after its beginning."""
+        """A connection for a request that is to be upgraded."""
         at = urlsplit(self.access.host)
         tls = self._tls(vouched=vouched)
         port = at.port or (443 if at.scheme == "https" else 80)
@@ -130,7 +131,7 @@ class Upstream:
             params["includeObject"] = include_object
         # What is watched one by one is listed as a list.
         forms = accept.replace("as=PartialObjectMetadata;", "as=PartialObjectMetadataList;")
-        async with self.ours(target.path, params, forms) as answer:
+        async with self.ours(target.collection, params, forms) as answer:
             found = msgspec.json.decode(await answer.read())
         if found.get("kind") == "Table":
             return msgspec.json.encode(_of_one(found)) if found.get("rows") else None

@@ -57,3 +57,11 @@ def test_a_service_names_a_port_of_the_container(part: str) -> None:
     ports = {port["name"] for port in deployment(part)["spec"]["template"]["spec"]["containers"][0]["ports"]}
     assert len(services) == PARTS[part].serves
     assert {port["targetPort"] for one in services for port in one["spec"]["ports"]} <= ports
+
+
+def test_the_edge_gate_may_read_which_headers_the_api_server_trusts() -> None:
+    objects = list(part_objects(PARTS["edge-gate"], SETTINGS))
+    bound = [one for one in objects if one["metadata"].get("namespace") == "kube-system"]
+    assert [one["kind"] for one in bound] == ["RoleBinding"]
+    assert bound[0]["roleRef"]["name"] == "extension-apiserver-authentication-reader"
+    assert bound[0]["subjects"][0]["name"] == "muster-edge-gate"

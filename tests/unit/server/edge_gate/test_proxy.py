@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
@@ -15,7 +15,7 @@ from aiohttp import web
 from awkward_api import AwkwardApi, give, raw, refuse, run, until
 from muster.model.meta import Object
 from muster.server.edge_gate.changes import Change, Changes
-from muster.server.edge_gate.door import Door
+from muster.server.edge_gate.connections import Connections, Exchange
 from muster.server.edge_gate.metrics import Metrics
 from muster.server.edge_gate.proxy import Proxy
 from muster.server.edge_gate.upstream import Upstream
@@ -35,6 +35,7 @@ class Gate:
     def __init__(self, port: int, changes: Changes, tables: dict[str, dict[str, Object]]) -> None:
         self.port, self.changes, self.tables = port, changes, tables
         self.wrong = ""
+        self.metrics = Metrics()
 
     def put(self, *objects: Object) -> None:
         for obj in objects:
@@ -64,17 +65,17 @@ def story(play: Callable[[AwkwardApi, Gate], Coroutine[Any, Any, None]]) -> None
 
         changes, metrics = Changes(), Metrics()
         async with Upstream(api.access("gates-own")) as upstream:
-            verdicts = Verdicts(Owners(tables, missing))
+            verdicts = Verdicts(Owners(tables, missing), whole=upstream.pod)
             proxy = Proxy(upstream, verdicts, changes, lambda: gate.wrong, metrics, api.report.append)
-            server = web.Server(proxy.handle, handler_cancellation=True, access_log=None)
-            loop = asyncio.get_running_loop()
-            listening = await loop.create_server(lambda: Door(server, upstream, metrics), "127.0.0.1", 0)
+            connections = Connections(proxy.handle, api.report.append, metrics)
+            listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
             gate = Gate(listening.sockets[0].getsockname()[1], changes, tables)
+            gate.metrics = metrics
             try:
                 await play(api, gate)
             finally:
                 listening.close()
-                await server.shutdown(0.1)
+                await connections.shutdown()
 
     run(playing)
 
@@ -235,30 +236,193 @@ def test_a_client_that_leaves_takes_its_watch_with_it() -> None:
     story(play)
 
 
-def test_an_upgrade_is_a_tunnel_for_whatever_follows() -> None:
-    async def far_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        assert b"Upgrade: SPDY/3.1" in head and b"X-Remote-User" not in head
-        writer.write(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
-        writer.write((await reader.readexactly(5))[::-1])
+@asynccontextmanager
+async def far_end(api: AwkwardApi, answer: bytes, heads: list[bytes]) -> AsyncIterator[None]:
+    """An API server that answers an upgrade with these bytes, and then sends five bytes back in reverse."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        await asyncio.sleep(0.2)
+        heads.append(bytes(reader._buffer))  # type: ignore[attr-defined]
+        writer.write(answer)
+        if b" 101 " in answer:
+            writer.write((await reader.readexactly(5))[::-1])
         writer.close()
 
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    api.host = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    yield
+    server.close()
+
+
+async def upgraded(api: AwkwardApi, path: bytes) -> bytes:
+    """What a client gets that sends five bytes right behind its request."""
+    async with Upstream(api.access()) as upstream:
+
+        async def missing(kind: type[Object], key: str) -> Object:
+            raise NotFound(kind.__name__, key)
+
+        metrics = Metrics()
+        proxy = Proxy(upstream, Verdicts(Owners({}, missing)), Changes(), lambda: "", metrics, api.report.append)
+        connections = Connections(proxy.handle, api.report.append, metrics)
+        listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+        writer.write(
+            b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer abc\r\nX-Remote-User: root\r\n"
+            b"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n12"
+        )
+        writer.write(b"345")
+        got = await reader.read()
+        writer.close()
+        listening.close()
+        await connections.shutdown()
+        return got
+
+
+def test_an_upgrade_is_a_tunnel_once_the_api_server_has_switched() -> None:
     async def play(api: AwkwardApi, gate: Gate) -> None:
-        server = await asyncio.start_server(far_end, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        api.host = f"http://127.0.0.1:{port}"
-        async with Upstream(api.access()) as upstream:
-            loop = asyncio.get_running_loop()
-            door = await loop.create_server(lambda: Door(asyncio.Protocol, upstream, Metrics()), "127.0.0.1", 0)
-            reader, writer = await asyncio.open_connection(*door.sockets[0].getsockname())
-            writer.write(
-                b"POST /api/v1/namespaces/d/pods/x/exec HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer abc\r\n"
-                b"X-Remote-User: root\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n12"
-            )
-            writer.write(b"345")
-            assert await reader.read() == b"HTTP/1.1 101 Switching Protocols\r\n\r\n54321"
+        heads: list[bytes] = []
+        async with far_end(api, b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n\r\n", heads):
+            got = await upgraded(api, b"/api/v1/namespaces/d/services/x/proxy/")
+        assert got.startswith(b"HTTP/1.1 101 ") and got.endswith(b"\r\n\r\n54321")
+        assert b"upgrade: spdy/3.1" in heads[0].lower() and b"remote-user" not in heads[0].lower()
+        assert heads[1] == b"", "bytes of the client before the 101"
+
+    story(play)
+
+
+def test_after_any_other_answer_to_an_upgrade_the_connection_ends() -> None:
+    async def play(api: AwkwardApi, gate: Gate) -> None:
+        heads: list[bytes] = []
+        async with far_end(api, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno", heads):
+            got = await upgraded(api, b"/api/v1/namespaces/d/services/x/proxy/")
+        assert got.startswith(b"HTTP/1.1 200 ") and got.endswith(b"\r\n\r\nno") and b"Connection: close" in got
+        assert heads[1] == b""
+
+    story(play)
+
+
+def test_other_paths_are_not_upgraded() -> None:
+    async def play(api: AwkwardApi, gate: Gate) -> None:
+        for path in (b"/version", b"/api/v1/namespaces", b"/api/v1/pods?watch=1", b"/api/v1/namespaces/d/pods/exec"):
+            assert (await upgraded(api, path)).startswith(b"HTTP/1.1 400 "), path
+        assert api.asked == []
+
+    story(play)
+
+
+def test_a_pod_that_was_sent_stays_visible_and_one_that_was_not_is_held() -> None:
+    async def play(api: AwkwardApi, gate: Gate) -> None:
+        gate.put(*free())
+        seen, other = pod("seen"), pod("other")
+        started = {**pod("started"), "status": {"phase": "Pending", "startTime": "2026-01-01T00:00:00Z"}}
+        for one in (seen, other, started):
+            one["metadata"]["uid"] = f"uid of {one['metadata']['name']}"
+        api.plan("GET", PODS, give(pods(seen)), give(pods(seen, other, started)))
+        assert len((await gate.get(PODS))[1]["items"]) == 1
+        gate.put(*waiting())
+        items = (await gate.get(PODS))[1]["items"]
+        assert [item["metadata"]["name"] for item in items] == ["seen", "started"]
+
+    story(play)
+
+
+def test_the_status_is_asked_for_once_where_only_metadata_is_at_hand() -> None:
+    async def play(api: AwkwardApi, gate: Gate) -> None:
+        gate.put(*waiting())
+        running = {**pod("running"), "status": {"phase": "Running"}}
+        pending = pod("pending")
+        for one in (running, pending):
+            one["metadata"]["uid"] = one["metadata"]["name"]
+            api.plan("GET", f"{PODS}/{one['metadata']['name']}", give(one))
+        partial = [{"metadata": one["metadata"]} for one in (running, pending)]
+        listed = {**pods(*partial), "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+        api.plan("GET", PODS, give(listed), give(listed))
+        for _ in range(2):
+            items = (await gate.get(PODS))[1]["items"]
+            assert [item["metadata"]["name"] for item in items] == ["running"]
+        assert len(api.asked) == 4
+
+    story(play)
+
+
+@pytest.mark.parametrize("method", ["PATCH", "PUT", "DELETE"])
+def test_a_held_pod_cannot_be_read_by_writing_to_it(method: str) -> None:
+    async def play(api: AwkwardApi, gate: Gate) -> None:
+        gate.put(*waiting())
+        api.plan("GET", f"{PODS}/x", give(pod("x")))
+        async with gate.ask(method, f"{PODS}/x/status?dryRun=All", data="{}") as got:
+            assert got.status == 404
+        api.plan("GET", "/apis", refuse(401, "Unauthorized", "who?"))
+        async with gate.ask(method, f"{PODS}/x/status?dryRun=All", data="{}") as got:
+            assert got.status == 401
+        assert {one.method for one in api.asked} == {"GET"}
+
+    story(play)
+
+
+def test_an_announced_body_that_never_arrives_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.server.edge_gate.connections.GET_BODY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("muster.server.edge_gate.connections.BODY_TIMEOUT_S", 0.2)
+
+    async def play(api: AwkwardApi, gate: Gate) -> None:
+        for request in (f"GET {PODS}", "GET /version", "POST /apis/x/v1/things"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", gate.port)
+            head = f"{request} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\nContent-Length: 5\r\n\r\n12"
+            writer.write(head.encode())
+            got = await asyncio.wait_for(reader.read(), 10)
+            assert got.startswith(b"HTTP/1.1 408 "), (request, got)
             writer.close()
-            door.close()
-        server.close()
+
+    story(play)
+
+
+def test_requests_of_one_connection_are_answered_one_after_the_other() -> None:
+    async def play(api: AwkwardApi, gate: Gate) -> None:
+        api.plan("GET", "/apis", give({"n": 1}), give({"n": 2}))
+        reader, writer = await asyncio.open_connection("127.0.0.1", gate.port)
+        one = b"GET /apis HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\n"
+        writer.write(one + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + one + b"A: b\n\r\n\r\n")
+        got = await asyncio.wait_for(reader.read(), 10)
+        assert got.count(b"HTTP/1.1 200 ") == 1 and got.count(b"HTTP/1.1 400 ") == 1
+        writer.close()
+
+    story(play)
+
+
+def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.server.edge_gate.connections.WRITE_TIMEOUT_S", 0.3)
+
+    async def play(api: AwkwardApi, gate: Gate) -> None:
+        api.plan("GET", "/apis", raw(b"x" * 40_000_000))
+        _, writer = await asyncio.open_connection("127.0.0.1", gate.port, limit=1)
+        writer.write(b"GET /apis HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\n\r\n")
+        await until(lambda: gate.metrics.registry.get_sample_value("muster_gate_connections") == 1)
+        await until(lambda: gate.metrics.registry.get_sample_value("muster_gate_connections") == 0)
+        writer.close()
+
+    story(play)
+
+
+def test_refusals_are_counted_and_connections_limited() -> None:
+    async def play(api: AwkwardApi, gate: Gate) -> None:
+        assert (await gate.get("/api/v1//pods"))[0] == 400
+        assert gate.metrics.registry.get_sample_value("muster_gate_refused_total", {"code": "400"}) == 1
+
+        async def handle(exchange: Exchange) -> None:
+            raise AssertionError
+
+        connections = Connections(handle, api.report.append, Metrics(), limit=1)
+        listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
+        at = listening.sockets[0].getsockname()
+        first = await asyncio.open_connection(*at)
+        second = await asyncio.open_connection(*at)
+        with suppress(ConnectionError):
+            assert await second[0].read() == b""
+        assert api.report == ["a connection was refused: 1 are open"]
+        first[1].close()
+        second[1].close()
+        listening.close()
+        await connections.shutdown()
 
     story(play)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import h11
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
-from yarl import URL
 
-from muster.server.edge_gate.callers import Unknown, allowed, caller_of
-from muster.server.edge_gate.targets import Target, asked_upstream, json_only, target_of
+from muster.server.edge_gate.callers import Unknown, caller_of
+from muster.server.edge_gate.front_proxy import TrustedHeaders
+from muster.server.edge_gate.heads import BadRequest, Head, parse
+from muster.server.edge_gate.targets import Target, asked_upstream, json_only, route_of
 
+TRUSTED = TrustedHeaders("X-User", "X-Group", frozenset({"x-user", "x-group"}), ("x-remote-", "x-extra-"))
 ADMIN = {"subject": ((("organizationName", "ops"),), (("organizationName", "dev"),), (("commonName", "ann"),))}
 
 
+def head(line: str, *lines: str) -> Head:
+    return parse(h11.Connection(h11.SERVER), "\r\n".join([f"{line} HTTP/1.1", "Host: x", *lines]).encode())
+
+
 def target(url: str, method: str = "GET") -> Target | None:
-    asked = URL(url)
-    return target_of(method, asked.path, asked.query)
+    return route_of(head(f"{method} {url}")).target
 
 
 @pytest.mark.parametrize(
@@ -22,7 +28,6 @@ def target(url: str, method: str = "GET") -> Target | None:
     [
         ("/api/v1/pods", "", "", False),
         ("/api/v1/pods/", "", "", False),
-        ("/api/v1//pods", "", "", False),
         ("/api/v1/%70ods", "", "", False),
         ("/api/v1/pods?watch=true", "", "", True),
         ("/api/v1/pods?watch", "", "", True),
@@ -31,6 +36,10 @@ def target(url: str, method: str = "GET") -> Target | None:
         ("/api/v1/namespaces/d/pods?watch=1", "d", "", True),
         ("/api/v1/namespaces/d/pods/x", "d", "x", False),
         ("/api/v1/namespaces/d/pods/x/status", "d", "x", False),
+        ("/api/v1/namespaces/d/pods/x/ephemeralcontainers", "d", "x", False),
+        ("/api/v1/namespaces/d/pods/x/resize/", "d", "x", False),
+        ("/api/v1/namespaces/d/pods/x?watch=1", "d", "x", False),
+        ("/api/v1/namespaces/pods/pods", "pods", "", False),
         ("/api/v1/watch/namespaces/d/pods/x", "d", "x", True),
     ],
 )
@@ -40,12 +49,64 @@ def test_pods_are_known_by_their_paths(url: str, namespace: str, name: str, watc
     assert (found.namespace, found.name, found.watch) == (namespace, name, watch)
 
 
-@pytest.mark.parametrize(
-    "url", ["/api/v1/nodes", "/api/v1/namespaces/d/pods/x/log", "/api/v1/namespaces/d/pods/x/exec", "/apis/x/v1/pods"]
-)
+@pytest.mark.parametrize("url", ["/", "/api/v1/nodes", "/apis/x/v1/pods", "/api/v1/namespaces/pods", "/version"])
 def test_other_requests_are_passed_on(url: str) -> None:
     assert target(url) is None
-    assert target("/api/v1/namespaces/d/pods", "POST") is None
+
+
+@pytest.mark.parametrize("sub", ["log", "exec", "binding", "proxy/a%2Fb"])
+def test_some_subresources_return_no_pods(sub: str) -> None:
+    found = target(f"/api/v1/namespaces/d/pods/http:x:80/{sub}")
+    assert found is not None and not found.returns_pods
+    assert found.key == ("d/x" if sub.startswith("proxy") else "d/http:x:80")
+
+
+@pytest.mark.parametrize(
+    ("url", "upgradable"),
+    [
+        ("/api/v1/namespaces/d/pods/x/exec", True), ("/api/v1/namespaces/d/pods/x/proxy/a", True),
+        ("/api/v1/namespaces/d/services/x/proxy", True), ("/api/v1/nodes/x/proxy/logs", True),
+        ("/api/v1/namespaces/d/pods/exec", False), ("/api/v1/namespaces/exec", False), ("/api/v1/pods", False),
+        ("/api/v1/services/x/proxy", False), ("/apis/a/v1/namespaces/d/things/x/exec", False),
+    ],
+)  # fmt: skip
+def test_only_some_paths_may_be_upgraded(url: str, upgradable: bool) -> None:
+    assert route_of(head(f"GET {url}")).upgradable == upgradable
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/api/v1//pods", "/api/v1/namespaces//pods", "//api/v1/pods", "/api/v1/pods//", "/api/v1/namespaces/%2Fpods",
+        "/api/v1/namespaces/d%2Fpods", "/api/v1/x/../pods", "/api/v1/%2e%2e/v1/pods", "/api/v1/%252fpods",
+        "/api/v1/pods;a", "/api/v1/watch/watch/pods", "/api/v1/proxy/namespaces/d/pods", "/api/v1/pods/x",
+        "/api/v1/namespaces/d/pods/x/new", "/api/v1/namespaces/d/pods/x/status/y", "/api/v1/nodes/n/proxy/pods",
+        "/api/v1/watch/namespaces/d/pods/x/status",
+    ],
+)  # fmt: skip
+def test_paths_that_are_not_understood_are_refused(url: str) -> None:
+    with pytest.raises(BadRequest):
+        target(url)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "GET /a HTTP/1.1\nHost: x", "GET /a HTTP/1.1\r\nHost: x\r\nA: b\nC: d",
+        "GET /a HTTP/1.1\r\nHost: x\r\nA: b\rC: d",
+        "GET /a HTTP/1.1\r\nHost: x\r\nA: \0", "GET /a HTTP/1.1\r\nHost: x\r\nA: b\r\n c", "GET /a HTTP/1.1\r\nA: b",
+        "GET /a HTTP/1.1\r\nHost: x\r\nhost: x", "GET https://x/a HTTP/1.1\r\nHost: x", "GET * HTTP/1.1\r\nHost: x",
+        "GET /a HTTP/1.0\r\nHost: x", "TRACE /a HTTP/1.1\r\nHost: x", "GET /a%zz HTTP/1.1\r\nHost: x",
+        "GET /a#b HTTP/1.1\r\nHost: x", "GET /%ff HTTP/1.1\r\nHost: x", "GET /%0a HTTP/1.1\r\nHost: x",
+        "GET /a?b;c HTTP/1.1\r\nHost: x", "GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1",
+        "GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked",
+        "GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: +1", "GET /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip",
+        "GET /a HTTP/1.1\r\nHost: x\r\nContent-Length : 1", "GET /a HTTP/1.1\r\nHost: x\r\n\r\nA: b",
+    ],
+)  # fmt: skip
+def test_heads_with_several_readings_are_refused(lines: str) -> None:
+    with pytest.raises(BadRequest):
+        parse(h11.Connection(h11.SERVER), lines.encode())
 
 
 @pytest.mark.parametrize(
@@ -100,25 +161,30 @@ def test_every_form_is_asked_for_as_json(accept: str, asked: str) -> None:
 
 
 def test_a_token_goes_in_the_clients_own_name() -> None:
-    assert not caller_of({"Authorization": "Bearer x"}, ADMIN, "/api", front_proxy=True).vouched
+    assert not caller_of({"Authorization": "Bearer x"}, ADMIN, "/api", TRUSTED).vouched
     socket = {"Sec-WebSocket-Protocol": "base64url.bearer.authorization.k8s.io.eA, v5.channel.k8s.io"}
-    assert not caller_of(socket, None, "/api", front_proxy=False).vouched
+    assert not caller_of(socket, None, "/api", None).vouched
 
 
 def test_a_certificate_is_vouched_for_with_its_user_and_groups() -> None:
-    caller = caller_of({}, ADMIN, "/api", front_proxy=True)
+    caller = caller_of({}, ADMIN, "/api", TRUSTED)
     assert caller.vouched
-    assert caller.headers == [("X-Remote-User", "ann"), ("X-Remote-Group", "ops"), ("X-Remote-Group", "dev")]
+    assert caller.headers == [("X-User", "ann"), ("X-Group", "ops"), ("X-Group", "dev")]
 
 
 def test_without_either_the_answer_says_what_to_do() -> None:
     with pytest.raises(Unknown, match="--front-proxy-cert"):
-        caller_of({}, ADMIN, "/api", front_proxy=False)
+        caller_of({}, ADMIN, "/api", None)
     with pytest.raises(Unknown, match="bearer tokens only"):
-        caller_of({"Authorization": "Bearer "}, None, "/api", front_proxy=False)
-    caller_of({}, None, "/healthz", front_proxy=False)
+        caller_of({"Authorization": "Bearer "}, None, "/api", None)
+    with pytest.raises(Unknown, match="characters"):
+        caller_of({}, {"subject": ((("commonName", "ann\r\nX-Group: root"),),)}, "/api", TRUSTED)
+    assert caller_of({}, None, "/healthz", None).anonymous
 
 
 def test_nobody_says_who_somebody_is_but_the_gate() -> None:
-    headers = [("X-Remote-User", "root"), ("x-remote-extra-scopes", "all"), ("X-Request-Id", "1")]
-    assert allowed(headers) == [("X-Request-Id", "1")]
+    headers = [("X-Remote-User", "root"), ("x-remote-extra-scopes", "all"), ("X-Request-Id", "1"), ("x-user", "root")]
+    assert TrustedHeaders().without(headers) == [("X-Request-Id", "1"), ("x-user", "root")]
+    assert TRUSTED.without([*headers, ("X-Extra-A", "b")]) == [("X-Request-Id", "1")]
+    later = TrustedHeaders(names=frozenset({"x-new"})).with_those_of(TRUSTED)
+    assert later.without([("X-New", "root"), ("X-User", "root"), ("X-Extra-A", "b")]) == []
