@@ -5,12 +5,13 @@ Run it after a change of a type, a right or a part: python deploy/write.py [FOLD
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from muster import __version__
-from muster.cli.install import PARTS, Part, Settings
+from muster.cli.install import ACCOUNTS, PARTS, Part, Settings
 from muster.cli.install.objects import part_objects
 from muster.config.default import DEFAULT
 from muster.model.crd import OURS, PEERS
@@ -20,10 +21,13 @@ HERE = Path(__file__).parent
 CHART = "helm/muster"
 
 _REPLICAS = 424242
+_OUTSIDE = ("extender",)  # may run beside kube-scheduler, with nothing but its account in the chart
 _SAID = (
     "# An empty tag is the chart's appVersion. defaultQueue: false where there is a queue `default` already.\n"
     "# controllers.overrideMetadata: labels and annotations that OverridePolicies may change on running pods.\n"
-    "# edgeGate needs a Secret with its certificate first: docs/install.md.\n"
+    "# extender and edgeGate need a Secret with their certificate first: docs/install.md. extender.accountOnly: true\n"
+    "# where it runs beside kube-scheduler. webhook.apiServerCIDRs: where the API server's requests come from; the\n"
+    "# NetworkPolicy lets nobody else reach the webhook. webhook.clientCASecret: docs/webhook-and-gate.md.\n"
 )
 _IMAGE = '{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}'
 
@@ -50,8 +54,12 @@ def _values() -> str:
     values: dict[str, object] = {"image": {"repository": "muster", "tag": ""}}
     for part in PARTS.values():
         more: dict[str, object] = {"defaultQueue": True, "configuration": DEFAULT} if part.configured else {}
-        if part.verb == "controllers":
-            more = {"overrideMetadata": []}
+        more |= {"overrideMetadata": []} if part.verb == "controllers" else {}
+        more |= {key: json.loads(value) for _, key, value in part.values}
+        if part.guarded:
+            more |= {"apiServerCIDRs": [], "clientCASecret": ""}
+        if part.verb in _OUTSIDE:
+            more["accountOnly"] = False
         resources = {"requests": dict(part.requests), "limits": dict(part.limits)}
         values[_key(part)] = {"enabled": part.by_default, "replicas": part.replicas, "resources": resources, **more}
     return _SAID + dump(values)
@@ -65,8 +73,12 @@ def _key(part: Part) -> str:
 
 def _template(part: Part) -> str:
     """The part's objects, with what the values decide in place of the default."""
-    settings = Settings("@namespace@", "@image@", "@configuration@", override_metadata="@override-metadata@")
-    marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=())
+    settings = Settings(
+        namespace="@namespace@", image="@image@", configuration="@configuration@", api_servers=("@cidr@",),
+        webhook_client_ca="@client-ca@", override_metadata="@override-metadata@",
+    )  # fmt: skip
+    values = tuple((option, key, f"@{key}@") for option, key, _ in part.values)
+    marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=(), values=values)
     own = f".Values.{_key(part)}"
     texts = []
     for one in part_objects(marked, settings):
@@ -75,10 +87,14 @@ def _template(part: Part) -> str:
             text = f"{{{{- if gt (int {own}.replicas) 1 }}}}\n---\n{text}\n{{{{- end }}}}"
         elif one["kind"] == "Queue":
             text = f"{{{{- if {own}.defaultQueue }}}}\n---\n{text}\n{{{{- end }}}}"
+        elif part.verb in _OUTSIDE and one["kind"] not in ACCOUNTS:
+            text = f"{{{{- if not {own}.accountOnly }}}}\n---\n{text}\n{{{{- end }}}}"
         else:
             text = f"---\n{text}"
         texts.append(text)
     body = "\n".join(texts)
+    for _, key, mark in values:
+        body = body.replace(mark, f"{{{{ {own}.{key} }}}}")
     return f"{{{{- if {own}.enabled }}}}\n{_filled(body, own)}\n{{{{- end }}}}\n"
 
 
@@ -91,12 +107,24 @@ def _filled(text: str, own: str) -> str:
         "'@override-metadata@'": f"{{{{ {own}.overrideMetadata | toJson | quote }}}}",
         "@namespace@": "{{ .Release.Namespace }}",
         str(_REPLICAS): f"{{{{ {own}.replicas }}}}",
+        "    - ipBlock:\n        cidr: '@cidr@'": (
+            f"    {{{{- range {own}.apiServerCIDRs }}}}\n    - ipBlock:\n        cidr: {{{{ . | quote }}}}\n"
+            "    {{- end }}"
+        ),
         "\n".join(" " * 8 * bool(line) + line for line in resources): (
             f"        resources: {{{{- toYaml {own}.resources | nindent 10 }}}}"
         ),
     }
     for mark, value in marks.items():
         text = text.replace(mark, value)
+    # Only with a Secret for it: the flag, the mount and the volume.
+    for lines in (
+        "        - --client-ca-file\n        - /etc/muster/ca.crt\n",
+        "        - name: certificate\n          mountPath: /etc/muster\n          readOnly: true\n",
+        "      - name: certificate\n        secret:\n          secretName: '@client-ca@'\n",
+    ) if "@client-ca@" in text else ():
+        filled = lines.replace("'@client-ca@'", f"{{{{ {own}.clientCASecret }}}}")
+        text = text.replace(lines, f"        {{{{- if {own}.clientCASecret }}}}\n{filled}        {{{{- end }}}}\n")
     if "@" in text:
         raise ValueError("a mark was not filled in")
     return text

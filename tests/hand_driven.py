@@ -16,6 +16,7 @@ from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.configure import configure, default_configuration
 from muster.cycle.scheduler import Scheduler
 from muster.kube import errors
+from muster.kube.writes import FENCE
 from muster.live.binder import Binder
 from muster.live.cache import Cache
 from muster.live.decider import Decider, Decision
@@ -95,8 +96,16 @@ class StoreCalls:
         if error is not None:
             raise error
 
-    async def bind(self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str) -> None:
-        await self._call("bind", key, lambda: self._store.bind(key, node, annotations, uid=uid))
+    async def bind(
+        self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str, version: str = "",
+        fence: str = "",
+    ) -> None:  # fmt: skip
+        def effect() -> Pod:
+            if self._store.get(Pod, key).metadata.annotations.get(FENCE, "") != fence:
+                raise Conflict("Pod", key, "another leader has fenced it")
+            return self._store.bind(key, node, annotations, uid=uid)
+
+        await self._call("bind", key, effect)
 
     async def evict(self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None) -> None:
         def effect() -> Pod:
@@ -111,9 +120,13 @@ class StoreCalls:
 
         await self._call("evict-dry" if dry_run else "evict", key, effect)
 
-    async def pod_condition(self, key: str, condition: Condition, *, uid: str, nominated: str | None = None) -> Pod:
+    async def pod_condition(
+        self, key: str, condition: Condition, *, uid: str, version: str = "", nominated: str | None = None
+    ) -> Pod:
         def effect() -> Pod:
             pod = self._store.get(Pod, key)
+            if version and pod.metadata.resource_version != version:
+                raise Conflict("Pod", key, "its resourceVersion is another")
             others = [c for c in pod.status.conditions if c.type != condition.type]
             status = replace(pod.status, conditions=[*others, condition])
             if nominated is not None:
@@ -146,15 +159,17 @@ class Leader:
     """One process that leads, over a cluster that outlives it."""
 
     def __init__(
-        self, cluster: EmbeddedCluster, config: str = "", faults: Faults | None = None, holder: str = "first"
-    ) -> None:
+        self, cluster: EmbeddedCluster, config: str = "", faults: Faults | None = None, holder: str = "first",
+        loaded: Loaded | None = None,
+    ) -> None:  # fmt: skip
         self.cluster = cluster
         self.calls = StoreCalls(cluster, faults or Faults())
         self.metrics = Metrics()
         self.told: list[tuple[str, str, str]] = []
         clock = cluster.clock.now
         self.cache = Cache(("muster",), clock)
-        loaded = Loaded(Scheduler(configure(config, "test")[0] if config else default_configuration()), "test")
+        if loaded is None:
+            loaded = Loaded(Scheduler(configure(config, "test")[0] if config else default_configuration()), "test")
         self.decider = Decider(self.cache, loaded, holder, 10.0, self.metrics, Log(-1), clock, clock)
         self.binder = Binder(self.calls, self.cache.put, self._tell, self.metrics)
         self.writer = Writer(self.calls, self._tell, self.metrics)

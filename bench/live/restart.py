@@ -28,7 +28,10 @@ from muster.sim.bench.record import commit_name, machine_name
 GANG = 50
 AT_ONCE = 48
 LEASE = "kube-system/muster-scheduler"
-FLOORS = {"graceful_s": 15.0, "same_pod_s": 15.0, "first_s": 15.0, "idle_ms": 50.0, "peak_rss_mib": 1536.0}
+FLOORS = {
+    "graceful_s": 15.0, "same_pod_s": 15.0, "first_s": 15.0, "takeover_s": 17.0, "idle_ms": 50.0,
+    "peak_rss_mib": 1536.0,
+}  # fmt: skip
 # Well within a probe's patience (5 s) and the lease's renew deadline (10 s).
 LOAD_FLOORS = {"probe_most_s": 1.0, "renewals_apart_most_s": 5.0, "loop_lag_most_s": 1.0}
 # The API server taints a node until a controller, which is not there, has seen it.
@@ -87,12 +90,26 @@ class Restarts:
         elect = ("--leader-elect", "--lease-name", LEASE, "--identity", identity)
         return Scheduler(self._plane.kubeconfig, *elect, "-v", "3")
 
+    def takeover(self, leader: Scheduler, standby: Scheduler) -> float:
+        """From the death of the leader to the first binding of one that stands by."""
+        standby.start()
+        leader.kill()
+        return self._until_bound(time.monotonic())
+
     def first_bind(self, scheduler: Scheduler) -> float:
+        name = self._new_pod()
+        begin = time.monotonic()
+        scheduler.start(wait=False)
+        return self._until_bound(begin, name)
+
+    def _new_pod(self) -> str:
         self._count += 1
         name = f"new-{self._count}"
         self._api.create(pod(NAMESPACE, name))
-        begin = time.monotonic()
-        scheduler.start(wait=False)
+        return name
+
+    def _until_bound(self, begin: float, name: str = "") -> float:
+        name = name or self._new_pod()
         until("bound", lambda: bound(self._api, name), 120, 0.02)
         return round(time.monotonic() - begin, 2)
 
@@ -107,7 +124,7 @@ def idle_cycles(plane: ControlPlane, scheduler: Scheduler, times: int = 20) -> f
     for i in range(times):
         plane.api.merge("/api/v1/nodes/n0000", {"metadata": {"labels": {"bench": str(i)}}})
         time.sleep(0.3)
-    idle = [entry["milliseconds"] for entry in _cycles(scheduler)[settled:] if not entry["bound"]]
+    idle = [entry["milliseconds"] for entry in _cycles(scheduler)[settled:] if not entry["decided"]]
     assert len(idle) >= times // 2, f"{len(idle)} idle cycles"
     return float(statistics.median(idle))
 
@@ -137,6 +154,10 @@ def measure(plane: ControlPlane, elsewhere: bool) -> Plain:
         last = again.scheduler("bench-2_uid-2")
         found["elsewhere_s"] = again.first_bind(last)
         time.sleep(3)
+        standby = again.scheduler("bench-3_uid-3")
+        found["takeover_s"] = again.takeover(last, standby)
+        last = standby
+        time.sleep(3)
     found["idle_ms"] = idle_cycles(plane, last)
     found["peak_rss_mib"] = peak_mib(last.pid)
     last.stop()
@@ -159,7 +180,7 @@ def restart(
         click.echo("the cluster stands", err=True)
         found = measure(plane, elsewhere)
         if pending:
-            found["load"] = under_load(plane, Restarts(plane).scheduler("bench-3_uid-3"), pending)
+            found["load"] = under_load(plane, Restarts(plane).scheduler("bench-4_uid-4"), pending)
     record = {
         "machine": machine_name(), "commit": commit_name(), "nodes": nodes, "running": pods,
         "groups": "one per pod, in memory" if plain else f"gangs of {GANG}", **found,

@@ -6,6 +6,8 @@ import asyncio
 import random
 import ssl
 import threading
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -30,6 +32,9 @@ class BadWay:
         self.failed = 0
         self.passed = 0
         self.cuts = 0
+        self.slow: Callable[[str, str], float] = lambda method, path: 0.0  # seconds that a call takes to arrive
+        self.delayed = 0  # calls on their way that arrive late
+        self.answers: Counter[tuple[str, int]] = Counter()  # last word of the path and status → how often
         self.kubeconfig = plane.folder / f"kubeconfig-bad-way-{seed}"
         self._port = 0
 
@@ -87,6 +92,10 @@ class BadWay:
             return web.Response()
         headers = {k: v for k, v in request.headers.items() if k in ("Content-Type", "Accept", "Authorization")}
         body = await request.read()
+        delay = self.slow(request.method, request.path)
+        self.delayed += delay > 0
+        await asyncio.sleep(delay)
+        self.delayed -= delay > 0
         async with self._session.request(
             request.method, f"{self._upstream}{request.path_qs}", data=body or None, headers=headers
         ) as answer:
@@ -97,6 +106,7 @@ class BadWay:
                 request.transport.abort()  # it had its effect, and nobody hears of it
                 return web.Response()
             self.passed += 1
+            self.answers[request.path.rpartition("/")[2], answer.status] += 1
             if not watching:
                 return web.Response(body=await answer.read(), status=answer.status, content_type="application/json")
             reply = web.StreamResponse(status=answer.status, headers={"Content-Type": "application/json"})

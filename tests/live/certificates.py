@@ -41,10 +41,12 @@ class Authority:
         signed = signed.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         return self._write(f"{file}.crt", signed), self.private(f"{file}.key", key)
 
-    def client(self, file: str, group: str, lives: timedelta = timedelta(days=30)) -> tuple[Path, Path]:
-        """A client certificate of a user in a group, and its key."""
+    def client(
+        self, file: str, group: str, lives: timedelta = timedelta(days=30), name: str = ""
+    ) -> tuple[Path, Path]:
+        """A client certificate of a user in a group, and its key. The user has the file's name, or another one."""
         key = ec.generate_private_key(ec.SECP256R1())
-        signed = self._certificate(_name(file, group), key.public_key(), lives)
+        signed = self._certificate(_name(name or file, group), key.public_key(), lives)
         signed = signed.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         return self._write(f"{file}.crt", signed), self.private(f"{file}.key", key)
 

@@ -22,7 +22,9 @@ from live.part_process import Part, free_port
 _ACCOUNT = "secrets/kubernetes.io/serviceaccount"
 _PROJECT = Path(__file__).resolve().parents[2]
 # The part's flag for the port that has this name.
-_FLAGS = {("webhook", "https"): "--webhook-port", ("edge-gate", "https"): "--proxy-port"}
+_FLAGS = {
+    ("extender", "https"): "--port", ("webhook", "https"): "--webhook-port", ("edge-gate", "https"): "--proxy-port",
+}  # fmt: skip
 # Mounts are made in the process's own view of the file system. /run and /etc are laid over, so that nothing is made
 # on this machine; /tmp comes last, for everything else may be below it.
 _MOUNTS = """
@@ -68,6 +70,8 @@ class Container(Part):
             "PATH": os.environ["PATH"], "ACCOUNT": _ACCOUNT, "PROJECT": str(_PROJECT), "HOME": "/nonexistent",
             "KUBERNETES_SERVICE_HOST": str(at.hostname), "KUBERNETES_SERVICE_PORT": str(at.port),
             **named,
+            # A checkout other than the one that is installed.
+            **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         }  # fmt: skip
         apart = ["unshare", "--mount", *(() if os.getuid() == 0 else ("--map-root-user",)), "sh", "-c", _MOUNTS, "sh"]
         self._command = [*apart, str(folder), sys.executable, "-c", "from muster.cli import main; main()", *told, *more]

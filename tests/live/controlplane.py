@@ -33,7 +33,14 @@ _READY = {
     "kube-scheduler": ("https", "/readyz"),
     "kwok": ("http", "/healthz"),
 }
-SAMPLE = Path(__file__).parents[2] / "deploy" / "kube-scheduler.yaml"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+BESIDE, OVER_TLS = DEPLOY / "static-pod/kube-scheduler-config.yaml", DEPLOY / "kube-scheduler.yaml"
+_FILES = "/etc/kubernetes/muster"
+# What the samples name, and what it is here.
+_NAMED = {
+    "muster-extender.muster-system.svc": "localhost", f"{_FILES}/extender-ca.crt": "pki/ca.crt",
+    f"{_FILES}/kube-scheduler.crt": "pki/kube-scheduler.crt", f"{_FILES}/kube-scheduler.key": "pki/kube-scheduler.key",
+}  # fmt: skip
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _libc = ctypes.CDLL(None)
 
@@ -52,6 +59,8 @@ class ControlPlane:
         self.parts = [part for part in PARTS if part in parts]
         self._extender = extender
         self._flags = dict(flags or {})
+        self.named = dict(_NAMED)
+        """What stands in the sample of kube-scheduler's configuration, and what is put there."""
         self._folder = tempfile.TemporaryDirectory(prefix="muster-live-")
         self.folder = Path(self._folder.name)
         self.token = secrets.token_hex(16)
@@ -151,7 +160,7 @@ class ControlPlane:
     def kubeconfig_of(self, namespace: str, account: str) -> Path:
         """A kubeconfig with a token of a ServiceAccount: nothing but its own rights."""
         path = self.folder / f"kubeconfig-{namespace}-{account}"
-        self._write_kubeconfig(path, f"token: {self.api.token_of(namespace, account)}")
+        self.write_kubeconfig(path, f"token: {self.api.token_of(namespace, account)}")
         return path
 
     def _credentials(self) -> None:
@@ -159,12 +168,13 @@ class ControlPlane:
         authority.server("apiserver", "10.0.0.1")
         authority.signing_pair("sa")
         authority.client("front-proxy", "front-proxies")
+        authority.client("kube-scheduler", "schedulers")
         certificate, key = authority.client("admin", "system:masters")
         (self.folder / "tokens.csv").write_text(f'{self.token},admin-token,u1,"system:masters"\n', encoding="utf-8")
         user = f"client-certificate-data: {_base64(certificate)}, client-key-data: {_base64(key)}"
-        self._write_kubeconfig(self.kubeconfig, user)
+        self.write_kubeconfig(self.kubeconfig, user)
 
-    def _write_kubeconfig(self, path: Path, user: str) -> None:
+    def write_kubeconfig(self, path: Path, user: str) -> None:
         path.touch(mode=0o600)
         path.write_text(
             "apiVersion: v1\nkind: Config\ncurrent-context: live\n"
@@ -218,10 +228,11 @@ class ControlPlane:
         )
         if self._extender:
             # The sample that users are given, but for the places it says to change.
-            text = SAMPLE.read_text(encoding="utf-8").replace("http://127.0.0.1:8888", self._extender)
-            if self._extender.startswith("https:"):
-                files = "caFile: pki/ca.crt, certFile: pki/admin.crt, keyFile: pki/admin.key"
-                text += f"  enableHTTPS: true\n  tlsConfig: {{{files}}}\n"
+            sample = OVER_TLS if self._extender.startswith("https:") else BESIDE
+            text = sample.read_text(encoding="utf-8")
+            address = {"https://10.96.0.100": self._extender, "http://127.0.0.1:8888": self._extender}
+            for said, here in {**address, **self.named}.items():
+                text = text.replace(said, here)
             text = text.replace("/etc/kubernetes/scheduler.conf", "kubeconfig\n  qps: 1000\n  burst: 2000")
         text += "leaderElection: {leaderElect: false}\n"
         (self.folder / "kube-scheduler.yaml").write_text(text, encoding="utf-8")

@@ -14,6 +14,7 @@ USEFUL_WITHIN_S = 30.0
 USEFUL_SHARE = 0.99
 LONGEST_PLAIN_WAIT_S = 10.0
 CPU_PER_BINDING_MS = 4.0
+CALLS_PER_BINDING = 3.5
 
 
 class PodEvent(NamedTuple):
@@ -38,6 +39,7 @@ class Run:
     cycles: dict[str, int] = field(default_factory=dict)  # victim → the cycle that evicted it, from the log
     end: float = 0.0
     cpu_s: float = 0.0  # of the scheduler process
+    calls: int = 0  # of the scheduler to the API server
 
 
 class Partial(NamedTuple):
@@ -76,6 +78,7 @@ class Findings:
     plain_pods_late: int = 0
     longest_plain_wait_s: float = 0.0
     cpu_ms_per_binding: float = 0.0
+    calls_per_binding: float = 0.0
 
 
 def findings(run: Run) -> Findings:
@@ -109,6 +112,7 @@ def findings(run: Run) -> Findings:
     found.plain_pods_late = sum(wait > LONGEST_PLAIN_WAIT_S for wait in waits)
     found.longest_plain_wait_s = round(max(waits, default=0.0), 2)
     found.cpu_ms_per_binding = round(1000 * run.cpu_s / max(len(bound), 1), 2)
+    found.calls_per_binding = round(run.calls / max(len(bound), 1), 2)
     return found
 
 
@@ -128,6 +132,8 @@ def faults(found: Findings, *, cpu: bool = True) -> list[str]:
                                     f"waited longer than {LONGEST_PLAIN_WAIT_S:g} s, at most "
                                     f"{found.longest_plain_wait_s:g} s"),
         (cheap, f"{found.cpu_ms_per_binding:g} ms of CPU per bound pod, {CPU_PER_BINDING_MS:g} are allowed"),
+        (found.calls_per_binding <= CALLS_PER_BINDING, f"{found.calls_per_binding:g} API calls per bound pod, "
+                                                       f"{CALLS_PER_BINDING:g} are allowed"),
         (not found.unlogged_evictions, f"the scheduler's log does not name the cycle of {found.unlogged_evictions} "
                                        "evictions, so second claims cannot be found"),
         (not found.unexplained_deletions, f"{found.unexplained_deletions} pods were deleted, and no annotation says "

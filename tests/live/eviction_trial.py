@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import time
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
@@ -74,10 +75,13 @@ def trial(
     others = {part: plane.pid(part) for part in plane.parts}
     # At -v 1 the log names evictions and the cycles that decided something, but not bindings.
     with Scheduler(kubeconfig, "-v", "1", config=config) as scheduler:
+        calls = _calls(scheduler)
         before, cpu = {part: cpu_seconds(pid) for part, pid in others.items()}, scheduler.cpu_s
         own = time.process_time()
         run = asyncio.run(_play(plane, namespace, scale, seed))
         run.cpu_s = scheduler.cpu_s - cpu
+        calls = _calls(scheduler) - calls
+        run.calls = calls.total()
         cpu_s = {part: round(cpu_seconds(pid) - before[part], 1) for part, pid in others.items()}
         cpu_s.update({"muster": round(run.cpu_s, 1), "load-generator": round(time.process_time() - own, 1)})
         log = scheduler.log()
@@ -93,6 +97,7 @@ def trial(
     record: Plain = {
         "faults": faults(found), **_shortened(asdict(found)), "seconds": round(run.end, 1),
         "gangs_finished": _finished(run),
+        "api_calls": dict(calls.most_common(12)),
         "cpu_s": cpu_s, "cycles": len(cycles), "cycle_ms_median": cycles[len(cycles) // 2] if cycles else 0.0,
         "cycle_ms_most": cycles[-1] if cycles else 0.0, "action_s": actions,
         "load_average": [round(one, 1) for one in os.getloadavg()],
@@ -121,6 +126,17 @@ def _shortened(found: Plain) -> Plain:
 
 def _finished(run: Run) -> int:
     return sum(job in run.minimum for job in run.finished)
+
+
+def _calls(scheduler: Scheduler) -> Counter[str]:
+    """Method and resource → answered calls so far."""
+    found: Counter[str] = Counter()
+    for line in scheduler.probe("/metrics")[1].splitlines():
+        name, _, rest = line.partition("{")
+        if name == "muster_api_requests_total":
+            labels = dict(pair.split("=") for pair in rest.partition("}")[0].replace('"', "").split(","))
+            found[f"{labels['method']} {labels['resource']}"] += int(float(line.rpartition(" ")[2]))
+    return found
 
 
 def _seconds_by_action(scheduler: Scheduler) -> dict[str, float]:

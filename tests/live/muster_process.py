@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import time
 from collections import Counter
@@ -22,6 +24,7 @@ class Scheduler(Part):
 
     def __init__(
         self, kubeconfig: Path | str, *arguments: str, config: str = "", elect: bool = False, lease: str = "",
+        quick: bool = True,
         environment: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         super().__init__("scheduler", kubeconfig, environment=environment)
@@ -31,8 +34,9 @@ class Scheduler(Part):
             self.config.write_text(config, encoding="utf-8")
             self._command += ["-c", str(self.config)]
         if elect:
-            self._command += ["--lease-name", lease, "--lease-duration", "3", "--lease-renew-deadline", "2",
-                              "--lease-retry-period", "0.5"]  # fmt: skip
+            self._command += ["--lease-name", lease]
+            if quick:
+                self._command += ["--lease-duration", "3", "--lease-renew-deadline", "2", "--lease-retry-period", "0.5"]
         else:
             self._command += ["--no-leader-elect"]
         self._command += arguments
@@ -42,6 +46,18 @@ class Scheduler(Part):
         with self.log_file.open("ab") as log:
             arguments = self._command[self._command.index("scheduler") :]
             self._process = subprocess.Popen([*program, *arguments], cwd=cwd, stdout=log, stderr=log)
+
+    def pause(self) -> None:
+        """SIGSTOP: no thread of it runs until `go_on`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    @property
+    def paused(self) -> bool:
+        stat = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8")
+        return stat.rpartition(")")[2].split()[0] == "T"
 
     def leads(self) -> bool:
         return self.metric("muster_leader") == 1

@@ -236,7 +236,8 @@ class TestExtenderOverTls:
         account = control_plane.kubeconfig_of(HOME, "muster-extender")
         given = ("--tls-cert-file", str(files[0]), "--tls-private-key-file", str(files[1]))
         clients = ("--client-ca-file", str(control_plane.ca))
-        with Extender(account, self.port, HOME, "--no-leader-elect", *given, *clients, wait=False) as extender:
+        anywhere = ("--host", "0.0.0.0", "--metrics-port", "0")
+        with Extender(account, self.port, HOME, "--no-leader-elect", *given, *clients, *anywhere) as extender:
             api.create(workload("Deployment", namespace, 1, {}, "first"))
             placed(api, namespace, "first")
             before = self.shown(control_plane)

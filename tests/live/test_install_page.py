@@ -77,7 +77,7 @@ class TestInstallPage:
     @pytest.fixture(scope="class")
     @classmethod
     def control_plane(cls, extender_port: int) -> Iterator[ControlPlane]:
-        with ControlPlane(extender=f"http://127.0.0.1:{extender_port}") as plane:
+        with ControlPlane(extender=f"https://127.0.0.1:{extender_port}") as plane:
             yield plane
 
     @pytest.fixture(scope="class")
@@ -93,9 +93,15 @@ class TestInstallPage:
         reader = Reader(control_plane, tmp_path)
         reader.follow("The kinds")
         assert "muster-scheduler" in reader.follow("The parts")
+        reader.follow("The extender's certificates")
+        # kube-scheduler is started with them, as the page's configuration names them.
+        files = ("extender-ca.crt", "kube-scheduler.crt", "kube-scheduler.key")
+        control_plane.named = {f"/etc/kubernetes/muster/{file}": str(tmp_path / file) for file in files}
+        control_plane.kill("kube-scheduler")
+        control_plane.run("kube-scheduler")
         with ExitStack() as running:
             parts = [running.enter_context(part) for part in self.installed(control_plane, extender_port)]
-            assert re.match(r"http://10\.0\.\d+\.\d+$", reader.follow("kube-scheduler"))
+            assert re.match(r"https://10\.0\.\d+\.\d+$", reader.follow("kube-scheduler"))
             reader.follow("The webhook")
             reader.follow("Try it")
             assert divided(api, "nginx") == CITIES
@@ -122,7 +128,7 @@ class TestInstallPage:
 
     def installed(self, plane: ControlPlane, extender_port: int) -> Iterator[Container]:
         """What runs after the first steps. The extender comes first: without it kube-scheduler places nothing."""
-        yield Container(plane, deployed(plane.api, "extender"), ports={"http": extender_port})
+        yield Container(plane, deployed(plane.api, "extender"), ports={"https": extender_port})
         for verb in ("scheduler", "controllers"):
             yield Container(plane, deployed(plane.api, verb))
         # There is no network of Services here: the API server is led to this machine in place of the pod.

@@ -16,6 +16,7 @@ from live.controlplane import ControlPlane
 from muster.kube import Client, Election, Informers, Recorder, Standing, Wanted, Writes, errors, load
 from muster.kube.informer import Pace
 from muster.kube.store import KubeStore
+from muster.kube.writes import FENCE
 from muster.model.core import Node, Pod
 from muster.model.crd import PEERS
 from muster.model.meta import Condition, ObjectMeta
@@ -212,6 +213,26 @@ def test_a_condition_is_put_beside_the_others_and_only_on_that_pod(
         assert {one.type for one in found.status.conditions} >= {"Theirs", "PodScheduled"}
         assert found.status.nominated_node_name == "n9"
         assert not (await writes.pod_condition(key, condition, uid=uid, nominated="")).status.nominated_node_name
+
+    live(control_plane, story)
+
+
+def test_a_binding_of_a_pod_that_another_leader_has_fenced_is_refused(
+    control_plane: ControlPlane, api: Api, namespace: str
+) -> None:
+    made = api.create(pod(namespace, "a"))
+    key, uid, version = f"{namespace}/a", made["metadata"]["uid"], made["metadata"]["resourceVersion"]
+
+    async def story(client: Client) -> None:
+        writes = Writes(client)
+        fence = {"metadata": {"uid": uid, "annotations": {FENCE: "another.2"}}}
+        await writes.patch(Pod, key, fence, sub="status")
+        with pytest.raises(errors.Conflict):
+            await writes.bind(key, "n1", uid=uid, version=version)
+        assert not (await writes.get(Pod, key)).spec.node_name
+        # The version alone is no hindrance: the pod was changed by nobody who leads.
+        await writes.bind(key, "n1", uid=uid, version=version, fence="another.2")
+        assert (await writes.get(Pod, key)).spec.node_name == "n1"
 
     live(control_plane, story)
 

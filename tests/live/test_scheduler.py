@@ -63,8 +63,10 @@ def test_gangs_of_several_sizes_are_whole_or_absent(
         stays_unplaced(api, namespace, large)
         assert said["status"] == "False" and said["reason"] == "Unschedulable"
         assert "tasks in gang unschedulable" in said["message"]
-        until("its event", lambda: events(api, namespace, "large-0", "FailedScheduling"))
-        until("an event of the bound", lambda: events(api, namespace, "g5-0", "Scheduled"))
+        until("its event", lambda: events(api, namespace, "large", "Unschedulable"))
+        assert not events(api, namespace, "large-0", "FailedScheduling")
+        until("an event of the bound", lambda: "5 pods" in str(events(api, namespace, "g5", "Scheduled")))
+        assert not events(api, namespace, "g5-0", "Scheduled")
         until("phase Running", lambda: group(api, namespace, "g9")["status"]["phase"] == "Running")
         assert any(c["type"] == "Unschedulable" for c in group(api, namespace, "large")["status"]["conditions"])
         assert_sound(api, namespace)
@@ -142,9 +144,8 @@ def test_a_pod_of_higher_priority_gets_room_and_both_sides_can_read_why(
         all_placed(api, namespace, gang(api, namespace, "low", 2, 0, cpu="4"))
         api.create(pod(namespace, "high", cpu="8", priorityClassName=f"{namespace}-high"))
         all_placed(api, namespace, ["high"], 40)
-        until("the eviction told", lambda: events(api, namespace, "low-0", "Evict"))
-        text = events(api, namespace, "low-0", "Evict")[0]["message"]
-        assert "preempt" in text and f"{namespace}/high" in text
+        [told] = until("the eviction's event", lambda: events(api, namespace, "low", "Evict"))
+        assert told["message"].startswith(f"2 pods evicted by preempt to make room for {namespace}/high: ")
         assert any("low-" in e["message"] for e in events(api, namespace, "high", "Evicting"))
         assert_sound(api, namespace)
 

@@ -6,23 +6,22 @@ that gets a node. Evictions are moves of the same statement, so that every filte
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from muster.actions.cheapest import Cheapest
 from muster.actions.pool import Cost, Pool
 from muster.actions.victim_costs import Costs
 from muster.engine.claim import Claim, Unit, Units
-from muster.engine.hooks import NodeSet
+from muster.engine.hooks import Batch, NodeSet
 from muster.engine.jobs import Job, Task
 from muster.engine.nodes import Kind
 from muster.engine.resources import add, asked
 from muster.engine.session import Session
 from muster.engine.statement import Move, Statement, perform, revert
 
-_EXACT = 16  # of so many nodes the cheapest is found for certain
-_TOLERATED = 1.25  # of more, one whose victims are at most so many times those that another may need
-_ESTIMATED = 64  # nodes that are compared with each other; of more, those with the best scores first
 Make = Callable[[], Unit | None]  # a unit as it is when its turn comes
 
 
@@ -40,11 +39,7 @@ class MakingWay:
         self._unit_of: dict[int, Unit] = {}  # id of an eviction's move → the unit it belongs to
         self._moves: list[Move] = []  # keeps those ids alive
         self._moving: dict[int, bool] = {}
-        self._kind: tuple[int, int, bool] | None = None
-        self._known: dict[int, Cost | None] = {}  # node → what victims cost there, for tasks of that kind
-        self._seen = 0
-        self._exact = True
-        self._last = 0
+        self.cheapest = Cheapest(session, pool, self.costs, self._evict_on)
 
     def moving(self, task: Task) -> bool:
         """Does a filter besides the capacity look at what the node holds?"""
@@ -60,98 +55,47 @@ class MakingWay:
     def place(self, statement: Statement, run: Sequence[Task], within: NodeSet | None) -> int:
         """Pipeline equal tasks in order, with evictions where needed; how many found a node."""
         done = self.session.placement.promise(statement, run, within)
+        self.cheapest.begin()
+        start = statement.checkpoint()
         while done < len(run) and self._make_way(statement, run[done], len(run) - done, within):
-            placed = self.session.placement.promise(statement, run[done:], within)
+            placed = self._promise(statement, start, run[done:], within)
             if not placed:
                 break  # a rule between pods refuses what the node itself would take
             done += placed
+            start = statement.checkpoint()
         return done
+
+    def _promise(self, statement: Statement, start: int, run: Sequence[Task], within: NodeSet | None) -> int:
+        """Pipeline equal tasks onto what the moves from `start` on have freed. Before them no node took such a task."""
+        task, freed = run[0], {node for move in statement.moves[start:] for node in move.nodes}
+        if len(freed) != 1 or self.moving(task) or self.session.placement.answers(task).batch() != Batch.COLUMNS:
+            return self.session.placement.promise(statement, run, within)
+        (node,) = freed  # there is nothing to choose
+        count = min(self.costs.copies(task, node), len(run))
+        statement.pipeline(list(run[:count]), [node] * count)
+        return count
 
     def _make_way(self, statement: Statement, task: Task, wanted: int, within: NodeSet | None) -> bool:
         """Evict what costs least for at least one more such task. False: nothing that may go is enough."""
-        pool = self.pool
-        if not pool.levels:
+        if not self.pool.levels:
             return False
-        size = self.nodes.axis.size
-        request = task.shape.request(self.nodes.axis)
-        rows = np.flatnonzero(request > 0)
-        moving = self.moving(task)
-        able = self.session.placement.might_fit(task) if moving else self.session.placement.answers(task).static
+        placement = self.session.placement
+        able = placement.might_fit(task) if self.moving(task) else placement.answers(task).static
         if within is not None:
             inside = np.zeros(len(self.nodes), np.bool_)
             inside[within.index] = True
             able = able & inside
-        future = self.nodes.rows[size : 2 * size]
-        for level in pool.levels:
-            freed = pool.freed(level)
-            enough = able & (freed.any(axis=0))
-            for row in rows.tolist():
-                enough = enough & (future[row] + freed[row] >= request[row])
-            nodes = np.flatnonzero(enough)
-            if len(nodes) and self._on_best(statement, task, wanted, nodes, level):
-                return True
-        return False
-
-    def _on_best(self, statement: Statement, task: Task, wanted: int, nodes: np.ndarray, level: int) -> bool:
-        """Evict on the node that costs least. Estimates say where to look first, what was tried is known."""
-        scores = self.session.placement.scores(task)
-        if len(nodes) > _ESTIMATED:
-            best = nodes[np.argsort(-scores[nodes], kind="stable")]
-            parts = (best[at : at + _ESTIMATED] for at in range(0, len(best), _ESTIMATED))
-            return any(self._on_best(statement, task, wanted, np.sort(part), level) for part in parts)
-        self._exact = len(nodes) <= _EXACT
-        bounds = self._bounds(task, wanted, nodes.tolist(), level)
-        left = {node: (bounds[node], -float(scores[node]), node) for node in nodes.tolist() if node in bounds}
-        tried: set[int] = set()
-        while left:
-            node = min(left, key=left.__getitem__)
-            cost = self._evict_on(statement, task, wanted, node, level)
-            _, score, _ = left.pop(node)
-            self._known[node] = cost
-            if cost is not None:
-                if node in tried or not left or self._is_best((cost, score, node), min(left.values())):
-                    return True
-                tried.add(node)
-                left[node] = (cost, score, node)
-                statement.rollback(self._last)
-            self._seen = len(self.nodes.log)  # whatever was tried is undone
-        return False
-
-    def _is_best(self, found: tuple[Cost, float, int], other: tuple[Cost, float, int]) -> bool:
-        """Is what was found no worse than what another node may cost? Estimates are often too low."""
-        if self._exact:
-            return found <= other
-        return found[0][0] <= other[0][0] and found[0][1] <= other[0][1] * _TOLERATED
-
-    def _bounds(self, task: Task, wanted: int, nodes: Sequence[int], level: int) -> dict[int, Cost]:
-        """What victims cost, by node; kept from step to step, and computed anew where something changed."""
-        kind = (self.session.signature(task), level, self._exact)
-        if self._kind != kind:
-            self._remember()
-            self._kind = kind
-            self._known, self._seen = self.pool.known.get(kind, ({}, len(self.nodes.log)))
-        for node in set(self.nodes.log[self._seen :]):
-            self._known.pop(node, None)
-        self._seen = len(self.nodes.log)
-        self._remember()
-        guess = self.costs.bound if self._exact else self.costs.estimate
-        for node in nodes:
-            if node not in self._known:
-                self._known[node] = guess(task, wanted, node, level)
-        return {node: found for node in nodes if (found := self._known[node]) is not None}
-
-    def _remember(self) -> None:
-        """What was learned serves the next claims on the same pool, too."""
-        if self._kind is not None:
-            self.pool.known[self._kind] = (self._known, self._seen)
+        return self.cheapest.make_way(statement, task, wanted, able)
 
     # --- evicting on one node
 
-    def _evict_on(self, statement: Statement, task: Task, wanted: int, node: int, level: int) -> Cost | None:
+    def _evict_on(
+        self, statement: Statement, task: Task, wanted: int, node: int, level: int, exact: bool
+    ) -> Cost | None:
         """Evict the cheapest set found on the node that lets the task in; its cost, or None with nothing evicted."""
-        start = self._last = statement.checkpoint()
+        start = statement.checkpoint()
         best: tuple[Cost, list[Unit]] | None = None
-        orders = list(self.orders(node, task, level)) if self._exact else [self._in_turn(node, task, level)]
+        orders = list(self.orders(node, task, level)) if exact else [self._in_turn(node, task, level)]
         for order in orders:
             found = self._cover(statement, order, lambda: self.enough(task, node), lambda: self._short(task, node))
             if found is not None:
@@ -169,14 +113,13 @@ class MakingWay:
 
     def _in_turn(self, node: int, task: Task, level: int) -> Iterator[Make]:
         """The units with pods on the node, by priority: single pods that free most, then whole jobs, then promises."""
-        here = self.pool.here(node, level)
-        wanted = asked(task.shape.amounts)
-        for priority in sorted({t.priority for t in here}):
-            some = [t for t in here if t.priority == priority]
-            some.sort(key=lambda t: t.key, reverse=True)
-            relief = {t.key: max([t.shape.amounts.get(n, 0) / a for n, a in wanted], default=0.0) for t in some}
-            for one in sorted(some, key=lambda t: (-relief[t.key], -t.created)):
-                yield lambda u=self.units.single(one): u  # type: ignore[misc]  # noqa: B008
+        here, at = self.pool.in_turn(node, level, task.shape), 0
+        while at < len(here):
+            some: list[Task] = []
+            while at < len(here) and here[at].priority == (some or here[at:])[0].priority:
+                some.append(here[at])
+                at += 1
+                yield lambda u=self.units.single(some[-1]): u  # type: ignore[misc]  # noqa: B008
             jobs = {t.job.key: t.job for t in some if t.job is not None}
             wholes = [unit for job in jobs.values() if (unit := self.pool.whole(job)) and unit.priority <= level]
             for unit in sorted(wholes, key=lambda u: (u.cost, u.job.key)):
@@ -225,15 +168,16 @@ class MakingWay:
         """Evict units in order until it is enough, then give back what is not needed; None: everything is undone."""
         start = statement.checkpoint()
         taken: list[Unit] = []
-        for make in order:
-            if enough():
-                break
+        covered = enough()
+        for make in order if not covered else ():
             unit = make()
             if unit is None or not _helps(unit, short()) or self.units.protected(self.claim, unit) is not None:
                 continue
             self.evict(statement, unit, self.claim.tasks[0])
             taken.append(unit)
-        if not enough():
+            if covered := enough():
+                break
+        if not covered:
             statement.rollback(start)
             return None
         return self.give_back(statement, taken, enough) if len(taken) > 1 else taken
@@ -270,19 +214,29 @@ class MakingWay:
         found = {id(u): u for m in statement.moves if (u := self._unit_of.get(id(m)))}
         return list(found.values())
 
-    def give_back(self, statement: Statement, taken: Sequence[Unit], enough: Callable[[], bool]) -> list[Unit]:
+    def give_back(
+        self, statement: Statement, taken: Sequence[Unit], enough: Callable[[], bool], *, placed: bool = False
+    ) -> list[Unit]:
         """Give back units as long as it stays enough without them, those that cost most first; the rest."""
         left = list(taken)
+        wholes = Counter(id(unit.job) for unit in taken if unit.whole and not unit.promise)
+        moves: dict[int, list[Move]] = {}
+        for move in statement.moves:
+            if (of := self._unit_of.get(id(move))) is not None:
+                moves.setdefault(id(of), []).append(move)
         for unit in sorted(taken, key=lambda u: (*(-c for c in u.cost), u.tasks[0].key)):
-            if not unit.whole and any(u.whole and not u.promise and u.job is unit.job for u in left):
+            if not unit.whole and wholes[id(unit.job)]:
                 continue  # one pod alone would be less than the job's minimum
-            mine = [m for m in statement.moves if self._unit_of.get(id(m)) is unit]
+            mine = moves[id(unit)]
+            if placed and self._lacks(mine):
+                continue
             for move in reversed(mine):
                 revert(self.session, move)
             if enough():
                 gone = {id(move) for move in mine}
                 statement.moves[:] = [m for m in statement.moves if id(m) not in gone]
                 left.remove(unit)
+                wholes[id(unit.job)] -= unit.whole and not unit.promise
             else:
                 for move in mine:
                     perform(self.session, move)
@@ -330,6 +284,19 @@ class MakingWay:
             return False
         return not any(self.moving(task) for task in self.claim.tasks) or self._accepted()
 
+    def _lacks(self, evictions: Sequence[Move]) -> bool:
+        """Would a node lack what was placed on it, without one of these evictions?"""
+        rows, axis = self.nodes.rows, self.nodes.axis
+        for move in evictions:
+            if move.kind != Kind.EVICT or move.nodes[0] not in self._used:
+                continue
+            free, amounts = rows[:, move.nodes[0]], move.task.shape.amounts
+            if any(free[axis.size + axis.rows[n]] < amounts.get(n, 0) for n in self._asked):
+                # As if it had been tried: what is known of the nodes is asked anew.
+                self.nodes.log.extend([one.nodes[0] for one in evictions])
+                return True
+        return False
+
     def _accepted(self) -> bool:
         """Would every filter take the placed pods again, one after the other?"""
         session, placement = self.session, self.session.placement
@@ -354,7 +321,7 @@ class MakingWay:
         self._promised = [m for m in statement.moves if m.kind == Kind.PIPELINE]
         self._used = {node for move in self._promised for node in move.nodes}
         self._asked = {n for t in self.claim.tasks for n, a in t.shape.amounts.items() if a > 0}
-        self.give_back(statement, self.taken(statement), self.holds)
+        self.give_back(statement, self.taken(statement), self.holds, placed=True)
 
     def placed(self, statement: Statement) -> dict[str, int]:
         """What the pods that found a node ask for, without `pods`."""

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.claim import HOLDING, PREEMPT, Claim, Unit, Units
-from muster.engine.jobs import Job, Queue, Status, Task
+from muster.engine.hooks import Bools
+from muster.engine.jobs import Job, Queue, Shape, Status, Task
 from muster.engine.nodes import Kind
+from muster.engine.resources import asked
 from muster.engine.victims import Opinions
 
 if TYPE_CHECKING:
@@ -27,23 +29,28 @@ class Pool:
         self, session: Session, units: Units, opinions: Opinions, claim: Claim, queues: Sequence[Queue]
     ) -> None:
         self.session = session
-        found = [task for job in _jobs(units, claim, queues) for task in units.candidates(claim, job)]
-        self.tasks = opinions.named(claim.tasks[0], found)
+        able = [(job, units.candidates(claim, job)) for job in _jobs(units, claim, queues)]
+        self.tasks = opinions.named(claim.tasks[0], [task for _, tasks in able for task in tasks])
         self.known: dict[tuple[int, int, bool], tuple[dict[int, Cost | None], int]] = {}  # costs, see `making_way`
         self._since = len(session.committed)
         self.members = {task.key for task in self.tasks}
         self._within = claim.within
-        self._complete: dict[str, list[Task]] = {}  # jobs of which every pod that holds a node may go
-        for job in {task.job.key: task.job for task in self.tasks if task.job is not None}.values():
-            holding = [task for task in job.tasks.values() if task.node >= 0 and task.status in HOLDING]
-            if all(task.key in self.members for task in holding):
-                self._complete[job.key] = holding
+        every = len(self.tasks) == sum([len(tasks) for _, tasks in able])  # do the tiers name all of them?
+        # Jobs of which every pod that holds a node may go.
+        self._complete: dict[str, list[Task]] = {
+            job.key: tasks for job, tasks in able
+            if _all_that_hold(units, job, tasks) and (every or all(task.key in self.members for task in tasks))
+        }  # fmt: skip
         self.promises = _promises(session, units, claim)  # node → the promises of pods there that may be taken
         self._node = np.array([task.node for task in self.tasks], np.int64)
         self._priority = np.array([task.priority for task in self.tasks], np.int64)
         promised = {unit.priority for some in self.promises.values() for unit in some}
         self.levels: list[int] = sorted({*self._priority.tolist(), *promised})
         self._freed: dict[int, Amounts] = {}
+        self._anybody: dict[int, Bools] = {}
+        # Pods only leave while the pool is in use.
+        self._here: dict[tuple[int, int], list[Task]] = {}
+        self._in_turn: dict[tuple[int, int, int], list[Task]] = {}
 
     def current(self) -> bool:
         """Take in the evictions that were committed meanwhile; False: the pool must be made anew."""
@@ -57,14 +64,31 @@ class Pool:
                 for level, freed in self._freed.items():
                     if move.task.priority <= level:
                         freed[:, move.nodes[0]] -= move.task.shape.request(self.session.state.axis)
+                self._anybody.clear()
         self._since = len(committed)
         return True
 
     def here(self, node: int, level: int) -> list[Task]:
         """Those on the node up to this priority that are still there."""
-        on = self.session.state.nodes.on[node].values()
-        members = self.members
-        return [t for t in on if t.key in members and t.priority <= level and t.status != Status.RELEASING]
+        return [t for t in self._on(node, level) if t.status is not Status.RELEASING]
+
+    def _on(self, node: int, level: int) -> list[Task]:
+        found = self._here.get((node, level))
+        if found is None:
+            on, members = self.session.state.nodes.on[node].values(), self.members
+            found = self._here[node, level] = [t for t in on if t.key in members and t.priority <= level]
+        return found
+
+    def in_turn(self, node: int, level: int, wanted: Shape) -> list[Task]:
+        """The same in the order in which they go: by priority, those that hold most of what is wanted, the newest."""
+        key = node, level, wanted.id
+        found = self._in_turn.get(key)
+        if found is None:
+            relief = relief_by_shape(self._on(node, level), asked(wanted.amounts))
+            found = sorted(self._on(node, level), key=lambda t: t.key, reverse=True)
+            found.sort(key=lambda t: (t.priority, -relief[t.shape.id], -t.created))
+            self._in_turn[key] = found
+        return [t for t in found if t.status is not Status.RELEASING]
 
     def promises_on(self, node: int, level: int) -> list[Unit]:
         return [unit for unit in self.promises.get(node, ()) if unit.priority <= level]
@@ -88,11 +112,11 @@ class Pool:
             nodes = self.session.state.nodes
             axis = nodes.axis
             found = np.zeros((axis.size, len(nodes)), np.int64)
-            by_shape: dict[int, list[int]] = {}
-            for at in np.flatnonzero(self._priority <= level).tolist():
-                by_shape.setdefault(self.tasks[at].shape.id, []).append(at)
-            for members in by_shape.values():
-                request = self.tasks[members[0]].shape.request(axis)
+            shapes = {task.shape.id: task.shape for task in self.tasks}
+            shape_of = np.array([task.shape.id for task in self.tasks], np.int64)
+            for shape in shapes.values():
+                request = shape.request(axis)
+                members = (shape_of == shape.id) & (self._priority <= level)
                 count = np.bincount(self._node[members], minlength=len(nodes))
                 touched = np.flatnonzero(count)
                 found[:, touched] += request[:, None] * count[touched][None, :]
@@ -102,8 +126,22 @@ class Pool:
             self._freed[level] = found
         return found
 
+    def anybody(self, level: int) -> Bools:
+        """The nodes where anybody up to this priority could go."""
+        found = self._anybody.get(level)
+        if found is None:
+            found = self._anybody[level] = np.any(self.freed(level), axis=0)
+        return found
+
     def everything(self) -> Amounts:
         return self.freed(self.levels[-1])
+
+
+def _all_that_hold(units: Units, job: Job, tasks: Sequence[Task]) -> bool:
+    """Are these all pods of the job that hold a node?"""
+    if not tasks or len(tasks) == units.holding(job):
+        return bool(tasks)
+    return len(tasks) == sum([task.node >= 0 and task.status in HOLDING for task in job.tasks.values()])
 
 
 def _promises(session: Session, units: Units, claim: Claim) -> dict[int, list[Unit]]:
@@ -144,3 +182,9 @@ def _jobs(units: Units, claim: Claim, queues: Sequence[Queue]) -> list[Job]:
         if (job.count[Status.RUNNING] or job.count[Status.BOUND])
         and (claim.rule != PREEMPT or units.priority(job) < claim.priority)
     ]  # fmt: skip
+
+
+def relief_by_shape(tasks: Sequence[Task], wanted: Sequence[tuple[str, int]]) -> dict[int, float]:
+    """Shape → the largest part of what is wanted, in any resource, that a pod of the shape holds."""
+    shapes = {task.shape for task in tasks}
+    return {shape.id: max([shape.amounts.get(n, 0) / a for n, a in wanted], default=0.0) for shape in shapes}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from muster.actions.pool import Cost, Pool
+from muster.actions.pool import Cost, Pool, relief_by_shape
 from muster.engine.claim import Unit, Units
 from muster.engine.jobs import Job, Task
 from muster.engine.resources import add, asked
@@ -26,7 +26,7 @@ class Costs:
         if not taken:
             return FREE
         at = {victim.node for unit in taken for victim in unit.tasks if victim.node >= 0}
-        gained = min(sum(self._copies(task, node) for node in at), wanted) if wanted > 1 else 1
+        gained = min(sum(self.copies(task, node) for node in at), wanted) if wanted > 1 else 1
         return (
             float(max(unit.priority for unit in taken)),
             sum(len(unit.tasks) for unit in taken) / max(gained, 1),
@@ -34,7 +34,7 @@ class Costs:
             -min(unit.created for unit in taken),
         )
 
-    def _copies(self, task: Task, node: int) -> int:
+    def copies(self, task: Task, node: int) -> int:
         axis, size = self.nodes.axis, self.nodes.axis.size
         free = self.nodes.rows[size : 2 * size, node]
         return max(min((int(free[axis.rows[n]]) // a for n, a in task.shape.amounts.items() if a > 0), default=1), 0)
@@ -64,15 +64,19 @@ class Costs:
 
     def estimate(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
         """What the victims on the node probably cost: surplus pods, or the cheapest job that goes as a whole."""
-        by_job: dict[str, list[Task]] = {}
-        for one in self.pool.here(node, level):
-            assert one.job is not None
-            by_job.setdefault(one.job.key, []).append(one)
-        if not by_job:
+        here = self.pool.here(node, level)
+        if not here:
             return self.bound(task, wanted, node, level)  # there may be promises to take
         axis, size = self.nodes.axis, self.nodes.axis.size
         free = self.nodes.rows[size : 2 * size, node]
         short = {n: a - int(free[axis.rows[n]]) for n, a in task.shape.amounts.items() if a > int(free[axis.rows[n]])}
+        relief = relief_by_shape(here, list(short.items()))
+        if self._one_is_enough(here, short, relief):
+            return (float(level), 1.0, 0.0, 0.0)
+        by_job: dict[str, list[Task]] = {}
+        for one in here:
+            assert one.job is not None
+            by_job.setdefault(one.job.key, []).append(one)
         singles: list[Task] = []
         wholes: list[tuple[int, list[Task], Job | None]] = [(0, [], None)]
         for tasks in by_job.values():
@@ -80,7 +84,7 @@ class Costs:
             assert job is not None
             singles += tasks[: self.units.surplus(job)]
             wholes.append((self.units.holding(job), tasks, job))
-        singles.sort(key=lambda t: -max((t.shape.amounts.get(n, 0) / a for n, a in short.items()), default=0.0))
+        singles.sort(key=lambda t: -relief[t.shape.id])
         best: tuple[float, int] | None = None
         for pods, tasks, whole in wholes:
             left = {n: a - sum(t.shape.amounts.get(n, 0) for t in tasks) for n, a in short.items()}
@@ -100,6 +104,21 @@ class Costs:
         if best is None:  # several jobs would have to go as a whole
             best = (float(sum(pods for pods, _, _ in wholes)), len(wholes))
         return (float(level), best[0], float(best[1]), 0.0)
+
+    def _one_is_enough(self, here: Sequence[Task], short: Mapping[str, int], relief: Mapping[int, float]) -> bool:
+        """Is it certain that one surplus pod is enough, and the one that would be taken?"""
+        most = max(relief.values())
+        seen: set[int] = set()
+        for one in here:
+            job = one.job
+            assert job is not None
+            if id(job) in seen:
+                continue
+            seen.add(id(job))  # only its first pod here is a surplus pod for certain
+            if relief[one.shape.id] == most and self.units.surplus(job):
+                best = {t.shape.id: t.shape.amounts for t in here if relief[t.shape.id] == most}
+                return all(amounts.get(n, 0) >= a for amounts in best.values() for n, a in short.items())
+        return False
 
     def _gain(self, task: Task, job: Job) -> int:
         """How many such tasks would fit where the job is, by what its pods ask for."""

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 @click.option("--settle", type=click.FloatRange(min=0), default=10.0, show_default=True, metavar="SECONDS",
               help="Evict nothing until so long after the last change of a policy, group or number.")  # fmt: skip
 @click.option("--rest", type=click.FloatRange(min=0), default=10.0, show_default=True, metavar="SECONDS",
-              help="How long an application is left alone after the image of a ready pod was changed.")  # fmt: skip
+              help="How long a kubelet has to begin the restart of a pod whose image was changed.")  # fmt: skip
+@click.option("--eviction-rate", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True,
+              metavar="PER_SECOND", help="How many pods of all applications are evicted a second.")  # fmt: skip
+@click.option("--eviction-burst", type=click.IntRange(min=1), default=5, show_default=True, metavar="N",
+              help="How many may be evicted at once after a time without evictions.")  # fmt: skip
+@click.option("--daemonset-affinity", type=bool, default=True, show_default=True, metavar="BOOL",
+              help="Write the node groups of a DaemonSet as required node affinity into its pod template; false only "
+              "reports.")  # fmt: skip
 @click.option("--seats/--no-seats", default=True, show_default=True,
               help="Write each pod's seat as its deletion cost, so that a scale-down needs no evictions.")  # fmt: skip
 @click.option("--node-labels/--no-node-labels", default=True, show_default=True,
@@ -36,6 +43,13 @@ if TYPE_CHECKING:
 @click.option("--webhook-lease", metavar="NS/NAME", help="The Lease of muster webhook: while it is alive, pods "
               "are evicted whose edition only it can make. Default: muster-webhook in the namespace muster runs in, "
               "else in kube-system.")  # fmt: skip
+@click.option("--extender-lease", metavar="NS/NAME", help="The Lease of muster extender: no pod is evicted for its "
+              "place while nobody renews it. none: it is taken to be alive. Default: muster-extender beside the "
+              "ConfigMap of --applications.")  # fmt: skip
+@click.option("--scheduler-lease", metavar="NS/NAME", help="The same of muster scheduler, for pods with its name. "
+              "Default: muster-scheduler beside the ConfigMap of --applications.")  # fmt: skip
+@click.option("--scheduler-name", "scheduler_names", multiple=True, default=("muster", "volcano"), show_default=True,
+              metavar="NAME", help="schedulerName of pods that muster scheduler places; may be repeated.")  # fmt: skip
 @click.option("--dry-run", is_flag=True,
               help="Write nothing: log what would be evicted and patched, as things stand.")  # fmt: skip
 @click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
@@ -50,12 +64,18 @@ def controllers(
     configured: Callable[[], str],
     settle: float,
     rest: float,
+    eviction_rate: float,
+    eviction_burst: int,
+    daemonset_affinity: bool,
     seats: bool,
     node_labels: bool,
     allow_privileged_overrides: bool,
     revert_on_unbind: bool,
     exclusive_groups: bool,
     webhook_lease: str | None,
+    extender_lease: str | None,
+    scheduler_lease: str | None,
+    scheduler_names: tuple[str, ...],
     dry_run: bool,
     metrics_host: str,
     metrics_port: int,
@@ -64,15 +84,19 @@ def controllers(
     """Keep node groups, propagation and override policies true until told to stop (SIGTERM ends gracefully)."""
     if click.get_current_context().invoked_subcommand is not None:
         return
-    from muster.cli.live import own_namespace, run_until_stopped
+    from muster.cli.live import home_of, own_namespace, run_until_stopped
     from muster.live.logs import Log
     from muster.server.controlling.service import Service, Settings
 
-    if webhook_lease is not None and webhook_lease.count("/") != 1:
-        raise click.UsageError("--webhook-lease is NAMESPACE/NAME")
+    leases = {"webhook": webhook_lease, "extender": extender_lease, "scheduler": scheduler_lease}
+    for part, name in leases.items():
+        if name is not None and name.count("/") != 1 and (name != "none" or part == "webhook"):
+            raise click.UsageError(f"--{part}-lease is NAMESPACE/NAME")
+    kinds = configured()
+    namespace = home_of(kinds)
     settings = Settings(
         lease=lease(),
-        configured=configured(),
+        configured=kinds,
         kubeconfig=kubeconfig,
         context=context,
         probes_host=metrics_host,
@@ -85,6 +109,12 @@ def controllers(
         revert=revert_on_unbind,
         exclusive=exclusive_groups,
         webhook_lease=webhook_lease or f"{own_namespace()}/muster-webhook",
+        extender_lease=extender_lease or f"{namespace}/muster-extender",
+        scheduler_lease=scheduler_lease or f"{namespace}/muster-scheduler",
+        scheduler_names=scheduler_names,
+        eviction_rate=eviction_rate,
+        eviction_burst=eviction_burst,
+        daemonset_affinity=daemonset_affinity,
         dry_run=dry_run,
     )
     run_until_stopped(Service(settings, Log(verbosity)).run)

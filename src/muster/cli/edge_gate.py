@@ -28,11 +28,13 @@ from muster.cli import options
 @click.option("--front-proxy-cert", type=click.Path(), metavar="FILE", help="A certificate of the API server's "
               "request header CA, by which it believes the gate who a client is.")  # fmt: skip
 @click.option("--front-proxy-key", type=click.Path(), default="", metavar="FILE", help="Its key, if apart.")
+@click.option("--gate-port", type=click.IntRange(0, 65535), metavar="PORT", help="Answer POST /gate over HTTPS on this "
+              "port of --proxy-host, to clients with a certificate of --client-ca-file.")  # fmt: skip
 @click.option("--hold-outdated", is_flag=True, help="Also hold pods that are not in their node group's edition.")
 @click.option("--allow-privileged-overrides", is_flag=True,
               help="Editions may have privileges that templates have not, as the controllers were told.")  # fmt: skip
 @click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
-              help="Where POST /gate, /healthz, /readyz and /metrics listen.")  # fmt: skip
+              help="Where /healthz, /readyz and /metrics listen; on loopback POST /gate, too.")  # fmt: skip
 @click.option("--metrics-port", "--port", "metrics_port", type=click.IntRange(0, 65535), default=8080,
               show_default=True, metavar="PORT", help="Their port; 0 takes any that is free and logs it.")  # fmt: skip
 @options.verbosity
@@ -49,6 +51,7 @@ def edge_gate(
     client_ca_file: str,
     front_proxy_cert: str | None,
     front_proxy_key: str,
+    gate_port: int | None,
     hold_outdated: bool,
     allow_privileged_overrides: bool,
     metrics_host: str,
@@ -71,7 +74,10 @@ def edge_gate(
         raise click.UsageError("--front-proxy-key needs --front-proxy-cert")
     if front_proxy_cert is not None and not client_ca_file:
         raise click.UsageError("--front-proxy-cert needs --client-ca-file: whose certificates are to be believed?")
+    if gate_port is not None and not client_ca_file:
+        raise click.UsageError("--gate-port needs --client-ca-file: only authenticated callers are answered")
     settings = Settings(
+        verdict_port=gate_port,
         configured=configured(),
         kubeconfig=kubeconfig,
         context=context,

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from muster.live.terms import LeaseSettings
@@ -63,3 +64,8 @@ def _options(part: str) -> list[Callable[[Command], Command]]:
                      "of one that has ended takes up its Lease at once; no two may have it at a time. Default: one of "
                      "its own."),
     ]  # fmt: skip
+
+
+def lease_is_named() -> bool:
+    """Was --lease-name given to the command that runs?"""
+    return click.get_current_context().get_parameter_source("lease_name") is ParameterSource.COMMANDLINE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +15,17 @@ from muster.cli.answer import waiting
 from muster.cli.reading import BadInput, tell
 
 if TYPE_CHECKING:
+    from muster.cli.install.rights import Right
     from muster.cluster.manifests import Manifests
+    from muster.kube.errors import Permission
 
 _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     """Run it; the event it is given is set by the first signal."""
+    import uvloop
+
     from muster.kube.config import NoAccess
 
     async def main() -> None:
@@ -32,7 +36,7 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
         await serve(stop)
 
     try:
-        asyncio.run(main())
+        uvloop.run(main())  # API calls over TLS cost half the CPU time of asyncio's own loop
     except NoAccess as why:
         raise BadInput(f"muster: {why}") from None
     except OSError as fault:
@@ -78,12 +82,30 @@ def webhook_is_alive(kubeconfig: str | None, context: str | None) -> bool:
         return False
 
 
+def writes_of(rights: Iterable[Right]) -> tuple[Permission, ...]:
+    """The permissions to write among what `muster manifests` gives a part."""
+    from muster.cli.install.rights import READ
+    from muster.kube.errors import Permission
+
+    return tuple(
+        Permission(verb, resource, right.group, name)
+        for right in rights for resource in right.resources for verb in right.verbs if verb not in READ
+        for name in right.names or ("",)
+    )  # fmt: skip
+
+
 def own_namespace(outside: str = "kube-system") -> str:
     """The namespace of the pod we run in; outside a cluster by default kube-system, which is always there."""
     try:
         return _NAMESPACE.read_text(encoding="utf-8").strip() or outside
     except OSError:
         return outside
+
+
+def home_of(configured: str) -> str:
+    """The namespace of the other parts: that of the ConfigMap of further kinds if one is named, else our own."""
+    named = configured.partition("/")[0]
+    return own_namespace() if named == own_namespace("kubeedge") else named
 
 
 def own_pod() -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
               help="Scheduler configuration in Volcano's format: a file, or configmap:NAMESPACE/NAME[/KEY] "
               "(configmap:NAME in the namespace muster runs in). Without it: the default.")  # fmt: skip
 @lease_options("scheduler")
+@options.configured
 @click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
               help="Where /healthz, /readyz and /metrics listen.")  # fmt: skip
 @click.option("--metrics-port", "--port", "metrics_port", type=click.IntRange(0, 65535), default=8080,
@@ -39,6 +40,7 @@ def scheduler(
     scheduler_names: tuple[str, ...],
     config: str | None,
     lease: Callable[[], LeaseSettings],
+    configured: Callable[[], str],
     metrics_host: str,
     metrics_port: int,
     period: float,
@@ -51,7 +53,8 @@ def scheduler(
     Logs are JSON lines on stderr. The configuration is followed: a changed one is checked first, and the last good one
     stays in use.
     """
-    from muster.cli.live import own_pod, run_until_stopped
+    from muster.cli.install.rights import SCHEDULER
+    from muster.cli.live import own_pod, run_until_stopped, writes_of
     from muster.cli.reading import BadInput
     from muster.live.logs import Log
     from muster.live.reload import Unusable
@@ -74,6 +77,8 @@ def scheduler(
         period=period,
         at_once=binds_in_flight,
         claim_patience=volume_patience,
+        needs=writes_of(SCHEDULER),
+        applications=configured(),
     )
     try:
         run_until_stopped(Service(settings, Log(verbosity)).run)

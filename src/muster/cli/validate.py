@@ -65,6 +65,8 @@ def validate(
     else:
         from muster.cli.tables.findings import show_findings
 
+        if manifests is not None and not findings:
+            refuse_nothing(manifests, files)  # instead of "no findings"
         show_findings(console(), findings)
     if unreadable:
         raise click.exceptions.Exit(2)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
               help="Let pods go that waited for their application to be bound to its policies.")  # fmt: skip
 @click.option("--readmit-after", type=click.FloatRange(min=1), default=300.0, show_default=True, metavar="SECONDS",
               help="A pod that finds no place in its group for so long is evicted, to be made anew.")  # fmt: skip
+@click.option("--client-ca-file", type=click.Path(), default="", metavar="FILE", help="Answer only clients with a "
+              "certificate of this CA: the API server's (docs/webhook-and-gate.md says how it shows one).")  # fmt: skip
 @click.option("--webhook-host", default="0.0.0.0", show_default=True, metavar="ADDRESS", help="Where HTTPS listens.")
 @click.option("--webhook-port", type=click.IntRange(0, 65535), default=9443, show_default=True, metavar="PORT",
               help="Its port.")  # fmt: skip
@@ -60,6 +62,7 @@ def webhook(
     allow_privileged_overrides: bool,
     ungate: bool,
     readmit_after: float,
+    client_ca_file: str,
     webhook_host: str,
     webhook_port: int,
     metrics_host: str,
@@ -105,6 +108,7 @@ def webhook(
         probes_port=metrics_port,
         names=(*((host,) if host else ()), *names),
         registration=registration,
+        client_authority=client_ca_file,
         privileged=allow_privileged_overrides,
         ungate=ungate,
         readmit_after=readmit_after,
@@ -115,4 +119,6 @@ def webhook(
         running = Service(settings, Log(verbosity))
     except Unusable as why:
         raise BadInput(str(why)) from None
+    except OSError as fault:  # ssl.SSLError is one
+        raise BadInput(f"{client_ca_file}: error: cannot be used for TLS: {fault} (give a PEM file)") from None
     run_until_stopped(running.run)

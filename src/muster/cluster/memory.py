@@ -63,6 +63,7 @@ class MemoryStore:
         self._subscribers: dict[MemoryWatch, None] = {}
         self._history: deque[WatchEvent] = deque(maxlen=HISTORY)
         self._lives: dict[tuple[str, str], int] = {}  # how often an object of this name has been deleted
+        self._applied: dict[tuple[str, str, str], Mapping[str, Any]] = {}  # what each field manager applied last
         self.notes: deque[Note] = deque()
         for obj in sorted(objects, key=lambda o: (type(o).__name__, key_of(o))):
             self._add(obj)
@@ -157,6 +158,13 @@ class MemoryStore:
         if "spec" not in merge and hasattr(old, "spec"):
             changed = replace(changed, spec=old.spec)  # the same one: it may know how it was written
         return self.update_status(changed) if status else self.update(changed)
+
+    def apply(self, kind: type[T], key: str, fields: Mapping[str, Any], *, manager: str) -> T:
+        """Lists are taken as a whole. A field that has another value by now belongs to whoever gave it that."""
+        at = (kind.__name__, key, manager)
+        merge = merged(_taken_back(self._applied.get(at, {}), fields, plain(self.get(kind, key))), fields)
+        self._applied[at] = fields
+        return self.patch(kind, key, merge)
 
     def delete(self, kind: type[Object], key: str, *, grace: int | None = None, uid: str = "") -> None:
         old = self.get(kind, key)
@@ -262,6 +270,19 @@ class MemoryStore:
 def _same_uid(obj: Object, key: str, uid: str) -> None:
     if uid and uid != obj.metadata.uid:
         raise Conflict(type(obj).__name__, key, f"is another object: its uid is {obj.metadata.uid}, not {uid}")
+
+
+def _taken_back(before: Mapping[str, Any], now: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that were applied before and are left out now, as nulls of a merge patch."""
+    found: dict[str, Any] = {}
+    for name, value in before.items():
+        # Kubernetes: a node selector is one field.
+        if isinstance(value, Mapping) and "nodeSelectorTerms" not in value:
+            below = _taken_back(value, now.get(name) or {}, live.get(name) or {})
+            found |= {name: below} if below else {}
+        elif name not in now and live.get(name) == value:
+            found[name] = None
+    return found
 
 
 def _kept(old: Object) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from muster.controllers.states import active, usable
 from muster.controllers.tables import News, Ref, Tables
 from muster.groups.applications import APPLICATIONS, OwnerLoop, chain_of
+from muster.groups.assignment import member_label
 from muster.groups.gate import Pair
 from muster.groups.grouping import Grouping
 from muster.groups.membership import regroups
@@ -40,8 +41,11 @@ KINDS: tuple[type[Object], ...] = (
 class Applications:
     """Follows a store. `grouping` is the nodes, groups and policies as they are; `version` grows when it changes."""
 
-    def __init__(self, store: Store, pair: Pair, custom: Sequence[type[CustomApplication]] = ()) -> None:
-        """`custom`: the kinds that are configured."""
+    def __init__(
+        self, store: Store, pair: Pair, custom: Sequence[type[CustomApplication]] = (), marks: Sequence[str] = ()
+    ) -> None:
+        """`custom`: the kinds that are configured. `marks`: annotations of applications that are followed, too."""
+        self._marks = marks
         self.tables = Tables(store, (*KINDS[:-1], *custom, Pod))
         self._custom = frozenset(kind.__name__ for kind in custom)
         self.asking: dict[Ref, None] = {}  # applications with a label of the pair
@@ -94,6 +98,15 @@ class Applications:
         found = {group for name, group in group_of.items() if name in nodes and usable(nodes[name])}
         return [group for group in groups if group in found]
 
+    def unlabelled(self, groups: Sequence[str]) -> str:
+        """The first node of the groups that does not carry the label of its group; empty: all do."""
+        nodes = self.tables.of(Node)
+        for name, group in sorted(self.grouping.group_of(tuple(groups)).items()):
+            label = member_label(group)
+            if label is not None and name in nodes and label not in nodes[name].metadata.labels:
+                return name
+        return ""
+
     def groups_of(self, app: Object) -> Callable[[str], list[str]]:
         """Node → the groups whose edition the application's pods there should be."""
         return self.grouping.editions_of(app.metadata.labels, app.metadata.namespace or "default")
@@ -145,8 +158,10 @@ class Applications:
                 dirty[ref] = None
 
     def _asks(self, obj: Object) -> bool:
-        labels = obj.metadata.labels
-        return bool(labels) and (self._pair.required in labels or self._pair.binding in labels)
+        labels, notes = obj.metadata.labels, obj.metadata.annotations
+        if labels and (self._pair.required in labels or self._pair.binding in labels):
+            return True
+        return bool(notes) and any(mark in notes for mark in self._marks)
 
     def _regroup(self) -> None:
         tables = self.tables

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from muster.controllers.applications import Applications
 from muster.controllers.binding import Binding
 from muster.controllers.conditions import merged
+from muster.controllers.evictions import Evictions
 from muster.controllers.retries import Retries
 from muster.controllers.tables import Ref
 from muster.groups.gate import Pair, unaskable
@@ -48,16 +49,22 @@ class PolicyController(ABC, Generic[P, R]):
     def __init__(
         self,
         store: Store,
+        evictions: Evictions,
+        rule: str,
         kind: type[P],
         pair: Pair,
         custom: Sequence[type[CustomApplication]],
         report: Callable[[str], None],
+        marks: Sequence[str] = (),
     ) -> None:
+        """`rule`: by which it evicts pods. `marks`: annotations of applications that it is not done with."""
         self._store = store
+        self._evictions = evictions
+        self._rule = rule
         self._kind: type[P] = kind
         self._pair = pair
         self._retries: Retries[Ref] = Retries(report)
-        self._apps = Applications(store, pair, custom)
+        self._apps = Applications(store, pair, custom, marks)
         self._binding = Binding(store, pair, (self._good,))
         self._warned: dict[str, list[str]] = {}
         self._records: dict[Ref, tuple[str, R]] = {}  # application → policy key, what is told of it
@@ -79,6 +86,7 @@ class PolicyController(ABC, Generic[P, R]):
             with self._retries.trying(ref, now):
                 for policy in self._look(ref):
                     policies[policy] = None
+        self._wrote = self._evictions.grant(self._rule) or self._wrote
         for key in sorted(policies):
             with self._retries.trying((_POLICY, key), now):
                 self._report(key)
@@ -86,9 +94,9 @@ class PolicyController(ABC, Generic[P, R]):
 
     def next_time(self) -> float | None:
         """When something that waits for nothing but time goes on, or a write is tried again."""
-        times: list[float] = [at for _, at in self._alarms()]
-        again = self._retries.next_time()
-        return min(times if again is None else [*times, again], default=None)
+        times: list[float | None] = [at for _, at in self._alarms()]
+        times += [self._retries.next_time(), self._evictions.next_time(self._rule)]
+        return min((at for at in times if at is not None), default=None)
 
     # --- what the controllers themselves know
 
@@ -120,6 +128,7 @@ class PolicyController(ABC, Generic[P, R]):
 
     def _look(self, ref: Ref) -> Iterator[str]:
         """Put one application right; the policies of which there is something new to tell."""
+        self._evictions.withdraw(self._rule, ref)
         known = self._records.pop(ref, None)
         if known is not None:
             yield known[0]

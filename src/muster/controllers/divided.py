@@ -23,6 +23,8 @@ class Division:
     pending: list[Pod] = field(default_factory=list)
     leaving: int = 0
     spared: dict[str, str] = field(default_factory=dict)  # pods that should go and must not, and why
+    closed: dict[str, str] = field(default_factory=dict)  # groups without nodes, and why
+    hold: str = ""  # why nothing is evicted for now
 
     @property
     def counts(self) -> dict[str, int]:

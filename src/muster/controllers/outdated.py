@@ -92,6 +92,9 @@ def override_conditions(
                 message = f"{record.told.kind} {record.told.name}: pod {entry.pod.metadata.name}: {entry.refused}"
                 yield said("Satisfied", False, METADATA_REFUSED, message, generation)
                 return
-    word = f"{outdated} pods are outdated" if outdated else ""
-    reason = "Progressing" if outdated else "AsDesired"
-    yield said("Satisfied", not outdated and not faults, reason, word, generation)
+    if faults:
+        yield said("Satisfied", False, "Invalid", "editions cannot be made: " + "; ".join(faults), generation)
+    elif outdated:
+        yield said("Satisfied", False, "Progressing", f"{outdated} pods are outdated", generation)
+    else:
+        yield said("Satisfied", True, "AsDesired", "", generation)

@@ -1,9 +1,9 @@
 """OverridePolicyController: binds applications to their policies, and sees to it that pods are their group's edition.
 
-Of a pod that runs only images and metadata may change, so that is what is patched, one pod of an application after the
-other. A pod that differs in more is evicted, by the pace and past the guards of all evictions, so that it is made anew:
-but only where a webhook is there to make it right; else the policy's status says what is missing. What a pod should be
-comes from the template it was made of, never from the pod itself: adding twice is wrong.
+Of a pod that runs only images and metadata may change, so that is what is patched, a tenth of an application at a time
+(`restarts`). A pod that differs in more is evicted, by the pace and past the guards of all evictions, so that it is
+made anew: but only where a webhook is there to make it right; else the policy's status says what is missing. What a pod
+should be comes from the template it was made of, never from the pod itself: adding twice is wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from muster.controllers.bound import PolicyController
 from muster.controllers.editions import Editions, Wanted
-from muster.controllers.evictions import Evictions
+from muster.controllers.evictions import Evictions, Request
 from muster.controllers.leaving import REPLACED, ranked, spared
 from muster.controllers.nudge import nudge
 from muster.controllers.outdated import (
@@ -23,8 +23,10 @@ from muster.controllers.outdated import (
     Outdated,
     override_conditions,
 )
-from muster.controllers.pace import SETTLE, Pace
+from muster.controllers.pace import SETTLE, Failure, Pace
+from muster.controllers.restarts import Restarts
 from muster.controllers.retries import unheard
+from muster.controllers.reverting import MARK, made_by, mark_made
 from muster.controllers.revisions import Revisions, Template, mark_of
 from muster.controllers.states import finished, is_ready
 from muster.controllers.tables import Ref
@@ -57,10 +59,10 @@ def _nobody() -> bool:
 class OverridePolicyController(PolicyController[OverridePolicy, Held]):
     """`privileged`: policies may give pods privileges that their templates have not.
 
-    `rest`: seconds between two restarts of ready pods of an application. A kubelet needs a moment before a pod whose
-    image was changed is not ready any more, and until then all would seem well. `webhook`: whether one is alive that
-    makes new pods right. `revert`: pods of an application that asks for no policy any more get their template back.
-    `nudge`: touch pending pods when their application is bound, as kube-scheduler needs it to try them again.
+    `rest`: seconds that a kubelet has to begin the restart of a pod whose image was changed. `webhook`: whether one is
+    alive that makes new pods right. `revert`: pods of an application that asks for no policy any more get their
+    template back. `nudge`: touch pending pods when their application is bound, as kube-scheduler needs it to try them
+    again.
     """
 
     def __init__(
@@ -77,10 +79,9 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         custom: Sequence[type[CustomApplication]] = (),
         report: Callable[[str], None] = unheard,
     ) -> None:
-        super().__init__(store, OverridePolicy, Pair.OVERRIDE, custom, report)
-        self._evictions = evictions
+        super().__init__(store, evictions, RULE, OverridePolicy, Pair.OVERRIDE, custom, report, marks=(MARK,))
         self._privileged = privileged
-        self._rest = rest
+        self._restarts = Restarts(rest)
         self._settle = settle
         self._webhook = webhook
         self._revert = revert
@@ -90,7 +91,6 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         self._revisions = Revisions(store, self._apps.tables)
         self._editions: dict[Ref, Editions] = {}
         self._paces: dict[Ref, Pace] = {}
-        self._rests: dict[Ref, float] = {}  # application → when the next of its ready pods may be restarted
         self._wakes: dict[Ref, float] = {}  # applications that wait for nothing but time
         # application → the policy that its pods were made by, as it was
         self._made: dict[Ref, tuple[str, OverridePolicySpec]] = {}
@@ -134,6 +134,8 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
             seen = (policy.metadata.name, app.metadata.resource_version)
             self._wrote = nudge(self._store, waiting, seen) or self._wrote
         self._made[ref] = (policy.metadata.name, policy.spec)
+        if self._revert:
+            self._wrote = mark_made(self._store, app, *self._made[ref]) or self._wrote
         held = self._held_against(ref, app, policy.spec, policy)
         held.missing = self._missing(app, held)
         self._act(ref, app, held, f"as OverridePolicy {policy.metadata.name} wants it")
@@ -142,17 +144,27 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
     def _let_go(self, ref: Ref, app: Object | None, before: str) -> None:
         """Required no more: pods stay as they are, unless the user asked for their template back."""
         self._wakes.pop(ref, None)
-        name, spec = self._made.get(ref, ("", None))
         asks = app is not None and bool(app.metadata.labels.get(Pair.OVERRIDE.required))
-        if app is not None and spec is not None and self._revert and not asks:
-            held = self._held_against(ref, app, spec, None)
-            held.missing = "" if isinstance(app, REPLACED) else NOT_EVICTED  # a template needs no webhook
-            self._act(ref, app, held, f"without OverridePolicy {name}")
-            if any(entry.images or entry.metadata or not held.missing for entry in held.pods):
-                # Without its label nothing that happens to it is told any more.
-                self._wakes[ref] = self._store.clock.now() + max(self._rest, _LOOK_AGAIN)
-                return
-        for table in (self._editions, self._rests, self._paces, self._made):
+        if app is not None and not asks:
+            # A controller that was started since then finds on the application what its pods were made by.
+            made = self._made.get(ref) or made_by(app)
+            if made is None and before:
+                policy = self._apps.tables.of(OverridePolicy).get(f"{app.metadata.namespace or 'default'}/{before}")
+                made = None if policy is None else (before, policy.spec)
+            if self._revert and made is not None:
+                self._made[ref] = made
+                self._wrote = mark_made(self._store, app, *made) or self._wrote
+                held = self._held_against(ref, app, made[1], None)
+                held.missing = "" if isinstance(app, REPLACED) else NOT_EVICTED  # a template needs no webhook
+                self._act(ref, app, held, f"without OverridePolicy {made[0]}")
+                if any(entry.images or entry.metadata or not held.missing for entry in held.pods):
+                    self._wakes.setdefault(ref, self._store.clock.now() + _LOOK_AGAIN)
+                    return
+            self._wrote = mark_made(self._store, app, "", None) or self._wrote
+        if asks:
+            return  # its policy is missing or cannot be used for now: what its pods were made by is not forgotten
+        self._restarts.forget(ref)
+        for table in (self._editions, self._paces, self._made):
             table.pop(ref, None)
 
     def _held_against(
@@ -221,7 +233,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         pace.look((*self._made[ref], held.missing, why), self._store.clock.now(), self._apps.version)
         anew = [] if held.missing else held.beyond
         patched = [entry for entry in held.pods if held.missing or not entry.beyond]
-        self._patch(ref, patched, calm=all(map(is_ready, held.placed)))
+        self._patch(ref, patched, held)
         if anew and not self._apps.rolling(app):
             self._replace(ref, app, held, anew, why)
 
@@ -229,14 +241,13 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         """Evict pods that must be made anew, each of which is replaced in its own group."""
         pace, now = self._paces[ref], self._store.clock.now()
         # Made after the last one went, and not as it should be: the next would be no better.
-        late = [entry.pod for entry in anew if pace.last is not None and _made_at(entry.pod) >= int(pace.last)]
+        late = [entry.pod for entry in anew if pace.is_replacement(seconds(entry.pod.metadata.creation_timestamp))]
         if late:
-            pace.came_wrong(now)
             held.failing = f"pod {late[0].metadata.name} was made without its edition"
-        if pace.paused_until > now:
-            pace.wake = pace.paused_until
-            return
-        room = min(1, 1 - held.moving) if late else pace.room(held.count, held.moving, held.waiting, now)
+            pace.came_wrong(held.failing, now)
+        elif pace.failure is Failure.WRONG and not held.moving:
+            pace.forgive()
+        room = pace.room(held.count, held.moving, held.waiting, now)
         homes = self._apps.open_homes(app)
         open_ = {entry.pod.metadata.uid for entry in anew if entry.group in homes}
         order = ranked([entry.pod for entry in anew], by_ordinal=isinstance(app, StatefulSet))
@@ -244,25 +255,28 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         candidates = [pod for pod in order if pod.metadata.uid in open_ and key_of(pod) not in why_not]
         if room > 0 and not candidates:
             self._evictions.blocked(app, why_not)
-        policy = ("OverridePolicy", self._made[ref][0])
-        text = f"to be made anew {why}"
-        self._wrote = self._evictions.some(candidates, room, app, policy, RULE, pace, text) or self._wrote
+        by = ("OverridePolicy", self._made[ref][0])
+        request = Request(app, by, candidates, room, held.moving, pace, f"to be made anew {why}")
+        self._evictions.request(RULE, ref, request)
 
-    def _patch(self, ref: Ref, outdated: list[Outdated], calm: bool) -> None:
-        """Pods that are not ready lose nothing by a restart; of the others one at a time, when all are ready."""
-        now = self._store.clock.now()
-        rests = self._rests.get(ref, 0.0)
+    def _patch(self, ref: Ref, outdated: list[Outdated], held: Held) -> None:
+        """Pods that are not ready lose nothing by a restart; of the others a tenth of the application at a time.
+
+        A pod that is about to be evicted is left as it is: a restart just before would only cost it an image.
+        """
+        now, going = self._store.clock.now(), self._evictions.leaving(ref)
+        room, wake = self._restarts.room(ref, held.placed, held.count, now)
         for entry in sorted(outdated, key=lambda entry: key_of(entry.pod)):
             pod, images, meta = entry.pod, entry.images, entry.metadata
-            if not images and not meta:
+            if pod.metadata.uid in going or (not images and not meta):
                 continue
             if images and is_ready(pod):
-                if calm and rests > now:
-                    self._wakes[ref] = rests
-                if not calm or rests > now:
+                if room <= 0:
+                    if wake is not None:
+                        self._wakes[ref] = wake
                     continue
-                calm = False
-                self._rests[ref] = now + self._rest
+                room -= 1
+                wake = self._restarts.begin(ref, pod, now)
             key = key_of(pod)
             try:
                 if images:
@@ -304,6 +318,3 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         unknown = [trouble.message for trouble in self._unknown(policy)]
         return override_conditions(wrong, unknown, records, policy.metadata.generation)
 
-
-def _made_at(pod: Pod) -> float:
-    return seconds(pod.metadata.creation_timestamp)

@@ -1,21 +1,25 @@
 """PropagationPolicyController: binds applications to their policies, and evicts pods that are in the wrong node group.
 
-Pods on nodes of no group of the policy are misplaced, pods beyond a group's number are redundant; both go only where
-their replacement has a place to go to, at the pace of `pace`, past the guards of `leaving`. What holds is written into
-the policies' statuses.
+Pods on nodes of no group of the policy are misplaced, pods beyond a group's number are redundant. Both are evicted only
+if their replacement has a place to go to and somebody is alive who brings it there, at the pace of `pace`, past the
+guards of `leaving`. A replacement that lands in the wrong place is a failure (`replacements`). The groups of a
+DaemonSet become a node affinity of its pods (`daemonsets`). What holds is written into the policies' statuses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
-from muster.controllers.bound import PolicyController, Told
+from muster.controllers.bound import PolicyController
+from muster.controllers.daemonsets import MARK, DaemonSetAffinity
 from muster.controllers.divided import Division
-from muster.controllers.evictions import Evictions
+from muster.controllers.evictions import SPARE, Evictions, Request
 from muster.controllers.leaving import REPLACED, ranked, spared
 from muster.controllers.nudge import nudge
 from muster.controllers.pace import SETTLE, Pace
-from muster.controllers.policy_status import application_status, policy_conditions
+from muster.controllers.policy_status import Placed, application_status, policy_conditions, unmet
+from muster.controllers.replacements import Placer, Placing, always, kept, landed_wrong, recovered, wrong_text
 from muster.controllers.retries import unheard
 from muster.controllers.seats import seat_rate, write_seats
 from muster.controllers.states import finished
@@ -24,21 +28,29 @@ from muster.groups.applications import Application
 from muster.groups.gate import Pair
 from muster.groups.propagation import Propagation, Trouble
 from muster.groups.standing import Standing
-from muster.model.batch import StatefulSet
+from muster.model.batch import DaemonSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication
-from muster.model.groups import PropagationPolicy
+from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Condition, Object
 from muster.model.meta import key as key_of
-from muster.store import Store
+from muster.store import Severity, Store
 
 RULE = "propagation"
+# Of so many pods at least it is known that they are about to be evicted.
+_ANNOUNCED = 100
 
 
-class PropagationPolicyController(PolicyController[PropagationPolicy, Told]):
+def _unheard(app: Object, scheduler: str) -> None:
+    """For whom it is nobody's business."""
+
+
+class PropagationPolicyController(PolicyController[PropagationPolicy, Placed]):
     """`nudge`: touch pending pods when something changes for them, as kube-scheduler needs it to try them again.
 
-    `seats`: write them on pods as their deletion cost.
+    `seats`: write them on pods as their deletion cost. `placer`: who places replacements, by schedulerName.
+    `failed` is called for every replacement that landed in the wrong place, with the schedulerName.
+    `daemonset_affinity`: write the groups of a DaemonSet into its pod template; why not, if they are only reported.
     """
 
     def __init__(
@@ -49,37 +61,66 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Told]):
         nudge: bool = True,
         seats: bool = False,
         settle: float = SETTLE,
+        placer: Placer = always,
+        failed: Callable[[Object, str], None] = _unheard,
+        daemonset_affinity: str = "",
         custom: Sequence[type[CustomApplication]] = (),
         report: Callable[[str], None] = unheard,
     ) -> None:
-        super().__init__(store, PropagationPolicy, Pair.PROPAGATION, custom, report)
-        self._evictions = evictions
+        super().__init__(store, evictions, RULE, PropagationPolicy, Pair.PROPAGATION, custom, report, marks=(MARK,))
         self._nudge = nudge
+        self._placer = placer
+        self._failed = failed
+        self._daemonsets = DaemonSetAffinity(store, daemonset_affinity)
+        self._held: dict[Ref, tuple[str, str]] = {}  # applications that wait for a placer: schedulerName, and why
         self._seats = seats
         self._seat_rate = seat_rate()
         self._settle = settle
         self._paces: dict[Ref, Pace] = {}
 
+    @property
+    def paused(self) -> int:
+        """How many applications have no pods evicted because their replacements failed."""
+        return sum(1 for pace in self._paces.values() if pace.failures)
+
     def _alarms(self) -> Iterator[tuple[Ref, float]]:
-        return ((ref, pace.wake) for ref, pace in self._paces.items() if pace.wake is not None)
+        yield from ((ref, pace.wake) for ref, pace in self._paces.items() if pace.wake is not None)
+        yield from self._daemonsets.wakes()
+        for ref, (scheduler, why) in self._held.items():
+            if self._placer(scheduler) != why:
+                yield ref, 0.0  # at once: a clock that goes on is later at every look
 
     # --- one application
 
-    def _put_right(self, ref: Ref, app: Object, policy: PropagationPolicy) -> Told:
+    def _put_right(self, ref: Ref, app: Object, policy: PropagationPolicy) -> Placed:
         meant = self._apps.grouping.policies.read(key_of(policy))
         assert meant is not None  # the binding was checked against it
-        pace = self._paces.setdefault(ref, Pace(self._settle))
+        pace = self._paces.get(ref)
+        if pace is None:
+            pace = self._paces[ref] = recovered(policy, app, self._settle)
         divided = self._divided(app, policy.metadata.name, meant)
-        self._rebalance(divided, pace)
+        divided.closed = self._apps.grouping.closed(meant)
+        self._rebalance(ref, divided, pace, policy)
         if self._seats and not self._apps.rolling(app):
             wrote, again = write_seats(self._store, divided, Application(app, ref), self._seat_rate)
             self._wrote = self._wrote or wrote
             if again is not None:
                 pace.wake = again if pace.wake is None else min(pace.wake, again)
-        return Told(application_status(divided, pace.stopped))
+        told = application_status(divided)
+        if isinstance(app, DaemonSet):
+            unlabelled = self._apps.unlabelled(meant.groups)
+            found = self._daemonsets.express(app, meant.groups, unlabelled)
+            wrote, told.node_affinity, told.node_affinity_message = found
+            self._wrote = self._wrote or wrote
+        return Placed(told, unmet(divided, pace), pace)
 
     def _let_go(self, ref: Ref, app: Object | None, before: str) -> None:
         self._paces.pop(ref, None)
+        self._held.pop(ref, None)
+        self._evictions.announce(ref, frozenset())
+        # While a policy is required that cannot be used, pods wait: new ones in other places would only wait, too.
+        if isinstance(app, DaemonSet) and not app.metadata.labels.get(Pair.PROPAGATION.required):
+            self._wrote = self._daemonsets.take_back(app) or self._wrote
 
     def _good(self, app: Object, policy: str) -> str | None:
         meant = self._apps.grouping.policies.read(f"{app.metadata.namespace or 'default'}/{policy}")
@@ -105,13 +146,15 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Told]):
 
     # --- evictions
 
-    def _rebalance(self, divided: Division, pace: Pace) -> None:
-        now = self._store.clock.now()
+    def _rebalance(self, ref: Ref, divided: Division, pace: Pace, policy: PropagationPolicy) -> None:
+        now, app, replicas = self._store.clock.now(), divided.app, divided.quotas.replicas
         inputs = (divided.policy, tuple(divided.quotas.groups.items()), self._apps.version)
         if self._nudge and pace.inputs != inputs:
             self._touch(divided)
-        pace.look(inputs, now)
-        app, replicas = divided.app, divided.quotas.replicas
+        placing = Placing.of(app, self._override_of(app))
+        pace.look(inputs, now, remedy=placing.remedy(policy))
+        self._evictions.announce(ref, frozenset())
+        self._held.pop(ref, None)
         if not isinstance(app, REPLACED) and divided.misplaced:
             bare = isinstance(app, Pod)
             why = "nobody would make it again" if bare else f"pods of a {type(app).__name__} are never evicted"
@@ -122,18 +165,45 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Told]):
         standing = Standing(divided.quotas, divided.counts)
         excess = standing.excess()
         if not excess and not divided.misplaced:
+            if not divided.moving:
+                pace.forgive()
+                pace.since = None
+            return
+        self._judge(divided, excess, pace, placing, policy)
+        divided.hold = self._placer(placing.scheduler)
+        if divided.hold:
+            self._held[ref] = placing.scheduler, divided.hold
             return
         lacking = sum(standing.lack(group) for group in self._apps.open_groups(divided.meant.groups))
         budget = lacking - len(divided.pending) - divided.leaving
         if budget <= 0:
             return
         room = min(budget, pace.room(replicas, divided.moving, len(divided.pending), now))
-        policy = ("PropagationPolicy", divided.policy)
-        candidates = self._candidates(divided, excess)
-        wrote = self._evictions.some(candidates, room, app, policy, RULE, pace, f"as {' '.join(policy)} wants it")
-        self._wrote = self._wrote or wrote
-        if not wrote and room > 0:
+        found = list(islice(self._candidates(divided, excess), max(min(budget, _ANNOUNCED), room + SPARE)))
+        if now >= pace.paused_until:
+            self._evictions.announce(ref, frozenset(pod.metadata.uid for pod in found[:budget]))
+        by = ("PropagationPolicy", divided.policy)
+        request = Request(app, by, found, room, divided.moving, pace, f"as {' '.join(by)} wants it")
+        self._evictions.request(RULE, ref, request)
+        if not found:
             self._evictions.blocked(app, divided.spared)
+
+    def _judge(
+        self, divided: Division, excess: dict[str, int], pace: Pace, placing: Placing, policy: PropagationPolicy
+    ) -> None:
+        """Did a replacement land where it does not belong? Evicting more would only repeat that."""
+        wrong = landed_wrong(divided, excess, pace)
+        if wrong is None:
+            return
+        text = wrong_text(*wrong, placing)
+        if pace.came_wrong(text, self._store.clock.now()):
+            self._failed(divided.app, placing.scheduler)
+            for about in (divided.app, policy):
+                self._store.event(about, Severity.WARNING, "WrongGroup", text)
+
+    def _override_of(self, app: Object) -> OverridePolicy | None:
+        name = app.metadata.labels.get(Pair.OVERRIDE.binding, "")
+        return self._apps.tables.of(OverridePolicy).get(f"{app.metadata.namespace or 'default'}/{name}")
 
     def _candidates(self, divided: Division, excess: dict[str, int]) -> Iterator[Pod]:
         """Misplaced pods, then redundant ones of the group that has most too many; never those that are spared."""
@@ -166,9 +236,8 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Told]):
         return [*meant.errors, *meant.warnings, *self._empty(meant), *self._overlaps(meant)]
 
     def _empty(self, meant: Propagation) -> Iterator[Trouble]:
-        held = set(self._apps.grouping.group_of(tuple(meant.groups)).values())
-        for group in meant.groups:
-            if group not in held and group not in meant.unknown:
+        for group in self._apps.grouping.closed(meant):
+            if group not in meant.unknown:
                 yield Trouble("spec", f"node group {group} has no nodes: its share waits", "add a node, or its label")
 
     def _overlaps(self, meant: Propagation) -> Iterator[Trouble]:
@@ -178,8 +247,10 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Told]):
             message = f"node {node} is in {' and '.join(groups)}: it counts for {groups[0]}, named first{others}"
             yield Trouble("spec", message, "name the group first that shall have it")
 
-    def _conditions(self, policy: PropagationPolicy, records: list[Told]) -> Iterator[Condition]:
+    def _conditions(self, policy: PropagationPolicy, records: list[Placed]) -> Iterator[Condition]:
         meant = self._apps.grouping.policies.read(key_of(policy))
         assert meant is not None  # it is among the policies that the grouping was made of
         empty = [trouble.message for trouble in self._empty(meant)]
-        yield from policy_conditions(meant, empty, [r.told for r in records], policy.metadata.generation)
+        for record in records:
+            record.told.evictions = kept(record.pace)  # after the evictions of this turn
+        yield from policy_conditions(meant, empty, records, policy.metadata.generation)

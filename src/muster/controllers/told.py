@@ -16,7 +16,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Written(Struct, frozen=True):
-    """One write: `verb` is evict, images, patch, status or delete."""
+    """One write: `verb` is evict, images, patch, apply, status or delete."""
 
     at: float
     verb: str
@@ -68,6 +68,10 @@ class ToldStore:
     def patch(self, kind: type[T], key: str, merge: Mapping[str, Any], *, status: bool = False) -> T:
         self._note("status" if status else "patch", kind, key, ", ".join(_changes(merge)))
         return self._store.patch(kind, key, merge, status=status) if self._carry_out else self._store.get(kind, key)
+
+    def apply(self, kind: type[T], key: str, fields: Mapping[str, Any], *, manager: str) -> T:
+        self._note("apply", kind, key, ", ".join(_changes(fields)) or f"nothing more of {manager}")
+        return self._store.apply(kind, key, fields, manager=manager) if self._carry_out else self._store.get(kind, key)
 
     def delete(self, kind: type[Object], key: str, *, grace: int | None = None, uid: str = "") -> None:
         self._note("delete", kind, key, "")

@@ -11,6 +11,8 @@ from muster.engine.plan import Condition, Eviction, Plan, PodReason
 from muster.engine.session import Session
 
 _UNBOUND = (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
+# Codes of a pod that could start if another pod of its group could: they do not name the group's own cause.
+_FOLLOWS = ("pipelined", "gang")
 _READY = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
 # As numbers, for they are looked up for every job of every cycle.
 _PENDING, _PIPELINED, _ALLOCATED = (int(status) for status in _UNBOUND)
@@ -69,15 +71,20 @@ def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
     ]  # fmt: skip
     ready = job.queue is not None and session.ready(job)
     gang = gang_line(job, waiting) if waiting and not ready else ""
+    origin: tuple[str, PodReason] | None = None
     for task in waiting:
         reason = first_cause(session, job, task, plan)
+        if origin is None or (origin[1].code in _FOLLOWS and reason.code not in _FOLLOWS):
+            origin = task.key, reason
         # A pod that only waits for promised room to become free is not unschedulable.
         text = f"{reason.text} {gang}" if gang and reason.code != "pipelined" else reason.text
         if job.attempt.divided and reason.code != "pipelined":
             text = f"unschedulable on cluster: {text}"
         plan.reasons[task.key] = PodReason(reason.code, text)
     if gang:
-        plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", gang)
+        assert origin is not None
+        text = f"{gang} Origin reason is {origin[0]}: {origin[1].text}"
+        plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", text)
     elif job.tasks and ready and not waiting:
         plan.conditions[job.key] = _READY
     phase = phase_at_close(job, unschedulable=bool(gang))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FilterTerm = tuple[str, NodeFilter]  # plugin's name, term
 ScoreTerm = tuple[str, NodeScorer]
 _NOTHING = float("-inf")
+_FEW = 4  # changed nodes whose scores are looked up one by one
+_MOST_COLUMNS = 4096
 
 
 class Ahead:
@@ -114,6 +116,7 @@ class Answers:
         self._cursor: dict[Kind, int] = {}
         self._all_scores: Floats | None = None
         self._scores_cursor = 0
+        self._by_column: dict[bytes, float] = {}  # scores of nodes by their columns
         terms: list[NodeFilter | NodeScorer] = [*self._node_filters, *(scorer for scorer, _ in self._scores)]
         of_columns = all(term.alike for term in terms) and all(raw is None for _, raw in self._scores)
         self._alike = placement.alike if of_columns and placement.caching else None
@@ -170,12 +173,26 @@ class Answers:
         if self._all_scores is None:
             self._all_scores = self.score(self.nodes.everything())
         else:
-            since = log[self._scores_cursor :]
-            if since:
-                changed = np.array(list(set(since)), np.int64)
-                self._all_scores[changed] = self.score(self.nodes.some(changed))
+            changed = set(log[self._scores_cursor :])
+            if self._alike is not None and len(changed) <= _FEW:
+                for node in changed:
+                    self._all_scores[node] = self._score_of(node)
+            elif changed:
+                index = np.array(list(changed), np.int64)
+                self._all_scores[index] = self.score(self.nodes.some(index))
         self._scores_cursor = len(log)
         return self._all_scores
+
+    def _score_of(self, node: int) -> float:
+        """The score of one node. Evictions followed by placements often lead to columns that were there before."""
+        nodes = self.nodes
+        column = nodes.rows[:, node].tobytes() + nodes.alloc[:, node].tobytes()
+        found = self._by_column.get(column)
+        if found is None:
+            if len(self._by_column) >= _MOST_COLUMNS:
+                self._by_column.clear()
+            found = self._by_column[column] = float(self.score(nodes.some(np.array([node])))[0])
+        return found
 
     def _of_all(self, kind: Kind) -> Floats:
         """`evaluate` of all nodes; where all terms look at columns alone, once for nodes that look alike."""

@@ -122,12 +122,13 @@ class Units:
             other = job is not claim.job and queue is claim.queue and self.priority(job) < claim.priority
             if not (job is claim.job if claim.within else other):
                 return []
-        always = self._always
-        return [
+        found = [
             t for t in job.tasks.values()
             if t.status in _EVICTABLE and t.node >= 0 and t.preemptable and t.priority < below
-            and not any(p.protects_always(t) for p in always)
         ]  # fmt: skip
+        for protection in self._always:
+            found = [t for t in found if not protection.protects_always(t)]
+        return found
 
     def protects_queue(self, claim: Claim, queue: Queue) -> bool:
         # Every protection is asked: each notes what the queue holds before anything goes.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from muster.groups.gate import Pair, Situation, situation
 from muster.groups.membership import Membership
 from muster.groups.policies import Policies
+from muster.groups.propagation import DOES_NOT_EXIST, HAS_NO_NODES, Propagation
 from muster.model.core import Node, PodSpec
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.selectors import asks_for
@@ -32,6 +33,7 @@ class Grouping:
         self.held = {name: self._membership.of(name, node.metadata.labels) for name, node in nodes.items()}
         self._group_of: dict[tuple[str, ...], dict[str, str]] = {}
         self._shared: dict[tuple[str, ...], dict[str, list[str]]] = {}
+        self._closed: dict[tuple[str, ...], dict[str, str]] = {}
 
     def group_of(self, groups: tuple[str, ...]) -> Mapping[str, str]:
         """Node → the first of the groups, in this order, that holds it; nodes in none are left out."""
@@ -43,6 +45,16 @@ class Grouping:
                 ours = [group for group in held if group in rank]
                 if ours:
                     found[name] = min(ours, key=rank.__getitem__)
+        return found
+
+    def closed(self, meant: Propagation) -> dict[str, str]:
+        """The policy's groups that hold no node, and why: a share of theirs waits."""
+        groups = tuple(meant.groups)
+        found = self._closed.get(groups)
+        if found is None:
+            held = set(self.group_of(groups).values())
+            why = {group: DOES_NOT_EXIST if group in meant.unknown else HAS_NO_NODES for group in groups}
+            found = self._closed[groups] = {group: text for group, text in why.items() if group not in held}
         return found
 
     def shared(self, groups: tuple[str, ...]) -> Mapping[str, list[str]]:

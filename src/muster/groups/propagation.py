@@ -12,6 +12,8 @@ from muster.model.groups import PropagationPolicySpec
 __all__ = ["Propagation", "Quota", "Quotas", "Trouble", "read_propagation"]
 
 WEIGHTS, RANGES = "StaticWeight", "NumRange"
+# Why a group holds no node.
+DOES_NOT_EXIST, HAS_NO_NODES = "does not exist", "has no nodes"
 
 
 @dataclass(frozen=True, slots=True)

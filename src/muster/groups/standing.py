@@ -39,12 +39,17 @@ class Maybe:
 
 
 _NONE = Maybe()
+_ALL_OPEN: Mapping[str, str] = {}
 
 
 class Standing:
     """A unit's pods by group, held against its quotas. Groups that are asked about must be the quotas' own."""
 
-    def __init__(self, quotas: Quotas, counts: Mapping[str, int], maybe: Maybe = _NONE) -> None:
+    def __init__(
+        self, quotas: Quotas, counts: Mapping[str, int], maybe: Maybe = _NONE, closed: Mapping[str, str] = _ALL_OPEN
+    ) -> None:
+        """`closed`: groups that hold no node, and why."""
+        self.closed = closed
         self.quotas = quotas
         self.counts = counts
         self.maybe = maybe
@@ -77,10 +82,22 @@ class Standing:
         """Why the group takes no more pods of the unit, the maybes left aside; None: it does."""
         quota, current = self.quotas.groups[group], self.counts.get(group, 0)
         if quota.most is not None and current >= quota.most:
-            return f"node group {group} already has {current} of {quota.most} replicas"
+            return self.full(f"node group {group} already has {current} of {quota.most} replicas")
         if self._kept(group, current, self._short, self._placed):
-            return f"node group {group} has its min of {quota.least}: the rest is kept for node groups below their min"
+            why = f"node group {group} has its min of {quota.least}: the rest is kept for node groups below their min"
+            return self.full(why)
         return None
+
+    def full(self, why: str) -> str:
+        """Why a node is refused, with the groups that the pod waits for."""
+        waits = self.waits_for()
+        return f"{why}; {waits}" if waits else why
+
+    def waits_for(self) -> str:
+        """The groups that should have more pods and hold no node, in words."""
+        lacks = [(group, why, self.lack(group)) for group, why in self.closed.items()]
+        verbs = ("replica waits", "replicas wait")
+        return ", ".join(f"{n} {verbs[n > 1]} for node group {group}, which {why}" for group, why, n in lacks if n)
 
     def _kept(self, group: str, current: int, short: int, placed: int) -> bool:
         """Are the replicas still to come all needed by groups below their min, of which this is none?"""

@@ -7,6 +7,7 @@ repeatable also after 5xx and cut connections. Before each sending of a mutating
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -28,6 +29,7 @@ Gate = Callable[[], bool]
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
 
 _READING = frozenset({"GET", "HEAD"})
 _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
@@ -71,6 +73,7 @@ class Client:
         self._writing = asyncio.Semaphore(self.limits.writes_at_once)
         self._reading = asyncio.Semaphore(self.limits.reads_at_once)
         self._session: aiohttp.ClientSession | None = None
+        self.answers: Counter[tuple[str, str, int]] = Counter()  # method, resource, status → answers so far
 
     async def __aenter__(self) -> Self:
         return self
@@ -159,6 +162,7 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=total, connect=min(self.limits.connect_seconds, total))
         with translated(what):
             async with await self._send(call, timeout) as answer:
+                self.answers[call.method, resource_in(call.path), answer.status] += 1
                 if answer.status >= 300:
                     raise await self._refusal(what, answer)
                 return await whole(what, answer, self.limits.answer_bytes)
@@ -206,7 +210,9 @@ class Client:
 
     async def _refusal(self, what: str, answer: aiohttp.ClientResponse) -> errors.ApiError:
         body = await whole(what, answer, 2**20)
-        return errors.from_answer(what, answer.status, body, seconds_in(answer.headers.get("Retry-After")))
+        refusal = errors.from_answer(what, answer.status, body, seconds_in(answer.headers.get("Retry-After")))
+        self.access.on_refusal(refusal)
+        return refusal
 
     # --- what to do about an error
 
@@ -239,6 +245,15 @@ class Client:
         if not again or (error.retry_after or 0) > self.limits.longest_wait:
             return None
         return backoff.next(error.retry_after)
+
+
+def resource_in(path: str) -> str:
+    """`pods/binding` of `/api/v1/namespaces/d/pods/a/binding`."""
+    parts = path.partition("?")[0].strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if len(parts) > 2 and parts[0] == "namespaces":
+        parts = parts[2:]
+    return "/".join(parts[::2][:2])
 
 
 def _close_later(session: aiohttp.ClientSession) -> None:

@@ -11,9 +11,11 @@ import os
 import re
 import ssl
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from muster.kube.errors import ApiError
 from muster.kube.kubeconfigs import Kubeconfigs, heard
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ class Access:
     """Host, TLS and authorization as the official client understands them; `reload` reads everything again."""
 
     def __init__(self, configuration: Configuration, source: tuple[str | None, str | None] | None = None) -> None:
+        self.on_refusal: Callable[[ApiError], None] = _nothing
+        """Hears of every answer that is an error, of all clients with this access."""
         self._source = source
         self._refreshing = asyncio.Lock()
         self._loaded_at = time.monotonic()
@@ -88,6 +92,10 @@ class Access:
         self._server_name = configuration.tls_server_name or None
         self._proxy = _proxy(configuration)
         self._header_until = 0.0
+
+
+def _nothing(error: ApiError) -> None:
+    return None
 
 
 def load(kubeconfig: str | None = None, context: str | None = None) -> Access:

@@ -6,6 +6,9 @@ other names.
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
 import msgspec
 
 from muster import store
@@ -67,8 +70,33 @@ class Unauthorized(ApiError):
     """401: the server does not know us."""
 
 
+class Permission(NamedTuple):
+    """A verb on a resource (`pods/binding`) of an API group, perhaps only on one object."""
+
+    verb: str
+    resource: str
+    group: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        of = f" of {self.group}" if self.group else ""
+        return f"{self.verb} {self.resource}{of}{f' {self.name}' if self.name else ''}"
+
+
 class Forbidden(ApiError):
     """403: the server knows us and says no."""
+
+    @property
+    def permission(self) -> Permission | None:
+        """What our account lacks; None where something else refused the call (a quota, a namespace that goes)."""
+        found = _LACKS.search(self.message)
+        return None if found is None else Permission(found[1], found[2], found[3])
+
+    @property
+    def namespace(self) -> str:
+        """Where the permission is lacking; empty: in all namespaces, or for a kind without any."""
+        found = _LACKS.search(self.message)
+        return (found[4] or "") if found is not None else ""
 
 
 class NotFound(ApiError, store.NotFound):
@@ -132,6 +160,9 @@ class GateClosed(ApiError):
     def maybe_done(self) -> bool:
         return False
 
+
+# The words of every authorizer's refusal: the API server adds them, whoever decided.
+_LACKS = re.compile(r'cannot (\S+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?')
 
 _BY_CODE: dict[int, type[ApiError]] = {
     400: BadRequest,

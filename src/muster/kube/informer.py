@@ -142,6 +142,10 @@ class Informer:
         if known is None or _number(known) < _number(obj):
             self._put(obj)
 
+    def behind(self, version: str) -> bool:
+        """Has the watch not told everything up to this resourceVersion yet?"""
+        return _version(self.resource_version) < _version(version)
+
     # --- list and compare
 
     async def _list(self) -> bool:

@@ -154,6 +154,11 @@ class Informers:
     def is_synced(self) -> bool:
         return all(informer.synced.is_set() for informer in self.informers)
 
+    async def reached(self, kind: type[Object], version: str) -> None:
+        """Until the tables have every change of this kind up to this resourceVersion."""
+        while any(informer.kind is kind and informer.behind(version) for informer in self.informers):
+            await asyncio.sleep(0.01)
+
     def standing(self) -> dict[str, Standing]:
         """How each resource stands, for readiness and metrics."""
         everyone = [*self.informers, *(one for later in self._later.values() for one in later)]

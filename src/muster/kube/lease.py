@@ -1,8 +1,12 @@
 """Leader election by a Lease, reckoned on a monotonic clock.
 
 A leader may write only until its renew deadline, counted from the moment it *sent* its last renewal that succeeded;
-another may take the lease only after a whole lease duration without a change, counted from when it saw that; and it
-writes nothing for a lease duration after that. So two never write at once, whatever the clocks of their machines say.
+another may take the lease only after a whole lease duration without a change, counted from when it saw that. So two
+never begin to write at once, whatever the clocks of their machines say.
+
+A call that the former leader has begun may still arrive later: its process was stopped, or the network was slow. With
+`settle` the new leader writes nothing for a second lease duration. Without it the new leader must refuse such calls by
+another way before it writes (`taken_over`; see docs/decisions/0016).
 
 Nobody waits that long where nobody can be there: a lease that was given back is free at once. One that does not exist
 yet, and one under our own name from a process before us (a container that was started again in its pod), is taken at
@@ -57,6 +61,7 @@ class Election:
         duration: float = 15.0,
         renew_deadline: float = 10.0,
         retry: float = 2.0,
+        settle: bool = True,
         clock: Callable[[], float] | None = None,
     ) -> None:
         if not duration > renew_deadline > retry > 0:
@@ -74,12 +79,16 @@ class Election:
         self._duration = duration
         self._renew_deadline = renew_deadline
         self._retry = retry
+        self._settle = settle
         self._clock = clock or _steady
         namespace, _, self._name = key.partition("/")
         self._namespace = namespace
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self.unfinished = False
         """Calls of ours may still be on their way: the lease is not given back, it runs out."""
+        self.taken_over = False
+        """The lease ran out under a leader that did not give it back: calls of that leader may still arrive."""
+        self._free_at = float("inf")  # when somebody else's lease runs out
         self._held: Lease | None = None  # the lease as we last wrote it
         self._led = False  # in this process
         self._alone = True  # no lease of anybody else was ever seen
@@ -111,8 +120,13 @@ class Election:
         while True:
             began = self._clock()
             await self.step()
-            spent = self._clock() - began
-            await asyncio.sleep(max(self._retry * random.uniform(1.0, 1.2) - spent, 0.05))
+            await asyncio.sleep(max(self._next_step(began) - self._clock(), 0.05))
+
+    def _next_step(self, began: float) -> float:
+        if self._held is not None:
+            return began + self._retry * random.uniform(1.0, 1.2)
+        # A renewal counts from when it is seen, so who stands by looks often, and is there when the lease runs out.
+        return min(began + self._retry / 4, self._free_at)
 
     async def step(self) -> None:
         """Try once to acquire or to renew."""
@@ -154,7 +168,8 @@ class Election:
             # Deleted under a leader that we know of, it is no sign that nobody is there.
             self._won(_lease(body), sent, self._notice() if self._alone else self._duration)
             return
-        spec = lease.spec
+        spec, over = lease.spec, False
+        self._free_at = float("inf")
         holder, version = spec.holder_identity or "", lease.metadata.resource_version
         if (holder, version) != self._seen:
             self._seen, self._seen_at = (holder, version), self._clock()
@@ -167,12 +182,15 @@ class Election:
             wait = self._notice()
         else:
             # Also one under our name that we did not write, once we have led: another goes by it.
-            self._alone, wait = False, self._duration
-            if self._clock() < self._seen_at + max(float(spec.lease_duration_seconds or 0), self._duration):
+            self._alone, wait, over = False, self._duration if self._settle else 0.0, True
+            self._free_at = self._seen_at + max(float(spec.lease_duration_seconds or 0), self._duration)
+            if self._clock() < self._free_at:
                 return
         sent = self._clock()
         lease.spec = self._spec(transitions)
         self._won(await self._put(lease), sent, wait)
+        if wait is not None:
+            self.taken_over = over
 
     async def _renew(self) -> None:
         assert self._held is not None

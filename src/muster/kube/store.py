@@ -129,6 +129,9 @@ class KubeStore:
     def patch(self, kind: type[T], key: str, merge: Mapping[str, Any], *, status: bool = False) -> T:
         return self._written(self._writes.patch(kind, key, merge, sub="status" if status else ""))
 
+    def apply(self, kind: type[T], key: str, fields: Mapping[str, Any], *, manager: str) -> T:
+        return self._written(self._writes.apply(kind, key, fields, manager=manager))
+
     def delete(self, kind: type[Object], key: str, *, grace: int | None = None, uid: str = "") -> None:
         self._wait(self._writes.delete(kind, key, grace=grace, uid=uid))
 

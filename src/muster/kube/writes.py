@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from muster.kube import errors
-from muster.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+from muster.kube.client import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from muster.kube.resources import Resource, resource_of
 from muster.model.core import Pod
 from muster.model.kinds import decode_json, plain
@@ -18,6 +18,11 @@ from muster.model.meta import key as key_of
 T = TypeVar("T", bound=Object)
 
 _POD = resource_of(Pod)
+
+FENCE = "muster.io/fence"
+"""Annotation of a pending pod: the leader that refuses the bindings of every leader before it."""
+# How often a binding is sent again because the pod had changed in between.
+REBINDS = 4
 
 
 class _ServedName(Partial, kw_only=True):
@@ -39,10 +44,15 @@ class Writes:
 
     # --- pods
 
-    async def bind(self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str) -> None:
+    async def bind(
+        self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str, version: str = "",
+        fence: str = "",
+    ) -> None:  # fmt: skip
         """Give the pod its node, and the annotations with it. Conflict if it has another node, is another pod or goes.
 
         Safe to be sent twice: if an answer was lost, a Conflict is looked into, and our own earlier success is one.
+        With a `version` only the pod of that resourceVersion is bound. If the pod has changed since, the binding is
+        sent again, unless the pod's fence is no longer `fence`: then another leader decides about the pod.
         """
         namespace, _, name = key.partition("/")
         meta: dict[str, Any] = {"name": name, "namespace": namespace}
@@ -57,18 +67,29 @@ class Writes:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         path = _POD.path(key, sub="binding")
-        try:
-            await self.client.request("POST", path, body=binding, repeatable=True)
-        except errors.Conflict:
-            if not await self._is_bound(key, node, uid):
-                raise
+        for left in reversed(range(REBINDS)):
+            if version:
+                meta["resourceVersion"] = version
+            try:
+                await self.client.request("POST", path, body=binding, repeatable=True)
+                return
+            except errors.Conflict:
+                pod = await self._same(key, uid)
+                if pod is not None and pod.spec.node_name == node:
+                    return
+                if not left or not version or pod is None or not _may_bind(pod, fence):
+                    raise
+                if pod.metadata.resource_version == version:
+                    raise  # it did not change: something else is wrong with it
+                version = pod.metadata.resource_version
 
-    async def _is_bound(self, key: str, node: str, uid: str) -> bool:
+    async def _same(self, key: str, uid: str) -> Pod | None:
+        """The pod as it is now, if it is still that one."""
         try:
             pod = await self.get(Pod, key)
         except errors.ApiError:
-            return False
-        return pod.spec.node_name == node and (not uid or pod.metadata.uid == uid)
+            return None
+        return pod if not uid or pod.metadata.uid == uid else None
 
     async def evict(
         self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None, version: str = ""
@@ -99,12 +120,17 @@ class Writes:
             "POST", _POD.path(key, sub="eviction"), params=params, body=eviction, repeatable=bool(uid) or dry_run
         )
 
-    async def pod_condition(self, key: str, condition: Condition, *, uid: str, nominated: str | None = None) -> Pod:
-        """Set one condition of a pod and, if given, its nominated node ("" takes it away); the others stay theirs."""
+    async def pod_condition(
+        self, key: str, condition: Condition, *, uid: str, version: str = "", nominated: str | None = None
+    ) -> Pod:
+        """Set one condition of a pod and, if given, its nominated node ("" takes it away); the others stay theirs.
+
+        Conflict if uid or resourceVersion differ.
+        """
         status: dict[str, Any] = {"conditions": [msgspec.to_builtins(condition)]}
         if nominated is not None:
             status["nominatedNodeName"] = nominated or None
-        merge = {"metadata": {"uid": uid}, "status": status}
+        merge = {**_only_if(uid, version), "status": status}
         # Conditions are merged by their type only by a strategic patch; the kubelet writes to the same list.
         return await self._patch(Pod, _POD, key, merge, "status", STRATEGIC_MERGE_PATCH)
 
@@ -174,6 +200,15 @@ class Writes:
         """A merge patch (RFC 7386) as it is given."""
         return await self._patch(kind, resource_of(kind, api_version), key, merge, sub, MERGE_PATCH)
 
+    async def apply(self, kind: type[T], key: str, fields: Mapping[str, Any], *, manager: str) -> T:
+        """Server-side apply of these fields, also where others own them. Conflict if a uid is given and differs."""
+        resource = resource_of(kind)
+        name = key.rpartition("/")[2]
+        meta = {**fields.get("metadata", {}), "name": name}
+        body = {**fields, "apiVersion": resource.api_version, "kind": kind.__name__, "metadata": meta}
+        params = {"fieldManager": manager, "force": "true"}
+        return await self._patch(kind, resource, key, body, "", APPLY_PATCH, params)
+
     async def create(self, obj: T) -> T:
         """AlreadyExists if there is one. Not sent twice where the first may have worked."""
         resource = resource_of(type(obj), obj.api_version)
@@ -198,11 +233,19 @@ class Writes:
         await self.client.request("DELETE", resource_of(kind).path(key), body=options)
 
     async def _patch(
-        self, kind: type[T], resource: Resource, key: str, merge: Mapping[str, Any], sub: str, content_type: str
-    ) -> T:
+        self, kind: type[T], resource: Resource, key: str, merge: Mapping[str, Any], sub: str, content_type: str,
+        params: Mapping[str, str] | None = None,
+    ) -> T:  # fmt: skip
         path = resource.path(key, sub=sub)
-        body = await self.client.request("PATCH", path, body=merge, content_type=content_type, repeatable=True)
+        body = await self.client.request(
+            "PATCH", path, params=params, body=merge, content_type=content_type, repeatable=True
+        )
         return _decoded(kind, resource, body, f"PATCH {path}")
+
+
+def _may_bind(pod: Pod, fence: str) -> bool:
+    gone = pod.spec.node_name or pod.metadata.deletion_timestamp is not None
+    return not gone and pod.metadata.annotations.get(FENCE, "") == fence
 
 
 def _only_if(uid: str, version: str) -> dict[str, Any]:

@@ -12,10 +12,13 @@ from muster.engine.reading import status_of
 from muster.live.journal import JOURNAL
 from muster.model.batch import CronJob, DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Node, Pod
+from muster.model.custom import CustomApplication
 from muster.model.meta import Object, ObjectMeta
 from muster.model.scheduling import PodGroup, Queue
 
-_APPLICATIONS = (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, ReplicationController)
+_APPLICATIONS = (
+    Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, ReplicationController, CustomApplication,
+)  # fmt: skip
 _ENDED = (Status.SUCCEEDED, Status.FAILED)
 
 

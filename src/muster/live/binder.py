@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 from muster.cycle import telling
 from muster.kube import errors
 from muster.kube.backoff import Backoff
+from muster.kube.writes import FENCE
 from muster.live.calls import Calls, Tell
 from muster.live.journal import JOURNAL, Place, written
 from muster.live.messages import Committed, Held, Message, Seen, Settled
@@ -27,6 +29,7 @@ from muster.model.scheduling import PodGroup
 from muster.store import Severity
 
 Put = Callable[[Message], None]
+NAMED = 5  # assignments that the event of a gang names
 
 
 class Bound(Enum):
@@ -82,25 +85,26 @@ class Binder:
 
     async def _commit(self, commit: Commit) -> None:
         if commit.place is None:
-            await self._bind(commit.binds[0])
+            if await self._bind(commit.binds[0]) is Bound.YES:
+                self._report(commit.binds[0])
             return
         try:
-            await self._write_journal(commit.place, commit.journal)
+            carrier = await self._write_journal(commit.place, commit.journal)
         except errors.ApiError as error:
             for bind in commit.binds:
                 self._failed(bind, f"the group's journal could not be written: {error}", Bound.REFUSED)
         else:
-            results = await asyncio.gather(*(self._bind(bind) for bind in commit.binds))
+            results = await asyncio.gather(*(self._bind(_as_written(bind, carrier)) for bind in commit.binds))
+            self._report_all(commit, [b for b, r in zip(commit.binds, results, strict=True) if r is Bound.YES])
             if all(result is Bound.YES for result in results):
                 await self._close(commit.place)
         self._put(Committed(commit.group))
 
-    async def _write_journal(self, place: Place, text: str | None) -> None:
+    async def _write_journal(self, place: Place, text: str | None) -> PodGroup | Pod:
         if place.kind is PodGroup:
-            await self._calls.annotate(PodGroup, place.key, {JOURNAL: text})
-        else:
-            # Through the status, which we may write to; the uid, because a pod can be made anew under its name.
-            await self._calls.patch(Pod, place.key, written(text, place.uid), sub="status")
+            return await self._calls.annotate(PodGroup, place.key, {JOURNAL: text})
+        # Through the status, which we may write to; the uid, because a pod can be made anew under its name.
+        return await self._calls.patch(Pod, place.key, written(text, place.uid), sub="status")
 
     async def _close(self, place: Place) -> None:
         try:
@@ -116,7 +120,8 @@ class Binder:
         try:
             if bind.claims:
                 await self._claims.provide(bind)
-            await self._calls.bind(bind.key, bind.node, bind.notes, uid=bind.uid)
+            version, fence = bind.pod.metadata.resource_version, _fence(bind.pod)
+            await self._calls.bind(bind.key, bind.node, bind.notes, uid=bind.uid, version=version, fence=fence)
         except NotProvided as why:
             return self._failed(bind, str(why), Bound.REFUSED)
         except (errors.Conflict, errors.NotFound) as error:
@@ -130,8 +135,21 @@ class Binder:
                 return self._failed(bind, str(error), Bound.REFUSED)
         self._put(Settled(bind.key, bind.uid, bind.node, True))
         self._metrics.bound(time.monotonic() - begin, bind.pod)
-        self._tell(bind.pod, Severity.NORMAL, telling.SCHEDULED, telling.assigned(bind.key, bind.node))
         return Bound.YES
+
+    def _report(self, bind: Bind) -> None:
+        self._tell(bind.pod, Severity.NORMAL, telling.SCHEDULED, telling.assigned(bind.key, bind.node))
+
+    def _report_all(self, commit: Commit, bound: list[Bind]) -> None:
+        """One event on the PodGroup; without one, an event on each pod."""
+        if commit.about is None or len(bound) == 1:
+            for bind in bound:
+                self._report(bind)
+        elif bound:
+            nodes = len({bind.node for bind in bound})
+            shown = ", ".join(f"{bind.key.partition('/')[2]} to {bind.node}" for bind in bound[:NAMED])
+            text = f"Successfully assigned {len(bound)} pods to {nodes} node{'s'[: nodes != 1]}: {shown}"
+            self._tell(commit.about, Severity.NORMAL, telling.SCHEDULED, text + ", …" * (len(bound) > NAMED))
 
     def _failed(self, bind: Bind, why: str, result: Bound) -> Bound:
         if result is Bound.REFUSED:
@@ -155,3 +173,14 @@ class Binder:
                 continue
             self._put(Seen("Pod", key, pod, looked=True))
             return pod
+
+
+def _as_written(bind: Bind, carrier: PodGroup | Pod) -> Bind:
+    """With the version that the pod got by the journal, unless another leader has fenced it meanwhile."""
+    if not isinstance(carrier, Pod) or carrier.metadata.uid != bind.uid or _fence(carrier) != _fence(bind.pod):
+        return bind
+    return replace(bind, pod=carrier)
+
+
+def _fence(pod: Pod) -> str:
+    return pod.metadata.annotations.get(FENCE, "")

@@ -68,6 +68,7 @@ class Cache:
         self.inbox: deque[Message] = deque()
         self._nodes: dict[str, Object] = {}
         self._rejected: list[str] = []
+        self._accepted = 0
 
     # --- from the event loop
 
@@ -101,6 +102,7 @@ class Cache:
                 if isinstance(message, Seen):
                     most = max(most, self._see(message))
                 elif isinstance(message, Settled):
+                    self._accepted += message.done and bool(message.node)
                     most = max(most, self._settle(message))
                 elif isinstance(message, Committed):
                     self.committing.discard(message.group)
@@ -127,6 +129,11 @@ class Cache:
     def take_rejected(self) -> list[str]:
         """Pods that a kubelet turned away, since the last time."""
         found, self._rejected = self._rejected, []
+        return found
+
+    def take_accepted(self) -> int:
+        """How many bindings the API server accepted, since the last time."""
+        found, self._accepted = self._accepted, 0
         return found
 
     def overdue(self, now: float) -> dict[str, str]:

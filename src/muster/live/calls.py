@@ -15,11 +15,16 @@ T = TypeVar("T", bound=Object)
 class Calls(Protocol):
     """Errors are those of muster.kube.errors."""
 
-    async def bind(self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str) -> None: ...
+    async def bind(
+        self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str, version: str = "",
+        fence: str = "",
+    ) -> None: ...  # fmt: skip
 
     async def evict(self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None) -> None: ...
 
-    async def pod_condition(self, key: str, condition: Condition, *, uid: str, nominated: str | None = None) -> Pod: ...
+    async def pod_condition(
+        self, key: str, condition: Condition, *, uid: str, version: str = "", nominated: str | None = None
+    ) -> Pod: ...
 
     async def get(self, kind: type[T], key: str, api_version: str = "") -> T: ...
 

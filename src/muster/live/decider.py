@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from muster.cycle.scheduler import Scheduler
 from muster.engine.hooks import Effect
 from muster.engine.plan import Eviction, Plan
 from muster.engine.session import Session
@@ -76,7 +77,8 @@ class Decider:
     def use(self, loaded: Loaded) -> None:
         """Another configuration from the next cycle on."""
         self._loaded = loaded
-        self._scheduler = timed(loaded.scheduler, self._metrics)
+        # A scheduler of our own: the configuration outlives the term, and plugins and shapes are of this term's state.
+        self._scheduler = timed(Scheduler(loaded.scheduler.config), self._metrics)
         self._scheduler.tiers.append([self.rejections])
 
     def load(self, objects: Mapping[str, Mapping[str, Object]]) -> None:
@@ -223,10 +225,11 @@ class Decider:
             metrics.victims.set(len(plan.evictions))
         for created in metrics.figures.placed:
             metrics.job_ms.observe(max(self._clock() - created, 0.0) * 1000)
-        level = 1 if plan.binds or plan.evictions else 3
+        bound = self.cache.take_accepted()  # of what earlier cycles decided: these bindings are yet to be sent
+        level = 1 if plan.binds or plan.evictions or bound else 3
         self._log(
-            level, "cycle", number=self._count, configuration=self._loaded.version, bound=len(plan.binds),
-            evicted=len(plan.evictions), pending=len(plan.reasons), milliseconds=round(took * 1000, 1),
+            level, "cycle", number=self._count, configuration=self._loaded.version, decided=len(plan.binds),
+            bound=bound, evicted=len(plan.evictions), pending=len(plan.reasons), milliseconds=round(took * 1000, 1),
         )  # fmt: skip
         for key, node in plan.binds.items():
             self._log(4, "bind", pod=key, node=node, configuration=self._loaded.version)

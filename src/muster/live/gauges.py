@@ -6,10 +6,10 @@ else in thousandths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 Amounts = dict[str, float]
@@ -73,6 +73,25 @@ class Gauges(Collector):
         }
         for name, (text, value) in plain.items():
             yield GaugeMetricFamily(name, text, value=value)
+
+
+class Answers(Collector):
+    """Answers of the API server; counted by the client, which knows nothing of metrics."""
+
+    def __init__(self, answers: Callable[[], Mapping[tuple[str, str, int], int]]) -> None:
+        self._answers = answers
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(
+            "muster_api_requests", "Calls to the API server that have an answer, watches excepted",
+            labels=["method", "resource", "code"],
+        )  # fmt: skip
+        for (method, resource, status), count in sorted(self._answers().items()):
+            family.add_metric([method, resource, str(status)], count)
+        yield family
 
 
 class _Amounts:

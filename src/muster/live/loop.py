@@ -30,9 +30,12 @@ T = TypeVar("T")
 # Changes that come together are decided on together. A cycle's cost grows with the cluster, not with what changed: in
 # a stream of new pods the cycles take a third of the time at most, the rest is for watches and bindings.
 SHORTEST_GAP, LONGEST_GAP, GAP_PER_CYCLE = 0.05, 1.0, 2.0
-# A cycle that decided nothing tells that the pods that wait cannot be served yet: events that do not change that (pods
-# that start, statuses) come in large numbers, and are looked at together.
+# A cycle that decides little for its cost shows that the waiting pods cannot be served yet. Events that do not change
+# that (pods that start, statuses) come in large numbers, and the next cycle considers them together.
 GAP_PER_IDLE_CYCLE = 8.0
+COST_PER_DECISION = 0.001
+# A standby takes in what happened this often, in seconds: so much at most is left for the first cycle of its term.
+STANDBY_GAP = 0.5
 SWITCH_INTERVAL = 0.001
 STUCK = 300.0
 
@@ -84,8 +87,23 @@ class Loop:
         self.loaded = True
         self.soon()
 
+    async def keep_up(self, stream: Stream) -> None:
+        """Take in what happens without deciding, until cancelled: another replica leads."""
+        while True:
+            await stream.wait()
+            self._take(stream)
+            # Not the decider's own: what it counts and logs there is for the leader.
+            await self.in_thread(self._decider.cache.take_in)
+            self.collecting.now_and_then()
+            await asyncio.sleep(STANDBY_GAP)
+
+    def close(self) -> None:
+        """A cycle that has begun ends by itself; what it decides is not carried out any more."""
+        self._thread.shutdown(wait=False)
+
     async def run(self, stream: Stream, binder: Binder, writer: Writer) -> None:
         """Follow the stream and decide, until cancelled."""
+        self._take(stream)  # the first cycle knows what is known by now
         follow = asyncio.create_task(self._follow(stream))
         lag = asyncio.create_task(self._watch_lag())
         try:
@@ -103,8 +121,7 @@ class Loop:
         finally:
             follow.cancel()
             lag.cancel()
-            # A cycle that has begun ends by itself; what it decides is not carried out any more.
-            self._thread.shutdown(wait=False)
+            self.close()
 
     async def _wait(self) -> None:
         left = None if self._due is None else max(self._due - time.monotonic(), 0.0)
@@ -121,13 +138,15 @@ class Loop:
             begin = time.thread_time()  # on a busy machine a cycle takes long, but costs the others no more
             decision = self._decider.cycle()
             cost = time.thread_time() - begin
-            per_cycle = GAP_PER_CYCLE if decision.bound or decision.orders.removals else GAP_PER_IDLE_CYCLE
+            decided = decision.bound + sum(len(removal.victims) for removal in decision.orders.removals)
+            per_cycle = GAP_PER_CYCLE if cost <= decided * COST_PER_DECISION else GAP_PER_IDLE_CYCLE
             self._gap = min(max(cost * per_cycle, SHORTEST_GAP), LONGEST_GAP)
             return decision, decision.due
         return None, _earlier(due, time.monotonic() + SOON) if weight is Bearing.SOON else due
 
     def _carry_out(self, decision: Decision, binder: Binder, writer: Writer) -> None:
         self.cycles += 1
+        writer.drop(bind.key for commit in decision.orders.commits for bind in commit.binds)
         binder.start(decision.orders)
         writer.write(decision.notes)
         for place in decision.close:
@@ -137,8 +156,11 @@ class Loop:
     async def _follow(self, stream: Stream) -> None:
         while True:
             await stream.wait()
-            for delta in stream.take():
-                self.put(Seen(delta.kind, delta.key, delta.new))
+            self._take(stream)
+
+    def _take(self, stream: Stream) -> None:
+        for delta in stream.take():
+            self.put(Seen(delta.kind, delta.key, delta.new))
 
     async def _watch_lag(self) -> None:
         """How late the event loop is: what lease renewals and probes would feel."""

@@ -7,11 +7,12 @@ muster.live.gauges.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from muster.live.gauges import Figures, Gauges
+from muster.live.gauges import Answers, Figures, Gauges
 from muster.model.core import Pod
 from muster.model.meta import seconds
 
@@ -73,7 +74,9 @@ class Metrics:
             0.1, 0.2, 0.5, 1, 2, 5),
         )  # fmt: skip
         self.config_good.set(1)
+        self.answers: Mapping[tuple[str, str, int], int] = {}  # of the API server: method, resource, status → count
         self.registry.register(Gauges(lambda: self.figures))
+        self.registry.register(Answers(lambda: self.answers))
 
     def bound(self, took: float, pod: Pod) -> None:
         self.binds.inc()

@@ -39,16 +39,18 @@ class Commit:
     group: str = ""
     place: Place | None = None
     journal: str = ""
+    about: PodGroup | None = None  # gets one event for all bindings
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """All evictions for one job: if one of them is refused, none is carried out."""
+    """All evictions for one job: if a budget refuses one of them, none is carried out."""
 
     claimer: str  # the job
-    by: tuple[Pod, ...]  # its pods that get the room
+    by: tuple[Pod, ...]  # its pods that get the capacity
     victims: tuple[tuple[Eviction, Pod], ...]
-    group_of: Mapping[str, PodGroup] = field(default_factory=dict)  # victim → its group, where it has an object
+    group_of: Mapping[str, PodGroup] = field(default_factory=dict)  # pod → its group, where that is an object
+    guarded: frozenset[str] = frozenset()  # victims in a namespace with a PodDisruptionBudget
 
 
 @dataclass(slots=True)
@@ -109,7 +111,9 @@ def _gang(state: State, job: Job, binds: list[Bind], holder: str, now: float) ->
     pods = dict(before.pods) if before is not None else {}
     for bind in binds:
         pods[bind.key.partition("/")[2]] = Entry(bind.node, bind.uid[:UID_PART], dict(bind.notes))
-    return Commit(tuple(binds), job.key, place, encode(Journal(holder=holder, at=now, pods=pods)))
+    group = state.objects["PodGroup"].get(job.key)
+    about = group if isinstance(group, PodGroup) else None
+    return Commit(tuple(binds), job.key, place, encode(Journal(holder=holder, at=now, pods=pods)), about)
 
 
 def by_claimer(plan: Plan, state: State) -> dict[str, list[Eviction]]:
@@ -124,14 +128,16 @@ def by_claimer(plan: Plan, state: State) -> dict[str, list[Eviction]]:
 
 def _removals(plan: Plan, state: State) -> list[Removal]:
     made = []
+    spaces = {key.partition("/")[0] for key in state.objects["PodDisruptionBudget"]} if plan.evictions else set()
     for job, evictions in by_claimer(plan, state).items():
         victims = tuple((e, state.tasks[e.pod].pod) for e in evictions)
         claimers = dict.fromkeys(e.by for e in evictions if e.by in state.tasks)
         groups = {}
-        for eviction in evictions:
-            victim = state.tasks[eviction.pod].job
-            group = state.objects["PodGroup"].get(victim.key) if victim is not None else None
+        for key in (*claimers, *(e.pod for e in evictions)):
+            member = state.tasks[key].job
+            group = state.objects["PodGroup"].get(member.key) if member is not None else None
             if isinstance(group, PodGroup):
-                groups[eviction.pod] = group
-        made.append(Removal(job, tuple(state.tasks[by].pod for by in claimers), victims, groups))
+                groups[key] = group
+        guarded = frozenset(e.pod for e in evictions if e.pod.partition("/")[0] in spaces)
+        made.append(Removal(job, tuple(state.tasks[by].pod for by in claimers), victims, groups, guarded))
     return made

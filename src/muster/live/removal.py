@@ -1,7 +1,8 @@
-"""Evictions: all of a job's claim are first tried with dryRun, and if one is refused none is carried out.
+"""Evictions for a claim. Where a budget may refuse one, all are tried with dryRun first; if one is refused, none is
+carried out.
 
-On the victim stand the rule and, if it lives in the same namespace, for whom it had to go; on the one that gets the
-room, how many went, and which of them are of its own namespace.
+A victim's annotations name the rule and, if it lives in the same namespace, the pod that gets the capacity. One event
+says it for all victims of a PodGroup, and one for all claimers of a PodGroup; a pod without a PodGroup has its own.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from muster.live.messages import Message, Refusal, Settled
 from muster.live.metrics import Metrics
 from muster.live.orders import Removal
 from muster.model.core import Pod
+from muster.model.meta import Object, key
+from muster.model.scheduling import PodGroup
 from muster.store import Severity
 
-MADE_ROOM, REFUSED = "Evicting", "EvictionRefused"
+EVICTING, REFUSED = "Evicting", "EvictionRefused"
+NAMED = 5  # pods that an event names
 
 
 class Remover:
@@ -31,14 +35,21 @@ class Remover:
         self._metrics = metrics
 
     async def remove(self, removal: Removal) -> None:
-        refused = await asyncio.gather(*(self._try(eviction, pod) for eviction, pod in removal.victims))
-        whys = {pod: why for (eviction, _), why in zip(removal.victims, refused, strict=True)
-                if why and (pod := eviction.pod)}  # fmt: skip
+        guarded = [(eviction, pod) for eviction, pod in removal.victims if eviction.pod in removal.guarded]
+        refused = await asyncio.gather(*(self._try(eviction, pod) for eviction, pod in guarded))
+        whys = {eviction.pod: why for (eviction, _), why in zip(guarded, refused, strict=True) if why}
         if whys:
-            self._give_up(removal, whys)
+            for eviction, pod in removal.victims:
+                self._put(Settled(eviction.pod, pod.metadata.uid, "", False))
+            self._refuse(removal, whys)
             return
-        done = await asyncio.gather(*(self._evict(removal, eviction, pod) for eviction, pod in removal.victims))
-        self._tell_claimers(removal, [e for (e, _), yes in zip(removal.victims, done, strict=True) if yes])
+        refused = await asyncio.gather(*(self._evict(eviction, pod) for eviction, pod in removal.victims))
+        whys = {eviction.pod: why for (eviction, _), why in zip(removal.victims, refused, strict=True) if why}
+        if whys:
+            self._refuse(removal, whys)
+        done = [(eviction, pod) for eviction, pod in removal.victims if eviction.pod not in whys]
+        self._report_victims(removal, done)
+        self._report_claimers(removal, [eviction for eviction, _ in done])
 
     async def _try(self, eviction: Eviction, pod: Pod) -> str:
         """Why the eviction would be refused, or nothing."""
@@ -47,57 +58,84 @@ class Remover:
         except errors.NotFound:
             return ""  # it has gone by itself: all the better
         except errors.ApiError as error:
-            if telling.may_be_named(eviction):
-                return error.message
-            # The API server's words name the pod, and perhaps its budget.
-            who = "a budget" if isinstance(error, errors.BudgetRefused) else f"the API server ({error.code})"
-            return f"{who} keeps a pod of another namespace"
+            return _why(eviction, error)
         return ""
 
-    async def _evict(self, removal: Removal, eviction: Eviction, pod: Pod) -> bool:
-        key, uid = eviction.pod, pod.metadata.uid
+    async def _evict(self, eviction: Eviction, pod: Pod) -> str:
+        """Why the eviction was refused, or nothing."""
+        name, uid = eviction.pod, pod.metadata.uid
         notes = {
             telling.EVICTED_BY: telling.claimer_shown(eviction),
             telling.EVICTED_RULE: eviction.rule,
         }
         with suppress(errors.ApiError):  # a note that cannot be written does not keep the pod
             # Through the status subresource, which we may write to; Kubernetes takes annotations there, too.
-            await self._calls.patch(Pod, key, {"metadata": {"uid": uid, "annotations": notes}}, sub="status")
+            await self._calls.patch(Pod, name, {"metadata": {"uid": uid, "annotations": notes}}, sub="status")
         try:
-            await self._calls.evict(key, uid=uid)
+            await self._calls.evict(name, uid=uid)
         except errors.NotFound:
             pass
         except errors.ApiError as error:
             if not error.maybe_done:
-                self._put(Settled(key, uid, "", False))
+                self._put(Settled(name, uid, "", False))
                 self._tell(pod, Severity.WARNING, REFUSED, f"eviction by {eviction.rule}: {error.message}")
-                self._metrics.evictions_refused.inc()
-                return False
-        self._put(Settled(key, uid, "", True))
+                return _why(eviction, error)
+        self._put(Settled(name, uid, "", True))
         self._metrics.evictions.inc()
-        message = telling.eviction_text(eviction)
-        self._tell(pod, Severity.WARNING, telling.EVICTED, message)
-        group = removal.group_of.get(key)
-        if group is not None:
-            self._tell(group, Severity.NORMAL, telling.EVICTED, f"pod {key} {message}")
-        return True
+        return ""
 
-    def _give_up(self, removal: Removal, whys: dict[str, str]) -> None:
-        for eviction, pod in removal.victims:
-            self._put(Settled(eviction.pod, pod.metadata.uid, "", False))
+    def _refuse(self, removal: Removal, whys: dict[str, str]) -> None:
         uids = {eviction.pod: pod.metadata.uid for eviction, pod in removal.victims if eviction.pod in whys}
         first = min(whys)
         self._put(Refusal(removal.claimer, uids, f"an eviction was refused: {whys[first]}"))
         self._metrics.evictions_refused.inc(len(whys))
-        for pod in removal.by:
-            self._tell(pod, Severity.WARNING, REFUSED, f"no room is made: an eviction was refused: {whys[first]}")
+        for about, _ in _of_claimers(removal):
+            self._tell(about, Severity.WARNING, REFUSED, f"no capacity is released: {whys[first]}")
 
-    def _tell_claimers(self, removal: Removal, done: list[Eviction]) -> None:
-        for pod in removal.by:
-            mine = [e for e in done if e.by.partition("/")[2] == pod.metadata.name]
-            if not mine:
-                continue
-            near = sorted(e.pod for e in mine if e.pod.partition("/")[0] == pod.metadata.namespace)
-            names = f": {', '.join(near[:5])}" if near else ""
-            text = f"{mine[0].rule} makes room by evicting {len(mine)} pod{'s'[: len(mine) != 1]}{names}"
-            self._tell(pod, Severity.NORMAL, MADE_ROOM, text)
+    def _report_victims(self, removal: Removal, done: list[tuple[Eviction, Pod]]) -> None:
+        of_groups: dict[tuple[str, str], tuple[PodGroup, list[str]]] = {}
+        for eviction, pod in done:
+            group, text = removal.group_of.get(eviction.pod), telling.eviction_text(eviction)
+            if group is None:
+                self._tell(pod, Severity.WARNING, telling.EVICTED, text)
+            else:
+                of_groups.setdefault((group.metadata.uid, text), (group, []))[1].append(eviction.pod)
+        for (_, text), (group, pods) in of_groups.items():
+            self._tell(group, Severity.WARNING, telling.EVICTED, f"{_count(len(pods))} {text}: {_listed(sorted(pods))}")
+
+    def _report_claimers(self, removal: Removal, done: list[Eviction]) -> None:
+        for about, pods in _of_claimers(removal):
+            names = {key(pod) for pod in pods}
+            mine = [e for e in done if e.by in names]
+            if mine:
+                near = sorted(e.pod for e in mine if telling.may_be_named(e))
+                named = f": {_listed(near)}" if near else ""
+                self._tell(about, Severity.NORMAL, EVICTING, f"{mine[0].rule} evicts {_count(len(mine))}{named}")
+
+
+def _of_claimers(removal: Removal) -> list[tuple[Object, list[Pod]]]:
+    """The objects that get the events of the claimers: their PodGroup, or the pod itself."""
+    found: dict[str, tuple[Object, list[Pod]]] = {}
+    for pod in removal.by:
+        about: Object = removal.group_of.get(key(pod), pod)
+        found.setdefault(about.metadata.uid, (about, []))[1].append(pod)
+    return list(found.values())
+
+
+def _why(eviction: Eviction, error: errors.ApiError) -> str:
+    if telling.may_be_named(eviction):
+        return error.message
+    # The API server's message names the pod, and perhaps its budget.
+    if isinstance(error, errors.Forbidden) and error.permission is not None:
+        return f"muster lacks the permission to {error.permission}"
+    who = "a budget" if isinstance(error, errors.BudgetRefused) else f"the API server ({error.code})"
+    return f"{who} keeps a pod of another namespace"
+
+
+def _count(number: int) -> str:
+    return f"{number} pod{'s'[: number != 1]}"
+
+
+def _listed(pods: list[str]) -> str:
+    more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
+    return f"{', '.join(pods[:NAMED])}{more}"

@@ -1,7 +1,8 @@
 """The running scheduler: access, election, informers, probes, and one term of leading after another.
 
-A process that is elected waits until whoever led before it has surely stopped, then reads the whole cluster anew, and
-only then decides. When it loses the lease everything of its term is dropped; the calls' gate is closed by then.
+A process that is elected reads the whole cluster, and only then decides. If the lease ran out under a dead leader, the
+process uses the caches that it kept while standing by, and has the dead leader's bindings refused (live/fence.py). When
+it loses the lease everything of its term is dropped; the calls' gate is closed by then.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 
 from muster.engine.podgroups import OWNING
 from muster.kube import config as access
 from muster.kube.client import Client, Limits
+from muster.kube.errors import Permission
 from muster.kube.events import Recorder
 from muster.kube.informer import Standing
 from muster.kube.informers import Informers
@@ -21,18 +24,24 @@ from muster.kube.resources import resource_of
 from muster.kube.writes import Writes
 from muster.live.binder import Binder
 from muster.live.cache import Cache
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.decider import Decider
+from muster.live.fence import Fence
 from muster.live.following import Following
 from muster.live.gauges import Figures
 from muster.live.logs import Log
 from muster.live.loop import Loop
+from muster.live.messages import Seen
 from muster.live.metrics import Metrics
+from muster.live.permissions import Permissions
 from muster.live.probes import Probes
 from muster.live.reload import Loaded, read
 from muster.live.sources import File, Map, Source
+from muster.live.standby import Ready, Standby
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.live.writer import Writer
 from muster.model import batch, core, groups, scheduling, storage, topology
+from muster.model.custom import custom_kinds
 from muster.model.meta import Object
 
 # What decisions are made from. ConfigMaps and workloads are not among it.
@@ -60,6 +69,8 @@ class Settings:
     period: float = 10.0
     at_once: int = 64
     claim_patience: float = 600.0
+    needs: tuple[Permission, ...] = ()  # the permissions to ask for at the start
+    applications: str = ""  # the ConfigMap that names further kinds of applications, namespace/name; empty: none
 
 
 class Service:
@@ -74,19 +85,28 @@ class Service:
         self._loop: Loop | None = None
         self._decider: Decider | None = None
         self._changing: asyncio.Future[None] | None = None  # kept, or it may be collected before it has run
-        # What is followed while another leads only shows that we could: a leader reads anew.
-        self._terms = Terms(settings.lease, log, standing_by=self._following, on_fault=self.metrics.faults.inc)
+        self._fences = 0
+        on_fault = self.metrics.faults.inc
+        self._standby = Standby(self._prepared, log, on_fault)
+        standing_by = self._standby.while_another_leads
+        self._terms = Terms(settings.lease, log, settle=False, standing_by=standing_by, on_fault=on_fault)
         self.metrics.leading.set_function(lambda: float(self._terms.leading()))
         self.probes = Probes(self.metrics.registry, self._ready, self._healthy)
+        self._permissions = Permissions(log, self.metrics.registry)
 
     async def run(self, stop: asyncio.Event) -> None:
         settings = self.settings
         limits = Limits(writes_at_once=settings.at_once)
         async with Client(access.load(settings.kubeconfig, settings.context), limits=limits) as client:
+            self.metrics.answers = client.answers
+            client.access.on_refusal = self._permissions.refused
             await self.probes.start(settings.metrics_host, settings.metrics_port)
             self.log(0, "started", identity=settings.lease.identity, probes=self.probes.port, server=client.access.host)
             try:
-                await until(stop, self._configured(client))
+                # A client without a gate: every replica says what it lacks.
+                async with Client(client.access) as calm:
+                    reviews = self._permissions.run(calm, settings.needs, settings.pod)
+                    await until(stop, self._configured(client), reviews)
             finally:
                 await self.probes.stop()
                 self.log(0, "stopped")
@@ -119,37 +139,58 @@ class Service:
     # --- terms
 
     async def _lead(self, client: Client) -> None:
-        await self._terms.run(client, lambda: self._term(client))
+        try:
+            await self._terms.run(client, lambda: self._term(client))
+        finally:
+            await self._standby.end()
 
     @contextlib.asynccontextmanager
-    async def _following(self, client: Client) -> AsyncIterator[Informers]:
-        self._informers = Informers(client, (*KINDS, *_owners(self._loaded)), self.log.report)
-        async with self._informers:
+    async def _prepared(self, client: Client) -> AsyncIterator[Ready]:
+        """A scheduler made anew, with the whole cluster in it."""
+        settings, metrics = self.settings, self.metrics
+        informers = self._informers = Informers(client, (*KINDS, *_owners(self._loaded)), self.log.report)
+        async with informers:
+            cache = Cache(settings.scheduler_names)
+            decider = Decider(cache, self._loaded, settings.lease.identity, settings.period, metrics, self.log)
+            loop = Loop(decider, metrics)
+            tasks: list[asyncio.Task[None]] = []
             try:
-                yield self._informers
+                await informers.synced()
+                if settings.applications:
+                    recorder = Recorder(client, "muster", settings.lease.identity)
+                    kinds = ConfiguredKinds(client, informers, settings.applications, recorder, self.log.report)
+                    following = kinds.run(partial(_forget_others, loop, cache))
+                    tasks += [asyncio.create_task(one) for one in (recorder.run(), following)]
+                    # Without them the plugin propagation would take their pods for ones that no policy is about.
+                    await kinds.followed()
+                self._decider, self._loop = decider, loop
+                decider.use(self._loaded)  # it may have changed meanwhile
+                stream = informers.stream(replay=False)
+                await loop.load(informers.objects)
+                with loop.collecting.for_long():
+                    yield Ready(informers, decider, loop, stream)
             finally:
-                self._informers = None
+                self._informers = self._loop = self._decider = None
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                loop.close()
 
     async def _term(self, client: Client) -> None:
         """Read the cluster, then decide and carry out until cancelled; then see that what is in flight arrives."""
         settings, metrics = self.settings, self.metrics
         recorder = Recorder(client, "muster", settings.lease.identity)
         writes = Writes(client)
-        async with self._following(client) as informers:
-            await informers.synced()
-            cache = Cache(settings.scheduler_names)
-            decider = Decider(cache, self._loaded, settings.lease.identity, settings.period, metrics, self.log)
-            self._decider = decider
+        # A leader that gave the lease back wrote a moment ago, which our watches may not have told yet: read anew then.
+        async with self._standby.for_term(client, warm=self._terms.taken_over) as ready:
+            informers, loop = ready.informers, ready.loop
             writer = Writer(writes, recorder.record, metrics)
-            loop = self._loop = Loop(decider, metrics)
             binder = Binder(writes, loop.put, recorder.record, metrics, claim_patience=settings.claim_patience)
-            stream = informers.stream(replay=False)
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
             try:
-                await loop.load(informers.objects)
+                await self._fence(client, informers)
                 self.log(0, "cluster read", **{kind: len(table) for kind, table in informers.objects.items() if table})
-                with loop.collecting.for_long():
-                    await loop.run(stream, binder, writer)
+                await loop.run(ready.stream, binder, writer)
             finally:
                 self._loop = self._decider = None
                 metrics.figures = Figures()  # whoever leads next has the cluster's
@@ -161,6 +202,14 @@ class Service:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await recorder.close(2.0)
+
+    async def _fence(self, client: Client, informers: Informers) -> None:
+        """Nothing to do where no call of a former leader, or of a former term of ours, can be on its way."""
+        terms, lease = self._terms, self.settings.lease
+        if terms.taken_over or terms.unfinished:
+            self._fences += 1
+            fence = Fence(client, informers, self.settings.scheduler_names, self.log)
+            await fence.close(f"{lease.identity}.{terms.term}.{self._fences}", lease.duration)
 
     def _use(self, loaded: Loaded) -> None:
         """A new configuration: the next cycle is decided with it."""
@@ -194,6 +243,19 @@ class Service:
         if self._loop is not None and not self._loop.loaded:
             return "the cluster has not been read yet"
         return ""
+
+
+async def _forget_others(loop: Loop, cache: Cache, kinds: Kinds) -> None:
+    """The objects of kinds that are not configured any more are gone for us: nobody follows them."""
+
+    def forget() -> None:
+        for kind in custom_kinds(cache.state.objects):
+            if kind not in kinds:
+                for key in list(cache.state.objects[kind.__name__]):
+                    cache.put(Seen(kind.__name__, key, None))
+
+    await loop.in_thread(forget)
+    loop.soon()
 
 
 def _owners(loaded: Loaded) -> tuple[type[Object], ...]:

@@ -14,21 +14,22 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.cycle import telling
-from muster.engine.jobs import Job, Status
+from muster.engine.jobs import Job, Status, Task
 from muster.engine.plan import Condition as GroupCondition
 from muster.engine.plan import Plan
 from muster.engine.state import State
 from muster.live.holdings import Holding
 from muster.live.holds import BINDING_REFUSED
 from muster.model.core import Pod
-from muster.model.meta import Condition
+from muster.model.meta import Condition, Object
 from muster.model.quantity import format as quantity
 from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
 from muster.store.clock import timestamp
 
-AGAIN = 15.0
+# A new message with the same meaning is written after this time, then after twice as long, and so on.
+AGAIN, AGAIN_MOST = 15.0, 240.0
 # While a gang starts, its counts change with every pod: the API server is told now and then, of a phase at once.
-PACE = 5.0
+PACE, PACE_MOST = 5.0, 60.0
 # A pod that has just come is told nothing: most get their node before anybody could read it.
 FIRST = 1.0
 BELOW = "BelowMinMember"
@@ -44,6 +45,7 @@ class PodNote:
     key: str
     condition: Condition
     nominated: str | None
+    about: Object | None  # gets the event: the pod, or its PodGroup for all its pods; None: that has one already
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class _Told:
     uid: str
     nominated: str
     at: float
+    code: str
+    wait: float  # until a new message for the same reason is written
 
 
 class Teller:
@@ -84,7 +88,9 @@ class Teller:
 
     def __init__(self) -> None:
         self._told: dict[str, _Told] = {}
-        self._sent: dict[tuple[type[Note], str], tuple[str, dict[str, Any], float]] = {}  # version, change, when
+        # Version, change, when, and how long a new count or message waits.
+        self._sent: dict[tuple[type[Note], str], tuple[str, dict[str, Any], float, float]] = {}
+        self._group_events: dict[str, float] = {}  # group → when an event about its waiting pods was last recorded
         self.again_at = float("inf")  # when there may be something to say that is held back now
         self.below: int = 0  # running gangs with fewer pods than their minimum
 
@@ -95,7 +101,8 @@ class Teller:
         others: list[GroupNote | QueueNote] = self._groups(plan, state, transition, now)
         others += _queues(plan, state, holdings)
         if len(self._sent) > 2 * len(others) + 1000:
-            self._sent = {key: sent for key, sent in self._sent.items() if now < sent[2] + AGAIN}
+            self._sent = {key: sent for key, sent in self._sent.items() if now < sent[2] + PACE_MOST}
+            self._group_events = {key: at for key, at in self._group_events.items() if now < at + AGAIN}
         return [*self._pods(plan, state, now), *(note for note in others if self._news(note, now))]
 
     def _news(self, note: GroupNote | QueueNote, now: float) -> bool:
@@ -105,10 +112,12 @@ class Teller:
         sent = self._sent.get(key)
         if sent is not None and sent[:2] == (version, says) and now < sent[2] + AGAIN:
             return False
-        if sent is not None and now < sent[2] + PACE and not _turns(note):
-            self.again_at = min(self.again_at, sent[2] + PACE)
+        turns = sent is None or _turns(note)
+        if sent is not None and not turns and now < sent[2] + sent[3]:
+            self.again_at = min(self.again_at, sent[2] + sent[3])
             return False
-        self._sent[key] = (version, says, now)
+        wait = PACE if sent is None or turns else min(2 * sent[3], PACE_MOST)
+        self._sent[key] = (version, says, now, wait)
         return True
 
     def _pods(self, plan: Plan, state: State, now: float) -> list[Note]:
@@ -125,21 +134,38 @@ class Teller:
             if before is None or before.uid != pod.metadata.uid:
                 # What was tried and refused is told at once: the next try may be over before the wait is.
                 wait = 0.0 if reason.code == BINDING_REFUSED else FIRST
-                before = _Told(pod.metadata.uid, pod.status.nominated_node_name, now - AGAIN + wait)
+                before = _Told(pod.metadata.uid, pod.status.nominated_node_name, now - AGAIN + wait, "", AGAIN)
             held = before.nominated
             nominated = telling.nomination(plan, key)
-            if nominated == held and now < before.at + AGAIN:
+            due = before.at + (before.wait if reason.code == before.code else AGAIN)
+            if nominated == held and now < due:
                 told[key] = before
-                self.again_at = min(self.again_at, before.at + AGAIN)
+                self.again_at = min(self.again_at, due)
                 continue
             after = telling.unschedulable(pod, reason.text, nominated, now)
-            told[key] = _Told(pod.metadata.uid, nominated, now)
+            again = min(2 * before.wait, AGAIN_MOST) if reason.code == before.code else AGAIN
+            told[key] = _Told(pod.metadata.uid, nominated, now, reason.code, again)
             if after is not pod:
                 condition = next(c for c in after.status.conditions if c.type == "PodScheduled")
                 changed = nominated != pod.status.nominated_node_name or nominated != held
-                made.append(PodNote(pod, key, condition, nominated if changed else None))
+                about = self._about(plan, state, task, reason.code, now)
+                made.append(PodNote(pod, key, condition, nominated if changed else None, about))
         self._told = told
         return made
+
+    def _about(self, plan: Plan, state: State, task: Task, code: str, now: float) -> Object | None:
+        """The object that gets the event of a waiting pod. One event on the group stands for all its pods."""
+        group = state.objects["PodGroup"].get(task.job.key) if task.job is not None else None
+        if task.job is None or group is None or code == BINDING_REFUSED:
+            return task.pod
+        key = task.job.key
+        said = plan.conditions.get(key)
+        if said is not None and said.type == "Unschedulable":
+            return None  # the group's event names the cause
+        if now < self._group_events.get(key, float("-inf")) + AGAIN:
+            return None
+        self._group_events[key] = now
+        return group
 
     def _groups(self, plan: Plan, state: State, transition: str, now: float) -> list[GroupNote | QueueNote]:
         made: list[GroupNote | QueueNote] = []

@@ -34,12 +34,13 @@ class LeaseSettings:
 class Terms:
     """`await Terms(settings, log).run(client, work)`: until cancelled.
 
-    `writes`: the work writes, so a new leader waits until whoever led before it has surely stopped. `standing_by` is
-    entered while another leads.
+    `writes`: the work writes, so a new leader waits until whoever led before it has surely stopped. `settle` off: it
+    does not wait for calls that the former leader has begun, the work refuses them itself if `taken_over`.
+    `standing_by` is entered while another leads.
     """
 
     def __init__(
-        self, settings: LeaseSettings, log: Log, *, writes: bool = True,
+        self, settings: LeaseSettings, log: Log, *, writes: bool = True, settle: bool = True,
         standing_by: Callable[[Client], AbstractAsyncContextManager[object]] = nullcontext,
         on_fault: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
@@ -48,6 +49,7 @@ class Terms:
         """The work ended with calls in flight: the lease is not given back but runs out."""
         self._log = log
         self._writes = writes
+        self._settle = settle
         self._standing_by = standing_by
         self._on_fault = on_fault
         self._election: Election | None = None
@@ -59,6 +61,15 @@ class Terms:
         election = self._election
         return election is not None and (election.may_write() if self._writes else election.leading())
 
+    @property
+    def taken_over(self) -> bool:
+        """The former leader did not give the lease back: calls that it has begun may still arrive."""
+        return self._election is not None and self._election.taken_over
+
+    @property
+    def term(self) -> int:
+        return self._election.term if self._election is not None else 0
+
     async def run(self, client: Client, work: Work) -> None:
         """Run the work in every term; it is cancelled when the lease is lost."""
         settings = self.settings
@@ -69,7 +80,7 @@ class Terms:
         async with Client(client.access) as calm:
             election = self._election = Election(
                 calm, settings.key, settings.identity, duration=settings.duration,
-                renew_deadline=settings.renew_deadline, retry=settings.retry,
+                renew_deadline=settings.renew_deadline, retry=settings.retry, settle=self._settle,
             )  # fmt: skip
             client.gate = election.may_write
             await election.step()  # most often that is all it takes, and nobody has to stand by

@@ -41,6 +41,11 @@ class Writer:
         if self._waiting:
             self._some.set()
 
+    def drop(self, pods: Iterable[str]) -> None:
+        """Forget what these pods' conditions were to say: they are about to be bound."""
+        for key in pods:
+            self._waiting.pop((PodNote.__name__, key), None)
+
     def forget(self) -> None:
         """We are no longer the leader: whoever is will say it."""
         self._waiting.clear()
@@ -72,9 +77,13 @@ class Writer:
 
     async def _write(self, note: Note) -> None:
         if isinstance(note, PodNote):
-            uid = note.pod.metadata.uid
-            await self._calls.pod_condition(note.key, note.condition, uid=uid, nominated=note.nominated)
-            self._tell(note.pod, Severity.WARNING, telling.FAILED, note.condition.message)
+            # With the version: a condition that arrives after the pod's binding would undo PodScheduled=True.
+            uid, version = note.pod.metadata.uid, note.pod.metadata.resource_version
+            await self._calls.pod_condition(
+                note.key, note.condition, uid=uid, version=version, nominated=note.nominated
+            )
+            if note.about is not None:
+                self._tell(note.about, Severity.WARNING, telling.FAILED, note.condition.message)
         elif isinstance(note, AdmissionNote):
             change = {"metadata": {"uid": note.pod.metadata.uid, "annotations": {ADMITTED: "true"}}}
             await self._calls.patch(Pod, note.key, change, sub="status")

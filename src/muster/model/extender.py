@@ -17,9 +17,12 @@ from muster.model.core import Pod
 from muster.model.meta import ObjectMeta, Partial
 
 __all__ = ["ExtenderArgs", "FilterResult", "MetaPod", "MetaVictims", "PreemptionArgs", "PreemptionResult", "Score",
-           "WireError", "read_args", "read_preemption"]  # fmt: skip
+           "WireError", "has_whole_objects", "read_args", "read_preemption"]  # fmt: skip
 
 T = TypeVar("T")
+Body = bytes | memoryview
+# Each object and list of a pod takes up to a kilobyte once it is decoded: two bytes must not become as much.
+MOST_VALUES = 50_000
 
 
 class WireError(ValueError):
@@ -30,6 +33,15 @@ class _Asked(Partial, kw_only=True):
     """A pod or node as far as it matters here; apiVersion and kind are not sent."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
+
+
+class _NodeMeta(Partial, kw_only=True):
+    name: str = ""
+    labels: dict[str, str] = {}
+
+
+class _Node(Partial, kw_only=True):
+    metadata: _NodeMeta = field(default_factory=_NodeMeta)
 
 
 class ExtenderArgs(Struct):
@@ -84,7 +96,13 @@ class PreemptionResult(Struct):
     victims: dict[str, MetaVictims] = field(name="NodeNameToMetaVictims")
 
 
-def read_args(body: bytes) -> ExtenderArgs:
+def has_whole_objects(body: Body) -> bool:
+    """Does the request have whole nodes, or whole victims, rather than their names?"""
+    parts = _parts(body)
+    return any(name in parts and bytes(parts[name]) != b"null" for name in ("nodes", "nodenametovictims"))
+
+
+def read_args(body: Body) -> ExtenderArgs:
     """The request of filter and prioritize."""
     parts = _parts(body)
     pod = _pod(parts)
@@ -95,11 +113,15 @@ def read_args(body: bytes) -> ExtenderArgs:
     if listed is None:
         raise WireError("neither Nodes nor NodeNames is given")
     items = _given(_lower(listed), "items", list[Raw]) or []
-    metas = [_typed(_Asked, item, "Nodes.items").metadata for item in items]
+    metas = []
+    for item in items:
+        metas.append(_typed(_Node, item, "Nodes.items").metadata)
+        if not metas[-1].name:
+            raise WireError("Nodes.items: a node without a name")
     return ExtenderArgs(pod, [meta.name for meta in metas], items, [meta.labels for meta in metas])
 
 
-def read_preemption(body: bytes) -> PreemptionArgs:
+def read_preemption(body: Body) -> PreemptionArgs:
     """The request of preempt, in either of its forms."""
     parts = _parts(body)
     pod = _pod(parts)
@@ -119,6 +141,9 @@ def _uid(raw: Raw) -> str:
 
 
 def _pod(parts: dict[str, Raw]) -> Pod:
+    text = bytes(parts.get("pod", b""))
+    if text.count(b"{") + text.count(b"[") > MOST_VALUES:
+        raise WireError(f"the Pod has more than {MOST_VALUES} objects and lists")
     asked = _given(parts, "pod", _Asked)
     if asked is None:
         raise WireError("no Pod is given")
@@ -128,7 +153,7 @@ def _pod(parts: dict[str, Raw]) -> Pod:
         return Pod(metadata=asked.metadata)  # policies need no more
 
 
-def _parts(body: bytes) -> dict[str, Raw]:
+def _parts(body: Body) -> dict[str, Raw]:
     try:
         return _lower(msgspec.json.decode(body, type=dict[str, Raw]))
     except (msgspec.DecodeError, RecursionError) as fault:

@@ -79,6 +79,20 @@ class GroupReplicas(Partial, kw_only=True):
     ready: Int = 0
 
 
+class EvictionState(Partial, kw_only=True):
+    """What a restarted controller has to know of an application's evictions, so that it does not begin them anew."""
+
+    # Pods created since then are replacements of evicted ones.
+    since: str | None = None
+    # Replacements that failed one after the other, why the last one did, and when the next pod may be evicted.
+    failures: Int = 0
+    reason: str = ""
+    message: str = ""
+    not_before: str | None = None
+    # A hash of what a change of forgives the failures: the policy's spec, schedulerName and nodeName.
+    observed: str = ""
+
+
 class BoundApplication(Partial, kw_only=True):
     """An application bound to a policy, and how far it is."""
 
@@ -92,6 +106,11 @@ class BoundApplication(Partial, kw_only=True):
     outdated: Int = 0
     # Pods per edition, by node group.
     editions: dict[str, Int] = {}
+    # The node groups that the required node affinity of a DaemonSet's pod template names.
+    node_affinity: list[str] = []
+    # Why it names none, or what else is to be said of it.
+    node_affinity_message: str = ""
+    evictions: EvictionState | None = None
     warnings: list[str] = []
 
 

@@ -94,6 +94,16 @@ def server_context(issued: Issued | None = None) -> ssl.SSLContext:
     return context
 
 
+def trust_clients(context: ssl.SSLContext, authority: str, *, required: bool = True) -> None:
+    """Only those come in who show a certificate of this authority (`required` off: or none). Without one: anybody."""
+    if authority:
+        context.load_verify_locations(authority)
+        # A session that is resumed would not be checked against an authority that has changed since.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+
+
 def use(context: ssl.SSLContext, issued: Issued) -> None:
     """Connections made from now on see this certificate."""
     # Python's TLS reads keys from files only.
@@ -129,9 +139,36 @@ class Files:
         return found
 
 
-class FileTls:
+class Reloaded:
     """`context` serves every new connection with what the files have by then; files that cannot be used, such as a
     certificate whose key has not come yet, change nothing."""
+
+    def __init__(self, make: Callable[[], ssl.SSLContext], report: Callable[[str], None], *paths: str) -> None:
+        """`make` reads the files. OSError (ssl.SSLError is one) if they cannot be used."""
+        self._make = make
+        self._report = report
+        self._paths = [path for path in paths if path]
+        self._files = Files(*self._paths)
+        self.context = self._newest = make()
+        self.context.sni_callback = self._switch
+
+    def renew(self) -> None:
+        """Make the context anew, for the connections from now on."""
+        self._newest = self._make()
+
+    def _switch(self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """Called in every handshake, once the client has greeted."""
+        if self._files.changed():
+            try:
+                self.renew()
+                self._report(f"{self._paths[0]}: read again")
+            except OSError as fault:
+                self._report(f"{self._paths[0]}: cannot be used, the last good one stays: {fault}")
+        connection.context = self._newest
+
+
+class FileTls(Reloaded):
+    """A certificate in files, and the authority of clients."""
 
     def __init__(
         self,
@@ -148,28 +185,13 @@ class FileTls:
         """
         self._certificate, self._key, self._client_authority = certificate, key, client_authority
         self._required = required
-        self._report = report
-        self._files = Files(certificate, key, client_authority)
-        self.context = self._newest = self._made()
-        self.context.sni_callback = self._switch
+        super().__init__(self._made, report, certificate, key, client_authority)
 
     def _made(self) -> ssl.SSLContext:
         context = server_context()
         context.load_cert_chain(self._certificate, self._key or None)
-        if self._client_authority:
-            context.load_verify_locations(self._client_authority)
-            context.verify_mode = ssl.CERT_REQUIRED if self._required else ssl.CERT_OPTIONAL
+        trust_clients(context, self._client_authority, required=self._required)
         return context
-
-    def _switch(self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """Called in every handshake, once the client has greeted."""
-        if self._files.changed():
-            try:
-                self._newest = self._made()
-                self._report(f"{self._certificate}: read again")
-            except OSError as fault:
-                self._report(f"{self._certificate}: cannot be used, the last good one stays: {fault}")
-        connection.context = self._newest
 
 
 def _authorities(text: bytes) -> list[x509.Certificate]:

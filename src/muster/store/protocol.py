@@ -54,6 +54,10 @@ class Store(Protocol):
         """Merges a plain value (RFC 7386: null removes) into everything but status, or into status only."""
         ...
 
+    def apply(self, kind: type[T], key: str, fields: Mapping[str, Any], *, manager: str) -> T:
+        """Server-side apply: sets the fields, and removes those that the manager applied before and leaves out now."""
+        ...
+
     def delete(self, kind: type[Object], key: str, *, grace: int | None = None, uid: str = "") -> None:
         """Deletes the object; a pod on a node is only marked, and goes when its grace (seconds) is over."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.controllers.evictions import Evictions
 from muster.controllers.nudge import OBSERVED
@@ -104,6 +105,38 @@ def test_the_next_pod_waits_until_the_last_one_is_ready_again() -> None:
     set_ready(store, first, "True")
     controller.run()
     assert sum(1 for image in images(store).values() if "registry" in image) == 2
+
+
+def changed(store: MemoryStore) -> list[str]:
+    return sorted(name for name, image in images(store).items() if "registry" in image)
+
+
+def test_a_tenth_of_the_application_restarts_at_a_time_and_the_next_when_these_are_ready() -> None:
+    store = cluster(overrides(registry("Hangzhou")), on={"node-a": 25})
+    controller = OverridePolicyController(store, Evictions(store), rest=10.0)
+    while controller.run():
+        pass
+    first = changed(store)
+    assert len(first) == 2
+    # One kubelet has restarted its pod and counts that; the other is on its way.
+    counted = {"status": {"containerStatuses": [{"restartCount": 1}]}}
+    store.patch(Pod, f"default/{first[0]}", counted, status=True)
+    set_ready(store, first[1], "False")
+    while controller.run():
+        pass
+    assert len(changed(store)) == 3
+    set_ready(store, first[1], "True")
+    store.patch(Pod, f"default/{first[1]}", counted, status=True)
+    while controller.run():
+        pass
+    assert len(changed(store)) == 4
+    # A kubelet that does not count has ten seconds.
+    clock = store.clock
+    assert isinstance(clock, VirtualClock) and controller.next_time() == clock.now() + 10.0
+    clock.advance(clock.now() + 10.0)
+    while controller.run():
+        pass
+    assert len(changed(store)) == 6
 
 
 def test_adding_is_done_once_however_often_it_is_looked_at() -> None:

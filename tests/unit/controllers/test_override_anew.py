@@ -11,6 +11,7 @@ from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.controllers.evictions import Evictions
 from muster.controllers.override import OverridePolicyController
+from muster.controllers.reverting import MARK
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
 from muster.model.batch import Deployment
 from muster.model.core import Namespace, Node, Pod
@@ -18,6 +19,7 @@ from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Object
 from node_groups import (
     BINDING,
+    BINDING_OVERRIDE,
     REQUIRED,
     REQUIRED_OVERRIDE,
     TEMPLATE,
@@ -49,6 +51,10 @@ class Cluster:
         self.store: MemoryStore = store_of(*nodes(), *groups(), weights(), *objects)
         self.alive = alive
         self.evicted: list[str] = []
+        self.begin_anew(**options)
+
+    def begin_anew(self, **options: Any) -> None:
+        """A new controller, which knows what the cluster says and nothing else."""
         evictions = Evictions(self.store, lambda pod, policy, rule: self.evicted.append(pod.metadata.name))
         options.setdefault("settle", 0.0)
         self.controller = OverridePolicyController(
@@ -266,6 +272,36 @@ def test_they_get_their_template_back_if_that_is_asked_for() -> None:
     assert anew.after() == []
     unbind(anew)
     assert anew.after(1) == ["a"]
+
+
+@pytest.mark.parametrize("policy", ["stays", "is deleted"])
+def test_they_get_it_back_from_a_controller_that_was_started_after_the_label_had_gone(policy: str) -> None:
+    cluster = running(registry("Hangzhou"), pods=pods({"node-a": 3}), revert=True)
+    cluster.after()
+    unbind(cluster)
+    if policy == "is deleted":
+        cluster.store.remove(OverridePolicy, "default/op")
+    cluster.begin_anew(revert=True)
+    cluster.controller.run()  # the first of three, and it is killed
+    assert {p.spec.containers[0].image for p in cluster.store.of(Pod).values()} != {"nginx:1.14"}
+    cluster.begin_anew(revert=True)
+    for _ in range(6):
+        cluster.after(1)
+    assert {p.spec.containers[0].image for p in cluster.store.of(Pod).values()} == {"nginx:1.14"}
+    app = cluster.store.get(Deployment, "default/nginx").metadata
+    assert MARK not in app.annotations and BINDING_OVERRIDE not in app.labels
+    assert cluster.controller.next_time() is None
+
+
+def test_without_the_switch_the_note_that_it_left_goes_and_pods_stay() -> None:
+    cluster = running(registry("Hangzhou"), pods=pods({"node-a": 1}), revert=True)
+    cluster.after()
+    assert MARK in cluster.store.get(Deployment, "default/nginx").metadata.annotations
+    unbind(cluster)
+    cluster.begin_anew()
+    cluster.after(5)
+    assert MARK not in cluster.store.get(Deployment, "default/nginx").metadata.annotations
+    assert {p.spec.containers[0].image for p in cluster.store.of(Pod).values()} == {"hangzhou.registry.io/nginx:1.14"}
 
 
 def test_a_group_whose_nodes_another_group_holds_too_has_a_place_for_its_replacements() -> None:

@@ -4,98 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from aiohttp import web
 
-from awkward_api import AwkwardApi, refuse, run
+from awkward_api import AwkwardApi, run
+from lease_stage import PATH, LeaseServer, Stage, play
 from muster.kube import Election
-
-COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
-PATH = f"{COLLECTION}/muster"
-
-
-class LeaseServer:
-    """One Lease with a resourceVersion that is checked."""
-
-    def __init__(self, api: AwkwardApi) -> None:
-        self.lease: dict[str, Any] | None = None
-        self.version = 0
-        self.away = False
-        self.api = api
-        api.plan("GET", PATH, self._get)
-        api.plan("PUT", PATH, self._put)
-        api.plan("POST", COLLECTION, self._create)
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        assert self.lease is not None
-        found: dict[str, Any] = self.lease["spec"]
-        return found
-
-    async def _get(self, request: web.Request) -> web.StreamResponse:
-        if self.away:
-            return await refuse(503, "ServiceUnavailable", "away")(request)
-        if self.lease is None:
-            return await refuse(404, "NotFound", "no lease")(request)
-        return web.json_response(self.lease)
-
-    async def _put(self, request: web.Request) -> web.StreamResponse:
-        if self.away:
-            return await refuse(503, "ServiceUnavailable", "away")(request)
-        if self.lease is None:
-            return await refuse(404, "NotFound", "no lease")(request)
-        body = await request.json()
-        if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
-            return await refuse(409, "Conflict", "the object has been modified")(request)
-        return self._store(body)
-
-    async def _create(self, request: web.Request) -> web.StreamResponse:
-        if self.lease is not None:
-            return await refuse(409, "AlreadyExists", "is there")(request)
-        return self._store(await request.json())
-
-    def _store(self, body: dict[str, Any]) -> web.Response:
-        self.version += 1
-        body["metadata"]["resourceVersion"] = str(self.version)
-        self.lease = body
-        return web.json_response(body)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Stage:
-    """Candidates that take their steps when they are told to."""
-
-    def __init__(self, api: AwkwardApi) -> None:
-        self.server = LeaseServer(api)
-        self.clock = Clock()
-        self.client = api.client(tries=1)
-
-    def candidate(self, name: str) -> Election:
-        return Election(self.client, "ns/muster", name, clock=self.clock)
-
-    async def step(self, *candidates: Election, seconds: float = 0.0) -> None:
-        """Time passes, then each takes one step."""
-        self.clock.now += seconds
-        for one in candidates:
-            await one.step()
-
-
-def play(story: Any) -> None:
-    async def opened(api: AwkwardApi) -> None:
-        stage = Stage(api)
-        async with stage.client:
-            await story(stage)
-
-    run(opened)
 
 
 def test_the_first_to_come_leads_and_writes_once_anybody_else_would_have_noticed() -> None:
@@ -218,6 +133,38 @@ def test_a_leader_that_cannot_renew_stops_before_another_may_begin() -> None:
         assert b.term == a.term + 1
         # Between the last possible write of the one and the first of the other lies more than a lease duration.
         assert writers.count((False, False)) * 0.5 >= 15.0
+
+    play(story)
+
+
+def test_without_settling_another_leads_and_writes_when_the_lease_runs_out_and_knows_that_it_took_over() -> None:
+    async def story(stage: Stage) -> None:
+        a, b = stage.candidate("a"), Election(stage.client, "ns/muster", "b", settle=False, clock=stage.clock)
+        for _ in range(10):
+            await stage.step(a, b, seconds=2)
+        assert a.may_write() and not a.taken_over
+        for seconds in (9.9, 0.2, 4.8):  # a is cut off; its renew deadline passes, then the lease
+            assert not b.leading()
+            await stage.step(b, seconds=seconds)
+        assert not a.may_write() and not b.may_write()
+        await stage.step(b, seconds=0.1)
+        assert b.may_write() and b.taken_over and not a.may_write()
+        await b.release()
+        c = stage.candidate("c")
+        await stage.step(c)
+        assert c.may_write() and not c.taken_over
+
+    play(story)
+
+
+def test_who_stands_by_sees_a_renewal_soon_and_is_there_when_the_lease_runs_out() -> None:
+    async def story(stage: Stage) -> None:
+        a, b = stage.candidate("a"), stage.candidate("b")
+        await stage.step(a, b)
+        assert b._next_step(stage.clock.now) <= stage.clock.now + 0.5
+        await stage.step(b, seconds=14.9)
+        assert b._next_step(stage.clock.now) == pytest.approx(stage.clock.now + 0.1)
+        assert a._next_step(stage.clock.now) >= stage.clock.now + 2.0
 
     play(story)
 

@@ -8,6 +8,7 @@ import pytest
 
 from awkward_api import AwkwardApi, give, hang_up, pod, raw, refuse, run
 from muster.kube import Writes, errors
+from muster.kube.writes import FENCE
 from muster.model.core import Pod
 from muster.model.meta import Condition, ObjectMeta
 from muster.model.scheduling import PodGroup, Queue
@@ -59,6 +60,46 @@ def test_a_pod_that_went_elsewhere_is_a_conflict(found: Any) -> None:
             await writes.bind("ns/a", "n1", uid="u")
 
     sent(story)
+
+
+def fenced(version: int, by: str, **more: Any) -> Any:
+    found = pod("a", version, uid="u", **more)
+    found["metadata"]["annotations"] = {FENCE: by}
+    return found
+
+
+def test_a_pod_that_changed_since_it_was_decided_on_is_bound_all_the_same() -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("POST", f"{PLACE}/binding", TAKEN, give({"kind": "Status"}, 201))
+        api.plan("GET", PLACE, give(fenced(4, "me.1")))
+        await writes.bind("ns/a", "n1", uid="u", version="3", fence="me.1")
+
+    _, asked = sent(story)
+    versions = [one.body["metadata"]["resourceVersion"] for one in asked if one.method == "POST"]
+    assert versions == ["3", "4"]
+
+
+@pytest.mark.parametrize("found", [fenced(4, "another.2"), fenced(4, "me.1", node="n2"), fenced(3, "me.1")])
+def test_a_pod_that_another_leader_has_fenced_or_bound_is_not_bound(found: Any) -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("POST", f"{PLACE}/binding", TAKEN)
+        api.plan("GET", PLACE, give(found))
+        with pytest.raises(errors.Conflict):
+            await writes.bind("ns/a", "n1", uid="u", version="3", fence="me.1")
+
+    _, asked = sent(story)
+    assert [one.method for one in asked] == ["POST", "GET"]
+
+
+def test_a_pod_that_changes_all_the_time_is_a_conflict_in_the_end() -> None:
+    async def story(api: AwkwardApi, writes: Writes) -> None:
+        api.plan("POST", f"{PLACE}/binding", TAKEN)
+        api.plan("GET", PLACE, *(give(fenced(n, "")) for n in range(4, 20)))
+        with pytest.raises(errors.Conflict):
+            await writes.bind("ns/a", "n1", uid="u", version="3")
+
+    _, asked = sent(story)
+    assert [one.method for one in asked] == ["POST", "GET"] * 4
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

@@ -136,7 +136,8 @@ def test_an_eviction_that_the_log_does_not_name_is_reported() -> None:
 
 
 def test_a_run_within_all_limits_has_no_fault() -> None:
-    within = Findings(useful_share=0.99, longest_plain_wait_s=10.0, cpu_ms_per_binding=4.0, longest_partial_s=2.0)
+    within = Findings(useful_share=0.99, longest_plain_wait_s=10.0, cpu_ms_per_binding=4.0, longest_partial_s=2.0,
+                      calls_per_binding=3.5)  # fmt: skip
     assert faults(within) == []
 
 
@@ -149,6 +150,7 @@ def test_a_run_within_all_limits_has_no_fault() -> None:
         (Findings(useful_share=0.9899), "98.99% of the evictions were followed"),
         (Findings(plain_pods=3, plain_pods_late=1, longest_plain_wait_s=10.1), "1 of 3 plain pods"),
         (Findings(cpu_ms_per_binding=4.01), "4.01 ms of CPU per bound pod"),
+        (Findings(calls_per_binding=3.51), "3.51 API calls per bound pod, 3.5 are allowed"),
         (Findings(unexplained_deletions=1), "1 pods were deleted, and no annotation says for whom"),
     ],
 )

@@ -72,7 +72,7 @@ def test_what_another_namespace_has_is_not_named_to_who_wanted_the_room() -> Non
     async def run() -> None:
         for more, faults, why in (
             ((budget("low", 1),), Faults(), "a budget of another namespace allows 1 more disruptions"),
-            ((), RefusesOne(), "the API server (500) keeps a pod of another namespace"),
+            ((budget("low", 2),), RefusesOne(), "the API server (500) keeps a pod of another namespace"),
         ):
             cluster = crowded(*more, namespace="e")
             leader = Leader(cluster, EVICTS_BY_VOLCANO, faults)
@@ -93,7 +93,8 @@ class RefusesOne(Faults):
 
 def test_one_refusal_drops_all_evictions_of_the_claim_and_is_not_asked_again_at_once() -> None:
     async def run() -> None:
-        cluster = crowded()
+        # Only where there is a budget the API server is asked before.
+        cluster = crowded(budget("low", 2))
         leader = Leader(cluster, EVICTS, RefusesOne())
         await leader.settle(5)
         assert evictions(leader) == []
@@ -165,7 +166,7 @@ def test_the_victim_is_told_of_a_claimer_of_its_own_namespace_only() -> None:
     async def run() -> None:
         leader = Leader(crowded(), EVICTS)
         await leader.turn()
-        texts = [message for name, reason, message in leader.told if name == "low-0" and reason == "Evict"]
-        assert texts == ["evicted by preempt to make room for d/high"]
+        texts = [(name, message) for name, reason, message in leader.told if reason == "Evict"]
+        assert texts == [("low", "2 pods evicted by preempt to make room for d/high: d/low-0, d/low-1")]
 
     asyncio.run(run())

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
+from hand_driven import Faults, Leader
+from live_objects import cluster_of, waiting
+from muster.kube import errors
 from muster.live.logs import Log
+from small_cluster import node, queue
 
 
 def entries(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
@@ -33,3 +38,25 @@ def test_what_lies_above_the_level_is_neither_written_nor_worded(
     for level in range(10):
         log(level, lambda level=level: words(level))
     assert [entry["v"] for entry in entries(capsys)] == worded == list(range(verbosity + 1))
+
+
+def test_a_cycle_counts_decisions_and_the_bindings_that_were_accepted_since_the_last_one() -> None:
+    class OneIsRefused(Faults):
+        def before(self, number: int, verb: str, key: str) -> Exception | None:
+            return errors.Forbidden("POST", "no", code=403) if (verb, key) == ("bind", "d/b") else None
+
+    async def run() -> None:
+        leader = Leader(cluster_of(queue("default"), node("n1"), waiting("a"), waiting("b")), faults=OneIsRefused())
+        said: list[dict[str, object]] = []
+
+        def log(level: int, message: object, **fields: object) -> None:
+            if message == "cycle":
+                said.append(fields)
+
+        leader.decider._log = log  # type: ignore[assignment]
+        await leader.turn()
+        await leader.turn()
+        await leader.turn()
+        assert [(entry["decided"], entry["bound"]) for entry in said] == [(2, 0), (0, 1), (0, 0)]
+
+    asyncio.run(run())

@@ -33,6 +33,9 @@ class NoBinder:
 
 
 class NoWriter:
+    def drop(self, pods: object) -> None:
+        return None
+
     def write(self, notes: object) -> None:
         pass
 

@@ -72,7 +72,7 @@ def test_what_cannot_be_completed_is_undone_after_a_grace() -> None:
         assert bound(cluster) == {}
         assert_gangs_whole(cluster)
         evicted = [message for _, reason, message in leader.told if reason == "Evict"]
-        assert evicted[0] == "evicted because its gang could not be completed"
+        assert evicted[0] == "1 pod evicted because its gang could not be completed: d/gang-x-0"
 
     asyncio.run(run())
 

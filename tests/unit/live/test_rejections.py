@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from hand_driven import Leader
 from live_objects import bound, cluster_of, waiting
 from muster.live.rejections import FIRST, rejected
+from muster.live.reload import read
 from muster.model.core import Pod
 from small_cluster import node, queue
 
@@ -40,5 +41,40 @@ def test_equal_pods_go_elsewhere_others_do_not_care_and_it_ends() -> None:
         leader.watch()
         await leader.turn()
         assert bound(cluster)["same"] == "n1"
+
+    asyncio.run(run())
+
+
+def test_a_term_knows_nothing_of_the_rejections_of_the_terms_before_it() -> None:
+    """The number of a shape means another one to another term's cache."""
+
+    async def run() -> None:
+        loaded = read(None)  # as long as the process lives
+        cluster = cluster_of(queue("default"), node("n1"), waiting("x", on="n1"))
+        first = Leader(cluster, loaded=loaded)
+        cluster.store.write(replace(turned_away("x", "n1"), metadata=cluster.store.get(Pod, "d/x").metadata))
+        first.watch()
+        await first.turn()
+        cluster.store.delete(Pod, "d/x")
+        cluster.store.create(waiting("unrelated", cpu="2"))
+        second = Leader(cluster, loaded=loaded)
+        await second.turn()
+        assert bound(cluster) == {"unrelated": "n1"}
+
+    asyncio.run(run())
+
+
+def test_a_term_leaves_the_configured_scheduler_as_it_was() -> None:
+    """Else each term would add its own timing and its own rejections to it."""
+
+    async def run() -> None:
+        loaded = read(None)
+        tiers, actions = [list(tier) for tier in loaded.scheduler.tiers], list(loaded.scheduler.actions)
+        cluster = cluster_of(queue("default"), node("n1"), waiting("a"))
+        for _ in range(3):
+            await Leader(cluster, loaded=loaded).turn()
+        assert [list(tier) for tier in loaded.scheduler.tiers] == tiers
+        assert loaded.scheduler.actions == actions
+        assert not any("open" in vars(plugin) for tier in tiers for plugin in tier)
 
     asyncio.run(run())

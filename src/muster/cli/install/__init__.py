@@ -4,7 +4,7 @@
 what the controllers' account may write, `objects` makes the Kubernetes objects.
 """
 
-from muster.cli.install.objects import Settings, installation
+from muster.cli.install.objects import ACCOUNTS, Settings, installation
 from muster.cli.install.parts import PARTS, Part
 
-__all__ = ["PARTS", "Part", "Settings", "installation"]
+__all__ = ["ACCOUNTS", "PARTS", "Part", "Settings", "installation"]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from muster.cli.install.admission import controller_limits, webhook_configurations
 from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part
 from muster.cli.install.rights import Right, own_lease
 
 Plain = dict[str, Any]
 
+ACCOUNTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+"""The kinds of what a part may do, apart from what it runs as."""
 _RBAC = "rbac.authorization.k8s.io"
 _NOBODY = 65532
 
@@ -25,6 +26,8 @@ class Settings:
     configuration: str
     # A CEL list: the labels and annotations that OverridePolicies may change on running pods.
     override_metadata: str = "[]"
+    api_servers: tuple[str, ...] = ()  # CIDRs that the API server's own requests come from
+    webhook_client_ca: str = ""  # the Secret with the authority of the API server's client certificate
 
 
 def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
@@ -37,6 +40,11 @@ def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
 
 def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     """One part: account, rights, configuration, Deployment, Service, what keeps one of two running, and admission."""
+    from muster.cli.install.admission import controller_limits, webhook_configurations  # needs the model
+
+    if part.guarded and settings.webhook_client_ca:
+        more = (*part.arguments, "--client-ca-file", f"{FOLDER}/ca.crt")
+        part = replace(part, arguments=more, certificate=settings.webhook_client_ca)
     here = {"name": part.name, "namespace": settings.namespace, "labels": _labels(part)}
     yield _object("v1", "ServiceAccount", here)
     everywhere = {"name": part.name, "labels": _labels(part)}
@@ -54,6 +62,8 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
         scheme, port = ("https", 443) if part.tls_port else ("http", 80)
         ports = [{"name": scheme, "port": port, "targetPort": scheme}]
         yield _object("v1", "Service", here, spec={"selector": _selector(part), "ports": ports})
+    if part.guarded:
+        yield _network_policy(part, here, settings)
     if part.replicas > 1:
         spec = {"maxUnavailable": 1, "selector": {"matchLabels": _selector(part)}}
         yield _object("policy/v1", "PodDisruptionBudget", here, spec=spec)
@@ -144,6 +154,22 @@ def _container(part: Part, settings: Settings) -> Plain:
         },
         "volumeMounts": mounts,
     }
+
+
+def _network_policy(part: Part, meta: Plain, settings: Settings) -> Plain:
+    """Only the API server reaches the TLS port. Anyone may probe and scrape."""
+    # Where the control plane has no route to pods, its requests come from these pods.
+    tunnel = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+        "podSelector": {"matchLabels": {"k8s-app": "konnectivity-agent"}},
+    }
+    sources = [tunnel, *({"ipBlock": {"cidr": cidr}} for cidr in settings.api_servers)]
+    ingress = [
+        {"from": sources, "ports": [{"port": "https", "protocol": "TCP"}]},
+        {"ports": [{"port": "http", "protocol": "TCP"}]},
+    ]
+    spec = {"podSelector": {"matchLabels": _selector(part)}, "policyTypes": ["Ingress"], "ingress": ingress}
+    return _object("networking.k8s.io/v1", "NetworkPolicy", meta, spec=spec)
 
 
 def _probe(path: str, *, period: int, failures: int) -> Plain:

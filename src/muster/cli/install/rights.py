@@ -97,6 +97,8 @@ POD_GROUPS: tuple[Right, ...] = (
 
 EXTENDER: tuple[Right, ...] = (
     Right(_CORE, ("nodes", "pods"), READ),
+    # The label by which kube-scheduler tries a pod again that waited for a reservation.
+    Right(_CORE, ("pods/status",), ("patch",)),
     *_OWNERS,
     _DIVISION,
     # With --plugins.
@@ -138,8 +140,10 @@ def own_configuration(name: str) -> tuple[Right, ...]:
     return (Right(_CORE, ("configmaps",), READ, (name,)),)
 
 
-# … and the Lease of the webhook, which says whether it is alive.
-WEBHOOK_LEASE: tuple[Right, ...] = (Right("coordination.k8s.io", ("leases",), ("get",), ("muster-webhook",)),)
+# … and the Leases of the parts whose work the controllers rely on, which say whether they are alive.
+OTHER_LEASES: tuple[Right, ...] = (
+    Right("coordination.k8s.io", ("leases",), ("get",), ("muster-webhook", "muster-extender", "muster-scheduler")),
+)
 
 
 def own_lease(name: str) -> tuple[Right, ...]:

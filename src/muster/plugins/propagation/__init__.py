@@ -94,11 +94,10 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
         if isinstance(ruled.ruling, Refused):
             everywhere: Bools = np.ones(len(nodes), np.bool_)
             return Verdict.of(everywhere, Reason(ruled.ruling.code, ruled.ruling.text, resolvable=False))
-        reasons = [
-            Reason("no-group", f"node is in no node group of PropagationPolicy {ruled.ruling.policy}", resolvable=False)
-        ]
+        standing = Standing(ruled.ruling.quotas, ruled.counts, closed=ruled.closed)
+        outside = f"node is in no node group of PropagationPolicy {ruled.ruling.policy}"
+        reasons = [Reason("no-group", standing.full(outside), resolvable=False)]
         codes = [1]  # the last place of `group_of` is −1: in no group
-        standing = Standing(ruled.ruling.quotas, ruled.counts)
         for group in ruled.groups:
             why = standing.refusal(group)
             if why is not None:

@@ -13,6 +13,7 @@ from muster.groups.applications import Application, OwnerLoop, Unit, application
 from muster.groups.gate import Pair
 from muster.groups.membership import Membership
 from muster.groups.policies import Bound, Policies, Refused
+from muster.groups.propagation import DOES_NOT_EXIST, HAS_NO_NODES
 from muster.model.custom import custom_kinds
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object, controller
@@ -34,6 +35,7 @@ class Ruled:
     groups: list[str] = field(default_factory=list)
     group_of: Index = field(default_factory=lambda: np.zeros(0, np.int64))
     counts: dict[str, int] = field(default_factory=dict)
+    closed: dict[str, str] = field(default_factory=dict)  # groups that hold no node, and why
 
 
 class Units:
@@ -108,6 +110,10 @@ class Units:
         if isinstance(ruling, Bound):
             ruled.groups = ruling.propagation.groups
             ruled.group_of = self._places(tuple(ruled.groups))
+            held = set(np.unique(ruled.group_of).tolist())
+            unknown = ruling.propagation.unknown
+            why = {group: DOES_NOT_EXIST if group in unknown else HAS_NO_NODES for group in ruled.groups}
+            ruled.closed = {group: why[group] for i, group in enumerate(ruled.groups) if i not in held}
             for task in self._tasks(application.unit):
                 _add(ruled, task.node, 1)
         return ruled

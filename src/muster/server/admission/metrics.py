@@ -20,4 +20,9 @@ class Metrics:
         )
         self.ends = Gauge("muster_webhook_certificate_ends", "End of the certificate (Unix)", registry=registry)
         self.written = Counter("muster_webhook_registrations", "Writes of webhook configurations", registry=registry)
+        self.connections = Gauge("muster_webhook_connections", "Open connections", registry=registry)
+        self.closed = Gauge(
+            "muster_webhook_connections_closed", "Connections closed because of a limit", registry=registry
+        )
+        self.body_bytes = Gauge("muster_webhook_body_bytes", "Request bodies in memory", registry=registry)
         self.active = Gauge("muster_webhook_active", "Whether this replica gives pods their group", registry=registry)

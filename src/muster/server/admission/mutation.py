@@ -42,6 +42,7 @@ MayChoose = Callable[[], bool | None]
 """False: the pod waits behind the gate for the replica that does; None: it does not, and is left as it is."""
 
 _OURS = ("metadata", "spec")
+_CONTESTED = "the node groups are full of pods that have not appeared yet: the pod gets its node group later"
 _NOT_ACTIVE = "this replica of muster webhook is not the active one: the pod gets its node group later"
 
 
@@ -58,14 +59,16 @@ class Mutation:
         may_choose: MayChoose = _always,
         *,
         privileged: bool = False,
+        ungates: bool = True,
     ) -> None:
         """`may_choose`: whether this replica gives pods their place. `privileged`: policies may give pods privileges
-        that their templates have not."""
+        that their templates have not. `ungates`: pods behind the gate are let go later."""
         self._owners = owners
         self._grouped = grouped
         self._seats = seats
         self._may_choose = may_choose
         self._privileged = privileged
+        self._ungates = ungates
 
     async def answer(self, request: AdmissionRequest) -> Verdict:
         """The patch for a pod that is being created."""
@@ -79,8 +82,13 @@ class Mutation:
         verdict.patch = difference(before, after)
         return verdict
 
-    async def made(self, pod: Plain, namespace: str, request: str, verdict: Verdict, *, reserve: bool) -> Plain:
-        """The pod (metadata and spec) as it should be created; with `reserve` its seat is kept for the request."""
+    async def made(
+        self, pod: Plain, namespace: str, request: str, verdict: Verdict, *, reserve: bool, since: float | None = None
+    ) -> Plain:
+        """The pod (metadata and spec) as it should be created; with `reserve` its seat is kept for the request.
+
+        `since`: when the pod was seen, if it exists already.
+        """
         try:
             typed = decode_as(Pod, {**pod, "metadata": {**pod["metadata"], "namespace": namespace}})
             application = await self._owners.application_of(typed)
@@ -93,18 +101,23 @@ class Mutation:
         # From here to the reservation nothing is waited for, so no other request can take the same seat.
         ruling = self._grouped.grouping.policies.ruling(application)
         node = pinned_to(typed)
-        may_choose = self._may_choose() if isinstance(ruling, Bound) and _needs_seat(ruling, node) else True
+        seat = ruling if isinstance(ruling, Bound) and _needs_seat(ruling, node) else None
+        may_choose = True if seat is None else self._may_choose()
         if may_choose is None:
             verdict.warnings.append(_NOT_ACTIVE)
             return pod
         if not may_choose:
             return self._suspended(application, typed, pod, _NOT_ACTIVE, verdict)
-        groups = self._groups(application, ruling, typed, verdict)
-        return released(self._edited(application, pod, groups, request, verdict, reserve))
+        grouping = self._grouped.grouping
+        if seat is not None and self._ungates and self._seats.is_contested(application.unit, seat, grouping, since):
+            return self._suspended(application, typed, pod, _CONTESTED, verdict)
+        groups = self._groups(application, ruling, typed, verdict, since)
+        exists = since is not None
+        return released(self._edited(application, pod, groups, request, verdict, reserve, exists))
 
     def forget(self, request: str) -> None:
         """The pod does not come: its seat is free again."""
-        self._seats.reservations.end(request)
+        self._seats.forget(request)
 
     def _suspended(self, application: Application, typed: Pod, pod: Plain, why: str, verdict: Verdict) -> Plain:
         """Behind the gate. A Job's pod that may have to be made anew is not made yet: its controller tries again."""
@@ -126,7 +139,7 @@ class Mutation:
     # --- the group
 
     def _groups(
-        self, application: Application, ruling: Bound | Refused | None, pod: Pod, verdict: Verdict
+        self, application: Application, ruling: Bound | Refused | None, pod: Pod, verdict: Verdict, since: float | None
     ) -> list[str]:
         """The group chosen for the pod; for one that has its node already, those that hold the node.
 
@@ -143,14 +156,15 @@ class Mutation:
         if not _needs_seat(ruling, node):
             group = grouping.group_of(tuple(ruling.propagation.groups)).get(node)
         else:
-            group = self._seats.choose(application.unit, ruling, grouping)
+            group = self._seats.choose(application.unit, ruling, grouping, since)
             if group is None:
                 verdict.warnings.append(f"no node group of PropagationPolicy {ruling.policy} lacks a pod")
         return [] if group is None else [group]
 
     def _edited(
-        self, application: Application, pod: Plain, groups: list[str], request: str, verdict: Verdict, reserve: bool
-    ) -> Plain:
+        self, application: Application, pod: Plain, groups: list[str], request: str, verdict: Verdict, reserve: bool,
+        exists: bool,
+    ) -> Plain:  # fmt: skip
         after = self._edition(application, pod, groups, verdict) if groups else pod
         bound = situation(application.labels, Pair.PROPAGATION) == Situation.BOUND
         if not groups or not (bound or after is not pod):
@@ -159,7 +173,7 @@ class Mutation:
         if bound:
             assign(after, groups[0], self._label(groups[0], verdict))
             if reserve:
-                self._seats.reservations.put(request, application.unit, groups)
+                self._seats.reserve(request, application.unit, groups[0], exists=exists)
         after["metadata"].setdefault("annotations", {})[ADMITTED] = request
         return after
 

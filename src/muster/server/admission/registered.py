@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -11,7 +12,7 @@ from muster.kube.client import Client
 from muster.live.logs import Log
 from muster.server.admission.metrics import Metrics
 from muster.server.admission.registration import Endpoint, Unregistered, register
-from muster.server.certificates import Issued, issue, server_context, use, utc_now
+from muster.server.certificates import Issued, Reloaded, issue, server_context, trust_clients, utc_now
 
 HEARD_OF = 5.0  # seconds until every API server trusts an authority that was made known
 
@@ -20,9 +21,13 @@ class Registered:
     """`tls` serves with the certificate of the moment; `is_known` once the API server was told of it."""
 
     def __init__(
-        self, endpoint: Endpoint, names: Sequence[str], name: str, lifetime: float, metrics: Metrics, log: Log
-    ) -> None:
-        """`names`: what the certificate is for, beside the endpoint's own; `name`: of the configurations."""
+        self, endpoint: Endpoint, names: Sequence[str], name: str, lifetime: float, metrics: Metrics, log: Log,
+        client_authority: str = "",
+    ) -> None:  # fmt: skip
+        """`names`: what the certificate is for, beside the endpoint's own; `name`: of the configurations.
+
+        `client_authority`: a file; only clients with a certificate of it are answered. OSError if it cannot be used.
+        """
         self.is_known = False
         self._endpoint = endpoint
         self._names = names
@@ -31,7 +36,14 @@ class Registered:
         self._metrics = metrics
         self._log = log
         self._issued = self._issue()
-        self.tls = server_context(self._issued)
+        self._client_authority = client_authority
+        self._tls = Reloaded(self._context, log.report, client_authority)
+        self.tls = self._tls.context
+
+    def _context(self) -> ssl.SSLContext:
+        context = server_context(self._issued)
+        trust_clients(context, self._client_authority)
+        return context
 
     async def run(self, client: Client, every: float) -> None:
         """Until cancelled: looked at again now and then."""
@@ -57,7 +69,7 @@ class Registered:
         if fresh is not None:
             await asyncio.sleep(min(HEARD_OF, every))
             self._issued = fresh
-            use(self.tls, fresh)
+            self._tls.renew()
             self._log(0, "certificate renewed", ends=fresh.ends.isoformat())
 
     def _issue(self) -> Issued:

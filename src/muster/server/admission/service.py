@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from aiohttp import web
-
 from muster.controllers.pace import REPLACED
 from muster.groups.applications import APPLICATIONS
 from muster.kube import config as access
@@ -23,7 +21,9 @@ from muster.kube.events import Recorder
 from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
+from muster.live.permissions import Permissions
 from muster.live.probes import Probes
 from muster.live.reload import read
 from muster.live.terms import LeaseSettings, Terms, until
@@ -31,7 +31,7 @@ from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import Object
 from muster.model.scheduling import Queue
-from muster.server.admission.answering import LARGEST_BODY, answering
+from muster.server.admission.answering import LARGEST_BODY, Answering, Ask
 from muster.server.admission.judging import Judging
 from muster.server.admission.metrics import Metrics
 from muster.server.admission.mutation import Mutation
@@ -42,8 +42,8 @@ from muster.server.admission.seats import Seats
 from muster.server.admission.ungating import Ungating
 from muster.server.admission.wire import AdmissionRequest, Verdict
 from muster.server.certificates import LIFETIME
-from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.grouped import Grouped
+from muster.server.listener.serving import Listener
 from muster.server.owners import Owners
 
 KINDS: tuple[type[Object], ...] = (
@@ -70,6 +70,7 @@ class Settings:
     probes_port: int = 8080
     names: tuple[str, ...] = ()
     registration: str = NAME
+    client_authority: str = ""  # a file: only clients with a certificate of this authority are answered
     privileged: bool = False
     ungate: bool = True
     readmit_after: float = REPLACED
@@ -90,13 +91,15 @@ class Service:
         self._terms = Terms(settings.lease, log, writes=False)
         self._active = False
         self._registered = Registered(
-            settings.endpoint, settings.names, settings.registration, settings.lifetime, self.metrics, log
-        )
+            settings.endpoint, settings.names, settings.registration, settings.lifetime, self.metrics, log,
+            settings.client_authority,
+        )  # fmt: skip
         self.probes = Probes(self.metrics.registry, self._ready)
 
     async def run(self, stop: asyncio.Event) -> None:
         settings = self.settings
         loaded = access.load(settings.kubeconfig, settings.context)
+        loaded.on_refusal = Permissions(self._log, self.metrics.registry).refused
         # The second one writes only while this replica is the active one.
         async with Client(loaded) as client, Client(loaded) as active:
             await self.probes.start(settings.probes_host, settings.probes_port)
@@ -120,13 +123,16 @@ class Service:
         recorder = Recorder(active, "muster-webhook", settings.lease.identity)
         self._kinds = ConfiguredKinds(active, informers, settings.configured, recorder, report)
         owners = Owners(informers.objects, Writes(active).get, lambda: self._kinds.kinds)
-        grouped, seats = Grouped(informers.objects), Seats(time.monotonic)
-        mutation = Mutation(owners, grouped, seats, self._may_choose, privileged=settings.privileged)
+        grouped = Grouped(informers.objects)
+        seats = Seats(time.monotonic, authenticated=bool(settings.client_authority))
+        mutation = Mutation(
+            owners, grouped, seats, self._may_choose, privileged=settings.privileged, ungates=settings.ungate
+        )
         judging = Judging(informers.objects, self._scheduler, kinds=lambda: self._kinds.kinds)
         self._seats = seats
         self._ungating = Ungating(active, owners, mutation, report)
         self._readmission = Readmission(Writes(active), owners, seats, self._log, self.metrics, settings.readmit_after)
-        self.metrics.reserved.set_function(lambda: len(seats.reservations))
+        self.metrics.reserved.set_function(lambda: seats.reserved)
         self.metrics.gated.set_function(lambda: len(self._ungating.waiting))
         self.metrics.active.set_function(lambda: float(self._is_active()))
 
@@ -143,18 +149,20 @@ class Service:
         async def judge(request: AdmissionRequest) -> Verdict:
             return judging.answer(request)
 
-        application = web.Application(client_max_size=LARGEST_BODY)
-        for path, ask in (("mutate", mutation.answer), ("validate", judge)):
-            handler = answering(path, ask, lambda: informers.is_synced, self.metrics, self._log)
-            application.router.add_post(f"/{path}", handler)
-        runner = web.AppRunner(application, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, settings.host, settings.port, ssl_context=self._registered.tls).start()
-        self.port = runner.addresses[0][1]
+        asks: dict[str, Ask] = {"mutate": mutation.answer, "validate": judge}
+        loop = asyncio.get_running_loop()
+        handler = Answering(asks, lambda: informers.is_synced, self.metrics, self._log, loop)
+        at = (settings.host, settings.port)
+        listener = Listener(at, handler, lambda path, authenticated: LARGEST_BODY, tls=self._registered.tls)
+        self.metrics.connections.set_function(lambda: len(listener.load))
+        self.metrics.closed.set_function(lambda: listener.load.closed)
+        self.metrics.body_bytes.set_function(lambda: listener.load.held)
+        self.port = listener.port
+        listener.start()
         try:
             yield
         finally:
-            await runner.cleanup()
+            await asyncio.to_thread(listener.stop)
 
     # --- one of several
 
@@ -191,7 +199,7 @@ class Service:
         self._active = False
         with suppress(TimeoutError):
             async with asyncio.timeout(SEEN):
-                while len(self._seats.reservations):
+                while self._seats.reserved:
                     await asyncio.sleep(0.05)
 
     async def _use(self, kinds: Kinds) -> None:

@@ -8,6 +8,7 @@ again and it is admitted anew.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -31,6 +32,7 @@ from muster.server.owners import Owners
 
 JSON_PATCH = "application/json-patch+json"
 AGAIN = 5.0  # seconds, after the API server refused or did not answer
+CONTESTED_S = 1.0
 _POD = resource_of(Pod)
 _IMAGES = ("containers", "initContainers")
 
@@ -41,6 +43,7 @@ class Ungating:
     def __init__(self, client: Client, owners: Owners, mutation: Mutation, report: Callable[[str], None]) -> None:
         """`client`: writes only while it may."""
         self.waiting: dict[str, Pod] = {}
+        self._since: dict[str, float] = {}  # by uid: when the pod was first seen
         self._client = client
         self._writes = Writes(client)
         self._owners = owners
@@ -56,9 +59,12 @@ class Ungating:
         pod = delta.new
         if isinstance(pod, Pod) and _is_gated(pod):
             self.waiting[delta.key] = pod
+            self._since.setdefault(pod.metadata.uid, time.monotonic())
             self._news.set()
         else:
             self.waiting.pop(delta.key, None)
+            if isinstance(delta.old, Pod):
+                self._since.pop(delta.old.metadata.uid, None)
 
     def look(self) -> None:
         """Something changed for those that wait."""
@@ -91,10 +97,12 @@ class Ungating:
         if meta["uid"] != pod.metadata.uid or meta.get("deletionTimestamp"):
             return
         before = {"metadata": meta, "spec": whole["spec"]}
-        verdict = Verdict()
-        after = await self._mutation.made(before, meta["namespace"], meta["uid"], verdict, reserve=True)
+        verdict, since = Verdict(), self._since.get(meta["uid"], time.monotonic())
+        after = await self._mutation.made(before, meta["namespace"], meta["uid"], verdict, reserve=True, since=since)
         if _gates(after) == _gates(before):
-            return  # held again
+            # Held again, until those have appeared that were answered before it, or it is known that they do not.
+            asyncio.get_running_loop().call_later(CONTESTED_S, self._news.set)
+            return
         self.waiting.pop(key, None)
         try:
             await self._write(key, pod, before, after)

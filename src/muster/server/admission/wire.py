@@ -11,6 +11,8 @@ from msgspec import field
 from muster.model.meta import Partial
 
 VERSION = "admission.k8s.io/v1"
+# Each object and list takes up to a kilobyte once it is decoded: two bytes must not become as much.
+MOST_VALUES = 100_000
 _LONGEST_WARNING = 256  # the API server cuts off what is longer
 
 
@@ -53,8 +55,11 @@ class Verdict(msgspec.Struct):
     warnings: list[str] = []
 
 
-def read_review(body: bytes) -> AdmissionRequest:
+def read_review(body: bytes | memoryview) -> AdmissionRequest:
     """The request in a review; WireError if there is none."""
+    text = bytes(body)
+    if text.count(b"{") + text.count(b"[") > MOST_VALUES:
+        raise WireError(f"the AdmissionReview has more than {MOST_VALUES} objects and lists")
     try:
         review = msgspec.json.decode(body, type=_Review)
     except (msgspec.DecodeError, RecursionError) as fault:

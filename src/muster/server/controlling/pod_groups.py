@@ -15,6 +15,7 @@ from muster.kube.client import Client
 from muster.kube.events import Recorder
 from muster.kube.informers import Informers
 from muster.live.logs import Log
+from muster.live.permissions import Permissions
 from muster.live.probes import Probes
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.server.controlling.rounds import Part, Rounds
@@ -45,10 +46,12 @@ class Service:
             lambda: float(self._rounds is not None)
         )
         self.probes = Probes(registry, self._ready)
+        self._permissions = Permissions(log, registry)
 
     async def run(self, stop: asyncio.Event) -> None:
         settings = self.settings
         async with Client(access.load(settings.kubeconfig, settings.context)) as client:
+            client.access.on_refusal = self._permissions.refused
             await self.probes.start(settings.probes_host, settings.probes_port)
             async with Informers(client, KINDS, self._log.report) as informers:
                 self._informers = informers

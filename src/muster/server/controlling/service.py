@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -12,19 +13,21 @@ from muster.controllers.applications import KINDS
 from muster.controllers.evictions import Evictions
 from muster.controllers.nodegroup import NodeGroupController
 from muster.controllers.override import OverridePolicyController
-from muster.controllers.pace import SETTLE
+from muster.controllers.pace import BURST, PER_SECOND, SETTLE, Rate
 from muster.controllers.propagation import PropagationPolicyController
 from muster.controllers.told import ToldStore, Written
 from muster.kube import config as access
 from muster.kube.client import Client
 from muster.kube.events import Recorder
 from muster.kube.informers import Informers
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
+from muster.live.permissions import Permissions
 from muster.live.probes import Probes
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.core import Pod
-from muster.model.meta import key
-from muster.server.configured import ConfiguredKinds, Kinds
+from muster.model.meta import Object, key
+from muster.server.controlling.leases import Placers
 from muster.server.controlling.rounds import Part, Rounds
 from muster.server.controlling.term import turns
 from muster.server.controlling.webhook import WebhookLife
@@ -49,6 +52,12 @@ class Settings:
     revert: bool = False
     exclusive: bool = False
     webhook_lease: str = "kube-system/muster-webhook"
+    extender_lease: str = "kube-system/muster-extender"
+    scheduler_lease: str = "kube-system/muster-scheduler"
+    scheduler_names: tuple[str, ...] = ("muster", "volcano")
+    eviction_rate: float = PER_SECOND
+    eviction_burst: float = BURST
+    daemonset_affinity: bool = True
     dry_run: bool = False
 
 
@@ -66,12 +75,33 @@ class Service:
         Gauge("muster_leader", "Whether this process works", registry=registry).set_function(
             lambda: float(self._rounds is not None)
         )
-        self._evictions = Counter("muster_controllers_evictions", "Pods evicted", registry=registry)
+        self._requested: Evictions | None = None
+        self._propagation: PropagationPolicyController | None = None
+        self._placers: Placers | None = None
+        labels = ("namespace", "rule")
+        self._evictions = Counter("muster_controllers_evictions", "Pods evicted", labels, registry=registry)
+        self._wrong = Counter(
+            "muster_controllers_wrong_replacements", "Replacements of evicted pods that landed in the wrong node group",
+            ("namespace", "scheduler"), registry=registry,
+        )  # fmt: skip
+        Gauge(
+            "muster_controllers_evictions_waiting", "Applications that wait for the eviction rate", registry=registry
+        ).set_function(lambda: float(self._requested.waiting if self._requested is not None else 0))
+        Gauge(
+            "muster_controllers_evictions_paused", "Applications in back-off, as their replacements failed",
+            registry=registry,
+        ).set_function(lambda: float(self._propagation.paused if self._propagation is not None else 0))  # fmt: skip
+        alive = Gauge("muster_controllers_placer_alive", "Whether a part that places pods by policies is alive",
+                      ("part",), registry=registry)  # fmt: skip
+        for part in ("extender", "scheduler"):
+            alive.labels(part).set_function(partial(self._placer_alive, part))
         self.probes = Probes(registry, self._ready)
+        self._permissions = Permissions(log, registry)
 
     async def run(self, stop: asyncio.Event) -> None:
         settings = self.settings
         async with Client(access.load(settings.kubeconfig, settings.context)) as client:
+            client.access.on_refusal = self._permissions.refused
             await self.probes.start(settings.probes_host, settings.probes_port)
             async with Informers(client, KINDS, self._log.report) as informers:
                 self._informers = informers
@@ -79,14 +109,20 @@ class Service:
                 recorder = Recorder(client, "muster-controllers", settings.lease.identity)
                 kinds = ConfiguredKinds(client, informers, settings.configured, recorder, self._log.report)
                 webhook = WebhookLife(client, settings.webhook_lease, self._wake, self._log.report)
+                placers = self._placers = Placers(
+                    client, settings.extender_lease, settings.scheduler_lease, settings.scheduler_names, self._wake,
+                    self._log.report,
+                )  # fmt: skip
+                await placers.look()
 
                 async def term() -> None:
                     await self._work(client, informers, recorder, kinds, webhook)
 
                 try:
                     await until(
-                        stop, recorder.run(), webhook.run(), kinds.run(self._begin_anew), self._terms.run(client, term)
-                    )
+                        stop, recorder.run(), webhook.run(), placers.run(), kinds.run(self._begin_anew),
+                        self._terms.run(client, term),
+                    )  # fmt: skip
                 finally:
                     await self.probes.stop()
                     self._log(0, "stopped")
@@ -105,6 +141,8 @@ class Service:
 
     def _at_work(self, rounds: Rounds | None) -> None:
         self._rounds = rounds
+        if rounds is None:
+            self._requested = self._propagation = None
 
     def _wake(self) -> None:
         if self._rounds is not None:
@@ -118,12 +156,18 @@ class Service:
         settings, report = self.settings, self._log.report
         if settings.dry_run:
             store = ToldStore(store, self._would, carry_out=False)
-        evictions = Evictions(store, self._note)
+        rate = Rate(settings.eviction_burst, settings.eviction_rate)
+        evictions = self._requested = Evictions(store, self._note, rate)
+        assert self._placers is not None
+        only_report = "" if settings.node_labels else "nodes have no labels of their groups (--no-node-labels)"
+        only_report = only_report if settings.daemonset_affinity else "--daemonset-affinity=false"
+        self._propagation = PropagationPolicyController(
+            store, evictions, seats=settings.seats, settle=settings.settle, placer=self._placers.missing,
+            failed=self._note_wrong, daemonset_affinity=only_report, custom=kinds, report=report,
+        )  # fmt: skip
         return [
             NodeGroupController(store, labels=settings.node_labels, exclusive=settings.exclusive, report=report),
-            PropagationPolicyController(
-                store, evictions, seats=settings.seats, settle=settings.settle, custom=kinds, report=report
-            ),
+            self._propagation,
             OverridePolicyController(
                 store, evictions, privileged=settings.privileged, rest=settings.rest, settle=settings.settle,
                 webhook=lambda: webhook.alive, revert=settings.revert, custom=kinds, report=report,
@@ -140,8 +184,15 @@ class Service:
     def _note(self, pod: Pod, policy: str, rule: str) -> None:
         if self.settings.dry_run:
             return
-        self._evictions.inc()
+        self._evictions.labels(pod.metadata.namespace or "default", rule).inc()
         self._log(1, "evicted", pod=key(pod), node=pod.spec.node_name, policy=policy, rule=rule)
+
+    def _note_wrong(self, app: Object, scheduler: str) -> None:
+        self._wrong.labels(app.metadata.namespace or "default", scheduler).inc()
+        self._log(0, "a replacement landed in the wrong node group", application=key(app), scheduler=scheduler)
+
+    def _placer_alive(self, part: str) -> float:
+        return float(self._placers is not None and self._placers.alive(part))
 
     def _ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:

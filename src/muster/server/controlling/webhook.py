@@ -1,8 +1,7 @@
 """Is there a webhook that makes new pods right? Its registration and the Lease of the active one say so.
 
 A registration alone says nothing: it stays when the webhook is gone, and pods are then created as they are. The active
-replica renews its Lease every few seconds and gives it back when it ends; how long it was not renewed is reckoned by
-our own clock.
+replica renews its Lease every few seconds and gives it back when it ends.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ import msgspec
 from muster.groups.gate import DOMAIN
 from muster.kube import errors
 from muster.kube.client import Client
-from muster.kube.lease import Lease
 from muster.kube.lists import Report
-from muster.model.meta import seconds
+from muster.server.controlling.leases import LOOK_EVERY, Renewed
 
-LOOK_EVERY = 3.0
 REGISTRATION = "muster-webhook"
 _HOOK = f"pods.{DOMAIN}"
 _CONFIGURATION = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{REGISTRATION}"
@@ -43,14 +40,9 @@ class WebhookLife:
         """`lease`: the webhook's, namespace/name."""
         self.alive = False
         self._client = client
-        namespace, _, name = lease.partition("/")
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+        self._lease = Renewed(client, lease, clock, wall)
         self._changed = changed
         self._report = report
-        self._clock = clock
-        self._wall = wall
-        self._renewed = ""  # the Lease's renewTime as it was last seen …
-        self._fresh_until = float("-inf")  # … and how long that makes it good
         self._said = ""
 
     async def run(self) -> None:
@@ -61,11 +53,11 @@ class WebhookLife:
 
     async def look(self) -> None:
         try:
-            alive = await self._is_held() and await self._is_registered()
+            alive = await self._lease.look() and await self._is_registered()
         except errors.NotFound:
             alive = False
         except errors.ApiError as fault:
-            alive = self._clock() < self._fresh_until and self.alive
+            alive = self._lease.is_fresh and self.alive
             if str(fault) != self._said:
                 self._said = str(fault)
                 self._report(f"whether a webhook is alive cannot be seen: {fault}")
@@ -73,19 +65,6 @@ class WebhookLife:
             self.alive = alive
             self._report("a webhook is alive" if alive else "no webhook is alive: editions are not made anew")
             self._changed()
-
-    async def _is_held(self) -> bool:
-        lease = msgspec.json.decode(await self._client.request("GET", self._path), type=Lease)
-        spec = lease.spec
-        duration = spec.lease_duration_seconds or 0
-        if not spec.holder_identity or not spec.renew_time:
-            self._fresh_until = float("-inf")
-        elif spec.renew_time != self._renewed:
-            # Of one that is seen for the first time the other machine's clock must be believed.
-            left = seconds(spec.renew_time) + duration - self._wall() if not self._renewed else duration
-            self._fresh_until = self._clock() + min(left, duration)
-        self._renewed = spec.renew_time or ""
-        return self._clock() < self._fresh_until
 
     async def _is_registered(self) -> bool:
         return await _registered(self._client) is not None

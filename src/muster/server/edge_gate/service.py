@@ -19,7 +19,9 @@ from muster.kube.events import Recorder
 from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
+from muster.live.permissions import Permissions
 from muster.live.probes import Probes
 from muster.live.terms import until
 from muster.model.core import Node, Pod
@@ -28,7 +30,7 @@ from muster.model.kinds import decode_as
 from muster.model.meta import Object
 from muster.model.shape import Problem
 from muster.server.certificates import FileTls, Issued, issue, server_context, use, utc_now
-from muster.server.configured import ConfiguredKinds, Kinds
+from muster.server.edge_gate.asking import Asking
 from muster.server.edge_gate.changes import Changes
 from muster.server.edge_gate.door import Door
 from muster.server.edge_gate.editions import Editions
@@ -38,6 +40,7 @@ from muster.server.edge_gate.releases import Releases
 from muster.server.edge_gate.upstream import Upstream
 from muster.server.edge_gate.verdicts import Verdicts
 from muster.server.grouped import Grouped
+from muster.server.listener.limits import is_loopback
 from muster.server.owners import Owners
 
 EDITION_KINDS: tuple[type[Object], ...] = (Node, NodeGroup, PropagationPolicy, OverridePolicy)
@@ -60,6 +63,7 @@ class Settings:
     authority_file: str = ""
     client_authority: str = ""
     front_proxy: tuple[str, str] | None = None
+    verdict_port: int | None = None  # of POST /gate over HTTPS, for clients with a certificate of the client authority
     hold_outdated: bool = False
     privileged: bool = False
 
@@ -77,7 +81,11 @@ class Service:
         self._begun = False
         self._issued: Issued | None = None
         self._tls = self._context()
-        self.probes = Probes(self.metrics.registry, self._ready, posts={"/gate": self._gate})
+        self._asking = Asking(self._verdict)
+        anyone = is_loopback(settings.probes_host)
+        self.probes = Probes(
+            self.metrics.registry, self._ready, posts={"/gate": self._asking.plain if anyone else self._asking.refuse}
+        )
         self.metrics.log.set_function(lambda: len(self.changes))
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -90,12 +98,18 @@ class Service:
             Upstream(client.access, settings.front_proxy) as upstream,
             Informers(client, followed, self._log.report) as informers,
         ):
+            client.access.on_refusal = Permissions(self._log, self.metrics.registry).refused
             await self.probes.start(settings.probes_host, settings.probes_port)
             # It only reads: what is to be said about the configuration the controllers say.
             recorder = Recorder(client, "muster-edge-gate", "")
             kinds = ConfiguredKinds(client, informers, settings.configured, recorder, self._log.report)
             server, releases = await self._serve(client, upstream, informers, kinds)
-            self._log(0, "started", probes=self.probes.port, port=self.port, server=client.access.host)
+            if settings.verdict_port is not None:
+                self._asking.listen((settings.host, settings.verdict_port), self._tls)
+            self._log(
+                0, "started", probes=self.probes.port, port=self.port, server=client.access.host,
+                gate=self._asking.port,
+            )  # fmt: skip
 
             async def use(_: Kinds) -> None:
                 if self._begun:
@@ -105,6 +119,7 @@ class Service:
                 await until(stop, releases.run(), kinds.run(use), self._work(informers, kinds))
             finally:
                 server.close()
+                await asyncio.to_thread(self._asking.stop)
                 await self._web.shutdown(1.0)
                 await self.probes.stop()
                 self._log(0, "stopped")
@@ -154,19 +169,18 @@ class Service:
 
     # --- POST /gate
 
-    async def _gate(self, request: web.Request) -> web.Response:
+    async def _verdict(self, text: bytes) -> tuple[int, dict[str, str]]:
         """A pod in, `send` or `hold` out."""
         if self._ready():
-            return web.json_response({"error": self._ready()}, status=503)
+            return 503, {"error": self._ready()}
         try:
-            text = await request.read()
             pod = decode_as(Pod, msgspec.json.decode(text, type=dict))
             reason = await self._verdicts.held(pod, text)
         except (msgspec.DecodeError, Problem) as fault:
-            return web.json_response({"error": f"the body is no pod: {fault}"}, status=400)
+            return 400, {"error": f"the body is no pod: {fault}"}
         except errors.ApiError as fault:
-            return web.json_response({"error": str(fault)}, status=502)
-        return web.json_response({"decision": "send" if reason is None else "hold", "reason": reason or ""})
+            return 502, {"error": str(fault)}
+        return 200, {"decision": "send" if reason is None else "hold", "reason": reason or ""}
 
     # --- certificates
 

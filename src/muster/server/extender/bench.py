@@ -11,6 +11,7 @@ import http.client
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
@@ -22,7 +23,6 @@ from muster.cluster.memory import MemoryStore
 from muster.model.kinds import decode
 from muster.model.meta import Object
 from muster.server.extender.deciding import GroupScheduling
-from muster.server.extender.http import ExtenderServer
 
 NAME = "extender"
 NODES, GROUPS, REPLICAS, PODS = 5000, 500, 10_000, 1000
@@ -145,19 +145,22 @@ def _pod(name: str, node: str) -> dict[str, Any]:
 
 def serve() -> None:
     """Print the port, and serve until killed."""
+    from muster.server.extender.http import ExtenderServer
+
     store = MemoryStore(VirtualClock(0.0), _objects())
     server = ExtenderServer(("127.0.0.1", 0), GroupScheduling(store))
 
-    def bind(body: bytes) -> object:
-        told = json.loads(body)
+    def bind(body: memoryview) -> object:
+        told = json.loads(bytes(body))
         store.create(decode(_pod(told["pod"], told["node"])))
         return {}
 
     server.verbs["bind"] = bind
     gc.collect()
     gc.freeze()
-    print(server.server_address[1], flush=True)
-    server.serve_forever()
+    server.start()
+    print(server.port, flush=True)
+    threading.Event().wait()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from time import monotonic
 import msgspec
 from msgspec import Raw
 
-from muster.groups.applications import Application, OwnerLoop
+from muster.groups.applications import Application, OwnerLoop, counted_by
 from muster.groups.assignment import ASSIGNED
 from muster.groups.gate import Pair, waiting
 from muster.groups.policies import Bound, Refused
@@ -29,7 +29,8 @@ from muster.model.extender import (
 from muster.model.meta import key
 from muster.server.extender.reservations import Reservations
 from muster.server.extender.scoring import PluginScores, scaled
-from muster.server.extender.view import View
+from muster.server.extender.view import View, is_pending
+from muster.server.extender.waiting import Waiting
 from muster.server.owners import Ask
 from muster.store import Store, StoreError
 
@@ -48,6 +49,10 @@ class _Question:
     groups: tuple[str, ...]
     standing: Standing
     assigned: str = ""  # the group that the pod was made for by the webhook
+
+
+class _Unseen(Exception):
+    """The pod that is asked about has not been seen yet."""
 
 
 class GroupScheduling:
@@ -70,7 +75,8 @@ class GroupScheduling:
         `ask` (on a live cluster) is asked for owners that are not seen yet; there, too, pods that wait at the
         beginning may have been answered by whoever served before. `plugins` are asked about pods without a policy.
         """
-        self.reservations = Reservations(now)
+        self._waiting = Waiting()
+        self.reservations = Reservations(now, expired=self._waiting.freed)
         self.waits = 0
         self._store = store
         self._ask_owner = ask
@@ -79,10 +85,13 @@ class GroupScheduling:
         self._legacy = legacy
         self._gate_override = gate_override
         self._changed = Condition()
-        self._view = View(store, self.reservations.end, custom, ask)
+        self._view = View(store, self._ended, custom, ask)
         if ask is not None:
-            for uid, unit in self._view.waiting():
-                self.reservations.put_stranger(uid, unit)
+            for name, pod in self._view.waiting():
+                unit = counted_by(name, pod)
+                self.reservations.put_stranger(pod.metadata.uid, unit)
+                # Whoever answered before may have refused it for a reservation that nobody knows any more.
+                self._waiting.refused(unit, name, pod.metadata.uid)
 
     @property
     def reserved(self) -> int:
@@ -90,25 +99,73 @@ class GroupScheduling:
 
     def use(self, custom: Sequence[type[CustomApplication]]) -> None:
         """Applications may be of these kinds from now on."""
-        view = View(self._store, self.reservations.end, custom, self._ask_owner)
+        view = View(self._store, self._ended, custom, self._ask_owner)
         with self._changed:
             self._view.close()
             self._view = view
+
+    def _ended(self, name: str, pod: Pod) -> None:
+        """The pod has a node, or is gone."""
+        unit = counted_by(name, pod)
+        self._waiting.passed(unit, name)
+        groups = self.reservations.end(pod.metadata.uid)
+        if groups is not None and not (pod.spec.node_name and len(groups) == 1):
+            self._waiting.freed(unit)
+
+    def to_wake(self) -> list[tuple[str, str]]:
+        """Key and uid of pods that were refused because of reservations that have been given up since."""
+        with self._changed:
+            self._view.refresh()
+            self.reservations.expire()
+            return [(name, uid) for name, uid in self._waiting.take() if self._is_divided(name, uid)]
+
+    def _is_divided(self, name: str, uid: str) -> bool:
+        pod = self._view.pod(name)
+        if pod is None or pod.metadata.uid != uid or not is_pending(pod):
+            return False
+        try:
+            return isinstance(self._view.ruling(self._view.application(pod)), Bound)
+        except (OwnerLoop, StoreError):
+            return True  # once too often does no harm
 
     # --- filter
 
     def filter(self, args: ExtenderArgs) -> FilterResult:
         """The nodes that may have the pod, and a reason for every other one."""
-        with self._changed:
+        try:
             try:
-                asked = self._ask(args.pod)
-                if asked is None:
-                    return self._free(args)
-                if isinstance(asked, Refused):
-                    return self._result(args, dict.fromkeys(args.names, _text(asked.text)))
-                return self._divided(args, asked)
-            except (OwnerLoop, StoreError) as fault:
-                return FilterResult(error=str(fault))
+                return self._filtered(args, None)
+            except _Unseen:
+                return self._filtered(args, self._asked_for(args.pod))
+        except (OwnerLoop, StoreError) as fault:
+            return FilterResult(error=str(fault))
+
+    def _filtered(self, args: ExtenderArgs, known: Pod | None) -> FilterResult:
+        """`known`: the pod as it is in the cluster; None: look it up, _Unseen if it is not there."""
+        with self._changed:
+            asked = self._ask(args.pod)
+            if asked is None:
+                return self._free(args)
+            if isinstance(asked, Refused):
+                return self._result(args, dict.fromkeys(args.names, _text(asked.text)))
+            return self._divided(args, asked, self._exists(asked, known))
+
+    def _asked_for(self, pod: Pod) -> Pod:
+        """The pod, asked of the API server; an empty one: there is none. No lock is held."""
+        assert self._ask_owner is not None
+        found = self._ask_owner("Pod", key(pod), pod.metadata.uid)
+        return found if isinstance(found, Pod) else Pod()
+
+    def _exists(self, asked: _Question, known: Pod | None) -> bool:
+        """Is it a pod of the cluster that waits for a node? For others nothing is reserved. A cluster in files is
+        asked about pods that are not in it."""
+        if self._ask_owner is None:
+            return True
+        seen = known or self._view.pod(asked.pod)
+        if seen is None or (known is None and seen.metadata.uid != asked.id):
+            raise _Unseen
+        same = seen.metadata.uid == asked.id and counted_by(asked.pod, seen) == asked.application.unit
+        return same and is_pending(seen)
 
     def _free(self, args: ExtenderArgs) -> FilterResult:
         """No policy: every node will do, unless a plugin says otherwise."""
@@ -123,7 +180,7 @@ class GroupScheduling:
         result.failed_and_unresolvable_nodes = {n: why for n, why in refused.items() if n not in curable}
         return result
 
-    def _divided(self, args: ExtenderArgs, asked: _Question) -> FilterResult:
+    def _divided(self, args: ExtenderArgs, asked: _Question, exists: bool) -> FilterResult:
         group_of, there = self._groups(args, asked)
         wanted = [group for group in asked.groups if group in there]
         if asked.assigned:
@@ -131,14 +188,23 @@ class GroupScheduling:
         asked, open_ = self._settled(args.pod, asked, wanted)
         reasons = self._reasons(asked, open_)
         passed = [group for group in wanted if reasons[group] is None]
-        if passed:
-            self.reservations.put(asked.id, asked.application.unit, passed)
-        else:
-            self.reservations.end(asked.id)
+        if exists:
+            self._remember(asked, passed)
         self._changed.notify_all()
-        reasons[None] = _text(f"node is in no node group of PropagationPolicy {asked.bound.policy}")
+        outside = f"node is in no node group of PropagationPolicy {asked.bound.policy}"
+        reasons[None] = _text(asked.standing.full(outside))
         named = zip(args.names, group_of, strict=True)
         return self._result(args, {name: why for name, group in named if (why := reasons[group]) is not None})
+
+    def _remember(self, asked: _Question, passed: list[str]) -> None:
+        unit = asked.application.unit
+        if passed:
+            self._waiting.passed(unit, asked.pod)
+            self.reservations.put(asked.id, unit, passed)
+            return
+        self._waiting.refused(unit, asked.pod, asked.id)
+        if self.reservations.end(asked.id):
+            self._waiting.freed(unit)
 
     def _settled(self, pod: Pod, asked: _Question, wanted: list[str]) -> tuple[_Question, list[str]]:
         """The question once some group's answer is certain, or all are no; and the groups left open by then."""
@@ -252,7 +318,8 @@ class GroupScheduling:
         for group, n in certain.items():
             counts[group] = counts.get(group, 0) + n
         assigned = pod.metadata.labels.get(ASSIGNED, "")
-        return _Question(name, id_, application, ruling, groups, Standing(ruling.quotas, counts, maybe), assigned)
+        standing = Standing(ruling.quotas, counts, maybe, self._view.grouping.closed(ruling.propagation))
+        return _Question(name, id_, application, ruling, groups, standing, assigned)
 
     def _groups(self, args: ExtenderArgs, asked: _Question) -> tuple[list[str | None], set[str | None]]:
         """Per node asked about, the group that holds it; and each group once."""

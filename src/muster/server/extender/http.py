@@ -1,14 +1,12 @@
-"""The extender over HTTP(S), by the standard library alone: one thread for each connection, which stays open."""
+"""The extender over HTTP(S): kube-scheduler's three verbs, probes and metrics."""
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -19,14 +17,18 @@ from muster.model.extender import (
     PreemptionResult,
     Score,
     WireError,
+    has_whole_objects,
     read_args,
     read_preemption,
 )
 from muster.server.extender.metrics import Metrics
+from muster.server.listener.limits import LIMITS, MIB, Limits
+from muster.server.listener.serving import JSON, TEXT, Listener, Refusal, Request, Response
 
-LARGEST_BODY = 32 << 20
-_HANDSHAKE = 5.0  # seconds a client has to greet
-_TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
+LARGEST_NAMES = 2 * MIB
+"""A request with the names of nodes; all that a client may send that is not authenticated."""
+LARGEST_WHOLE = 32 * MIB
+"""A request with whole nodes, unless --max-request-bytes says otherwise."""
 
 
 class Answers(Protocol):
@@ -53,132 +55,110 @@ def _always() -> str:
     return ""
 
 
-class Refusal(Exception):
-    """A request that is answered with a status other than 200."""
-
-    def __init__(self, status: HTTPStatus, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class ExtenderServer(ThreadingHTTPServer):
-    """Serves until `shutdown` is called."""
-
-    daemon_threads = True
-    request_queue_size = 128
+class ExtenderServer:
+    """Serves from `start` to `stop`."""
 
     def __init__(
         self,
         at: tuple[str, int],
         scheduling: Answers,
-        context: ssl.SSLContext | None = None,
-        largest_body: int = LARGEST_BODY,
+        tls: ssl.SSLContext | None = None,
+        largest_whole: int = LARGEST_WHOLE,
         ready: Callable[[], str] = _always,
+        *,
+        trusted: bool = True,
+        probes: tuple[str, int] | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
-        """`ready`: nothing if it can serve, else why not."""
-        self.address_family = socket.AF_INET6 if ":" in at[0] else socket.AF_INET
-        super().__init__(at, _Handler)
-        self.context = context
-        self.largest_body = largest_body
-        self.ready = ready
-        self.verbs: dict[str, Callable[[bytes], object]] = {
+        """`ready`: nothing if it can serve, else why not. `trusted`: clients need not show a certificate to count as
+        authenticated. `probes`: a second address, for GET over plain HTTP only.
+        """
+        self.verbs: dict[str, Callable[[memoryview], object]] = {
             "filter": lambda body: scheduling.filter(read_args(body)),
             "prioritize": lambda body: scheduling.prioritize(read_args(body)),
             "preempt": lambda body: scheduling.preempt(read_preemption(body)),
         }
-        reserved = ("gauge", "Pods answered and not seen bound yet.", lambda: float(scheduling.reserved))
-        waits = ("counter", "Answers that waited for a binding.", lambda: float(scheduling.waits))
-        self.metrics = Metrics({"muster_extender_reservations": reserved, "muster_extender_waits_total": waits})
+        self._largest_whole = largest_whole
+        self._ready = ready
+        self._listener = Listener(
+            at, self._handle, self._largest, tls=tls, trusted=trusted, limits=limits, refused=_refused
+        )
+        self.port = self._listener.port
+        self._probes: Listener | None = None
+        if probes is not None:
+            self._probes = Listener(probes, self._get, lambda path, authenticated: 0, limits=limits)
+        self.probes_port = self.port if self._probes is None else self._probes.port
+        load = self._listener.load
+        self.metrics = Metrics({
+            "muster_extender_reservations": (
+                "gauge", "Pods answered and not seen bound yet.", lambda: float(scheduling.reserved)
+            ),
+            "muster_extender_waits_total": (
+                "counter", "Answers that waited for a binding.", lambda: float(scheduling.waits)
+            ),
+            "muster_extender_connections": ("gauge", "Open connections.", lambda: float(len(load))),
+            "muster_extender_connections_closed_total": (
+                "counter", "Connections closed because of a limit.", lambda: float(load.closed)
+            ),
+            "muster_extender_body_bytes": ("gauge", "Request bodies in memory.", lambda: float(load.held)),
+        })  # fmt: skip
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        if self.context is None:
-            super().finish_request(request, client_address)
-            return
-        # In the connection's own thread: a client that is slow to greet keeps nobody else waiting.
-        request.settimeout(_HANDSHAKE)
-        try:
-            secure = self.context.wrap_socket(request, server_side=True)
-        except (OSError, ssl.SSLError):
-            return
-        with secure:
-            secure.settimeout(None)
-            super().finish_request(secure, client_address)
+    def start(self) -> None:
+        for one in (self._listener, self._probes):
+            if one is not None:
+                one.start()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+    def stop(self) -> None:
+        for one in (self._listener, self._probes):
+            if one is not None:
+                one.stop()
 
+    def _largest(self, path: str, authenticated: bool) -> int:
+        most = self._largest_whole
+        return most if authenticated and path.strip("/") in self.verbs else min(most, LARGEST_NAMES)
 
-class _Handler(BaseHTTPRequestHandler):
-    server: ExtenderServer
-    protocol_version = "HTTP/1.1"
-    server_version = "muster"
-    sys_version = ""
-    disable_nagle_algorithm = True
-    wbufsize = -1
-    timeout = 300
+    def _handle(self, request: Request) -> Response:
+        return self._get(request) if request.method in ("GET", "HEAD") else self._ask(request)
 
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
+    def _get(self, request: Request) -> Response:
+        path = request.path
+        if request.method != "GET":
+            return Response(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET is answered here\n", TEXT)
         if path in ("/healthz", "/livez"):
-            self._answer(HTTPStatus.OK, b"ok\n", _TEXT)
-        elif path == "/readyz":
-            wrong = self.server.ready()
+            return Response(HTTPStatus.OK, b"ok\n", TEXT)
+        if path == "/readyz":
+            wrong = self._ready()
             status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
-            self._answer(status, f"{wrong or 'ok'}\n".encode(), _TEXT)
-        elif path == "/metrics":
-            self._answer(HTTPStatus.OK, self.server.metrics.text().encode(), f"{_TEXT}; version=0.0.4")
-        elif path.strip("/") in self.server.verbs:
-            self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"POST is the way to ask this\n", _TEXT)
-        else:
-            self._answer(HTTPStatus.NOT_FOUND, f"there is no {path} here\n".encode(), _TEXT)
+            return Response(status, f"{wrong or 'ok'}\n".encode(), TEXT)
+        if path == "/metrics":
+            return Response(HTTPStatus.OK, self.metrics.text().encode(), f"{TEXT}; version=0.0.4")
+        if path.strip("/") in self.verbs:
+            return Response(HTTPStatus.METHOD_NOT_ALLOWED, b"POST is the way to ask this\n", TEXT)
+        return Response(HTTPStatus.NOT_FOUND, f"there is no {path} here\n".encode(), TEXT)
 
-    def do_POST(self) -> None:
+    def _ask(self, request: Request) -> Response:
         began = perf_counter()
-        verb = self.path.partition("?")[0].strip("/")
-        ask = self.server.verbs.get(verb)
+        verb = request.path.strip("/")
+        ask = self.verbs.get(verb)
         try:
-            body = self._body()
-            if ask is None:
-                raise Refusal(HTTPStatus.NOT_FOUND, f"there is no /{verb} here: {', '.join(self.server.verbs)}")
-            answer, status = msgspec.json.encode(ask(body)), HTTPStatus.OK
+            if ask is None or request.method != "POST":
+                raise Refusal(HTTPStatus.NOT_FOUND, f"there is no /{verb} here: {', '.join(self.verbs)}")
+            size = len(request.body)
+            if size > LARGEST_NAMES and not has_whole_objects(request.body):
+                message = f"a body of {size} bytes is above the limit of {LARGEST_NAMES} for requests with node names"
+                raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+            response = Response(HTTPStatus.OK, msgspec.json.encode(ask(request.body)))
         except WireError as fault:
-            status, answer = HTTPStatus.BAD_REQUEST, _fault(fault)
+            response = _refused(Refusal(HTTPStatus.BAD_REQUEST, str(fault)))
         except Refusal as refusal:
-            status, answer = refusal.status, _fault(refusal)
+            response = _refused(refusal)
         except Exception as fault:  # one bad question never stops the rest
-            status = HTTPStatus.INTERNAL_SERVER_ERROR
-            answer = _fault(f"unexpected {type(fault).__name__}: {fault}")
-        self._answer(status, answer, _JSON)
-        self.server.metrics.count(verb if ask is not None else "other", int(status), perf_counter() - began)
-
-    def _body(self) -> bytes:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdigit():
-            self.close_connection = True
-            raise Refusal(HTTPStatus.LENGTH_REQUIRED, "the request must say its Content-Length")
-        if int(length) > self.server.largest_body:
-            self.close_connection = True
-            most = self.server.largest_body
-            # Who still sends when the connection is closed does not see the answer; what is far too much is not read.
-            left = min(int(length), 2 * most)
-            while left > 0 and (part := self.rfile.read(min(left, 1 << 20))):
-                left -= len(part)
-            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length} bytes is above the limit of {most}")
-        return self.rfile.read(int(length))
-
-    def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are counted, not logged: there are many a second."""
+            message = f"unexpected {type(fault).__name__}: {fault}"
+            response = _refused(Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, message))
+        self.metrics.count(verb if ask is not None else "other", int(response.status), perf_counter() - began)
+        return response
 
 
-def _fault(why: object) -> bytes:
-    return msgspec.json.encode({"Error": str(why)})
+def _refused(refusal: Refusal) -> Response:
+    """As kube-scheduler expects it."""
+    return Response(refusal.status, msgspec.json.encode({"Error": str(refusal)}), JSON)

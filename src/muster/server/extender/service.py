@@ -6,7 +6,6 @@ import asyncio
 import gc
 import ssl
 import sys
-import threading
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass
 
@@ -18,17 +17,20 @@ from muster.kube.events import Recorder
 from muster.kube.informers import Informers
 from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
+from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
+from muster.live.permissions import Permissions
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import Object
-from muster.server.configured import ConfiguredKinds, Kinds
 from muster.server.extender.before import BeforeSync
 from muster.server.extender.deciding import GroupScheduling
-from muster.server.extender.http import LARGEST_BODY, Answers, ExtenderServer
+from muster.server.extender.http import LARGEST_WHOLE, Answers, ExtenderServer
+from muster.server.extender.presence import Presence
 from muster.server.extender.scoring import KINDS as SCORING
 from muster.server.extender.scoring import PluginScores
 from muster.server.extender.view import KINDS
+from muster.server.extender.waiting import wake
 from muster.server.owners import Ask, Owners
 from muster.store import Store
 
@@ -46,9 +48,12 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8888
     context_tls: ssl.SSLContext | None = None
-    largest_body: int = LARGEST_BODY
+    trusted: bool = True  # clients need no certificate to count as authenticated: only on loopback
+    probes: tuple[str, int] | None = None  # where GET is answered over plain HTTP; None: only at host and port
+    largest_whole: int = LARGEST_WHOLE
     legacy: bool = False
     gate_override: bool = False
+    presence: str = ""  # without an election: the Lease that says that an extender is alive, namespace/name
     scheduler: Scheduler | None = None  # whose plugins are asked about pods without a policy
 
 
@@ -68,6 +73,7 @@ class Service:
         settings = self.settings
         sys.setswitchinterval(_SWITCH)
         async with Client(access.load(settings.kubeconfig, settings.context)) as client:
+            client.access.on_refusal = Permissions(self._log).refused
             followed = KINDS if settings.scheduler is None else (*KINDS, *(k for k in SCORING if k not in KINDS))
             async with Informers(client, followed, self._log.report) as informers:
                 self._informers = informers
@@ -83,22 +89,29 @@ class Service:
                     gate_override=settings.gate_override,
                 )  # fmt: skip
                 at = (settings.host, settings.port)
-                server = ExtenderServer(at, _Switch(self), settings.context_tls, settings.largest_body, self.ready)
-                serving = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
-                serving.start()
-                port = server.server_address[1]
-                self._log(0, "started", identity=settings.lease.identity, port=port, probes=port)
+                server = ExtenderServer(
+                    at, _Switch(self), settings.context_tls, settings.largest_whole, self.ready,
+                    trusted=settings.trusted, probes=settings.probes,
+                )  # fmt: skip
+                server.start()
+                identity = settings.lease.identity
+                self._log(0, "started", identity=identity, port=server.port, probes=server.probes_port)
 
                 async def term() -> None:
                     await self._serve(client, informers, recorder, ask, kinds)
 
+                own, active = settings.lease, lambda: self._active is not None
+                presence = Presence(client, settings.presence or own.key, own, active, self._log.report)
+                alone = () if own.elect else (presence.run(),)
+
                 async def leave() -> None:
                     # First nobody is answered any more, then the lease is given back.
-                    await asyncio.to_thread(server.shutdown)
-                    server.server_close()
+                    await asyncio.to_thread(server.stop)
+                    if not own.elect:
+                        await presence.end()
 
                 try:
-                    await until(stop, kinds.run(self._use), self._terms.run(client, term), leave=leave)
+                    await until(stop, kinds.run(self._use), self._terms.run(client, term), *alone, leave=leave)
                 finally:
                     self._log(0, "stopped")
 
@@ -108,13 +121,15 @@ class Service:
         """One term: answer until cancelled."""
         await informers.synced()
         await kinds.known()
-        store = KubeStore(informers, Writes(client), recorder)
+        writes = Writes(client)
+        store = KubeStore(informers, writes, recorder)
         try:
-            self._active = await asyncio.to_thread(self._made, store, kinds.kinds, ask)
+            active = self._active = await asyncio.to_thread(self._made, store, kinds.kinds, ask)
             gc.collect()
             gc.freeze()  # what is there now stays: looking at it again and again is in vain
-            self._log(0, "answering", strangers=self._active.reserved)
-            await asyncio.Event().wait()
+            self._log(0, "answering", strangers=active.reserved)
+            may_write = client.gate or (lambda: True)
+            await wake(lambda: asyncio.to_thread(active.to_wake), writes, may_write, self._log)
         finally:
             self._active = None
             store.close()

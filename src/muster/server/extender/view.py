@@ -25,11 +25,11 @@ class View:
     def __init__(
         self,
         store: Store,
-        ended: Callable[[str], None],
+        ended: Callable[[str, Pod], None],
         custom: Sequence[type[CustomApplication]] = (),
         ask: Ask | None = None,
     ) -> None:
-        """`ended` is told of pods (their uid) that have a node now, or are gone. `custom`: the configured kinds.
+        """`ended` is told of pods (with their key) that have a node now, or are gone. `custom`: the configured kinds.
 
         `ask` is asked for owners that the store does not have (yet).
         """
@@ -75,13 +75,15 @@ class View:
         """The pod's application; OwnerLoop if there is no end to its owners."""
         return application_of(pod, followed(pod, self._tables, self._ask), self._custom)
 
-    def waiting(self) -> Iterator[tuple[str, Unit]]:
-        """Pods (their uid) that have no node and could get one, with the unit they would be counted in."""
+    def pod(self, name: str) -> Pod | None:
+        found = self._tables["Pod"].get(name)
+        return found if isinstance(found, Pod) else None
+
+    def waiting(self) -> Iterator[tuple[str, Pod]]:
+        """Key and pod of those that have no node and could get one."""
         for name, pod in self._tables["Pod"].items():
-            if not isinstance(pod, Pod) or pod.spec.node_name or pod.spec.scheduling_gates:
-                continue
-            if pod.metadata.deletion_timestamp is None and pod.status.phase not in FINISHED:
-                yield pod.metadata.uid, counted_by(name, pod)
+            if isinstance(pod, Pod) and is_pending(pod) and not pod.spec.scheduling_gates:
+                yield name, pod
 
     def ruling(self, application: Application) -> Bound | Refused | None:
         return self.grouping.policies.ruling(application)
@@ -114,8 +116,10 @@ class View:
         self._tables[kind][name] = obj
 
     def _remove(self, kind: str, name: str) -> None:
-        if kind == "Pod":
+        gone = self.pod(name) if kind == "Pod" else None
+        if gone is not None:
             self._remove_pod(name)
+            self._ended(name, gone)
         self._tables[kind].pop(name, None)
 
     def _count(self, name: str, pod: Pod) -> None:
@@ -123,7 +127,7 @@ class View:
         meta = pod.metadata
         if not pod.spec.node_name and meta.deletion_timestamp is None:
             return
-        self._ended(meta.uid)
+        self._ended(name, pod)
         if meta.deletion_timestamp is None and pod.status.phase not in FINISHED:
             unit = counted_by(name, pod)
             self._on.setdefault(unit, {})[name] = pod.spec.node_name
@@ -146,6 +150,11 @@ class View:
     def _recount(self, unit: Unit, node: str, by: int) -> None:
         for groups, counts in self._counts.get(unit, {}).items():
             _add(counts, self.grouping.group_of(groups).get(node), by)
+
+
+def is_pending(pod: Pod) -> bool:
+    """May the pod still get a node?"""
+    return not pod.spec.node_name and pod.metadata.deletion_timestamp is None and pod.status.phase not in FINISHED
 
 
 def _add(counts: dict[str, int], group: str | None, by: int) -> None:

@@ -16,7 +16,8 @@ from muster.kube.informer import Delta
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object, key
-from muster.server.admission.seats import Seats
+from muster.server.admission.seats import APPEARS_S, Seats
+from muster.server.extender.reservations import LASTS
 from muster.store import Change
 from node_groups import CITIES, bound, deployment, groups, nodes, pod, weights
 
@@ -98,3 +99,71 @@ def test_a_pod_counts_where_it_is_and_before_that_where_it_was_made_for() -> Non
     assert chosen(seats, 2) == ["beijing", None]
     seats.notice(Delta(Change.MODIFIED, "Pod", "default/a", runs, ends))
     assert chosen(seats, 2) == ["beijing", "hangzhou", None]
+
+
+def ruled(replicas: int) -> Bound:
+    ruling = GROUPING.policies.ruling(Application(deployment(bound(), replicas)[0], UNIT))
+    assert isinstance(ruling, Bound)
+    return ruling
+
+
+class Times:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_request_that_anyone_may_have_sent_keeps_a_place_for_five_seconds() -> None:
+    clock = Times()
+    for authenticated, lasts in ((False, APPEARS_S), (True, LASTS)):
+        clock.now = 0.0
+        seats = Seats(clock, authenticated=authenticated)
+        seats.reserve("r", UNIT, "beijing", exists=False)
+        clock.now = lasts - 0.1
+        assert seats.reserved == 1
+        clock.now = lasts
+        assert seats.reserved == 0
+
+
+def test_requests_alone_fill_no_group_for_a_pod_that_exists() -> None:
+    clock, ruling = Times(), ruled(2)
+    seats = Seats(clock, authenticated=False)
+    for i, group in enumerate(("beijing", "hangzhou")):
+        seats.reserve(f"forged-{i}", UNIT, group, exists=False)
+    assert seats.choose(UNIT, ruling, GROUPING) is None and seats.is_contested(UNIT, ruling, GROUPING)
+    clock.now = 1.0  # a pod is created behind the gate, and seen; the forger goes on
+    for i in range(20):
+        seats.reserve(f"more-{i}", UNIT, ("beijing", "hangzhou")[i % 2], exists=False)
+    assert seats.is_contested(UNIT, ruling, GROUPING, since=1.0), "those before it may still come"
+    clock.now = APPEARS_S
+    assert not seats.is_contested(UNIT, ruling, GROUPING, since=1.0)
+    first = seats.choose(UNIT, ruling, GROUPING, since=1.0)
+    assert first is not None
+    seats.reserve("first", UNIT, first, exists=True)
+    second = seats.choose(UNIT, ruling, GROUPING, since=1.0)
+    assert {first, second} == {"beijing", "hangzhou"}
+    seats.reserve("second", UNIT, str(second), exists=True)
+    assert seats.choose(UNIT, ruling, GROUPING, since=1.0) is None
+    assert not seats.is_contested(UNIT, ruling, GROUPING, since=1.0), "they are full for certain"
+
+
+def test_after_a_request_whose_pod_did_not_appear_the_others_are_divided_as_the_groups_lack_pods() -> None:
+    clock, ruling = Times(), ruled(10)
+    seats = Seats(clock, authenticated=False)
+    seats.reserve("forged", UNIT, "beijing", exists=False)
+    clock.now = APPEARS_S
+    found = []
+    for i in range(40):
+        group = seats.choose(UNIT, ruling, GROUPING)
+        assert group is not None
+        seats.reserve(f"r-{i}", UNIT, group, exists=False)
+        found.append(group)
+    assert found.count("beijing") == found.count("hangzhou") == 20
+
+
+def test_with_the_api_servers_certificate_nothing_is_contested() -> None:
+    seats, ruling = Seats(Times()), ruled(2)
+    for i, group in enumerate(("beijing", "hangzhou")):
+        seats.reserve(f"r-{i}", UNIT, group, exists=False)
+    assert seats.choose(UNIT, ruling, GROUPING) is None and not seats.is_contested(UNIT, ruling, GROUPING)

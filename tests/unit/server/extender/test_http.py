@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,20 +23,19 @@ POD = {"metadata": {"name": "p", "namespace": "default", "uid": "u", **owner("Re
 def serve(**options: Any) -> ExtenderServer:
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound()))
     server = ExtenderServer(("127.0.0.1", 0), GroupScheduling(store), **options)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    server.start()
     return server
 
 
 @pytest.fixture
 def server() -> Iterator[ExtenderServer]:
-    server = serve(largest_body=100_000)
+    server = serve(largest_whole=100_000)
     yield server
-    server.shutdown()
-    server.server_close()
+    server.stop()
 
 
 def connected(server: ExtenderServer) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+    return http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
 
 
 def ask(connection: http.client.HTTPConnection, path: str, body: object = None) -> tuple[int, Any]:
@@ -123,12 +121,11 @@ def test_a_body_of_fifty_megabytes_is_refused_and_whoever_sent_it_is_told_why() 
     server = serve()
     status, answer = ask(connected(server), "/filter", b"x" * 50_000_000)
     assert (status, answer["Error"]) == (413, "a body of 50000000 bytes is above the limit of 33554432")
-    server.shutdown()
-    server.server_close()
+    server.stop()
 
 
 def secured(server: ExtenderServer, trusting: ssl.SSLContext) -> http.client.HTTPSConnection:
-    return http.client.HTTPSConnection("127.0.0.1", server.server_address[1], timeout=10, context=trusting)
+    return http.client.HTTPSConnection("127.0.0.1", server.port, timeout=10, context=trusting)
 
 
 def test_https_lets_in_only_clients_with_a_certificate_if_told_so(tmp_path: Path) -> None:
@@ -137,7 +134,7 @@ def test_https_lets_in_only_clients_with_a_certificate_if_told_so(tmp_path: Path
     known = tmp_path / "clients.crt"
     known.write_bytes(other.certificate.read_bytes())
     told: list[str] = []
-    server = serve(context=FileTls(*served, str(known), report=told.append).context)
+    server = serve(tls=FileTls(*served, str(known), report=told.append).context)
     try:
         trusting = ssl.create_default_context(cafile=str(authority.certificate))
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -148,15 +145,14 @@ def test_https_lets_in_only_clients_with_a_certificate_if_told_so(tmp_path: Path
         known.write_bytes(authority.certificate.read_bytes())  # the authority of clients is another one now
         assert ask(secured(server, trusting), "/healthz") == (200, "ok\n")
     finally:
-        server.shutdown()
-        server.server_close()
+        server.stop()
 
 
 def test_a_rotated_certificate_is_taken_up_and_a_bad_one_is_not(tmp_path: Path) -> None:
     first, second = Authority(tmp_path / "first"), Authority(tmp_path / "second")
     (old, old_key), (new, new_key) = first.server("extender"), second.server("extender")
     told: list[str] = []
-    server = serve(context=FileTls(str(old), str(old_key), report=told.append).context)
+    server = serve(tls=FileTls(str(old), str(old_key), report=told.append).context)
     trusting = [ssl.create_default_context(cafile=str(one.certificate)) for one in (first, second)]
     try:
         assert ask(secured(server, trusting[0]), "/healthz")[0] == 200
@@ -169,5 +165,4 @@ def test_a_rotated_certificate_is_taken_up_and_a_bad_one_is_not(tmp_path: Path) 
             ask(secured(server, trusting[0]), "/healthz")
         assert told[1:] == [f"{old}: read again"]
     finally:
-        server.shutdown()
-        server.server_close()
+        server.stop()

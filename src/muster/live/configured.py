@@ -16,9 +16,10 @@ from muster.groups.configured import CONFIG_KEY, BadConfiguration, Configured, r
 from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.events import Recorder
-from muster.kube.informer import Delta
+from muster.kube.informer import Delta, Standing
 from muster.kube.informers import Informers, Wanted
 from muster.kube.lists import Report
+from muster.kube.resources import resource_of
 from muster.model.core import ConfigMap
 from muster.model.custom import CustomApplication
 from muster.store import Severity
@@ -75,6 +76,16 @@ class ConfiguredKinds:
         except TimeoutError:
             self._known.set()
             self._report("the ConfigMap of further kinds cannot be read: only Kubernetes' own kinds are understood")
+
+    async def followed(self) -> None:
+        """Until the ConfigMap and the objects of the kinds that it names were read, or cannot be for now."""
+        while Standing.STARTING in self._maps.standing().values() or (
+            Standing.SYNCED in self._maps.standing().values() and not self.are_known
+        ):
+            await asyncio.sleep(0.02)
+        names = [resource_of(kind).name for kind in self.kinds]
+        while any(self._informers.standing().get(name) is Standing.STARTING for name in names):
+            await asyncio.sleep(0.02)
 
     def _notice(self, delta: Delta) -> None:
         self._map = delta.new if isinstance(delta.new, ConfigMap) else None

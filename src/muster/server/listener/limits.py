@@ -1,0 +1,127 @@
+"""What a listener accepts: so many connections, so much time for a request, so many bytes of bodies in memory.
+
+At a limit the connection that has kept the others waiting for longest is closed: first those whose client has not
+authenticated, never one whose request is being answered. A client that sends slowly, or nothing, therefore does not
+keep out one that sends a request at once.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from time import monotonic
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    connections: int = 64
+    request_s: float = 10.0  # from the first byte of a request to the last of its answer; for a handshake, too
+    idle_s: float = 300.0  # between two requests of a connection
+    body_bytes: int = 256 * MIB  # of all requests in memory
+    # Bodies that are decoded and answered at a time, or one that is larger: JSON takes many times its size in memory.
+    decoded_bytes: int = 4 * MIB
+    head_bytes: int = 64 << 10
+    grace_s: float = 0.5  # a connection that waits for less is not closed in favour of another one
+
+
+LIMITS = Limits()
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """An open connection. `abort` closes it; it may be called from any thread, and more than once."""
+
+    abort: Callable[[], None]
+    authenticated: bool = False
+    answering: bool = False  # the request is here as a whole
+    since: float = 0.0  # when it was opened, or its last answer ended, or the request began that is being received
+    held: int = 0  # bytes of its request's body
+    aborted: bool = field(default=False)
+
+
+class Load:
+    """The open connections of a listener, and the bytes that they hold. Nothing here waits."""
+
+    def __init__(self, limits: Limits = LIMITS, now: Callable[[], float] = monotonic) -> None:
+        self.limits = limits
+        self.closed = 0  # connections that were closed at a limit
+        self.held = 0
+        self._now = now
+        self._open: dict[Connection, None] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, connection: Connection) -> bool:
+        """Count it; False: there are too many, and one is closed if it may be. Ask again."""
+        with self._lock:
+            if len(self._open) >= self.limits.connections:
+                self._close_one(lambda one: True)
+                return False
+            connection.since = self._now()
+            self._open[connection] = None
+            return True
+
+    def close(self, connection: Connection) -> None:
+        with self._lock:
+            self._open.pop(connection, None)
+            self._release(connection)
+
+    def take(self, connection: Connection, size: int) -> bool:
+        """Count bytes of a body; False: there are too many, and those of another one are given up. Ask again."""
+        with self._lock:
+            if self.held + size > self.limits.body_bytes:
+                self._close_one(lambda one: one.held > 0 and one is not connection)
+                return False
+            self.held += size
+            connection.held += size
+            return True
+
+    def began(self, connection: Connection) -> None:
+        """The first byte of a request is here."""
+        connection.since = self._now()
+
+    def received(self, connection: Connection) -> None:
+        """The request is here as a whole: it will be answered."""
+        connection.answering = True
+
+    def answered(self, connection: Connection) -> None:
+        """The answer was sent; the connection is idle."""
+        with self._lock:
+            self._release(connection)
+            connection.answering, connection.since = False, self._now()
+
+    def abort_idle(self) -> None:
+        """Close all but those that are being answered."""
+        with self._lock:
+            for one in self._open:
+                if not one.answering:
+                    one.abort()
+
+    def _release(self, connection: Connection) -> None:
+        self.held -= connection.held
+        connection.held = 0
+
+    def _close_one(self, among: Callable[[Connection], bool]) -> None:
+        late = self._now() - self.limits.grace_s
+        found = [
+            one for one in self._open if not one.answering and not one.aborted and one.since <= late and among(one)
+        ]
+        if found:
+            victim = min(found, key=lambda one: (one.authenticated, one.since))
+            victim.aborted = True
+            self.closed += 1
+            victim.abort()
+
+
+def is_loopback(host: str) -> bool:
+    """Can only processes on the same machine (in the same pod) connect to this address?"""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

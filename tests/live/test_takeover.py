@@ -1,0 +1,151 @@
+"""Another leader takes over: how soon, and what becomes of the calls of a leader that was only stopped."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from live.api import Api, until
+from live.conftest import HOME, MakeNodes
+from live.muster_process import (
+    Scheduler,
+    all_placed,
+    assert_sound,
+    create_all,
+    gang,
+    placed,
+    pod,
+    stays_unplaced,
+)
+from live.test_scheduler import EVICTS
+from live.test_scheduler_faults import many, nothing_is_bound_twice, sound
+
+pytestmark = pytest.mark.usefixtures("crds")
+TESTS = Path(__file__).parent.parent
+LEASE = f"{HOME}/muster-scheduler"
+LEASE_DURATION, ALLOWED = 15.0, 2.0  # seconds: the default, and what a takeover may take beyond it
+
+
+def test_a_standby_binds_two_seconds_after_the_lease_of_a_killed_leader_ran_out(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(10)
+    first, second = (Scheduler(scheduler_kubeconfig, elect=True, lease=LEASE, quick=False) for _ in range(2))
+    with first, second:
+        leader = until("a leader", lambda: next((s for s in (first, second) if s.leads()), None), 60)
+        objects, names = many(namespace, 4, 25, 100)
+        create_all(api, objects)
+        all_placed(api, namespace, names, 60)
+        waiting = [f"large-{i}" for i in range(100)]
+        create_all(api, [pod(namespace, name, cpu="64") for name in waiting])
+        leader.kill()
+        killed = time.monotonic()
+        api.create(pod(namespace, "after", cpu="100m"))
+        until("its binding", lambda: "after" in placed(api, namespace), 60, every=0.05)
+        took = time.monotonic() - killed
+        print(f"bound {took:.2f} s after the kill")
+        assert took <= LEASE_DURATION + ALLOWED
+        assert took >= LEASE_DURATION - 3, "the lease of a leader that may be alive was taken"
+        stays_unplaced(api, namespace, waiting)
+        assert_sound(api, namespace)
+
+
+def priority_class(api: Api, name: str, value: int, **more: str) -> None:
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    api.apply({**kind, "metadata": {"name": name}, "value": value, **more})
+
+
+@contextmanager
+def stopped(kubeconfig: Path, call: int, config: str = "") -> Iterator[Scheduler]:
+    """A leader that has stopped right before it sends this call."""
+    muster = Scheduler(kubeconfig, config=config, elect=True, lease=LEASE)
+    muster.run_instead([sys.executable, "-m", "live.stopped_at", str(call)], cwd=TESTS)
+    try:
+        until("it to stop", lambda: muster.paused, 60)
+        yield muster
+    finally:
+        muster.go_on()
+        muster.stop()
+
+
+def said(muster: Scheduler, *words: str) -> bool:
+    text = muster.log_file.read_text(encoding="utf-8")
+    return any(word in text for word in words)
+
+
+def test_the_binding_of_a_stopped_leader_is_refused_when_its_room_is_taken(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(1, resources={"cpu": "4"})
+    priority_class(api, "high", 1000)
+    api.create(pod(namespace, "first", cpu="4"))
+    with stopped(scheduler_kubeconfig, 0) as old:
+        api.create(pod(namespace, "rival", cpu="4", priorityClassName="high"))
+        with Scheduler(scheduler_kubeconfig, elect=True, lease=LEASE):
+            all_placed(api, namespace, ["rival"], 60)
+            old.go_on()
+            until("its call to be answered", lambda: said(old, "refused 0", "accepted 0"))
+            assert said(old, "refused 0")
+            until("it to notice", lambda: said(old, "no longer leading"))
+            assert placed(api, namespace).keys() == {"rival"}
+            assert_sound(api, namespace)
+
+
+# The journal, five binds and its end; two evictions tried, noted and done; and the binding of who gets the room.
+CALLS = 14
+
+
+@pytest.mark.parametrize("number", range(CALLS))
+def test_stopped_at_any_call_and_continued_after_another_has_taken_the_room(
+    number: int, api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    priority_class(api, "high", 1000)
+    priority_class(api, "higher", 2000, preemptionPolicy="Never")
+    make_nodes(1, prefix="full", resources={"cpu": "4"})
+    gang(api, namespace, "low", 2, 0, cpu="2")
+    with Scheduler(scheduler_kubeconfig, config=EVICTS) as ahead:
+        all_placed(api, namespace, ["low-0", "low-1"])
+        assert ahead.stop() == 0
+    make_nodes(3, resources={"cpu": "2"})
+    gang(api, namespace, "gang", 5)
+    api.create(pod(namespace, "high", cpu="4", priorityClassName="high"))
+    with nothing_is_bound_twice(api, namespace), stopped(scheduler_kubeconfig, number, EVICTS) as old:
+        rivals = [f"rival-{i}" for i in range(3)]
+        create_all(api, [pod(namespace, name, priorityClassName="higher") for name in rivals])
+        with Scheduler(scheduler_kubeconfig, config=EVICTS, elect=True, lease=LEASE) as new:
+            until("it to lead", new.leads, 60)
+            until("a first decision", lambda: any(e.get("msg") == "cycle" for e in new.log()), 60)
+            old.go_on()
+            until("its call to be answered", lambda: said(old, f"refused {number}:", f"accepted {number}\n"))
+            until("it to notice", lambda: said(old, "no longer leading"))
+            until("nothing left over", lambda: sound(api, namespace), 60)
+            assert "rival-0" in placed(api, namespace) or "gang-0" in placed(api, namespace)
+            assert_sound(api, namespace)
+
+
+def test_leaders_are_stopped_and_continued_in_the_middle_of_a_burst(
+    api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
+) -> None:
+    make_nodes(4, resources={"cpu": "10"})
+    everybody = [Scheduler(scheduler_kubeconfig, elect=True, lease=LEASE) for _ in range(2)]
+    with nothing_is_bound_twice(api, namespace), everybody[0], everybody[1]:
+        for turn in range(4):
+            leader = until("a leader", lambda: next((s for s in everybody if s.leads()), None), 60)
+            other = next(s for s in everybody if s is not leader)
+            # More than there is room for: whatever the stopped leader still sends would be too much.
+            burst = [f"burst-{turn}-{i}" for i in range(120)]
+            create_all(api, [pod(namespace, name, cpu="500m") for name in burst])
+            until("a first binding", lambda burst=burst: placed(api, namespace).keys() & set(burst), 60, every=0.01)
+            leader.pause()
+            until("the other to lead", other.leads, 60)
+            until("no room left", lambda: len(placed(api, namespace)) == 80, 60)
+            leader.go_on()
+            until("it to notice", lambda leader=leader: not leader.leads(), 30)
+            assert_sound(api, namespace)
+            api.delete(f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
+            until("the pods to be gone", lambda: not api.list(f"/api/v1/namespaces/{namespace}/pods"), 60)
