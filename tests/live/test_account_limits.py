@@ -191,6 +191,7 @@ def test_of_a_node_group_only_muster_s_finalizer_and_annotation_can_be_written(s
         {"spec": {"nodes": ["other"]}},
         {"metadata": {"finalizers": [finalizer, "a.example/x"]}},
         labels(a="b"),
+        {"metadata": {"labels": {f"{DOMAIN}/binding-overridepolicy": "p"}}},
     ):
         assert denied(stolen, path, change), change
     assert not denied(stolen, path, {"metadata": {"finalizers": None}})
