@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from live.accounts import account_in
 from live.api import Api, Plain, Refused, place, until
 from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
-from live.webhook_site import DOMAIN, deployment, made, thing
+from live.part_process import free_port
+from live.webhook_site import DOMAIN, REGISTERED, deployment, made, thing, unregister, webhook_part
 from muster.cli.install import PARTS, Settings
 from muster.cli.install.objects import part_objects
 from muster.config.default import DEFAULT
@@ -189,6 +191,7 @@ def test_of_a_node_group_only_muster_s_finalizer_and_annotation_can_be_written(s
         {"spec": {"nodes": ["other"]}},
         {"metadata": {"finalizers": [finalizer, "a.example/x"]}},
         labels(a="b"),
+        {"metadata": {"labels": {f"{DOMAIN}/binding-overridepolicy": "p"}}},
     ):
         assert denied(stolen, path, change), change
     assert not denied(stolen, path, {"metadata": {"finalizers": None}})
@@ -237,3 +240,22 @@ def test_the_webhook_updates_its_configurations_and_cannot_make_others(
             webhook.delete(path)
         assert refused.value.status == 403
         api.delete(path)
+
+
+def test_a_webhook_without_configurations_says_so_and_takes_them_up_when_they_come(
+    crds: None, control_plane: ControlPlane, api: Api, namespace: str
+) -> None:
+    account = account_in(control_plane, namespace, "webhook")
+    unregister(api)
+    part = webhook_part(account, namespace, free_port())
+    try:
+        part.start(wait=False)
+        until("it to be said", lambda: any("apply the manifests" in entry["msg"] for entry in part.log()), 60)
+        status, text = part.probe("/readyz")
+        assert status != 200 and "not registered" in text
+        account_in(control_plane, namespace, "webhook")
+        until("ready", lambda: part.probe("/readyz")[0] == 200, 60)
+        assert api.get(REGISTERED)["webhooks"][0]["clientConfig"]["caBundle"]
+    finally:
+        part.stop()
+        unregister(api)

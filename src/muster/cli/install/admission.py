@@ -85,6 +85,7 @@ def _variables(keys: str) -> Iterator[tuple[str, str]]:
     yield "wrongLabels", _wrong("changedLabels", {
         "/nodes": f"k.startsWith('{MEMBER}')",
         "/pods": f"({ours}) || k in variables.keys",
+        f"{DOMAIN}/nodegroups": "false",
     }, f"k in [{bindings}]")  # fmt: skip
     yield "wrongAnnotations", _wrong("changedAnnotations", {
         "/nodes": "false",

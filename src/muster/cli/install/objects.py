@@ -11,8 +11,12 @@ from muster.cli.install.rights import Right, own_lease
 
 Plain = dict[str, Any]
 
-ACCOUNTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-"""The kinds of what a part may do, apart from what it runs as."""
+ACCOUNTS = (
+    "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+    "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+)  # fmt: skip
+"""The kinds of what a part may do, and what it may not create itself, apart from what it runs as."""
 _RBAC = "rbac.authorization.k8s.io"
 _NOBODY = 65532
 AUTHENTICATION_READER = "extension-apiserver-authentication-reader"
