@@ -95,6 +95,7 @@ def _filled(text: str, own: str) -> str:
     resources = dump({"resources": {"requests": {"cpu": "@resources@"}, "limits": {}}}).splitlines()
     marks = {
         "'@namespace@'": "{{ .Release.Namespace }}",
+        "@namespace@": "{{ .Release.Namespace }}",  # a part of a longer text
         "'@image@'": _IMAGE,
         "'@configuration@'": f"{{{{ {own}.configuration | toJson }}}}",
         str(_REPLICAS): f"{{{{ {own}.replicas }}}}",

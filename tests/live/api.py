@@ -16,6 +16,7 @@ Plain = dict[str, Any]
 _CLUSTER_WIDE = frozenset({
     "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CSINode", "CustomResourceDefinition", "HyperNode", "Namespace",
     "Node", "NodeGroup", "PersistentVolume", "PriorityClass", "Queue", "StorageClass", "Topology",
+    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 })  # fmt: skip
 
 

@@ -6,12 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from muster.cli.install.extender_policy import extender_policy
 from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part
 from muster.cli.install.rights import Right, own_lease
 
 Plain = dict[str, Any]
 
-ACCOUNTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+ACCOUNTS = (
+    "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+)  # fmt: skip
 """The kinds of what a part may do, apart from what it runs as."""
 _RBAC = "rbac.authorization.k8s.io"
 _NOBODY = 65532
@@ -48,6 +52,8 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     at_home = (*(own_lease(part.name) if part.elects else ()), *part.at_home)
     if at_home:
         yield from _granted("Role", here, at_home, part.name, settings.namespace)
+    if part.wakes:
+        yield from extender_policy(part.name, settings.namespace, _labels(part))
     if part.configured:
         here_configured = {**here, "name": CONFIGURATION}
         yield _object("v1", "ConfigMap", here_configured, data={f"{CONFIGURATION}.conf": settings.configuration})

@@ -51,6 +51,12 @@ def test_the_webhook_writes_its_own_configurations_and_no_others() -> None:
     assert {(v, r.names) for r in rights for v in r.verbs} == {("create", ()), ("get", own), ("update", own)}
 
 
-@pytest.mark.parametrize("part", ["edge-gate", "extender"])
-def test_what_only_answers_writes_nothing(part: str) -> None:
-    assert {verb for right in PARTS[part].rights for verb in right.verbs} == {"get", "list", "watch"}
+def test_what_only_answers_writes_nothing() -> None:
+    assert {verb for right in PARTS["edge-gate"].rights for verb in right.verbs} == {"get", "list", "watch"}
+
+
+def test_the_extender_writes_nothing_but_a_label_of_pods() -> None:
+    """That it is only a label, an admission policy says: tests/live/test_extender_attacked.py."""
+    writing = [right for right in PARTS["extender"].rights if set(right.verbs) - {"get", "list", "watch"}]
+    assert [(right.group, right.resources, right.verbs) for right in writing] == [("", ("pods",), ("patch",))]
+    assert PARTS["extender"].wakes
