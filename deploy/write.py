@@ -102,10 +102,10 @@ def _filled(text: str, own: str) -> str:
     resources = dump({"resources": {"requests": {"cpu": "@resources@"}, "limits": {}}}).splitlines()
     marks = {
         "'@namespace@'": "{{ .Release.Namespace }}",
+        "@namespace@": "{{ .Release.Namespace }}",  # a part of a longer text
         "'@image@'": _IMAGE,
         "'@configuration@'": f"{{{{ {own}.configuration | toJson }}}}",
         "'@override-metadata@'": f"{{{{ {own}.overrideMetadata | toJson | quote }}}}",
-        "@namespace@": "{{ .Release.Namespace }}",
         str(_REPLICAS): f"{{{{ {own}.replicas }}}}",
         "    - ipBlock:\n        cidr: '@cidr@'": (
             f"    {{{{- range {own}.apiServerCIDRs }}}}\n    - ipBlock:\n        cidr: {{{{ . | quote }}}}\n"

@@ -11,13 +11,16 @@ import pytest
 import urllib3
 
 from flood import Flood, Memory
-from live.api import Api, Plain, until
+from live.api import Api, Plain, Refused, until
 from live.conftest import HOME
 from live.controlplane import ControlPlane
 from live.group_site import Site, Sited, install
 from live.node_groups import BINDING, LEASE, REQUIRED, Extender, Watcher, divided, pods, weights, workload
 from live.part_process import free_port
 from live.webhook_site import Follower
+from muster.cli.install import PARTS, Settings
+from muster.cli.install.objects import part_objects
+from muster.config.default import DEFAULT
 
 BOUND = {**REQUIRED, BINDING: "pp"}
 LIMIT_MIB = 1024  # what `muster manifests` allows the extender
@@ -116,6 +119,44 @@ class TestTwoOverTls(OverTls):
 class TestForgedRequests(Sited):
     """On loopback, where anyone on the machine may ask."""
 
+    def test_the_extenders_account_can_change_one_label_of_pods_and_nothing_else(
+        self, site: Site, api: Api, namespace: str
+    ) -> None:
+        own = [one for one in part_objects(PARTS["extender"], Settings(HOME, "muster:test", DEFAULT)) if is_policy(one)]
+        assert len(own) == 2
+        for one in own:
+            api.apply(one)
+        meta = {"name": "one", "namespace": namespace, "labels": {"app": "one"}}
+        containers = [{"name": "main", "image": "main:1"}]
+        path = f"/api/v1/namespaces/{namespace}/pods/one"
+        api.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers}})
+        account = Api(site.plane.url, site.plane.ca, api.token_of(HOME, "muster-extender"))
+        retry = "groupmanagement.kubeedge.io/retry"
+
+        def refused(patch: Plain) -> bool:
+            try:
+                account.merge(f"{path}/status", patch)
+            except Refused as why:
+                assert "the extender may only change the label" in str(why), why
+                return True
+            return False
+
+        def evil() -> Plain:
+            before = api.get(path)["spec"]["containers"][0]
+            return {"spec": {"containers": [{**before, "image": f"evil-{before['image']}"}]}}
+
+        until("the policy to hold", lambda: refused(evil()), 30, 0.5)
+        assert refused({"metadata": {"labels": {"app": "two"}}})
+        assert refused({"metadata": {"labels": {"app": None}}})
+        assert refused({"metadata": {"labels": {"other": "x"}}})
+        assert refused({"metadata": {"annotations": {"x": "y"}}})
+        assert refused({"metadata": {"finalizers": ["example.com/x"]}})
+        assert refused({"status": {"phase": "Succeeded"}})
+        account.merge(f"{path}/status", {"metadata": {"labels": {retry: "1"}}})
+        account.merge(f"{path}/status", {"metadata": {"labels": {retry: "2"}}})
+        assert api.get(path)["metadata"]["labels"] == {"app": "one", retry: "2"}
+        api.merge(path, {"metadata": {"labels": {"app": "two"}}})  # others are not concerned
+
     def ask(self, site: Site, pod: Plain, *nodes: str) -> Plain:
         url = f"http://127.0.0.1:{site.port}/filter"
         answer = urllib3.request("POST", url, json={"Pod": pod, "NodeNames": list(nodes)}, timeout=10)
@@ -174,6 +215,10 @@ class TestForgedRequests(Sited):
         until("it to be placed", lambda: api.get(path)["spec"].get("nodeName"), 75, 0.5)
         assert time.monotonic() - began > 20, "the place was reserved"
         assert "groupmanagement.kubeedge.io/retry" in api.get(path)["metadata"]["labels"]
+
+
+def is_policy(one: Plain) -> bool:
+    return str(one["kind"]).startswith("ValidatingAdmissionPolicy")
 
 
 def release(api: Api, pod: Plain) -> None:

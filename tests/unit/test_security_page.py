@@ -11,10 +11,12 @@ from muster.cluster.texts import LARGEST_SNAPSHOT
 from muster.engine.pattern import matching
 from muster.kube.client import Limits
 from muster.kube.watch import LONGEST_LINE
+from muster.model import extender
 from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH
 from muster.model.yamltext import MAX_CHARACTERS
-from muster.server.admission import answering
+from muster.server.admission import answering, wire
 from muster.server.extender import http
+from muster.server.listener.limits import LIMITS
 
 PAGE = (Path(muster.__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
 MIB = 2**20
@@ -32,7 +34,10 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert row("an answer") == [Limits().answer_bytes // MIB, LONGEST_LINE // MIB]
     limits = Limits()
     assert row("a request") == [limits.request_bytes // MIB, limits.seconds, limits.writes_at_once]
-    assert row("a body") == [http.LARGEST_BODY // MIB, answering.LARGEST_BODY // MIB]
+    bodies = (http.LARGEST_NAMES, http.LARGEST_WHOLE, answering.LARGEST_BODY)
+    assert row("a body") == [size // MIB for size in bodies]
+    assert row("connections") == [LIMITS.connections, LIMITS.request_s, LIMITS.body_bytes // MIB]
+    assert row("bodies") == [LIMITS.decoded_bytes // MIB, extender.MOST_VALUES, wire.MOST_VALUES]
     assert row("an expression") == [matching.LONGEST]
 
 

@@ -29,6 +29,8 @@ ADMITTED = f"{DOMAIN}/admission"
 UNBOUND = f"{DOMAIN}/unbound"
 """The scheduling gate of a pod whose application is not bound to its policies yet."""
 
+RETRY = f"{DOMAIN}/retry"
+"""The label that the extender changes so that kube-scheduler tries a pending pod again."""
 OPT_IN = f"{DOMAIN}/webhook"
 """A namespace with this label (`enabled`) has its pods and workloads admitted by muster."""
 

@@ -111,6 +111,22 @@ class TestOverride:
             assert result.exit_code == 2 and "objects with a pod template" in result.stderr
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7"])
+def test_beyond_loopback_the_extender_wants_to_know_its_clients(host: str) -> None:
+    refused = muster("extender", "--host", host, "--port", "0", "--kubeconfig", "none.yaml")
+    assert refused.exit_code == 2
+    assert f"--host {host} can be reached by other machines" in refused.stderr
+    assert "--client-ca-file" in refused.stderr and "--insecure-listen" in refused.stderr
+    forced = muster("extender", "--host", host, "--port", "0", "--kubeconfig", "none.yaml", "--insecure-listen")
+    assert "whoever can reach" in forced.stderr and '"v": 0' in forced.stderr
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_on_loopback_it_does_not(host: str) -> None:
+    told = muster("extender", "--host", host, "--port", "0", "--kubeconfig", "none.yaml").stderr
+    assert "none.yaml" in told and "can be reached" not in told
+
+
 def test_the_extender_needs_its_cluster_and_usable_certificates() -> None:
     nowhere = muster("extender", "--port", "0", "--kubeconfig", "none.yaml")
     assert nowhere.exit_code == 2 and "none.yaml" in nowhere.stderr

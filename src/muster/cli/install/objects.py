@@ -47,6 +47,7 @@ def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
 def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     """One part: account, rights, configuration, Deployment, Service, what keeps one of two running, and admission."""
     from muster.cli.install.admission import controller_limits, webhook_configurations  # needs the model
+    from muster.cli.install.extender_policy import extender_policy
 
     if part.guarded and settings.webhook_client_ca:
         more = (*part.arguments, "--client-ca-file", f"{FOLDER}/ca.crt")
@@ -61,6 +62,8 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     if part.reads_authentication:
         meta = {**here, "name": f"{part.name}-authentication-reader", "namespace": "kube-system"}
         yield _bound("Role", meta, AUTHENTICATION_READER, part.name, settings.namespace)
+    if part.wakes:
+        yield from extender_policy(part.name, settings.namespace, _labels(part))
     if part.configured:
         here_configured = {**here, "name": CONFIGURATION}
         yield _object("v1", "ConfigMap", here_configured, data={f"{CONFIGURATION}.conf": settings.configuration})

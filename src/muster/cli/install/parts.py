@@ -37,6 +37,8 @@ class Part:
     probes: tuple[str, str] = ("--host", "--port")
     # A NetworkPolicy lets only the API server reach its TLS port.
     guarded: bool = False
+    # It changes one label of pods, and a policy lets it change nothing else.
+    wakes: bool = False
     # Of several replicas one is active, by a Lease.
     elects: bool = True
     # Installed unless others are named.
@@ -93,6 +95,7 @@ PARTS: dict[str, Part] = {
              "--tls-private-key-file", _KEY, "--client-ca-file", _CLIENTS),
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
             tls_port=_EXTENDER_PORT, certificate="muster-extender", probes=("--metrics-host", "--metrics-port"),
+            wakes=True,
             at_home=rights.CONFIGURED,
         ),
         # One: places are kept in memory. A second one would stand by, and never be ready beside it.

@@ -11,13 +11,12 @@ import time
 from collections.abc import Awaitable, Callable
 
 from muster.groups.applications import Unit
-from muster.groups.gate import DOMAIN
+from muster.groups.assignment import RETRY
 from muster.kube import errors
 from muster.kube.writes import Writes
 from muster.live.logs import Log
 from muster.model.core import Pod
 
-RETRY = f"{DOMAIN}/retry"
 LOOK_EVERY_S = 1.0
 MOST_WAITING = 20_000  # of all units; who comes later is tried again by kube-scheduler alone
 
