@@ -22,7 +22,7 @@ from muster.kube.resources import resource_of
 from muster.kube.writes import Writes
 from muster.live.binder import Binder
 from muster.live.cache import Cache
-from muster.live.configured import ConfiguredKinds, Kinds
+from muster.live.configured import Changed, ConfiguredKinds, Kinds
 from muster.live.decider import Decider
 from muster.live.following import Following
 from muster.live.gauges import Figures
@@ -78,6 +78,7 @@ class Service:
         self._informers: Informers | None = None
         self._loop: Loop | None = None
         self._decider: Decider | None = None
+        self._reloaded = asyncio.Event()
         self._changing: asyncio.Future[None] | None = None  # kept, or it may be collected before it has run
         # What is followed while another leads only shows that we could: a leader reads anew.
         self._terms = Terms(settings.lease, log, standing_by=self._following, on_fault=self.metrics.faults.inc)
@@ -152,9 +153,10 @@ class Service:
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
             if settings.applications:
                 kinds = ConfiguredKinds(client, informers, settings.applications, recorder, self.log.report)
-                tasks.append(asyncio.create_task(kinds.run(partial(_forget_others, loop, cache))))
-                # Without them the plugin propagation would take their pods for ones that no policy is about.
-                await kinds.followed()
+                tasks.append(asyncio.create_task(self._follow_kinds(kinds, partial(_forget_others, loop, cache))))
+                if _owners(self._loaded):
+                    # Without them the plugin would take their pods for ones that no policy is about.
+                    await kinds.followed()
             try:
                 await loop.load(informers.objects)
                 self.log(0, "cluster read", **{kind: len(table) for kind, table in informers.objects.items() if table})
@@ -172,9 +174,17 @@ class Service:
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await recorder.close(2.0)
 
+    async def _follow_kinds(self, kinds: ConfiguredKinds, changed: Changed) -> None:
+        """From when the plugin propagation is configured."""
+        while not _owners(self._loaded):
+            self._reloaded.clear()
+            await self._reloaded.wait()
+        await kinds.run(changed)
+
     def _use(self, loaded: Loaded) -> None:
         """A new configuration: the next cycle is decided with it."""
         self._loaded = loaded
+        self._reloaded.set()
         loop, decider = self._loop, self._decider
         if loop is not None and decider is not None:
             self._changing = asyncio.ensure_future(self._change(loaded, loop, decider))
