@@ -41,7 +41,7 @@ def test_a_standby_binds_two_seconds_after_the_lease_of_a_killed_leader_ran_out(
         objects, names = many(namespace, 4, 25, 100)
         create_all(api, objects)
         all_placed(api, namespace, names, 60)
-        waiting = [f"large-{i}" for i in range(100)]
+        waiting = [f"large-{i}" for i in range(40)]
         create_all(api, [pod(namespace, name, cpu="64") for name in waiting])
         leader.kill()
         killed = time.monotonic()
