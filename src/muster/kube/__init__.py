@@ -2,7 +2,7 @@
 
 Access by the official client (config), calls with limits and retries (client, errors), kinds and their paths
 (resources), lists and watches kept as tables with their changes (lists, watch, informer, informers), what is written
-(writes, events), who may write (lease), and the Store that controllers see (store).
+(writes, events), who may write (lease) and what an account lacks (reviews), and the Store that controllers see (store).
 """
 
 from muster.kube.client import Client, Limits

@@ -149,14 +149,15 @@ class Service:
     async def _prepared(self, client: Client) -> AsyncIterator[Ready]:
         """A scheduler made anew, with the whole cluster in it."""
         settings, metrics = self.settings, self.metrics
-        informers = self._informers = Informers(client, (*KINDS, *_owners(self._loaded)), self.log.report)
+        followed = _owners(self._loaded)
+        informers = self._informers = Informers(client, (*KINDS, *followed), self.log.report)
         async with informers:
-            cache = Cache(settings.scheduler_names)
-            decider = Decider(cache, self._loaded, settings.lease.identity, settings.period, metrics, self.log)
-            loop = Loop(decider, metrics)
             tasks: list[asyncio.Task[None]] = []
             try:
                 await informers.synced()
+                cache = Cache(settings.scheduler_names)
+                decider = Decider(cache, self._loaded, settings.lease.identity, settings.period, metrics, self.log)
+                loop = Loop(decider, metrics)
                 if settings.applications:
                     recorder = Recorder(client, "muster", settings.lease.identity)
                     kinds = ConfiguredKinds(client, informers, settings.applications, recorder, self.log.report)
@@ -166,17 +167,20 @@ class Service:
                         # Without them the plugin would take their pods for ones that no policy is about.
                         await kinds.followed()
                 self._decider, self._loop = decider, loop
-                decider.use(self._loaded)  # it may have changed meanwhile
                 stream = informers.stream(replay=False)
-                await loop.load(informers.objects)
-                with loop.collecting.for_long():
-                    yield Ready(informers, decider, loop, stream)
+                if _owners(self._loaded) != followed:
+                    self._use(self._loaded)  # it changed while the cluster was read, and needs more kinds
+                try:
+                    await loop.load(informers.objects)
+                    with loop.collecting.for_long():
+                        yield Ready(informers, decider, loop, stream)
+                finally:
+                    loop.close()
             finally:
                 self._informers = self._loop = self._decider = None
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                loop.close()
 
     async def _term(self, client: Client) -> None:
         """Read the cluster, then decide and carry out until cancelled; then see that what is in flight arrives."""
