@@ -13,7 +13,10 @@ from unittest.mock import patch
 import numpy as np
 
 from muster.actions import allocate, volcano_eviction
+from muster.actions.cheapest import Cheapest
 from muster.actions.claims import Claims
+from muster.actions.making_way import MakingWay
+from muster.actions.victim_costs import Costs
 from muster.engine.answers import Ahead
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Task
@@ -47,6 +50,9 @@ def without_shortcuts() -> Iterator[None]:
     def nobody(self: Victims, queue: str) -> Any:
         return np.zeros(len(self.session.state.nodes), np.bool_)
 
+    def promised(making: MakingWay, statement: Statement, start: int, run: Sequence[Task], within: Any) -> int:
+        return making.session.placement.promise(statement, run, within)
+
     with (
         patch.object(Placement, "__init__", uncached),
         patch.object(Placement, "place", alone),
@@ -58,6 +64,10 @@ def without_shortcuts() -> Iterator[None]:
         patch.object(Victims, "_promising", everywhere),
         patch.object(Victims, "spent", nobody),
         patch.object(Claims, "_kind", lambda self, *of: None),  # every claim is tried
+        patch.object(Cheapest, "_goes_on", lambda self, *of: False),
+        patch.object(Costs, "_one_is_enough", lambda self, *of: False),
+        patch.object(MakingWay, "_lacks", lambda self, moves: False),
+        patch.object(MakingWay, "_promise", promised),
         patch.object(volcano_eviction.Memo, "known", lambda self, session, task: False),
     ):
         yield

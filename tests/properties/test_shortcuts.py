@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from any_cluster import NOW, Cluster, clusters
 from any_configuration import EVICTING, configurations
+from muster.actions import cheapest
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine import alike
@@ -45,4 +46,13 @@ def test_shortcuts_change_nothing(cluster: Cluster, config: Config) -> None:
 @settings(max_examples=150)
 def test_shortcuts_change_no_eviction(compatibility: str, cluster: Cluster, config: Config) -> None:
     fast, slow = both(cluster, replace(config, compatibility=compatibility))
+    assert decided(fast) == decided(slow)
+
+
+@given(clusters(crowded=True), configurations(first=("priority", "gang", "conformance"), actions=EVICTING))
+@settings(max_examples=150)
+def test_shortcuts_change_no_eviction_where_victims_are_estimated(cluster: Cluster, config: Config) -> None:
+    """As on a large cluster: more nodes than are compared exactly, and more than are compared with each other."""
+    with patch.multiple(cheapest, _EXACT=1, _ESTIMATED=3):
+        fast, slow = both(cluster, config)
     assert decided(fast) == decided(slow)

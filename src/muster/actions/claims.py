@@ -167,12 +167,16 @@ class Claims:
     def _pool(self, claim: Claim) -> Pool:
         """The pods that could go; claims of one queue and priority share them."""
         queues = giving(self.session, self.units, claim)
-        if claim.within or claim.last_resort or not self._opinions.names_all:
+        takes_promises = claim.last_resort and self.rule != RECLAIM
+        if claim.within or takes_promises or not self._opinions.names_all:
             return Pool(self.session, self.units, self._opinions, claim, queues)
-        kind = (claim.queue.name, claim.priority, claim.pod_priority, *(queue.name for queue in queues))
+        priorities = (claim.priority, claim.pod_priority)
+        kind = (claim.queue.name, *priorities, claim.last_resort, *(queue.name for queue in queues))
         pool = self._pools.get(kind)
         if pool is None or not pool.current():
             pool = self._pools[kind] = Pool(self.session, self.units, self._opinions, claim, queues)
+        elif claim.last_resort:
+            pool.known.clear()  # what a whole job may give depends on the claim
         return pool
 
     def _attempt(

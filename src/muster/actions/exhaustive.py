@@ -36,7 +36,7 @@ class Exhaustive:
     def solve(self, tasks: Sequence[Task], gang: bool) -> bool:
         """Leave a solution in the statement; False: none was found."""
         making = self.making
-        if len(making.claim.tasks) > PODS or len(self.nodes) > NODES or len(making.pool.tasks) > VICTIMS:
+        if len(making.claim.tasks) > PODS or len(self.nodes) > NODES or len(making.pool.members) > VICTIMS:
             return False
         job, count = making.claim.job, len(making.claim.tasks)
         for chosen in selections(self.session, job, tasks, count) if gang else [list(tasks[:1])]:
