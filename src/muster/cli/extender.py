@@ -47,8 +47,9 @@ _MIB = 1 << 20
     help="Pods also wait until their application is bound to the OverridePolicy it asks for.",
 )  # fmt: skip
 @click.option(
-    "--plugins", type=click.Path(), metavar="FILE",
-    help="A scheduler configuration whose plugins filter and score pods that follow no policy.",
+    "--plugins", type=click.Path(), metavar="FILE_OR_MAP",
+    help="A scheduler configuration (a file, or configmap:NAMESPACE/NAME[/KEY]) whose plugins filter and score pods "
+    "that follow no policy.",
 )  # fmt: skip
 @options.keep_going
 @options.verbosity
@@ -74,7 +75,8 @@ def extender(
 
     With -f for the cluster in manifests, without for the live one. Beside them /healthz, /readyz and /metrics.
     """
-    from muster.cli.reading import BadInput, scheduler_of
+    from muster.cli.configuration import scheduler_of
+    from muster.cli.reading import BadInput
     from muster.live.logs import Log
     from muster.server.certificates import FileTls
 

@@ -40,10 +40,13 @@ def manifests(
 
 def _configuration(path: str | None) -> str:
     """The text for the ConfigMap; what cannot be used is refused here, not in the cluster."""
-    from muster.cli.reading import config_text, read_config
+    from muster.cli.configuration import given, used
     from muster.config.default import DEFAULT
     from muster.config.source import find_configuration
     from muster.model.yamlwrite import dump
 
-    read_config(path)
-    return DEFAULT if path is None else dump(find_configuration(config_text(path), path).value)
+    told = given(path)
+    if told is None:
+        return DEFAULT
+    used(told)
+    return dump(find_configuration(told.text, told.source).value)

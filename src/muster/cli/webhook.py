@@ -76,10 +76,9 @@ def webhook(
     """
     from urllib.parse import urlsplit
 
+    from muster.cli.configuration import scheduler_of
     from muster.cli.live import own_namespace, run_until_stopped
-    from muster.cli.reading import BadInput
     from muster.live.logs import Log
-    from muster.live.reload import Unusable
     from muster.server.admission.registration import Endpoint
     from muster.server.admission.service import Service, Settings
 
@@ -97,7 +96,7 @@ def webhook(
         configured=configured(),
         kubeconfig=kubeconfig,
         context=context,
-        config=config,
+        scheduler=scheduler_of(config),
         host=webhook_host,
         port=webhook_port,
         probes_host=metrics_host,
@@ -110,8 +109,4 @@ def webhook(
         lifetime=certificate_lifetime,
         look_every=check_period,
     )
-    try:
-        running = Service(settings, Log(verbosity))
-    except Unusable as why:
-        raise BadInput(str(why)) from None
-    run_until_stopped(running.run)
+    run_until_stopped(Service(settings, Log(verbosity)).run)

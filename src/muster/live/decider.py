@@ -15,6 +15,7 @@ from muster.engine.session import Session
 from muster.live.bearing import Bearing
 from muster.live.cache import Cache
 from muster.live.figures import deserved, drift, figures, overused
+from muster.live.findings import UnmetRequirements
 from muster.live.holdings import Holdings
 from muster.live.holds import keep_to_budgets
 from muster.live.journal import Place
@@ -67,6 +68,7 @@ class Decider:
         self._ticks = ticks  # never goes back
         self._teller = Teller()
         self._holdings = Holdings()
+        self._unmet = UnmetRequirements(metrics, log, ticks)
         self._count = 0
         self._recount_at = ticks() + RECOUNT
         self._repairs: dict[str, float] = {}  # group → when we first looked at its journal
@@ -126,6 +128,7 @@ class Decider:
             shares.update(deserved(session))
             over.update(overused(session))
 
+        self._unmet.look(scheduler.config, state)
         plan = scheduler.cycle(state, now, self._log, look)
         holdings = self._holdings
         self._metrics.figures = figures(

@@ -25,7 +25,7 @@ from muster.store import Severity
 from muster.store.clock import timestamp
 
 CONDITION = "muster.io/ConfigurationValid"
-USED, REFUSED = "ConfigurationUsed", "ConfigurationRefused"
+USED, REFUSED, FINDINGS = "ConfigurationUsed", "ConfigurationRefused", "ConfigurationFindings"
 
 
 class Following:
@@ -56,7 +56,7 @@ class Following:
         """Until cancelled."""
         reloader = Reloader(used, use, self._verdicts.put_nowait, self._metrics, self._log)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._say(Verdict(used.version)))
+            group.create_task(self._say(Verdict.of(used)))
             async with aclosing(self._source.changes()) as changes:
                 async for found in changes:
                     await reloader.take(found)
@@ -67,6 +67,9 @@ class Following:
         """This verdict as a condition only: nothing has changed by it. Then those that come."""
         while True:
             await self._written(verdict)
+            about = self._source.object or self._us
+            if verdict.warnings and about is not None:
+                self._tell(about, Severity.WARNING, FINDINGS, "\n".join(verdict.warnings))
             verdict = await self._verdicts.get()
             self._event(verdict)
 
@@ -104,7 +107,7 @@ def _reason(verdict: Verdict) -> str:
 def _text(verdict: Verdict) -> str:
     if verdict.refused:
         return f"{verdict.refused}\nversion {verdict.used} stays in use"
-    return f"version {verdict.used} is used"
+    return "\n".join((f"version {verdict.used} is used", *verdict.warnings))
 
 
 def _condition(pod: Pod, verdict: Verdict) -> Condition:

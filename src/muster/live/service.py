@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from muster.config.announced import BUILT_IN, PREFIX, lease_annotations
 from muster.engine.podgroups import OWNING
 from muster.kube import config as access
 from muster.kube.client import Client, Limits
@@ -22,6 +23,7 @@ from muster.kube.writes import Writes
 from muster.live.binder import Binder
 from muster.live.cache import Cache
 from muster.live.decider import Decider
+from muster.live.findings import REPEAT_S, configuration_log
 from muster.live.following import Following
 from muster.live.gauges import Figures
 from muster.live.logs import Log
@@ -70,6 +72,7 @@ class Service:
         self.metrics = Metrics()
         self.log = log
         self._loaded: Loaded = read(settings.config)
+        self._findings = configuration_log(self.metrics, log)
         self._informers: Informers | None = None
         self._loop: Loop | None = None
         self._decider: Decider | None = None
@@ -102,6 +105,7 @@ class Service:
             elif settings.config is not None:
                 source = File(settings.config)
             else:
+                self._announce()
                 await self._lead(client)
                 return
             recorder = Recorder(calm, "muster", settings.lease.identity)
@@ -109,12 +113,26 @@ class Service:
             try:
                 if settings.config_map:
                     self._loaded = await following.first()
+                self._announce()
                 async with asyncio.TaskGroup() as group:
                     group.create_task(recorder.run())
                     group.create_task(following.run(self._loaded, self._use))
                     group.create_task(self._lead(client))
+                    group.create_task(self._repeat_findings())
             finally:
                 await recorder.close(2.0)
+
+    def _announce(self) -> None:
+        """What is found in the configuration goes to the log and the metrics, its name and hash to the Lease."""
+        settings, loaded = self.settings, self._loaded
+        source = f"{PREFIX}{settings.config_map}" if settings.config_map else settings.config or BUILT_IN
+        settings.lease.annotations.update(lease_annotations(source, loaded.hash, settings.scheduler_names))
+        self._findings.tell(loaded.findings)
+
+    async def _repeat_findings(self) -> None:
+        while True:
+            await asyncio.sleep(REPEAT_S)
+            self._findings.tell(self._loaded.findings)
 
     # --- terms
 
@@ -165,6 +183,7 @@ class Service:
     def _use(self, loaded: Loaded) -> None:
         """A new configuration: the next cycle is decided with it."""
         self._loaded = loaded
+        self._announce()
         loop, decider = self._loop, self._decider
         if loop is not None and decider is not None:
             self._changing = asyncio.ensure_future(self._change(loaded, loop, decider))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part
+from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part, labels_of, selector_of
 from muster.cli.install.rights import Right, own_lease
 
 Plain = dict[str, Any]
@@ -34,9 +34,9 @@ def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
 
 def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     """One part: account, rights, configuration, Deployment, Service, and what keeps one of two running."""
-    here = {"name": part.name, "namespace": settings.namespace, "labels": _labels(part)}
+    here = {"name": part.name, "namespace": settings.namespace, "labels": labels_of(part.verb)}
     yield _object("v1", "ServiceAccount", here)
-    everywhere = {"name": part.name, "labels": _labels(part)}
+    everywhere = {"name": part.name, "labels": labels_of(part.verb)}
     yield from _granted("ClusterRole", everywhere, part.rights, part.name, settings.namespace)
     at_home = (*(own_lease(part.name) if part.elects else ()), *part.at_home)
     if at_home:
@@ -50,22 +50,14 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     if part.serves:
         scheme, port = ("https", 443) if part.tls_port else ("http", 80)
         ports = [{"name": scheme, "port": port, "targetPort": scheme}]
-        yield _object("v1", "Service", here, spec={"selector": _selector(part), "ports": ports})
+        yield _object("v1", "Service", here, spec={"selector": selector_of(part.verb), "ports": ports})
     if part.replicas > 1:
-        spec = {"maxUnavailable": 1, "selector": {"matchLabels": _selector(part)}}
+        spec = {"maxUnavailable": 1, "selector": {"matchLabels": selector_of(part.verb)}}
         yield _object("policy/v1", "PodDisruptionBudget", here, spec=spec)
 
 
 def _object(version: str, kind: str, meta: Plain, **more: Any) -> Plain:
     return {"apiVersion": version, "kind": kind, "metadata": dict(meta), **more}
-
-
-def _labels(part: Part) -> dict[str, str]:
-    return {**_selector(part), "app.kubernetes.io/part-of": "muster"}
-
-
-def _selector(part: Part) -> dict[str, str]:
-    return {"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": part.verb}
 
 
 def _granted(kind: str, meta: Plain, rights: Sequence[Right], account: str, namespace: str) -> Iterator[Plain]:
@@ -86,8 +78,8 @@ def _deployment(part: Part, meta: Plain, settings: Settings) -> Plain:
         spec={
             "replicas": part.replicas,
             **strategy,
-            "selector": {"matchLabels": _selector(part)},
-            "template": {"metadata": {"labels": _labels(part)}, "spec": _pod(part, settings)},
+            "selector": {"matchLabels": selector_of(part.verb)},
+            "template": {"metadata": {"labels": labels_of(part.verb)}, "spec": _pod(part, settings)},
         },
     )  # fmt: skip
 

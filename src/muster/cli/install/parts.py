@@ -17,6 +17,15 @@ _THIS_POD = "$(POD_NAME)_$(POD_UID)"
 _CERTIFICATE, _KEY = f"{FOLDER}/tls.crt", f"{FOLDER}/tls.key"
 
 
+def selector_of(verb: str) -> dict[str, str]:
+    return {"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": verb}
+
+
+def labels_of(verb: str) -> dict[str, str]:
+    """On everything that muster creates for a part."""
+    return {**selector_of(verb), "app.kubernetes.io/part-of": "muster"}
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One Deployment: its verb, its rights, its size."""

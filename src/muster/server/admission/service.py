@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from muster.controllers.pace import REPLACED
+from muster.cycle.scheduler import Scheduler
 from muster.groups.applications import APPLICATIONS
 from muster.kube import config as access
 from muster.kube.client import Client
@@ -25,7 +26,6 @@ from muster.kube.informers import Informers
 from muster.kube.writes import Writes
 from muster.live.logs import Log
 from muster.live.probes import Probes
-from muster.live.reload import read
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
@@ -61,9 +61,9 @@ class Settings:
     endpoint: Endpoint
     lease: LeaseSettings
     configured: str  # the ConfigMap that names further kinds, namespace/name
+    scheduler: Scheduler  # whose plugins judge queues and PodGroups
     kubeconfig: str | None = None
     context: str | None = None
-    config: str | None = None
     host: str = "127.0.0.1"
     port: int = 9443
     probes_host: str = "127.0.0.1"
@@ -85,7 +85,6 @@ class Service:
         self.metrics = Metrics()
         self.port = 0
         self._log = log
-        self._scheduler = read(settings.config).scheduler
         self._informers: Informers | None = None
         self._terms = Terms(settings.lease, log, writes=False)
         self._active = False
@@ -122,7 +121,7 @@ class Service:
         owners = Owners(informers.objects, Writes(active).get, lambda: self._kinds.kinds)
         grouped, seats = Grouped(informers.objects), Seats(time.monotonic)
         mutation = Mutation(owners, grouped, seats, self._may_choose, privileged=settings.privileged)
-        judging = Judging(informers.objects, self._scheduler, kinds=lambda: self._kinds.kinds)
+        judging = Judging(informers.objects, settings.scheduler, kinds=lambda: self._kinds.kinds)
         self._seats = seats
         self._ungating = Ungating(active, owners, mutation, report)
         self._readmission = Readmission(Writes(active), owners, seats, self._log, self.metrics, settings.readmit_after)

@@ -1,0 +1,69 @@
+"""Findings of the running scheduler: about its configuration, and about requirements of objects that it does not meet.
+
+Each is logged at level 0 when it appears and every ten minutes while it holds. A gauge counts those that hold.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from prometheus_client import Gauge
+
+from muster.config.types import Config
+from muster.cycle.requirements import ignored
+from muster.engine.state import State
+from muster.live.logs import Log
+from muster.live.metrics import Metrics
+from muster.model.finding import Finding
+
+REPEAT_S = 600.0
+PAUSE_PER_COST = 50.0
+"""Looking for unmet requirements takes at most a fiftieth of the cycle thread's time."""
+
+
+class FindingLog:
+    """`tell` gets all findings that hold now, as often as the caller likes."""
+
+    def __init__(self, message: str, gauge: Gauge, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
+        self._message = message
+        self._gauge = gauge
+        self._log = log
+        self._clock = clock
+        self._logged: dict[Finding, float] = {}
+
+    def tell(self, findings: Iterable[Finding]) -> None:
+        now, held = self._clock(), list(findings)
+        self._gauge.clear()
+        for (severity, code), count in Counter((one.severity, one.code) for one in held).items():
+            self._gauge.labels(severity, code).set(count)
+        for one in held:
+            if now >= self._logged.get(one, -REPEAT_S) + REPEAT_S:
+                self._logged[one] = now
+                self._log(0, f"{self._message}: {one.object}: {one.message}", severity=one.severity, code=one.code,
+                          place=one.place, fix=one.fix)  # fmt: skip
+        # One that goes and comes again within ten minutes is not logged again.
+        self._logged = {one: at for one, at in self._logged.items() if now < at + REPEAT_S}
+
+
+def configuration_log(metrics: Metrics, log: Log) -> FindingLog:
+    return FindingLog("configuration finding", metrics.config_findings, log)
+
+
+class UnmetRequirements:
+    """Asked before each cycle, in the cycle thread."""
+
+    def __init__(self, metrics: Metrics, log: Log, ticks: Callable[[], float]) -> None:
+        self._told = FindingLog("unmet requirement", metrics.unmet, log, ticks)
+        self._ticks = ticks
+        self._next = float("-inf")
+
+    def look(self, config: Config, state: State) -> None:
+        begin = self._ticks()
+        if begin < self._next:
+            return
+        state.refresh()
+        self._told.tell(ignored(config, state))
+        now = self._ticks()
+        self._next = now + (now - begin) * PAUSE_PER_COST
