@@ -141,9 +141,9 @@ def plan(
     if form == "json":
         print_json({**found.as_dict(), "configuration": one.as_dict()})
         return
+    click.echo(f"configuration: {one}")
     for step in found.steps:
         click.echo(f"{step.at - found.began:8.1f} s  {step.verb:<7} {step.kind} {step.key}  {step.text}".rstrip())
-    click.echo(f"configuration: {one}")
     verbs = [step.verb for step in found.steps]
     pending = f", {len(found.pending)} pods are left pending" if found.pending else ""
     click.echo(f"{verbs.count('evict')} evictions, {verbs.count('images')} pods with other images{pending}")

@@ -70,5 +70,5 @@ def explain(
     else:
         from muster.cli.tables.explained import show_explanation
 
-        show_explanation(console(), answer, sets=sets)
         click.echo(f"configuration: {one}")
+        show_explanation(console(), answer, sets=sets)

@@ -87,7 +87,8 @@ def _show(result: Result, one: Used, title: str, form: str) -> None:
     from muster.cli.answer import console, print_json, print_page
 
     if form == "json":
-        print_json({**result.as_dict(), "configuration": one.as_dict()})
+        summary = {**result.summary.as_dict(), "configuration": one.as_dict()}
+        print_json({**result.as_dict(), "summary": summary})
     elif form == "html":
         from muster.sim.html import page
 
@@ -95,8 +96,8 @@ def _show(result: Result, one: Used, title: str, form: str) -> None:
     else:
         from muster.cli.tables.simulated import show_result
 
-        show_result(console(), result)
         click.echo(f"configuration: {one}")
+        show_result(console(), result)
 
 
 def _show_comparison(comparison: Comparison, pair: tuple[Used, Used], form: str) -> None:
@@ -111,5 +112,5 @@ def _show_comparison(comparison: Comparison, pair: tuple[Used, Used], form: str)
     else:
         from muster.cli.tables.simulated import show_comparison
 
-        show_comparison(console(), comparison)
         click.echo(f"configurations: {pair[0]}; {pair[1]}")
+        show_comparison(console(), comparison)

@@ -69,9 +69,9 @@ def validate(
     else:
         from muster.cli.tables.findings import show_findings
 
-        show_findings(console(), findings)
         if chosen.announced is not None:
             click.echo(f"configuration: {one}")
+        show_findings(console(), findings)
     if unreadable:
         raise click.exceptions.Exit(2)
     if manifests is not None:

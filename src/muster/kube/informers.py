@@ -154,6 +154,11 @@ class Informers:
     def is_synced(self) -> bool:
         return all(informer.synced.is_set() for informer in self.informers)
 
+    def unread(self) -> str:
+        """Which kinds were not read yet, in words for /readyz; empty if all were."""
+        named = [text for informer in self.informers if (text := informer.unread)]
+        return f"waits for the first list of {', '.join(named)}" if named else ""
+
     def standing(self) -> dict[str, Standing]:
         """How each resource stands, for readiness and metrics."""
         everyone = [*self.informers, *(one for later in self._later.values() for one in later)]

@@ -26,7 +26,10 @@ _LEASES = Resource(Lease, "coordination.k8s.io", "v1", "leases")
 
 async def announced(client: Client, report: Report, now: Callable[[], float] = time.time) -> list[Announced]:
     """By the names of the Leases. Where there is none, one without a Lease; Forbidden if Leases cannot be listed."""
-    leases, _ = await list_all(client, Selection(_LEASES, labels=LABELS), report)
+    try:
+        leases, _ = await list_all(client, Selection(_LEASES, labels=LABELS), report)
+    except errors.NotFound:
+        leases = []
     found = []
     for lease in leases:
         assert isinstance(lease, Lease)

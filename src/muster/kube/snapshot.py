@@ -62,7 +62,6 @@ async def snapshot(
                 yield _line(_discreet(obj) if discreet else obj)
     for one in await _schedulers(client, taken, report):
         taken.schedulers.append(one)
-        taken.counts[ConfigMap.__name__] += 1
         yield _line(one.config_map())
 
 

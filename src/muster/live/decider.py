@@ -73,6 +73,7 @@ class Decider:
         self._recount_at = ticks() + RECOUNT
         self._repairs: dict[str, float] = {}  # group → when we first looked at its journal
         self._tried: set[str] = set()
+        self._overfull = False
         self.use(loaded)
 
     def use(self, loaded: Loaded) -> None:
@@ -134,8 +135,18 @@ class Decider:
         self._metrics.figures = figures(
             plan, state, shares, over, holdings.now(state), holdings.in_node_groups(state)
         )  # fmt: skip
+        self._tell_overfull(self._metrics.figures.overfull)
         self._recount()
         return plan
+
+    def _tell_overfull(self, nodes: list[str]) -> None:
+        """When the first node becomes overfull, and when none is any more."""
+        if nodes and not self._overfull:
+            cause = "another scheduler binds pods to them, or they offer less than before"
+            self._log(0, "nodes are overfull", nodes=len(nodes), some=nodes[:5], cause=cause)
+        elif self._overfull and not nodes:
+            self._log(0, "no node is overfull any more")
+        self._overfull = bool(nodes)
 
     def _recount(self) -> None:
         """Now and then: do the accounts say what the pods say?"""

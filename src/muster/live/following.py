@@ -25,7 +25,7 @@ from muster.store import Severity
 from muster.store.clock import timestamp
 
 CONDITION = "muster.io/ConfigurationValid"
-USED, REFUSED, FINDINGS = "ConfigurationUsed", "ConfigurationRefused", "ConfigurationFindings"
+USED, REFUSED = "ConfigurationUsed", "ConfigurationRefused"
 
 
 class Following:
@@ -67,16 +67,13 @@ class Following:
         """This verdict as a condition only: nothing has changed by it. Then those that come."""
         while True:
             await self._written(verdict)
-            about = self._source.object or self._us
-            if verdict.warnings and about is not None:
-                self._tell(about, Severity.WARNING, FINDINGS, "\n".join(verdict.warnings))
             verdict = await self._verdicts.get()
             self._event(verdict)
 
     def _event(self, verdict: Verdict) -> None:
         about = self._source.object or self._us
         if about is not None:
-            severity = Severity.WARNING if verdict.refused else Severity.NORMAL
+            severity = Severity.WARNING if verdict.refused or verdict.warnings else Severity.NORMAL
             self._tell(about, severity, _reason(verdict), _text(verdict))
 
     async def _written(self, verdict: Verdict) -> None:

@@ -29,7 +29,7 @@ from muster.live.gauges import Figures
 from muster.live.logs import Log
 from muster.live.loop import Loop
 from muster.live.metrics import Metrics
-from muster.live.probes import Probes
+from muster.live.probes import Probes, not_read
 from muster.live.reload import Loaded, read
 from muster.live.sources import File, Map, Source
 from muster.live.terms import LeaseSettings, Terms, until
@@ -209,9 +209,9 @@ class Service:
 
     def _ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:
-            return "the cluster has not been read yet"
+            return not_read(self._informers)
         if self._loop is not None and not self._loop.loaded:
-            return "the cluster has not been read yet"
+            return "the cluster was read and is being taken over"
         return ""
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part, labels_of, selector_of
+from muster.cli.install.parts import CONFIGURATION, FOLDER, PART_OF, PORT, Part, labels_of, selector_of
+from muster.cli.install.placement import Values
 from muster.cli.install.rights import Right, own_lease
 
 Plain = dict[str, Any]
@@ -22,14 +23,22 @@ class Settings:
     namespace: str
     image: str
     configuration: str
+    values: Values = field(default_factory=Values)
 
 
 def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
     """The namespace, and every part in it with its rights."""
-    objects: list[Plain] = [_object("v1", "Namespace", {"name": settings.namespace})]
+    meta = {"name": settings.namespace, "labels": {PART_OF: "muster"}}
+    objects: list[Plain] = [_object("v1", "Namespace", meta)]
     for part in parts:
-        objects += part_objects(part, settings)
+        objects += part_objects(settings.values.sized(part), settings)
     return objects
+
+
+def default_queue() -> Plain:
+    """The queue `default`, for a cluster that has none: applied over another, it would put its label on that."""
+    meta = {"name": "default", "labels": labels_of("scheduler")}
+    return _object("scheduling.volcano.sh/v1beta1", "Queue", meta, spec={})
 
 
 def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
@@ -44,8 +53,6 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     if part.configured:
         here_configured = {**here, "name": CONFIGURATION}
         yield _object("v1", "ConfigMap", here_configured, data={f"{CONFIGURATION}.conf": settings.configuration})
-        # Empty on purpose: applied over a queue that exists already, it changes nothing.
-        yield _object("scheduling.volcano.sh/v1beta1", "Queue", {"name": "default"}, spec={})
     yield _deployment(part, here, settings)
     if part.serves:
         scheme, port = ("https", 443) if part.tls_port else ("http", 80)
@@ -90,7 +97,7 @@ def _pod(part: Part, settings: Settings) -> Plain:
         volumes.append({"name": "certificate", "secret": {"secretName": part.certificate}})
     return {
         "serviceAccountName": part.name,
-        "priorityClassName": "system-cluster-critical",
+        **settings.values.placement(part),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": _NOBODY,

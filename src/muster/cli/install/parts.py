@@ -10,6 +10,7 @@ from muster.cli.install.rights import Right
 CONFIGURATION = "muster-scheduler"
 """The ConfigMap with the scheduler's configuration, and (with .conf) the key in it."""
 PORT = 8080
+PART_OF = "app.kubernetes.io/part-of"
 FOLDER = "/etc/muster"
 """Where a part finds its certificate."""
 # The kubelet starts a pod's container again only after it has ended: what goes by this name comes one after the other.
@@ -23,7 +24,7 @@ def selector_of(verb: str) -> dict[str, str]:
 
 def labels_of(verb: str) -> dict[str, str]:
     """On everything that muster creates for a part."""
-    return {**selector_of(verb), "app.kubernetes.io/part-of": "muster"}
+    return {**selector_of(verb), PART_OF: "muster"}
 
 
 @dataclass(frozen=True, slots=True)

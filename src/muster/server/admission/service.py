@@ -25,7 +25,7 @@ from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
 from muster.live.logs import Log
-from muster.live.probes import Probes
+from muster.live.probes import Probes, not_read
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
@@ -204,9 +204,9 @@ class Service:
 
     def _ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:
-            return "the cluster has not been read yet"
+            return not_read(self._informers)
         if not self._registered.is_known:
             return "the webhook is not registered yet"
         if not self._terms.leading():
             return f"another replica holds the Lease {self.settings.lease.key}"
-        return "" if self._active else "the cluster has not been read yet"
+        return "" if self._active else self._kinds.unread() or "waits for the last pods of the replica before it"
