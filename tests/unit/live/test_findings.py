@@ -1,0 +1,73 @@
+"""Findings are logged when they appear and every ten minutes while they hold, and counted by severity and code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from live_objects import EVICTS
+from muster.live.findings import REPEAT_S, configuration_log
+from muster.live.logs import Log
+from muster.live.metrics import Metrics
+from muster.live.reload import Found, Verdict, checked, read
+from muster.model.finding import Finding
+
+ONE = Finding("warning", "a.yaml", 3, "plugin tdm", "foreign-plugin", "muster does not have tdm", "remove it")
+OTHER = replace(ONE, object="plugin usage", message="muster does not have usage")
+
+
+class Lines(Log):
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.seen: list[tuple[int, str, dict[str, object]]] = []
+
+    def __call__(self, level: int, message: object, **fields: object) -> None:
+        self.seen.append((level, str(message), fields))
+
+
+def test_a_finding_is_logged_at_level_0_and_again_after_ten_minutes() -> None:
+    lines, metrics, now = Lines(), Metrics(), 0.0
+    log = configuration_log(metrics, lines)
+    log._clock = lambda: now
+    log.tell([ONE])
+    now = REPEAT_S - 1
+    log.tell([ONE, OTHER])
+    assert [message for _, message, _ in lines.seen] == [
+        "configuration finding: plugin tdm: muster does not have tdm",
+        "configuration finding: plugin usage: muster does not have usage",
+    ]  # fmt: skip
+    assert lines.seen[0][0] == 0 and lines.seen[0][2] == {
+        "severity": "warning", "code": "foreign-plugin", "place": "a.yaml:3", "fix": "remove it"
+    }  # fmt: skip
+    now = REPEAT_S
+    log.tell([ONE, OTHER])
+    assert len(lines.seen) == 3
+
+
+def test_what_no_longer_holds_is_not_counted() -> None:
+    metrics = Metrics()
+    log, labels = configuration_log(metrics, Lines()), {"severity": "warning", "code": "foreign-plugin"}
+    log.tell([ONE, OTHER])
+    assert metrics.registry.get_sample_value("muster_configuration_findings", labels) == 2
+    log.tell([])
+    assert metrics.registry.get_sample_value("muster_configuration_findings", labels) is None
+
+
+def test_a_loaded_configuration_has_all_that_validate_says() -> None:
+    text = EVICTS.replace("{name: drf}", "{name: drf}, {name: tdm}").replace("allocate", "allocate, allocate", 1)
+    loaded = checked(Found("a.yaml", text.encode()))
+    assert {"foreign-plugin", "action-twice"} <= {one.code for one in loaded.findings}
+    verdict = Verdict.of(loaded)
+    assert any("muster does not have tdm" in one for one in verdict.warnings)
+    assert read(None).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [(lambda text: text + "# a comment\n", True), (lambda text: text.replace("preempt", "backfill"), False)],
+)
+def test_the_hash_is_of_what_is_understood(change: object, same: bool) -> None:
+    assert callable(change)
+    one, other = (checked(Found("a.yaml", text.encode())) for text in (EVICTS, change(EVICTS)))
+    assert (one.hash == other.hash) is same and one.version != other.version
