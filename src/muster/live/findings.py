@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
 
 from prometheus_client import Gauge
 
 from muster.config.types import Config
-from muster.cycle.requirements import ignored
+from muster.cycle.requirements import ignored_by_kind
 from muster.engine.state import State
 from muster.live.logs import Log
 from muster.live.metrics import Metrics
+from muster.live.reload import Loaded
 from muster.model.finding import Finding
 
 REPEAT_S = 600.0
@@ -24,31 +26,35 @@ PAUSE_PER_COST = 50.0
 
 
 class FindingLog:
-    """`tell` gets all findings that hold now, as often as the caller likes."""
+    """`tell` gets all findings that hold now, as often as the caller likes. Those with one key are the same finding."""
 
     def __init__(self, message: str, gauge: Gauge, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         self._message = message
         self._gauge = gauge
         self._log = log
         self._clock = clock
-        self._logged: dict[Finding, float] = {}
+        self._logged: dict[Hashable, float] = {}
 
-    def tell(self, findings: Iterable[Finding]) -> None:
-        now, held = self._clock(), list(findings)
+    def tell(self, findings: Mapping[Any, Finding]) -> None:
+        now = self._clock()
         self._gauge.clear()
-        for (severity, code), count in Counter((one.severity, one.code) for one in held).items():
+        for (severity, code), count in Counter((one.severity, one.code) for one in findings.values()).items():
             self._gauge.labels(severity, code).set(count)
-        for one in held:
-            if now >= self._logged.get(one, -REPEAT_S) + REPEAT_S:
-                self._logged[one] = now
+        for key, one in findings.items():
+            if now >= self._logged.get(key, float("-inf")) + REPEAT_S:
+                self._logged[key] = now
                 self._log(0, f"{self._message}: {one.object}: {one.message}", severity=one.severity, code=one.code,
                           place=one.place, fix=one.fix)  # fmt: skip
         # One that goes and comes again within ten minutes is not logged again.
-        self._logged = {one: at for one, at in self._logged.items() if now < at + REPEAT_S}
+        self._logged = {key: at for key, at in self._logged.items() if now < at + REPEAT_S}
 
 
-def configuration_log(metrics: Metrics, log: Log) -> FindingLog:
-    return FindingLog("configuration finding", metrics.config_findings, log)
+class ConfigurationFindings(FindingLog):
+    def __init__(self, metrics: Metrics, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__("configuration finding", metrics.config_findings, log, clock)
+
+    def of(self, loaded: Loaded) -> None:
+        self.tell({one: one for one in loaded.findings})
 
 
 class UnmetRequirements:
@@ -64,6 +70,6 @@ class UnmetRequirements:
         if begin < self._next:
             return
         state.refresh()
-        self._told.tell(ignored(config, state))
+        self._told.tell(ignored_by_kind(config, state))
         now = self._ticks()
         self._next = now + (now - begin) * PAUSE_PER_COST

@@ -23,7 +23,7 @@ from muster.kube.writes import Writes
 from muster.live.binder import Binder
 from muster.live.cache import Cache
 from muster.live.decider import Decider
-from muster.live.findings import REPEAT_S, configuration_log
+from muster.live.findings import REPEAT_S, ConfigurationFindings
 from muster.live.following import Following
 from muster.live.gauges import Figures
 from muster.live.logs import Log
@@ -72,7 +72,7 @@ class Service:
         self.metrics = Metrics()
         self.log = log
         self._loaded: Loaded = read(settings.config)
-        self._findings = configuration_log(self.metrics, log)
+        self._findings = ConfigurationFindings(self.metrics, log)
         self._informers: Informers | None = None
         self._loop: Loop | None = None
         self._decider: Decider | None = None
@@ -127,12 +127,12 @@ class Service:
         settings, loaded = self.settings, self._loaded
         source = f"{PREFIX}{settings.config_map}" if settings.config_map else settings.config or BUILT_IN
         settings.lease.annotations.update(lease_annotations(source, loaded.hash, settings.scheduler_names))
-        self._findings.tell(loaded.findings)
+        self._findings.of(loaded)
 
     async def _repeat_findings(self) -> None:
         while True:
             await asyncio.sleep(REPEAT_S)
-            self._findings.tell(self._loaded.findings)
+            self._findings.of(self._loaded)
 
     # --- terms
 

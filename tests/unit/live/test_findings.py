@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from live_objects import EVICTS
-from muster.live.findings import REPEAT_S, configuration_log
+from muster.cycle.configure import configure
+from muster.live.findings import REPEAT_S, ConfigurationFindings, UnmetRequirements
 from muster.live.logs import Log
 from muster.live.metrics import Metrics
 from muster.live.reload import Found, Verdict, checked, read
 from muster.model.finding import Finding
+from small_cluster import pod_group, state_of
 
 ONE = Finding("warning", "a.yaml", 3, "plugin tdm", "foreign-plugin", "muster does not have tdm", "remove it")
 OTHER = replace(ONE, object="plugin usage", message="muster does not have usage")
@@ -28,11 +30,10 @@ class Lines(Log):
 
 def test_a_finding_is_logged_at_level_0_and_again_after_ten_minutes() -> None:
     lines, metrics, now = Lines(), Metrics(), 0.0
-    log = configuration_log(metrics, lines)
-    log._clock = lambda: now
-    log.tell([ONE])
+    log = ConfigurationFindings(metrics, lines, lambda: now)
+    log.tell({1: ONE})
     now = REPEAT_S - 1
-    log.tell([ONE, OTHER])
+    log.tell({1: ONE, 2: OTHER})
     assert [message for _, message, _ in lines.seen] == [
         "configuration finding: plugin tdm: muster does not have tdm",
         "configuration finding: plugin usage: muster does not have usage",
@@ -41,16 +42,29 @@ def test_a_finding_is_logged_at_level_0_and_again_after_ten_minutes() -> None:
         "severity": "warning", "code": "foreign-plugin", "place": "a.yaml:3", "fix": "remove it"
     }  # fmt: skip
     now = REPEAT_S
-    log.tell([ONE, OTHER])
+    log.tell({1: ONE, 2: OTHER})
     assert len(lines.seen) == 3
+
+
+def test_a_requirement_of_more_and_more_objects_is_one_finding() -> None:
+    lines, metrics, now = Lines(), Metrics(), 0.0
+    config = configure("actions: allocate\ntiers: [{plugins: [{name: predicates}]}]\n", "x")[0]
+    unmet = UnmetRequirements(metrics, lines, lambda: now)
+    for count in (1, 2, 3):
+        unmet.look(config, state_of(*(pod_group(f"g{i}", members=3) for i in range(count))))
+    ((level, message, fields),) = lines.seen
+    assert level == 0 and fields["code"] == "no-plugin"
+    assert message.startswith("unmet requirement: PodGroup d/g0: has a minMember above 1, but the plugin gang is not")
+    labels = {"severity": "notice", "code": "no-plugin"}
+    assert metrics.registry.get_sample_value("muster_unmet_requirements", labels) == 1
 
 
 def test_what_no_longer_holds_is_not_counted() -> None:
     metrics = Metrics()
-    log, labels = configuration_log(metrics, Lines()), {"severity": "warning", "code": "foreign-plugin"}
-    log.tell([ONE, OTHER])
+    log, labels = ConfigurationFindings(metrics, Lines()), {"severity": "warning", "code": "foreign-plugin"}
+    log.tell({1: ONE, 2: OTHER})
     assert metrics.registry.get_sample_value("muster_configuration_findings", labels) == 2
-    log.tell([])
+    log.tell({})
     assert metrics.registry.get_sample_value("muster_configuration_findings", labels) is None
 
 
