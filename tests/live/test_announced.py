@@ -13,8 +13,10 @@ from live.api import Api, Plain, until
 from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
 from live.muster_process import Scheduler, pod, stays_unplaced
+from live.part_process import Part
 from live.test_configuration import ONLY_ENQUEUE, config_map
 from live.test_scheduler import EVICTS
+from live.webhook_site import unregister
 from muster.cli import main
 
 pytestmark = pytest.mark.usefixtures("crds")
@@ -141,6 +143,17 @@ def test_a_configmap_of_the_cluster_can_be_given_to_every_command(
     printed = json.loads(ask("manifests", "-c", SOURCE, *ask.access, "--part", "scheduler", "-o", "json").stdout)
     (conf,) = (one for one in printed["items"] if one["kind"] == "ConfigMap")
     assert "actions: enqueue\n" in conf["data"]["muster-scheduler.conf"]
+    for verb, option, more in (
+        ("extender", "--plugins", ("--port", "0")),
+        ("webhook", "-c", ("--url", "https://127.0.0.1:1", "--webhook-host", "127.0.0.1", "--webhook-port", "0")),
+    ):
+        part = Part(verb, control_plane.kubeconfig, "--no-leader-elect", *more, option, SOURCE)
+        if verb == "extender":  # it has its metrics where it answers
+            part._command = [one for one in part._command if one != "--metrics-port"]
+            part._command.remove("0")
+        with part:
+            assert part.running
+    unregister(api)
     absent = CliRunner().invoke(main, ["simulate", "-c", f"configmap:{HOME}/nothing", *files])
     assert absent.exit_code == 2 and "there is no such ConfigMap" in absent.stderr
     wrong = CliRunner().invoke(main, ["simulate", "-c", "configmap:a/b/c/d", *files])

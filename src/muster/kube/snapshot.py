@@ -75,7 +75,7 @@ async def _schedulers(client: Client, taken: Taken, report: Report) -> list[Anno
         return []
     for one in found:
         if not one.lease:
-            report("no scheduler of muster runs in this cluster: there is no configuration to take along")
+            report("no scheduler of muster runs in this cluster, and none has left its configuration")
         elif not one.running:
             report(f"the scheduler of the Lease {one.lease} does not run; its last configuration was {one.source}")
         if one.fault:

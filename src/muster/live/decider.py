@@ -214,7 +214,7 @@ class Decider:
 
     def _due(self, plan: Plan) -> float | None:
         now, wall = self._ticks(), self._clock()
-        ends = [self.cache.holds.wake(now)]
+        ends = [self.cache.holds.wake(now), self._unmet.due]
         again = self.rejections.wake(wall)
         ends.append(None if again is None else now + again - wall)
         ends.append(now + self._period if plan.reasons else None)

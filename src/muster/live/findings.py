@@ -13,7 +13,8 @@ from typing import Any
 from prometheus_client import Gauge
 
 from muster.config.types import Config
-from muster.cycle.requirements import ignored_by_kind
+from muster.cycle.registry import plugin_class
+from muster.cycle.requirements import PROVIDERS, ignored_by_kind
 from muster.engine.state import State
 from muster.live.logs import Log
 from muster.live.metrics import Metrics
@@ -22,7 +23,8 @@ from muster.model.finding import Finding
 
 REPEAT_S = 600.0
 PAUSE_PER_COST = 50.0
-"""Looking for unmet requirements takes at most a fiftieth of the cycle thread's time."""
+"""Looking for unmet requirements takes about a fiftieth of the cycle thread's time."""
+LONGEST_PAUSE_S = 2.0
 
 
 class FindingLog:
@@ -64,12 +66,21 @@ class UnmetRequirements:
         self._told = FindingLog("unmet requirement", metrics.unmet, log, ticks)
         self._ticks = ticks
         self._next = float("-inf")
+        self._skipped = False
+        for name in PROVIDERS:
+            plugin_class(name)  # imported now, so that the first look is not taken for an expensive one
+
+    @property
+    def due(self) -> float | None:
+        """When a cycle should look, because the last one did not."""
+        return self._next if self._skipped else None
 
     def look(self, config: Config, state: State) -> None:
         begin = self._ticks()
-        if begin < self._next:
+        self._skipped = begin < self._next
+        if self._skipped:
             return
         state.refresh()
         self._told.tell(ignored_by_kind(config, state))
         now = self._ticks()
-        self._next = now + (now - begin) * PAUSE_PER_COST
+        self._next = now + min((now - begin) * PAUSE_PER_COST, LONGEST_PAUSE_S)

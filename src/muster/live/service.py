@@ -127,6 +127,7 @@ class Service:
         settings, loaded = self.settings, self._loaded
         source = f"{PREFIX}{settings.config_map}" if settings.config_map else settings.config or BUILT_IN
         settings.lease.annotations.update(lease_annotations(source, loaded.hash, settings.scheduler_names))
+        self.log(0, "configuration in use", source=source, version=loaded.version, hash=loaded.hash)
         self._findings.of(loaded)
 
     async def _repeat_findings(self) -> None:

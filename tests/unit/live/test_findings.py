@@ -8,7 +8,7 @@ import pytest
 
 from live_objects import EVICTS
 from muster.cycle.configure import configure
-from muster.live.findings import REPEAT_S, ConfigurationFindings, UnmetRequirements
+from muster.live.findings import LONGEST_PAUSE_S, REPEAT_S, ConfigurationFindings, UnmetRequirements
 from muster.live.logs import Log
 from muster.live.metrics import Metrics
 from muster.live.reload import Found, Verdict, checked, read
@@ -57,6 +57,20 @@ def test_a_requirement_of_more_and_more_objects_is_one_finding() -> None:
     assert message.startswith("unmet requirement: PodGroup d/g0: has a minMember above 1, but the plugin gang is not")
     labels = {"severity": "notice", "code": "no-plugin"}
     assert metrics.registry.get_sample_value("muster_unmet_requirements", labels) == 1
+
+
+def test_a_cycle_that_does_not_look_asks_for_another() -> None:
+    # For the clock of the log, too.
+    times = iter([0.0, 0.5, 1.0, 1.5, 3.5, 3.6, 3.7])  # the first look takes a second
+    config = configure("actions: allocate\ntiers: [{plugins: [{name: predicates}]}]\n", "x")[0]
+    lines = Lines()
+    unmet = UnmetRequirements(Metrics(), lines, lambda: next(times))
+    unmet.look(config, state_of())
+    assert unmet.due is None
+    unmet.look(config, state_of(pod_group("g", members=3)))
+    assert unmet.due == 1.0 + LONGEST_PAUSE_S and lines.seen == []
+    unmet.look(config, state_of(pod_group("g", members=3)))
+    assert unmet.due is None and len(lines.seen) == 1
 
 
 def test_what_no_longer_holds_is_not_counted() -> None:
