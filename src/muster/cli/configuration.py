@@ -102,7 +102,9 @@ def used(chosen: Chosen) -> Used:
     config, findings = configure(chosen.text, chosen.source)
     tell(findings)
     if any(finding.severity == "error" for finding in findings):
-        raise BadInput(f"muster: {chosen.source} cannot be used")
+        one = chosen.announced
+        kept = f"; the scheduler of the Lease {one.lease} still uses {one.hash} (give that with -c)" if one else ""
+        raise BadInput(f"muster: {chosen.source} cannot be used{kept}")
     scheduler = Scheduler(config)
     tell(in_order(scheduler.findings()))
     digest = effective_hash(scheduler)

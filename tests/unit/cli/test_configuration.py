@@ -93,6 +93,12 @@ def test_a_configmap_that_the_scheduler_does_not_use_yet_is_warned_of(tmp_path: 
     assert call("simulate", "-f", snapshot(tmp_path, RUNS)).stderr == ""
 
 
+def test_a_configmap_that_the_scheduler_refuses_is_an_error_that_says_so(tmp_path: Path) -> None:
+    done = call("simulate", "-f", snapshot(tmp_path, replace(RUNS, text="actions: alocate\n")))
+    assert done.exit_code == 2 and "did you mean allocate?" in done.stderr
+    assert f"the scheduler of the Lease home/muster-scheduler still uses {RUNS.hash} (give that with -c)" in done.stderr
+
+
 def test_of_several_schedulers_the_name_chooses(tmp_path: Path) -> None:
     other = replace(RUNS, lease="home/other", names=("batch",), text=ALLOCATE, hash=hash_of(ALLOCATE))
     file = snapshot(tmp_path, RUNS, other)
