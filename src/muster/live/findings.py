@@ -24,7 +24,7 @@ from muster.model.finding import Finding
 REPEAT_S = 600.0
 PAUSE_PER_COST = 50.0
 """Looking for unmet requirements takes about a fiftieth of the cycle thread's time."""
-LONGEST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 10.0
 
 
 class FindingLog:

@@ -61,7 +61,7 @@ def test_a_requirement_of_more_and_more_objects_is_one_finding() -> None:
 
 def test_a_cycle_that_does_not_look_asks_for_another() -> None:
     # For the clock of the log, too.
-    times = iter([0.0, 0.5, 1.0, 1.5, 3.5, 3.6, 3.7])  # the first look takes a second
+    times = iter([0.0, 0.5, 1.0, 1.5, 11.5, 11.6, 11.7])  # the first look takes a second
     config = configure("actions: allocate\ntiers: [{plugins: [{name: predicates}]}]\n", "x")[0]
     lines = Lines()
     unmet = UnmetRequirements(Metrics(), lines, lambda: next(times))
