@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from muster import __version__
-from muster.cli.install import ACCOUNTS, PARTS, Part, Settings
+from muster.cli.install import ACCOUNTS, PARTS, Part, Settings, default_queue
 from muster.cli.install.objects import part_objects
+from muster.cli.install.placement import PLACES, PRIORITY_CLASS, Values, value_key
 from muster.config.default import DEFAULT
 from muster.model.crd import OURS, PEERS
 from muster.model.yamlwrite import dump
@@ -23,13 +24,22 @@ CHART = "helm/muster"
 _REPLICAS = 424242
 _OUTSIDE = ("extender",)  # may run beside kube-scheduler, with nothing but its account in the chart
 _SAID = (
-    "# An empty tag is the chart's appVersion. defaultQueue: false where there is a queue `default` already.\n"
+    "# An empty tag is the chart's appVersion. nodeSelector, tolerations, affinity and priorityClassName at the top\n"
+    "# are the defaults of all parts; the same key of a part replaces them. defaultQueue: the queue `default` is\n"
+    "# created if the cluster has none; one that is there already stays as it is, also after `helm uninstall`.\n"
     "# controllers.overrideMetadata: labels and annotations that OverridePolicies may change on running pods.\n"
     "# extender and edgeGate need a Secret with their certificate first: docs/install.md. extender.accountOnly: true\n"
     "# where it runs beside kube-scheduler. webhook.apiServerCIDRs: where the API server's requests come from; the\n"
     "# NetworkPolicy lets nobody else reach the webhook. webhook.clientCASecret: docs/webhook-and-gate.md.\n"
 )
 _IMAGE = '{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}'
+
+# A queue that is there already and is not of this release stays out of it: helm would refuse it, or delete it later.
+_QUEUE = (
+    '{{- $queue := lookup "scheduling.volcano.sh/v1beta1" "Queue" "" "default" }}\n'
+    '{{- $release := dig "metadata" "annotations" "meta.helm.sh/release-name" "" $queue }}\n'
+    "{{- if or (not $queue) (eq $release .Release.Name) }}"
+)
 
 
 def files() -> dict[str, str]:
@@ -51,7 +61,9 @@ def files() -> dict[str, str]:
 
 
 def _values() -> str:
-    values: dict[str, object] = {"image": {"repository": "muster", "tag": ""}}
+    empty = {key: kind() for key, kind in PLACES.items()}
+    values: dict[str, object] = {"image": {"repository": "muster", "tag": ""}, **empty}
+    values["priorityClassName"] = PRIORITY_CLASS
     for part in PARTS.values():
         more: dict[str, object] = {"defaultQueue": True, "configuration": DEFAULT} if part.configured else {}
         more |= {"overrideMetadata": []} if part.verb == "controllers" else {}
@@ -61,14 +73,9 @@ def _values() -> str:
         if part.verb in _OUTSIDE:
             more["accountOnly"] = False
         resources = {"requests": dict(part.requests), "limits": dict(part.limits)}
-        values[_key(part)] = {"enabled": part.by_default, "replicas": part.replicas, "resources": resources, **more}
+        sized = {"enabled": part.by_default, "replicas": part.replicas, "resources": resources}
+        values[value_key(part)] = {**sized, **empty, **more}
     return _SAID + dump(values)
-
-
-def _key(part: Part) -> str:
-    """Its key among the values: a template can only name keys without hyphens."""
-    first, *rest = part.verb.split("-")
-    return first + "".join(word.title() for word in rest)
 
 
 def _template(part: Part) -> str:
@@ -76,17 +83,18 @@ def _template(part: Part) -> str:
     settings = Settings(
         namespace="@namespace@", image="@image@", configuration="@configuration@", api_servers=("@cidr@",),
         webhook_client_ca="@client-ca@", override_metadata="@override-metadata@",
+        values=Values({"priorityClassName": "@placement@"}),
     )  # fmt: skip
     values = tuple((option, key, f"@{key}@") for option, key, _ in part.values)
     marked = replace(part, replicas=_REPLICAS, requests=(("cpu", "@resources@"),), limits=(), values=values)
-    own = f".Values.{_key(part)}"
+    own = f".Values.{value_key(part)}"
     texts = []
-    for one in part_objects(marked, settings):
+    for one in (*part_objects(marked, settings), *((default_queue(),) if part.configured else ())):
         text = dump(one).strip()
         if one["kind"] == "PodDisruptionBudget":
             text = f"{{{{- if gt (int {own}.replicas) 1 }}}}\n---\n{text}\n{{{{- end }}}}"
         elif one["kind"] == "Queue":
-            text = f"{{{{- if {own}.defaultQueue }}}}\n---\n{text}\n{{{{- end }}}}"
+            text = f"{{{{- if {own}.defaultQueue }}}}\n{_QUEUE}\n---\n{text}\n{{{{- end }}}}\n{{{{- end }}}}"
         elif part.verb in _OUTSIDE and one["kind"] not in ACCOUNTS:
             text = f"{{{{- if not {own}.accountOnly }}}}\n---\n{text}\n{{{{- end }}}}"
         else:
@@ -111,6 +119,7 @@ def _filled(text: str, own: str) -> str:
             f"    {{{{- range {own}.apiServerCIDRs }}}}\n    - ipBlock:\n        cidr: {{{{ . | quote }}}}\n"
             "    {{- end }}"
         ),
+        "      priorityClassName: '@placement@'": "\n".join(_place(key, own) for key in PLACES),
         "\n".join(" " * 8 * bool(line) + line for line in resources): (
             f"        resources: {{{{- toYaml {own}.resources | nindent 10 }}}}"
         ),
@@ -128,6 +137,12 @@ def _filled(text: str, own: str) -> str:
     if "@" in text:
         raise ValueError("a mark was not filled in")
     return text
+
+
+def _place(key: str, own: str) -> str:
+    """A field of the pod's spec: the part's own value, else the default of all parts, else left out."""
+    value = f"      {key}: {{{{ . }}}}" if PLACES[key] is str else f"      {key}: {{{{- toYaml . | nindent 8 }}}}"
+    return f"      {{{{- with ({own}.{key} | default .Values.{key}) }}}}\n{value}\n      {{{{- end }}}}"
 
 
 def main() -> None:

@@ -68,6 +68,7 @@ class Container(Part):
         at = urlsplit(plane.url)
         self._environment = {
             "PATH": os.environ["PATH"], "ACCOUNT": _ACCOUNT, "PROJECT": str(_PROJECT), "HOME": "/nonexistent",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # the tree under test, where that is not the installed one
             "KUBERNETES_SERVICE_HOST": str(at.hostname), "KUBERNETES_SERVICE_PORT": str(at.port),
             **named,
             # A checkout other than the one that is installed.

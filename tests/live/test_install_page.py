@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from live.api import Api, Plain, until
+from live.api import Api, Plain, place, until
 from live.binary import binary, helm
 from live.conftest import HOME, MakeNodes
 from live.container_process import Container
@@ -92,6 +92,10 @@ class TestInstallPage:
             make_nodes(2, prefix=f"{city}-", labels={"location": city})
         reader = Reader(control_plane, tmp_path)
         reader.follow("The kinds")
+        # Another scheduler's, say: it is not muster's to label, to change or to delete.
+        spec = {"weight": 7, "reclaimable": False}
+        kept = api.create({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue",
+                           "metadata": {"name": "default"}, "spec": spec})  # fmt: skip
         assert "muster-scheduler" in reader.follow("The parts")
         reader.follow("The extender's certificates")
         # kube-scheduler is started with them, as the page's configuration names them.
@@ -118,13 +122,29 @@ class TestInstallPage:
             assert reader.type(f"kubectl {user} {at} get pods").count("Running") == 10
             for part in (*parts, gate):
                 assert [entry for entry in part.log() if "forbidden" in str(entry).lower()] == []
-            reader.follow("Away again")
+            reader.follow("Uninstall")
+        self.untouched(api, kept)
+        reader.follow("Uninstall")  # again: nothing is found, and nothing fails
         left = "deployments,services,roles,rolebindings,clusterroles,clusterrolebindings,serviceaccounts"
         ours = f"kubectl get {left} -A -l app.kubernetes.io/part-of=muster -o name"
         assert reader.type(ours) == ""
         (by_helm,) = re.findall(r"^helm install .*$", PAGE, re.MULTILINE)
         reader.type(by_helm)
         assert reader.type(ours).count("deployment.apps/") == 4
+        reader.type("helm uninstall muster -n muster-system")
+        self.untouched(api, kept)
+        api.delete(place(kept))
+        reader.type(by_helm)
+        assert api.get(place(kept))["metadata"]["labels"]["app.kubernetes.io/part-of"] == "muster"
+        reader.type("helm upgrade muster deploy/helm/muster -n muster-system")
+        assert not api.gone(place(kept))
+        reader.type("helm uninstall muster -n muster-system")
+        assert api.gone(place(kept))
+
+    def untouched(self, api: Api, queue: Plain) -> None:
+        now = api.get(place(queue))
+        assert now["metadata"]["uid"] == queue["metadata"]["uid"] and now["spec"] == queue["spec"]
+        assert not now["metadata"].get("labels")
 
     def installed(self, plane: ControlPlane, extender_port: int) -> Iterator[Container]:
         """What runs after the first steps. The extender comes first: without it kube-scheduler places nothing."""

@@ -14,9 +14,11 @@ import muster
 from live.api import Api, Plain, place, until
 from live.binary import helm, version
 from live.conftest import HOME, RIGHTS, MakeNodes
+from live.controlplane import ControlPlane
 from live.muster_process import Scheduler, all_placed, events, gang, group, pod, pod_group
+from live.test_install_page import steps
 from muster.cli import main
-from muster.cli.install import PARTS, Part
+from muster.cli.install import PARTS, Part, default_queue
 from muster.cli.install.parts import PORT
 from muster.model.yamltext import load_all
 
@@ -184,20 +186,91 @@ def priority_class(name: str, value: int) -> Plain:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
-def test_the_default_queue_leaves_one_that_exists_as_it_is(installed: list[Plain], api: Api) -> None:
-    queue = next(one for one in installed if one["kind"] == "Queue")
-    assert api.get(place(queue))["spec"]["weight"] == 1
-    api.merge(place(queue), {"spec": {"weight": 7}})
-    api.apply(queue)
-    assert api.get(place(queue))["spec"]["weight"] == 7
+QUEUE = "/apis/scheduling.volcano.sh/v1beta1/queues/default"
+
+
+def test_the_default_queue_is_printed_with_our_label_where_there_is_none(
+    installed: list[Plain], api: Api, control_plane: ControlPlane
+) -> None:
+    access = ("--kubeconfig", str(control_plane.kubeconfig))
+    if not api.gone(QUEUE):
+        api.delete(QUEUE)
+    assert not [one for one in installed if one["kind"] == "Queue"]
+    (queue,) = (one for one in printed("--default-queue", *access) if one["kind"] == "Queue")
+    assert api.create(queue)["metadata"]["labels"]["app.kubernetes.io/part-of"] == "muster"
+    assert not [one for one in printed("--default-queue", *access) if one["kind"] == "Queue"]
+    uninstall = steps()["Uninstall"]
+    (by_label,) = (line for line in uninstall if "queues.scheduling.volcano.sh" in line)
+    assert control_plane.kubectl(*by_label.split()[1:]).returncode == 0
+    assert api.gone(QUEUE)
+    api.create({**queue, "metadata": {"name": "default"}})  # somebody else's
+    assert control_plane.kubectl(*by_label.split()[1:]).returncode == 0
+    assert not api.gone(QUEUE)
+    api.delete(QUEUE)
+
+
+def test_all_that_is_printed_carries_the_label(installed: list[Plain]) -> None:
+    assert {one["metadata"]["labels"].get("app.kubernetes.io/part-of") for one in installed} == {"muster"}
 
 
 def test_the_chart_is_clean_and_renders_what_the_command_prints() -> None:
     lint = subprocess.run([helm(), "lint", "--strict", CHART], capture_output=True, text=True)
     assert lint.returncode == 0, lint.stdout + lint.stderr
-    assert by_place(rendered("--namespace", HOME)) == by_place(printed()[1:])
+    assert by_place(rendered("--namespace", HOME)) == by_place([*printed()[1:], default_queue()])
     everything = rendered("--namespace", HOME, "--set", "edgeGate.enabled=true,podGroups.enabled=true")
-    assert by_place(everything) == by_place(printed(*ALL)[1:])
+    assert by_place(everything) == by_place([*printed(*ALL)[1:], default_queue()])
+
+
+def test_the_chart_and_the_command_place_the_parts_by_the_same_values(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(VALUES, encoding="utf-8")
+    wanted = by_place([*printed("--values", str(values), *ALL)[1:], default_queue()])
+    found = rendered(
+        "--namespace", HOME, "-f", str(values), "--set", "edgeGate.enabled=true,podGroups.enabled=true"
+    )  # fmt: skip
+    assert by_place(found) == wanted
+    pods = {one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in found if one["kind"] == "Deployment"}
+    assert len(pods) == len(PARTS)
+    for name, pod_spec in pods.items():
+        extender = name == "muster-extender"
+        assert pod_spec["nodeSelector"] == ({"disk": "ssd"} if extender else {"role": "system"})
+        assert pod_spec["priorityClassName"] == ("mine" if extender else "system-node-critical")
+        assert pod_spec["tolerations"] == [{"key": "role", "operator": "Exists"}]
+        assert "podAntiAffinity" in pod_spec["affinity"]
+        memory = pod_spec["containers"][0]["resources"]["limits"]["memory"]
+        assert (memory == "3Gi") == extender
+
+
+VALUES = """\
+nodeSelector: {role: system}
+tolerations: [{key: role, operator: Exists}]
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 1
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector: {matchLabels: {app.kubernetes.io/name: muster}}
+priorityClassName: system-node-critical
+extender:
+  nodeSelector: {disk: ssd}
+  priorityClassName: mine
+  replicas: 2
+  resources: {requests: {cpu: "1", memory: 1Gi}, limits: {memory: 3Gi}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("nodeselector: {a: b}", "did you mean nodeSelector"), ("extender: {nodeSelectr: {}}", "extender.nodeSelectr"),
+     ("tolerations: {a: b}", "tolerations should be a list"), ("extender: 3", "should be a mapping"),
+     ("- 1", "should be a mapping"), ("a: [", "values.yaml:")],
+)  # fmt: skip
+def test_values_that_cannot_be_used_are_named(text: str, says: str, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(text, encoding="utf-8")
+    done = CliRunner().invoke(main, ["manifests", "--values", str(values)])
+    assert done.exit_code == 2 and says in done.stderr
 
 
 def test_the_chart_leaves_out_what_is_switched_off() -> None:

@@ -101,7 +101,8 @@ def test_it_is_ready_only_once_it_has_read_the_cluster(
         stack.callback(muster.stop)
         muster.start(wait=False)
         for _ in range(10):
-            assert muster.probe("/readyz") == (503, "the cluster has not been read yet")
+            status, text = muster.probe("/readyz")
+            assert status == 503 and text.startswith("the cluster has not been read yet: waits for "), text
             assert muster.probe("/healthz")[0] == 200
             time.sleep(0.2)
         objects.append(api.create({

@@ -35,7 +35,8 @@ def print_objects(objects: list[dict[str, Any]], form: str) -> None:
         return
     from muster.model.yamlwrite import dump_all
 
-    click.echo(dump_all(objects), nl=False)
+    # kubectl takes no empty text for a list.
+    click.echo(dump_all(objects or [{"apiVersion": "v1", "kind": "List", "items": []}]), nl=False)
 
 
 def console() -> Console:

@@ -147,27 +147,31 @@ def plan(
     Without -f: what the cluster as it stands would see. Nothing is written.
     """
     from muster.cli.answer import print_json, waiting
+    from muster.cli.configuration import chosen_from, given, used
     from muster.cli.live import read_cluster, webhook_is_alive
-    from muster.cli.reading import read_manifests, scheduler_of
+    from muster.cli.reading import read_manifests
     from muster.sim.plan import overlaid
     from muster.sim.plan import plan as played
 
-    scheduler = scheduler_of(config)
+    told = given(config)
+    one = None if told is None else used(told)
     if clusters:
         there, alive = read_manifests(clusters, keep_going=keep_going), False
     else:
         there = read_cluster(kubeconfig, context, discreet=False)
         alive = webhook_is_alive(kubeconfig, context) if webhook is None else False
+    one = one or used(chosen_from(there.objects, ("muster", "volcano")))
     changes = read_manifests(files, keep_going=keep_going) if files else None
     objects = overlaid(there.objects, changes.objects if changes is not None else {})
     with waiting("playing"):
         now = max(there.latest, changes.latest if changes is not None else 0.0)
-        found = played(scheduler, objects, now, webhook=alive if webhook is None else webhook)
+        found = played(one.scheduler, objects, now, webhook=alive if webhook is None else webhook)
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)
     if form == "json":
-        print_json(found.as_dict())
+        print_json({**found.as_dict(), "configuration": one.as_dict()})
         return
+    click.echo(f"configuration: {one}")
     for step in found.steps:
         click.echo(f"{step.at - found.began:8.1f} s  {step.verb:<7} {step.kind} {step.key}  {step.text}".rstrip())
     verbs = [step.verb for step in found.steps]

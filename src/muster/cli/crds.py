@@ -36,8 +36,7 @@ def crds(
     if missing:
         wanted = _missing(wanted, kubeconfig, context)
         if not wanted:
-            click.echo("the cluster has them all", err=True)
-            return
+            click.echo("the cluster has them all: the List is empty, and kubectl apply says so", err=True)
     print_objects([one.plain() for one in wanted], form)
 
 

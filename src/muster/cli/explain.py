@@ -37,13 +37,16 @@ def explain(
 ) -> None:
     """Say for every node whether it would take the pod, why not, and how each plugin scores it.
 
-    The answer is about the cluster as the next cycle would find it. Nodes that refuse the pod are scored, too.
+    The answer is about the cluster as the next cycle would find it. Nodes that refuse the pod are scored, too. With
+    --live the configuration is that of the running scheduler, unless -c names another.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.reading import BadInput, log, read_manifests, scheduler_of
+    from muster.cli.configuration import chosen_from, given, used
+    from muster.cli.reading import BadInput, log, read_manifests
     from muster.sim.explain import Unexplained, explain
 
-    scheduler = scheduler_of(config)
+    told = given(config)
+    one = None if told is None else used(told)
     if live == bool(files):
         raise click.UsageError("give either manifests with -f FILE_OR_DIR, or --live")
     if live:
@@ -54,16 +57,18 @@ def explain(
     else:
         manifests = read_manifests(files, keep_going=keep_going)
         start = manifests.latest if now is None else now
+    one = one or used(chosen_from(manifests.objects, scheduler_names))
     try:
         with waiting("explaining"):
-            answer = explain(scheduler, manifests.objects, start, scheduler_names, pod, log, sets)
+            answer = explain(one.scheduler, manifests.objects, start, scheduler_names, pod, log, sets)
     except Unexplained as why:
         raise BadInput(f"muster: {why}") from None
     for warning in answer.warnings:
         click.echo(f"warning: {warning}", err=True)
     if form == "json":
-        print_json(answer.as_dict())
+        print_json({**answer.as_dict(), "configuration": one.as_dict()})
     else:
         from muster.cli.tables.explained import show_explanation
 
+        click.echo(f"configuration: {one}")
         show_explanation(console(), answer, sets=sets)

@@ -57,8 +57,9 @@ _OPEN = (
     help="Pods also wait until their application is bound to the OverridePolicy it asks for.",
 )  # fmt: skip
 @click.option(
-    "--plugins", type=click.Path(), metavar="FILE",
-    help="A scheduler configuration whose plugins filter and score pods that follow no policy.",
+    "--plugins", type=click.Path(), metavar="FILE_OR_MAP",
+    help="A scheduler configuration (a file, or configmap:NAMESPACE/NAME[/KEY]) whose plugins filter and score pods "
+    "that follow no policy.",
 )  # fmt: skip
 @options.keep_going
 @options.verbosity
@@ -88,7 +89,8 @@ def extender(
     With -f for the cluster in manifests, without for the live one. Beside them /healthz, /readyz and /metrics. On
     loopback, and with -f, over plain HTTP; on any other address over HTTPS to clients with a certificate.
     """
-    from muster.cli.reading import BadInput, scheduler_of
+    from muster.cli.configuration import scheduler_of
+    from muster.cli.reading import BadInput
     from muster.live.logs import Log
     from muster.server.certificates import FileTls
     from muster.server.listener.limits import is_loopback

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,14 @@ def lease(part: str) -> Callable[[Command], Command]:
                 raise click.UsageError("--lease-name is NAMESPACE/NAME")
 
             def settings() -> LeaseSettings:
+                from muster.cli.install.parts import labels_of
                 from muster.cli.live import own_namespace
                 from muster.live.terms import LeaseSettings
 
                 key = lease_name or f"{own_namespace()}/muster-{part}"
                 times = (lease_duration, lease_renew_deadline, lease_retry_period)
-                return LeaseSettings(key, leader_elect, *times, *((identity,) if identity else ()))
+                made = LeaseSettings(key, leader_elect, *times, labels=labels_of(part))
+                return replace(made, identity=identity) if identity else made
 
             command(lease=settings, **others)
 

@@ -13,6 +13,7 @@ import click
 
 from muster.cli.answer import waiting
 from muster.cli.reading import BadInput, tell
+from muster.config.announced import PREFIX
 
 if TYPE_CHECKING:
     from muster.cli.install.rights import Right
@@ -63,6 +64,32 @@ def read_cluster(kubeconfig: str | None, context: str | None, *, discreet: bool 
         raise BadInput(f"muster: the cluster cannot be read: {fault}") from None
     tell(manifests.findings)
     return manifests
+
+
+def config_map_place(given: str) -> str:
+    """NAMESPACE/NAME[/KEY] of `configmap:…`; without a namespace the one that muster runs in."""
+    parts = given.removeprefix(PREFIX).split("/")
+    if len(parts) > 3 or not all(parts):
+        raise click.UsageError(f"-c {PREFIX}… is {PREFIX}NAMESPACE/NAME, {PREFIX}NAMESPACE/NAME/KEY or {PREFIX}NAME")
+    return "/".join(parts if len(parts) > 1 else [own_namespace(), *parts])
+
+
+def read_config_map(given: str) -> str:
+    """The configuration in a ConfigMap, read once, by --kubeconfig and --context of the command if it has them."""
+    from muster.kube import Client, NoAccess, load
+    from muster.live.reload import Found, Unusable, decoded
+    from muster.live.sources import Map
+
+    place, options = config_map_place(given), click.get_current_context().params
+
+    async def look() -> Found:
+        async with Client(load(options.get("kubeconfig"), options.get("context"))) as client:
+            return await Map(client, place, lambda text: click.echo(text, err=True)).now()
+
+    try:
+        return decoded(asyncio.run(look()))
+    except (NoAccess, Unusable) as fault:
+        raise BadInput(f"muster: -c {given}: {fault}" if isinstance(fault, NoAccess) else str(fault)) from None
 
 
 def webhook_is_alive(kubeconfig: str | None, context: str | None) -> bool:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
 from muster import __version__
 from muster.cli import options
 from muster.cli.install.parts import PARTS
+
+if TYPE_CHECKING:
+    from muster.cli.install.placement import Values
 
 _UNREACHED = (
     "muster: warning: without --api-server-cidr the NetworkPolicy muster-webhook lets no API server reach the webhook "
@@ -43,7 +47,12 @@ _ASKED_FOR = [part.verb for part in PARTS.values() if not part.by_default]
     "--accounts-only", is_flag=True,
     help="Only the namespace, the accounts and their rights: for parts that run outside, such as a static pod.",
 )
+@click.option("--values", type=click.Path(), metavar="FILE", help="Where the parts run and what they may use: "
+              "nodeSelector, tolerations, affinity, priorityClassName, replicas and resources, as in the chart's "
+              "values.yaml.")  # fmt: skip
+@click.option("--default-queue", is_flag=True, help="Also print the queue `default`, if the live cluster has none.")
 @options.config
+@options.kubeconfig
 @options.output("yaml", "json")
 @options.verbosity
 def manifests(
@@ -54,29 +63,36 @@ def manifests(
     api_servers: tuple[str, ...],
     webhook_client_ca: str,
     accounts_only: bool,
+    values: str | None,
+    default_queue: bool,
     config: str | None,
+    kubeconfig: str | None,
+    context: str | None,
     form: str,
     verbosity: int,
 ) -> None:
-    """Print ServiceAccounts with the least rights, the configuration, Deployments and the queue `default`.
+    """Print ServiceAccounts with the least rights, the configuration and Deployments.
 
     \b
     muster crds --with-peers --missing | kubectl apply -f -
-    muster manifests --image IMAGE | kubectl apply -f -
+    muster manifests --default-queue --image IMAGE | kubectl apply -f -
     """
+    from muster.cli import install
     from muster.cli.answer import print_objects
-    from muster.cli.install import ACCOUNTS, Settings, installation
 
-    settings = Settings(
-        namespace=namespace, image=image, configuration=_configuration(config), api_servers=_networks(api_servers),
-        webhook_client_ca=webhook_client_ca, override_metadata=json.dumps(list(keys)),
+    settings = install.Settings(
+        namespace=namespace, image=image, configuration=_configuration(config), values=_values(values),
+        api_servers=_networks(api_servers), webhook_client_ca=webhook_client_ca,
+        override_metadata=json.dumps(list(keys)),
     )  # fmt: skip
     wanted = [part for part in PARTS.values() if (part.verb in parts if parts else part.by_default)]
-    objects = installation(settings, wanted)
+    objects = install.installation(settings, wanted)
     if accounts_only:
-        objects = [one for one in objects if one["kind"] in ACCOUNTS]
+        objects = [one for one in objects if one["kind"] in install.ACCOUNTS]
     elif any(part.guarded for part in wanted) and not api_servers:
         click.echo(_UNREACHED, err=True)
+    if default_queue and not _has_default_queue(kubeconfig, context):
+        objects.append(install.default_queue())
     print_objects(objects, form)
 
 
@@ -94,12 +110,57 @@ def _networks(given: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _values(path: str | None) -> Values:
+    from muster.cli.install.placement import BadValues, Values, read_values
+    from muster.cli.reading import BadInput, config_text
+    from muster.model.yamltext import YamlError, load_all
+
+    if path is None:
+        return Values()
+    try:
+        documents = load_all(config_text(path), path)
+        values, passed_over = read_values(documents[0].value if documents else {}, list(PARTS.values()))
+    except YamlError as fault:
+        raise BadInput(f"{path}:{fault.line}: error: {fault.message}") from None
+    except BadValues as fault:
+        raise BadInput(f"{path}: error: {fault}") from None
+    if passed_over:
+        click.echo(f"{path}: only the Helm chart uses {', '.join(passed_over)}", err=True)
+    return values
+
+
+def _has_default_queue(kubeconfig: str | None, context: str | None) -> bool:
+    """A queue that is there stays as it is: with our label on it, uninstalling would delete it."""
+    import asyncio
+
+    from muster.cli.reading import BadInput
+    from muster.kube import Client, NoAccess, Writes, load
+    from muster.kube.errors import ApiError, NotFound
+    from muster.model.scheduling import Queue
+
+    async def look() -> bool:
+        async with Client(load(kubeconfig, context)) as client:
+            try:
+                await Writes(client).get(Queue, "default")
+            except NotFound:
+                return False
+            return True
+
+    try:
+        return asyncio.run(look())
+    except (NoAccess, ApiError) as fault:
+        raise BadInput(f"muster: cannot ask the cluster for its queue `default`: {fault}") from None
+
+
 def _configuration(path: str | None) -> str:
     """The text for the ConfigMap; what cannot be used is refused here, not in the cluster."""
-    from muster.cli.reading import config_text, read_config
+    from muster.cli.configuration import given, used
     from muster.config.default import DEFAULT
     from muster.config.source import find_configuration
     from muster.model.yamlwrite import dump
 
-    read_config(path)
-    return DEFAULT if path is None else dump(find_configuration(config_text(path), path).value)
+    told = given(path)
+    if told is None:
+        return DEFAULT
+    used(told)
+    return dump(find_configuration(told.text, told.source).value)

@@ -38,8 +38,9 @@ def output(*formats: str) -> Callable[[F], F]:
 
 def config(command: F) -> F:
     return click.option(
-        "-c", "--config", "config", type=click.Path(), metavar="FILE",
-        help="Scheduler configuration in Volcano's format, or the ConfigMap that holds one. Without it: the default.",
+        "-c", "--config", "config", type=click.Path(), metavar="FILE_OR_MAP",
+        help="Scheduler configuration in Volcano's format: a file (also the manifest of a ConfigMap), or "
+        "configmap:NAMESPACE/NAME[/KEY] of the live cluster. Without it: the one in the snapshot, else the default.",
     )(command)  # fmt: skip
 
 

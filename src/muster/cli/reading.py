@@ -13,8 +13,6 @@ from muster.cli.answer import waiting
 
 if TYPE_CHECKING:
     from muster.cluster.manifests import Manifests
-    from muster.config import Config
-    from muster.cycle.scheduler import Scheduler
     from muster.engine.session import Message
     from muster.model.finding import Finding
 
@@ -52,31 +50,14 @@ def tell(findings: Iterable[Finding]) -> None:
         click.echo(f"… and {len(lines) - MOST_LINES} more; `muster validate` shows all", err=True)
 
 
-def read_config(path: str | None) -> Config:
-    """The configuration of `-c`, or the default one."""
-    from muster.cycle.configure import configure, default_configuration
-
-    if path is None:
-        return default_configuration()
-    config, findings = configure(config_text(path), path)
-    tell(findings)
-    if any(finding.severity == "error" for finding in findings):
-        raise BadInput(f"muster: {path} cannot be used")
-    return config
-
-
-def scheduler_of(path: str | None) -> Scheduler:
-    """A scheduler with that configuration; what its plugins make of their arguments is told."""
-    from muster.cycle.scheduler import Scheduler
-    from muster.model.finding import in_order
-
-    scheduler = Scheduler(read_config(path))
-    tell(in_order(scheduler.findings()))
-    return scheduler
-
-
 def config_text(path: str) -> str:
-    """The text of a configuration file."""
+    """The text of a configuration: of a file, or of a ConfigMap in the cluster."""
+    from muster.config.announced import PREFIX
+
+    if path.startswith(PREFIX):
+        from muster.cli.live import read_config_map
+
+        return read_config_map(path)
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 @options.kubeconfig
 @click.option("--scheduler-name", "scheduler_names", multiple=True, default=("muster",), show_default=True,
               metavar="NAME", help="Schedule pods with this schedulerName. May be given several times.")  # fmt: skip
-@click.option("-c", "--config", "config", metavar="FILE_OR_MAP",
-              help="Scheduler configuration in Volcano's format: a file, or configmap:NAMESPACE/NAME[/KEY] "
-              "(configmap:NAME in the namespace muster runs in). Without it: the default.")  # fmt: skip
+@options.config
 @lease_options("scheduler")
 @options.configured
 @click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
@@ -88,12 +86,9 @@ def scheduler(
 
 def _place(config: str | None) -> tuple[str | None, str]:
     """The file, or the ConfigMap with its namespace."""
-    from muster.cli.live import own_namespace
-    from muster.live.sources import PREFIX
+    from muster.cli.live import config_map_place
+    from muster.config.announced import PREFIX
 
     if config is None or not config.startswith(PREFIX):
         return config, ""
-    parts = config.removeprefix(PREFIX).split("/")
-    if len(parts) > 3 or not all(parts):
-        raise click.UsageError(f"-c {PREFIX}… is {PREFIX}NAMESPACE/NAME, {PREFIX}NAMESPACE/NAME/KEY or {PREFIX}NAME")
-    return None, "/".join(parts if len(parts) > 1 else [own_namespace(), *parts])
+    return None, config_map_place(config)

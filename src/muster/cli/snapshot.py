@@ -26,8 +26,8 @@ STDOUT = "-"
 def snapshot(file: str, kubeconfig: str | None, context: str | None, form: str, verbosity: int) -> None:
     """Write the live cluster into FILE (snapshot.ndjson.gz; - is stdout), for simulate and explain to read.
 
-    Nothing is changed in the cluster. Secrets and ConfigMaps are not read; commands, arguments and environments of
-    containers are left out.
+    Nothing is changed in the cluster. Secrets are not read; commands, arguments and environments of containers are left
+    out. The only ConfigMap that is read is the configuration of the running scheduler, which simulate then uses.
 
     \b
     muster snapshot prod.ndjson.gz && muster simulate -f prod.ndjson.gz
@@ -92,9 +92,21 @@ def _show(file: str, taken: Taken, form: str) -> None:
     size = os.path.getsize(file)
     if form == "json":
         counts = dict(sorted(taken.counts.items()))
-        print_json({"file": file, "bytes": size, "objects": counts, "forbidden": taken.forbidden})
+        schedulers = [
+            {"lease": one.lease, "running": one.running, "configuration": one.source, "hash": one.hash}
+            for one in taken.schedulers if one.lease
+        ]  # fmt: skip
+        print_json({
+            "file": file, "bytes": size, "objects": counts, "forbidden": taken.forbidden, "schedulers": schedulers
+        })  # fmt: skip
         return
     made = table(f"{file}: {sum(taken.counts.values()):,} objects in {size:,} bytes", "kind", "objects")
     for kind, count in sorted(taken.counts.items()):
         row(made, kind, f"{count:,}")
     console().print(made)
+    for one in taken.schedulers:
+        if one.text is not None:
+            state = "the running scheduler" if one.running else "a scheduler that does not run"
+            click.echo(f"configuration: {one.source} (hash {one.hash}), of {state} (Lease {one.lease})")
+    if not any(one.text is not None for one in taken.schedulers):
+        click.echo("configuration: none")

@@ -16,6 +16,7 @@ from muster.cli import options
     "--allow-privileged-overrides", "privileged", is_flag=True,
     help="Judge OverridePolicies as controllers with this option do.",
 )  # fmt: skip
+@options.kubeconfig
 @options.scheduler_names
 @options.verbosity
 def validate(
@@ -24,6 +25,8 @@ def validate(
     form: str,
     effective: bool,
     privileged: bool,
+    kubeconfig: str | None,
+    context: str | None,
     scheduler_names: tuple[str, ...],
     verbosity: int,
 ) -> None:
@@ -32,29 +35,36 @@ def validate(
     Says what is wrong and where, what could never schedule and why, and what the configuration does without saying so.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.reading import config_text, refuse_nothing
-    from muster.config import DEFAULT, DEFAULT_NAME
+    from muster.cli.configuration import Used, chosen_from, given, warn_of_another
+    from muster.cli.reading import refuse_nothing
+    from muster.config import DEFAULT_NAME
+    from muster.cycle.validation import effective_hash
     from muster.model.finding import in_order
     from muster.model.yamlwrite import dump
     from muster.sim.validate import effective as understood
     from muster.sim.validate import validate_cluster, validate_configuration
 
-    text, name = (DEFAULT, DEFAULT_NAME) if config is None else (config_text(config), config)
-    scheduler, findings = validate_configuration(text, name)
-    if config is None and files:
-        findings = []  # the built-in configuration is not what was asked about
-    unreadable = False
+    chosen = given(config)
     manifests = None
     if files:
         from muster.cluster.manifests import read_paths
 
-        with waiting("validating"):
+        with waiting("reading"):
             manifests = read_paths(files)
+    chosen = chosen or chosen_from({} if manifests is None else manifests.objects, scheduler_names)
+    scheduler, findings = validate_configuration(chosen.text, DEFAULT_NAME if chosen.is_default else chosen.source)
+    if chosen.is_default and files:
+        findings = []  # the built-in configuration is not what was asked about
+    if manifests is not None:
+        with waiting("validating"):
             found = validate_cluster(scheduler, manifests, scheduler_names, privileged=privileged)
             findings = in_order([*findings, *found])
-        unreadable = any(finding.code == "file" for finding in manifests.errors)
+    unreadable = manifests is not None and any(finding.code == "file" for finding in manifests.errors)
+    one = Used(scheduler, chosen, effective_hash(scheduler))
+    warn_of_another(chosen, one.hash)
     if form == "json":
         answer: dict[str, object] = {"findings": [finding.as_dict() for finding in findings]}
+        answer["configuration"] = one.as_dict()
         if effective:
             answer["effective"] = understood(scheduler)
         print_json(answer)
@@ -67,6 +77,8 @@ def validate(
 
         if manifests is not None and not findings:
             refuse_nothing(manifests, files)  # instead of "no findings"
+        if chosen.announced is not None:
+            click.echo(f"configuration: {one}")
         show_findings(console(), findings)
     if unreadable:
         raise click.exceptions.Exit(2)

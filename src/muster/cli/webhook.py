@@ -80,10 +80,10 @@ def webhook(
     """
     from urllib.parse import urlsplit
 
+    from muster.cli.configuration import scheduler_of
     from muster.cli.live import own_namespace, run_until_stopped
     from muster.cli.reading import BadInput
     from muster.live.logs import Log
-    from muster.live.reload import Unusable
     from muster.server.admission.registration import Endpoint
     from muster.server.admission.service import Service, Settings
 
@@ -101,7 +101,7 @@ def webhook(
         configured=configured(),
         kubeconfig=kubeconfig,
         context=context,
-        config=config,
+        scheduler=scheduler_of(config),
         host=webhook_host,
         port=webhook_port,
         probes_host=metrics_host,
@@ -117,8 +117,6 @@ def webhook(
     )
     try:
         running = Service(settings, Log(verbosity))
-    except Unusable as why:
-        raise BadInput(str(why)) from None
     except OSError as fault:  # ssl.SSLError is one
         raise BadInput(f"{client_ca_file}: error: cannot be used for TLS: {fault} (give a PEM file)") from None
     run_until_stopped(running.run)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from muster.model.policy import ConfigMap
 from muster.model.yamltext import Document, YamlError, load_all
 
-__all__ = ["Source", "find_configuration", "key_of_configuration"]
+__all__ = ["NoConfiguration", "Source", "content_of", "find_configuration", "key_of_configuration"]
 
 SHAPE = "a mapping with `actions` and `tiers`"
 _KEYS = ("actions", "tiers")
@@ -49,6 +52,25 @@ def key_of_configuration(data: Mapping[str, object]) -> str:
     """
     keys = [key for key in data if isinstance(key, str) and (key.endswith(".conf") or _is_configuration(data[key]))]
     return min(keys, key=lambda key: (not _is_configuration(data[key]), not key.endswith(".conf"), key), default="")
+
+
+class NoConfiguration(Exception):
+    """Why a ConfigMap has no configuration."""
+
+
+def content_of(there: ConfigMap, key: str = "") -> bytes:
+    """The configuration in a ConfigMap of the cluster, under this key or the one that ends in .conf."""
+    keys = [*there.data, *there.binary_data]
+    named = key or key_of_configuration({**dict.fromkeys(keys, ""), **there.data})
+    if named in there.data:
+        return there.data[named].encode()
+    if named in there.binary_data:  # where the API server's clients put what is no text
+        try:
+            return base64.b64decode(there.binary_data[named])
+        except binascii.Error:
+            raise NoConfiguration(f"{named} is no base64") from None
+    has = f"it has {', '.join(sorted(keys))}" if keys else "it is empty"
+    raise NoConfiguration(f"the ConfigMap has no key {key or 'that ends in .conf'}: {has}")
 
 
 @dataclass(frozen=True)

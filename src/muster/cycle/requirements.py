@@ -13,9 +13,12 @@ from muster.cycle.registry import plugin_class
 from muster.engine.requirements import Requirement, waiting
 from muster.engine.session import Log
 from muster.engine.state import State
-from muster.model.finding import Finding
+from muster.model.finding import Finding, Severity
 
-__all__ = ["PROVIDERS", "ignored", "warnings"]
+__all__ = ["PROVIDERS", "ignored", "ignored_by_kind", "warnings"]
+
+Kind = tuple[str, bool, str, str, str]
+"""What is required, whether it is hard, the finding's code, why it is ignored, and what to do."""
 
 # The plugins that have `required_by`. They are named so that the others need not be imported to be asked.
 PROVIDERS = ("gang", "predicates", "nodegroup", "topology", "topology910", "propagation")
@@ -45,14 +48,20 @@ UNSUPPORTED: tuple[tuple[Callable[[State], Iterator[Requirement]], str, str], ..
 
 def ignored(config: Config, state: State) -> list[Finding]:
     """A finding for each requirement that is ignored; it names the first object that has it and counts the others."""
-    found: dict[tuple[str, bool, str, str, str], list[str]] = {}
+    return list(ignored_by_kind(config, state).values())
+
+
+def ignored_by_kind(config: Config, state: State) -> dict[Kind, Finding]:
+    """The same by what is required and why it is ignored, whatever objects require it."""
+    found: dict[Kind, list[str]] = {}
     for text, hard, code, why, fix, about in _ignored(config, state):
         found.setdefault((text, hard, code, why, fix), []).append(about)
-    findings = []
+    findings = {}
     for (text, hard, code, why, fix), objects in found.items():
         more = f" (and {len(objects) - 1} more like it)" if len(objects) > 1 else ""
         message = f"{text}, but {why}{more}"
-        findings.append(Finding("error" if hard else "notice", "", None, min(objects), code, message, fix))
+        severity: Severity = "error" if hard else "notice"
+        findings[text, hard, code, why, fix] = Finding(severity, "", None, min(objects), code, message, fix)
     return findings
 
 

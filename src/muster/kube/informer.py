@@ -82,6 +82,7 @@ class Informer:
         self.table: dict[str, Object] = {} if table is None else table
         self.synced = asyncio.Event()
         self.standing = Standing.STARTING
+        self._fault = ""
         self.resource_version = ""
         self._after = after
         self._client = client
@@ -95,6 +96,13 @@ class Informer:
         self._latest = 0
         self._watching = False
         self._backoff = Backoff(0.1, 10.0)
+
+    @property
+    def unread(self) -> str:
+        """The resource until it was listed once (or found absent), with what the API server said last; then nothing."""
+        if self.synced.is_set():
+            return ""
+        return f"{self.resource.name} ({self._fault})" if self._fault else self.resource.name
 
     @property
     def resource(self) -> Resource:
@@ -252,6 +260,7 @@ class Informer:
         if self.standing is not Standing.FAILING:
             self._report(f"{self.resource.name} cannot be followed, tried again: {error}")
         self.standing = Standing.FAILING
+        self._fault = str(error)
 
     def _once(self, text: str) -> None:
         if text not in self._said:

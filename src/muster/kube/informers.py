@@ -159,6 +159,11 @@ class Informers:
         while any(informer.kind is kind and informer.behind(version) for informer in self.informers):
             await asyncio.sleep(0.01)
 
+    def unread(self) -> str:
+        """Which kinds were not read yet, in words for /readyz; empty if all were."""
+        named = [text for informer in self.informers if (text := informer.unread)]
+        return f"waits for the first list of {', '.join(named)}" if named else ""
+
     def standing(self) -> dict[str, Standing]:
         """How each resource stands, for readiness and metrics."""
         everyone = [*self.informers, *(one for later in self._later.values() for one in later)]

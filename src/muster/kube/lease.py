@@ -20,7 +20,7 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -63,7 +63,10 @@ class Election:
         retry: float = 2.0,
         settle: bool = True,
         clock: Callable[[], float] | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
     ) -> None:
+        """`labels` and `annotations` are put on the Lease with every write: a change appears with the next renewal."""
         if not duration > renew_deadline > retry > 0:
             raise ValueError("a lease lasts longer than its renew deadline, and that longer than a retry")
         self.key = key
@@ -81,6 +84,8 @@ class Election:
         self._retry = retry
         self._settle = settle
         self._clock = clock or _steady
+        self._labels = labels or {}
+        self._annotations = annotations if annotations is not None else {}
         namespace, _, self._name = key.partition("/")
         self._namespace = namespace
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -163,7 +168,7 @@ class Election:
             created = Lease(spec=self._spec(transitions=0))
             created.metadata.name, created.metadata.namespace = self._name, self._namespace
             body = await self._client.request(
-                "POST", self._path, body=_plain(created), urgent=True, seconds=self._patience(), tries=1
+                "POST", self._path, body=self._body(created), urgent=True, seconds=self._patience(), tries=1
             )
             # Deleted under a leader that we know of, it is no sign that nobody is there.
             self._won(_lease(body), sent, self._notice() if self._alone else self._duration)
@@ -244,9 +249,14 @@ class Election:
     async def _put(self, lease: Lease) -> Lease:
         path = f"{self._path}/{self._name}"
         body = await self._client.request(
-            "PUT", path, body=_plain(lease), urgent=True, seconds=self._patience(), tries=1
+            "PUT", path, body=self._body(lease), urgent=True, seconds=self._patience(), tries=1
         )
         return _lease(body)
+
+    def _body(self, lease: Lease) -> dict[str, object]:
+        lease.metadata.labels = {**lease.metadata.labels, **self._labels}
+        lease.metadata.annotations = {**lease.metadata.annotations, **self._annotations}
+        return _plain(lease)
 
     def _spec(self, transitions: int) -> LeaseSpec:
         now = _micro_time()

@@ -1,7 +1,8 @@
 """The cluster as it stands, read only: the kinds that simulate reads, page by page, nothing that is nobody's business.
 
-Secrets and ConfigMaps are not asked for. What the containers are told to run (command, arguments, environment) is left
-out, and so is the copy of it that kubectl keeps in an annotation: no decision depends on it, and passwords stand there.
+Secrets are not asked for, and of ConfigMaps only those that schedulers name as their configuration. What the containers
+are told to run (command, arguments, environment) is left out, and so is the copy of it that kubectl keeps in an
+annotation: no decision depends on it, and passwords stand there.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from muster.config.announced import Announced
 from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.lists import Report, Selection, list_all
 from muster.kube.resources import SOURCES, Resource
+from muster.kube.schedulers import announced
 from muster.model.batch import ControllerRevision
 from muster.model.core import ConfigMap, Container, Node, Pod, PodSpec
 from muster.model.kinds import plain
@@ -36,6 +39,7 @@ class Taken(msgspec.Struct):
 
     counts: Counter[str] = msgspec.field(default_factory=Counter)
     forbidden: list[str] = msgspec.field(default_factory=list)
+    schedulers: list[Announced] = msgspec.field(default_factory=list)
 
 
 async def snapshot(
@@ -55,7 +59,32 @@ async def snapshot(
                     continue
                 seen.add(key)
                 taken.counts[kind.__name__] += 1
-                yield msgspec.json.encode(plain(_discreet(obj) if discreet else obj)) + b"\n"
+                yield _line(_discreet(obj) if discreet else obj)
+    for one in await _schedulers(client, taken, report):
+        taken.schedulers.append(one)
+        yield _line(one.config_map())
+
+
+async def _schedulers(client: Client, taken: Taken, report: Report) -> list[Announced]:
+    """The configurations that schedulers announce on their Leases."""
+    try:
+        found = await announced(client, report)
+    except errors.Forbidden as error:
+        taken.forbidden.append("leases.coordination.k8s.io")
+        report(f"the scheduler's configuration is left out: {error.message}")
+        return []
+    for one in found:
+        if not one.lease:
+            report("no scheduler of muster runs in this cluster, and none has left its configuration")
+        elif not one.running:
+            report(f"the scheduler of the Lease {one.lease} does not run; its last configuration was {one.source}")
+        if one.fault:
+            report(f"{one.source}, the configuration of the Lease {one.lease}, is left out: {one.fault}")
+    return found
+
+
+def _line(obj: Object) -> bytes:
+    return msgspec.json.encode(plain(obj)) + b"\n"
 
 
 async def _objects(client: Client, versions: tuple[Resource, ...], taken: Taken, report: Report) -> list[Object]:

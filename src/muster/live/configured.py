@@ -41,6 +41,7 @@ class ConfiguredKinds:
         self._informers = informers
         self._recorder = recorder
         self._report = report
+        self._key = key
         namespace, _, name = key.partition("/")
         wanted = Wanted(ConfigMap, namespace, fields=f"metadata.name={name}")
         self._maps = Informers(client, [wanted], report)
@@ -63,6 +64,10 @@ class ConfiguredKinds:
                         await self._news.wait()
                 except TimeoutError:
                     continue
+
+    def unread(self) -> str:
+        """What is waited for, in words for /readyz; empty once the ConfigMap was read."""
+        return "" if self.are_known else f"waits for the ConfigMap {self._key} of further kinds"
 
     @property
     def are_known(self) -> bool:

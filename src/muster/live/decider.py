@@ -16,6 +16,7 @@ from muster.engine.session import Session
 from muster.live.bearing import Bearing
 from muster.live.cache import Cache
 from muster.live.figures import deserved, drift, figures, overused
+from muster.live.findings import UnmetRequirements
 from muster.live.holdings import Holdings
 from muster.live.holds import keep_to_budgets
 from muster.live.journal import Place
@@ -68,10 +69,12 @@ class Decider:
         self._ticks = ticks  # never goes back
         self._teller = Teller()
         self._holdings = Holdings()
+        self._unmet = UnmetRequirements(metrics, log, ticks)
         self._count = 0
         self._recount_at = ticks() + RECOUNT
         self._repairs: dict[str, float] = {}  # group → when we first looked at its journal
         self._tried: set[str] = set()
+        self._overfull = False
         self.use(loaded)
 
     def use(self, loaded: Loaded) -> None:
@@ -128,13 +131,24 @@ class Decider:
             shares.update(deserved(session))
             over.update(overused(session))
 
+        self._unmet.look(scheduler.config, state)
         plan = scheduler.cycle(state, now, self._log, look)
         holdings = self._holdings
         self._metrics.figures = figures(
             plan, state, shares, over, holdings.now(state), holdings.in_node_groups(state)
         )  # fmt: skip
+        self._tell_overfull(self._metrics.figures.overfull)
         self._recount()
         return plan
+
+    def _tell_overfull(self, nodes: list[str]) -> None:
+        """When the first node becomes overfull, and when none is any more."""
+        if nodes and not self._overfull:
+            cause = "another scheduler binds pods to them, or they offer less than before"
+            self._log(0, "nodes are overfull", nodes=len(nodes), some=nodes[:5], cause=cause)
+        elif self._overfull and not nodes:
+            self._log(0, "no node is overfull any more")
+        self._overfull = bool(nodes)
 
     def _recount(self) -> None:
         """Now and then: do the accounts say what the pods say?"""
@@ -202,7 +216,7 @@ class Decider:
 
     def _due(self, plan: Plan) -> float | None:
         now, wall = self._ticks(), self._clock()
-        ends = [self.cache.holds.wake(now)]
+        ends = [self.cache.holds.wake(now), self._unmet.due]
         again = self.rejections.wake(wall)
         ends.append(None if again is None else now + again - wall)
         ends.append(now + self._period if plan.reasons else None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+import numpy as np
+
 from muster.engine.hooks import QueueShares
 from muster.engine.plan import Plan
 from muster.engine.resources import largest_share
@@ -64,7 +66,14 @@ def figures(
     for name, amounts in in_groups.items():
         found.queues[name].by_node_group = amounts
     _offered(state, found)
+    found.overfull = overfull(state)
     return found
+
+
+def overfull(state: State) -> list[str]:
+    """The nodes whose pods request more of a resource than the node offers, whoever bound them."""
+    nodes = state.nodes.everything()
+    return [state.nodes.names[i] for i in np.flatnonzero(np.any(nodes.used > nodes.alloc, axis=0))]
 
 
 def _offered(state: State, found: Figures) -> None:

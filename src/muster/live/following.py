@@ -56,7 +56,7 @@ class Following:
         """Until cancelled."""
         reloader = Reloader(used, use, self._verdicts.put_nowait, self._metrics, self._log)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._say(Verdict(used.version)))
+            group.create_task(self._say(Verdict.of(used)))
             async with aclosing(self._source.changes()) as changes:
                 async for found in changes:
                     await reloader.take(found)
@@ -73,7 +73,7 @@ class Following:
     def _event(self, verdict: Verdict) -> None:
         about = self._source.object or self._us
         if about is not None:
-            severity = Severity.WARNING if verdict.refused else Severity.NORMAL
+            severity = Severity.WARNING if verdict.refused or verdict.warnings else Severity.NORMAL
             self._tell(about, severity, _reason(verdict), _text(verdict))
 
     async def _written(self, verdict: Verdict) -> None:
@@ -104,7 +104,7 @@ def _reason(verdict: Verdict) -> str:
 def _text(verdict: Verdict) -> str:
     if verdict.refused:
         return f"{verdict.refused}\nversion {verdict.used} stays in use"
-    return f"version {verdict.used} is used"
+    return "\n".join((f"version {verdict.used} is used", *verdict.warnings))
 
 
 def _condition(pod: Pod, verdict: Verdict) -> Condition:

@@ -41,6 +41,7 @@ class Figures:
     assumed: int = 0
     below_minimum: int = 0
     nodes: int = 0
+    overfull: list[str] = field(default_factory=list)  # nodes
     pods: int = 0
 
 
@@ -69,6 +70,7 @@ class Gauges(Collector):
             "muster_assumed_pods": ("Pods whose binding or eviction the watch has not shown yet", figures.assumed),
             "muster_gangs_below_minimum": ("Running gangs with fewer pods than minMember", figures.below_minimum),
             "muster_nodes": ("Nodes", figures.nodes),
+            "muster_overfull_nodes": ("Nodes whose pods request more than they offer", len(figures.overfull)),
             "muster_pods": ("Pods, whoever schedules them", figures.pods),
         }
         for name, (text, value) in plain.items():

@@ -67,6 +67,9 @@ class Metrics:
         self.rechecks = counter("muster_cache_rechecks", "Pods looked at because the watch was silent")
         self.reloads = counter("muster_configuration_reloads", "Configurations read again, by result", ["result"])
         self.config_good = gauge("muster_configuration_valid", "1 while the configuration found is the one in use")
+        labels = ["severity", "code"]
+        self.config_findings = gauge("muster_configuration_findings", "Findings of the configuration in use", labels)
+        self.unmet = gauge("muster_unmet_requirements", "Requirements of objects that no plugin provides", labels)
         self.faults = counter("muster_faults", "Faults of muster itself, after which it began anew")
         self.leading = gauge("muster_leader", "1 while this process leads")
         self.loop_lag = histogram(

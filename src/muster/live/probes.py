@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
+from muster.kube.informers import Informers
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Check = Callable[[], str]
 """Nothing if all is well, else what is wrong."""
@@ -42,6 +44,11 @@ class Probes:
     async def _scrape(self, request: web.Request) -> web.Response:
         text = generate_latest(self._registry)
         return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4"})
+
+
+def not_read(informers: Informers | None) -> str:
+    """What a part says at /readyz before it has read the cluster."""
+    return "the cluster has not been read yet: " + ("waits for its turn" if informers is None else informers.unread())
 
 
 def _answer(check: Check) -> Handler:

@@ -11,16 +11,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.cycle.configure import configure, default_configuration
+from muster.config import DEFAULT, DEFAULT_NAME
 from muster.cycle.scheduler import Scheduler
+from muster.cycle.validation import effective_hash, validate_configuration
 from muster.live.logs import Log
 from muster.live.metrics import Metrics
+from muster.model.finding import Finding
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
     scheduler: Scheduler
     version: str  # names the content, in every decision's log
+    hash: str = ""  # of the effective configuration
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,17 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The version that is used, and why the one found last is not."""
+    """The version that is used, what there is to say about it, and why the one found last is not used."""
 
     used: str
     refused: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, loaded: Loaded, refused: str = "") -> Verdict:
+        """Notices are in the log only."""
+        warnings = tuple(str(one) for one in loaded.findings if one.severity != "notice")
+        return cls(loaded.version, refused, warnings)
 
 
 class Unusable(Exception):
@@ -58,22 +69,30 @@ def find(path: str) -> Found:
 
 def checked(found: Found) -> Loaded:
     """Ready to be used."""
+    return _validated(decoded(found), found.where, found.version)
+
+
+def decoded(found: Found) -> str:
+    """The text that was found."""
     if found.fault:
         raise Unusable(f"{found.where}: error: {found.fault}")
     try:
-        text = found.content.decode("utf-8-sig")
+        return found.content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Unusable(f"{found.where}: error: is not UTF-8 text (save it as UTF-8)") from None
-    config, findings = configure(text, found.where)
-    errors = [str(finding) for finding in findings if finding.severity == "error"]
-    if errors:
-        raise Unusable("\n".join(errors))
-    return Loaded(Scheduler(config), found.version)
 
 
 def read(path: str | None) -> Loaded:
     """The configuration of the file, or the built-in one."""
-    return Loaded(Scheduler(default_configuration()), "built-in") if path is None else checked(find(path))
+    return _validated(DEFAULT, DEFAULT_NAME, "built-in") if path is None else checked(find(path))
+
+
+def _validated(text: str, name: str, version: str) -> Loaded:
+    scheduler, findings = validate_configuration(text, name)
+    errors = [str(finding) for finding in findings if finding.severity == "error"]
+    if errors:
+        raise Unusable("\n".join(errors))
+    return Loaded(scheduler, version, effective_hash(scheduler), tuple(findings))
 
 
 class Reloader:
@@ -104,17 +123,15 @@ class Reloader:
             self._metrics.config_good.set(0)
             self._log(0, "configuration refused, the last good one stays", used=self._used.version, refused=version,
                       why=str(why))  # fmt: skip
-            self._tell(Verdict(self._used.version, str(why)))
+            self._tell(Verdict.of(self._used, str(why)))
             return
         self._used = loaded
         self._metrics.reloads.labels("used").inc()
         self._log(0, "configuration changed", version=loaded.version)
-        for finding in loaded.scheduler.findings():
-            self._log(0, str(finding))
         self._use(loaded)
         self._good()
 
     def _good(self) -> None:
         self._refused = ""
         self._metrics.config_good.set(1)
-        self._tell(Verdict(self._used.version))
+        self._tell(Verdict.of(self._used))

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 
+from muster.config.announced import BUILT_IN, PREFIX, lease_annotations
 from muster.engine.podgroups import OWNING
 from muster.kube import config as access
 from muster.kube.client import Client, Limits
@@ -27,6 +28,7 @@ from muster.live.cache import Cache
 from muster.live.configured import Changed, ConfiguredKinds, Kinds
 from muster.live.decider import Decider
 from muster.live.fence import Fence
+from muster.live.findings import REPEAT_S, ConfigurationFindings
 from muster.live.following import Following
 from muster.live.gauges import Figures
 from muster.live.logs import Log
@@ -34,7 +36,7 @@ from muster.live.loop import Loop
 from muster.live.messages import Seen
 from muster.live.metrics import Metrics
 from muster.live.permissions import Permissions
-from muster.live.probes import Probes
+from muster.live.probes import Probes, not_read
 from muster.live.reload import Loaded, read
 from muster.live.sources import File, Map, Source
 from muster.live.standby import Ready, Standby
@@ -81,6 +83,7 @@ class Service:
         self.metrics = Metrics()
         self.log = log
         self._loaded: Loaded = read(settings.config)
+        self._findings = ConfigurationFindings(self.metrics, log)
         self._informers: Informers | None = None
         self._loop: Loop | None = None
         self._decider: Decider | None = None
@@ -123,6 +126,7 @@ class Service:
             elif settings.config is not None:
                 source = File(settings.config)
             else:
+                self._announce()
                 await self._lead(client)
                 return
             recorder = Recorder(calm, "muster", settings.lease.identity)
@@ -130,12 +134,27 @@ class Service:
             try:
                 if settings.config_map:
                     self._loaded = await following.first()
+                self._announce()
                 async with asyncio.TaskGroup() as group:
                     group.create_task(recorder.run())
                     group.create_task(following.run(self._loaded, self._use))
                     group.create_task(self._lead(client))
+                    group.create_task(self._repeat_findings())
             finally:
                 await recorder.close(2.0)
+
+    def _announce(self) -> None:
+        """What is found in the configuration goes to the log and the metrics, its name and hash to the Lease."""
+        settings, loaded = self.settings, self._loaded
+        source = f"{PREFIX}{settings.config_map}" if settings.config_map else settings.config or BUILT_IN
+        settings.lease.annotations.update(lease_annotations(source, loaded.hash, settings.scheduler_names))
+        self.log(0, "configuration in use", source=source, version=loaded.version, hash=loaded.hash)
+        self._findings.of(loaded)
+
+    async def _repeat_findings(self) -> None:
+        while True:
+            await asyncio.sleep(REPEAT_S)
+            self._findings.of(self._loaded)
 
     # --- terms
 
@@ -166,6 +185,7 @@ class Service:
                     if _owners(self._loaded):
                         # Without them the plugin would take their pods for ones that no policy is about.
                         await kinds.followed()
+                        decider.use(self._loaded)  # it may have changed meanwhile
                 self._decider, self._loop = decider, loop
                 stream = informers.stream(replay=False)
                 if _owners(self._loaded) != followed:
@@ -228,6 +248,7 @@ class Service:
         """A new configuration: the next cycle is decided with it."""
         self._loaded = loaded
         self._reloaded.set()
+        self._announce()
         loop, decider = self._loop, self._decider
         if loop is not None and decider is not None:
             self._changing = asyncio.ensure_future(self._change(loaded, loop, decider))
@@ -253,9 +274,9 @@ class Service:
 
     def _ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:
-            return "the cluster has not been read yet"
+            return not_read(self._informers)
         if self._loop is not None and not self._loop.loaded:
-            return "the cluster has not been read yet"
+            return "the cluster was read and is being taken over"
         return ""
 
 

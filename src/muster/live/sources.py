@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from muster.config.source import key_of_configuration
+from muster.config.announced import PREFIX
+from muster.config.source import NoConfiguration, content_of
 from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.informers import Informers, Wanted
@@ -19,7 +18,6 @@ from muster.model.core import ConfigMap
 from muster.model.meta import Object
 
 LOOK_EVERY = 1.0
-PREFIX = "configmap:"
 
 
 class Source(Protocol):
@@ -96,14 +94,7 @@ class Map:
         if there is None:
             return Found(self._where, fault="there is no such ConfigMap")
         self._map = there
-        keys = [*there.data, *there.binary_data]
-        key = self._key or key_of_configuration({**dict.fromkeys(keys, ""), **there.data})
-        if key in there.data:
-            return Found(self._where, there.data[key].encode())
-        if key in there.binary_data:  # where the API server's clients put what is no text
-            try:
-                return Found(self._where, base64.b64decode(there.binary_data[key]))
-            except binascii.Error:
-                return Found(self._where, fault=f"{key} is no base64")
-        has = f"it has {', '.join(sorted(keys))}" if keys else "it is empty"
-        return Found(self._where, fault=f"the ConfigMap has no key {self._key or 'that ends in .conf'}: {has}")
+        try:
+            return Found(self._where, content_of(there, self._key))
+        except NoConfiguration as why:
+            return Found(self._where, fault=str(why))

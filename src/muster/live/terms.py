@@ -29,6 +29,8 @@ class LeaseSettings:
     renew_deadline: float = 10.0
     retry: float = 2.0
     identity: str = field(default_factory=lambda: f"{socket.gethostname()}_{uuid4().hex[:8]}")
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)  # may change: written with the next renewal
 
 
 class Terms:
@@ -81,6 +83,7 @@ class Terms:
             election = self._election = Election(
                 calm, settings.key, settings.identity, duration=settings.duration,
                 renew_deadline=settings.renew_deadline, retry=settings.retry, settle=self._settle,
+                labels=settings.labels, annotations=settings.annotations,
             )  # fmt: skip
             client.gate = election.may_write
             await election.step()  # most often that is all it takes, and nobody has to stand by

@@ -10,7 +10,7 @@ from muster.engine.jobs import Status
 from muster.engine.plan import Eviction, Plan
 from muster.live.bearing import Bearing
 from muster.live.cache import CONFIRM, Cache
-from muster.live.figures import drift
+from muster.live.figures import drift, overfull
 from muster.live.messages import Seen, Settled
 from muster.model.core import Node, Pod
 from muster.model.meta import Condition
@@ -50,6 +50,13 @@ def on(pod: Pod, where: str) -> Pod:
 def seen(cache: Cache, pod: Pod | None, name: str = "a", *, looked: bool = False) -> Bearing:
     cache.put(Seen("Pod", f"d/{name}", pod, looked))
     return cache.take_in()
+
+
+def test_a_node_is_overfull_if_its_pods_request_more_than_it_offers() -> None:
+    full, _ = made(waiting("a", on="n1", cpu="4"))
+    assert overfull(full.state) == []
+    over, _ = made(waiting("a", on="n1", cpu="4"), waiting("b", on="n1", cpu="1"), waiting("c", on="n2"))
+    assert overfull(over.state) == ["n1"]
 
 
 def test_an_assumed_pod_takes_its_room_until_the_watch_shows_it() -> None:

@@ -1,10 +1,10 @@
 """What `muster manifests` and the Helm chart put into a cluster.
 
-`rights` says what each part may do, `parts` how it is run, `admission` the webhook configurations and
-what the controllers' account may write, `objects` makes the Kubernetes objects.
+`rights` says what each part may do, `parts` how it is run, `placement` where, `admission` the webhook configurations
+and what the controllers' account may write, `objects` makes the Kubernetes objects.
 """
 
-from muster.cli.install.objects import ACCOUNTS, Settings, installation
+from muster.cli.install.objects import ACCOUNTS, Settings, default_queue, installation
 from muster.cli.install.parts import PARTS, Part
 
-__all__ = ["ACCOUNTS", "PARTS", "Part", "Settings", "installation"]
+__all__ = ["ACCOUNTS", "PARTS", "Part", "Settings", "default_queue", "installation"]

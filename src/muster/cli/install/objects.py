@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from muster.cli.install.parts import CONFIGURATION, FOLDER, PORT, Part
+from muster.cli.install.parts import CONFIGURATION, FOLDER, PART_OF, PORT, Part, labels_of, selector_of
+from muster.cli.install.placement import Values
 from muster.cli.install.rights import Right, own_lease
 
 Plain = dict[str, Any]
@@ -34,14 +35,22 @@ class Settings:
     override_metadata: str = "[]"
     api_servers: tuple[str, ...] = ()  # CIDRs that the API server's own requests come from
     webhook_client_ca: str = ""  # the Secret with the authority of the API server's client certificate
+    values: Values = field(default_factory=Values)
 
 
 def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
     """The namespace, and every part in it with its rights."""
-    objects: list[Plain] = [_object("v1", "Namespace", {"name": settings.namespace})]
+    meta = {"name": settings.namespace, "labels": {PART_OF: "muster"}}
+    objects: list[Plain] = [_object("v1", "Namespace", meta)]
     for part in parts:
-        objects += part_objects(part, settings)
+        objects += part_objects(settings.values.sized(part), settings)
     return objects
+
+
+def default_queue() -> Plain:
+    """The queue `default`, for a cluster that has none: applied over another, it would put its label on that."""
+    meta = {"name": "default", "labels": labels_of("scheduler")}
+    return _object("scheduling.volcano.sh/v1beta1", "Queue", meta, spec={})
 
 
 def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
@@ -52,9 +61,9 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     if part.guarded and settings.webhook_client_ca:
         more = (*part.arguments, "--client-ca-file", f"{FOLDER}/ca.crt")
         part = replace(part, arguments=more, certificate=settings.webhook_client_ca)
-    here = {"name": part.name, "namespace": settings.namespace, "labels": _labels(part)}
+    here = {"name": part.name, "namespace": settings.namespace, "labels": labels_of(part.verb)}
     yield _object("v1", "ServiceAccount", here)
-    everywhere = {"name": part.name, "labels": _labels(part)}
+    everywhere = {"name": part.name, "labels": labels_of(part.verb)}
     yield from _granted("ClusterRole", everywhere, part.rights, part.name, settings.namespace)
     at_home = (*(own_lease(part.name) if part.elects else ()), *part.at_home)
     if at_home:
@@ -63,38 +72,28 @@ def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
         meta = {**here, "name": f"{part.name}-authentication-reader", "namespace": "kube-system"}
         yield _bound("Role", meta, AUTHENTICATION_READER, part.name, settings.namespace)
     if part.wakes:
-        yield from extender_policy(part.name, settings.namespace, _labels(part))
+        yield from extender_policy(part.name, settings.namespace, labels_of(part.verb))
     if part.configured:
         here_configured = {**here, "name": CONFIGURATION}
         yield _object("v1", "ConfigMap", here_configured, data={f"{CONFIGURATION}.conf": settings.configuration})
-        # Empty on purpose: applied over a queue that exists already, it changes nothing.
-        yield _object("scheduling.volcano.sh/v1beta1", "Queue", {"name": "default"}, spec={})
     yield _deployment(part, here, settings)
     if part.serves:
         scheme, port = ("https", 443) if part.tls_port else ("http", 80)
         ports = [{"name": scheme, "port": port, "targetPort": scheme}]
-        yield _object("v1", "Service", here, spec={"selector": _selector(part), "ports": ports})
+        yield _object("v1", "Service", here, spec={"selector": selector_of(part.verb), "ports": ports})
     if part.guarded:
         yield _network_policy(part, here, settings)
     if part.replicas > 1:
-        spec = {"maxUnavailable": 1, "selector": {"matchLabels": _selector(part)}}
+        spec = {"maxUnavailable": 1, "selector": {"matchLabels": selector_of(part.verb)}}
         yield _object("policy/v1", "PodDisruptionBudget", here, spec=spec)
     if part.verb == "webhook":
         yield from webhook_configurations(f"{settings.namespace}/{part.name}")
     if part.verb == "controllers":
-        yield from controller_limits(part.name, settings.namespace, _labels(part), settings.override_metadata)
+        yield from controller_limits(part.name, settings.namespace, labels_of(part.verb), settings.override_metadata)
 
 
 def _object(version: str, kind: str, meta: Plain, **more: Any) -> Plain:
     return {"apiVersion": version, "kind": kind, "metadata": dict(meta), **more}
-
-
-def _labels(part: Part) -> dict[str, str]:
-    return {**_selector(part), "app.kubernetes.io/part-of": "muster"}
-
-
-def _selector(part: Part) -> dict[str, str]:
-    return {"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": part.verb}
 
 
 def _granted(kind: str, meta: Plain, rights: Sequence[Right], account: str, namespace: str) -> Iterator[Plain]:
@@ -119,8 +118,8 @@ def _deployment(part: Part, meta: Plain, settings: Settings) -> Plain:
         spec={
             "replicas": part.replicas,
             **strategy,
-            "selector": {"matchLabels": _selector(part)},
-            "template": {"metadata": {"labels": _labels(part)}, "spec": _pod(part, settings)},
+            "selector": {"matchLabels": selector_of(part.verb)},
+            "template": {"metadata": {"labels": labels_of(part.verb)}, "spec": _pod(part, settings)},
         },
     )  # fmt: skip
 
@@ -131,7 +130,7 @@ def _pod(part: Part, settings: Settings) -> Plain:
         volumes.append({"name": "certificate", "secret": {"secretName": part.certificate}})
     return {
         "serviceAccountName": part.name,
-        "priorityClassName": "system-cluster-critical",
+        **settings.values.placement(part),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": _NOBODY,
@@ -184,7 +183,7 @@ def _network_policy(part: Part, meta: Plain, settings: Settings) -> Plain:
         {"from": sources, "ports": [{"port": "https", "protocol": "TCP"}]},
         {"ports": [{"port": "http", "protocol": "TCP"}]},
     ]
-    spec = {"podSelector": {"matchLabels": _selector(part)}, "policyTypes": ["Ingress"], "ingress": ingress}
+    spec = {"podSelector": {"matchLabels": selector_of(part.verb)}, "policyTypes": ["Ingress"], "ingress": ingress}
     return _object("networking.k8s.io/v1", "NetworkPolicy", meta, spec=spec)
 
 

@@ -10,12 +10,22 @@ from muster.cli.install.rights import Right
 CONFIGURATION = "muster-scheduler"
 """The ConfigMap with the scheduler's configuration, and (with .conf) the key in it."""
 PORT = 8080
+PART_OF = "app.kubernetes.io/part-of"
 FOLDER = "/etc/muster"
 """Where a part finds its certificate."""
 # The kubelet starts a pod's container again only after it has ended: what goes by this name comes one after the other.
 _THIS_POD = "$(POD_NAME)_$(POD_UID)"
 _CERTIFICATE, _KEY, _CLIENTS = f"{FOLDER}/tls.crt", f"{FOLDER}/tls.key", f"{FOLDER}/ca.crt"
 _EXTENDER_PORT = 8443
+
+
+def selector_of(verb: str) -> dict[str, str]:
+    return {"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": verb}
+
+
+def labels_of(verb: str) -> dict[str, str]:
+    """On everything that muster creates for a part."""
+    return {**selector_of(verb), PART_OF: "muster"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from muster.controllers.pace import REPLACED
+from muster.cycle.scheduler import Scheduler
 from muster.groups.applications import APPLICATIONS
 from muster.kube import config as access
 from muster.kube.client import Client
@@ -24,8 +25,7 @@ from muster.kube.writes import Writes
 from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
 from muster.live.permissions import Permissions
-from muster.live.probes import Probes
-from muster.live.reload import read
+from muster.live.probes import Probes, not_read
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
@@ -61,9 +61,9 @@ class Settings:
     endpoint: Endpoint
     lease: LeaseSettings
     configured: str  # the ConfigMap that names further kinds, namespace/name
+    scheduler: Scheduler  # whose plugins judge queues and PodGroups
     kubeconfig: str | None = None
     context: str | None = None
-    config: str | None = None
     host: str = "127.0.0.1"
     port: int = 9443
     probes_host: str = "127.0.0.1"
@@ -86,7 +86,6 @@ class Service:
         self.metrics = Metrics()
         self.port = 0
         self._log = log
-        self._scheduler = read(settings.config).scheduler
         self._informers: Informers | None = None
         self._terms = Terms(settings.lease, log, writes=False)
         self._active = False
@@ -128,7 +127,7 @@ class Service:
         mutation = Mutation(
             owners, grouped, seats, self._may_choose, privileged=settings.privileged, ungates=settings.ungate
         )
-        judging = Judging(informers.objects, self._scheduler, kinds=lambda: self._kinds.kinds)
+        judging = Judging(informers.objects, settings.scheduler, kinds=lambda: self._kinds.kinds)
         self._seats = seats
         self._ungating = Ungating(active, owners, mutation, report)
         self._readmission = Readmission(Writes(active), owners, seats, self._log, self.metrics, settings.readmit_after)
@@ -213,9 +212,9 @@ class Service:
 
     def _ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:
-            return "the cluster has not been read yet"
+            return not_read(self._informers)
         if not self._registered.is_known:
             return "the webhook is not registered yet"
         if not self._terms.leading():
             return f"another replica holds the Lease {self.settings.lease.key}"
-        return "" if self._active else "the cluster has not been read yet"
+        return "" if self._active else self._kinds.unread() or "waits for the last pods of the replica before it"

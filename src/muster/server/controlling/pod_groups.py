@@ -16,7 +16,7 @@ from muster.kube.events import Recorder
 from muster.kube.informers import Informers
 from muster.live.logs import Log
 from muster.live.permissions import Permissions
-from muster.live.probes import Probes
+from muster.live.probes import Probes, not_read
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.server.controlling.rounds import Part, Rounds
 from muster.server.controlling.term import turns
@@ -80,5 +80,5 @@ class Service:
 
     def _ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:
-            return "the cluster has not been read yet"
+            return not_read(self._informers)
         return ""

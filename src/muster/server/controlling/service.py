@@ -23,7 +23,7 @@ from muster.kube.informers import Informers
 from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
 from muster.live.permissions import Permissions
-from muster.live.probes import Probes
+from muster.live.probes import Probes, not_read
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.core import Pod
 from muster.model.meta import Object, key
@@ -197,5 +197,5 @@ class Service:
 
     def _ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:
-            return "the cluster has not been read yet"
+            return not_read(self._informers)
         return ""

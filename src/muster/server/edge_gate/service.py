@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from muster.kube.writes import Writes
 from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
 from muster.live.permissions import Permissions
-from muster.live.probes import Probes
+from muster.live.probes import Probes, not_read
 from muster.live.terms import until
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
@@ -82,6 +83,7 @@ class Service:
         self.port = 0
         self._log = log
         self._begun = False
+        self._waits_for: Callable[[], str] = lambda: "the applications have not been read yet"
         self._issued: Issued | None = None
         self._tls = self._context()
         self._asking = Asking(self._verdict)
@@ -165,6 +167,7 @@ class Service:
 
     async def _begin(self, informers: Informers, kinds: ConfiguredKinds) -> None:
         """From the moment that all applications are known, the log is whole."""
+        self._waits_for = lambda: not_read(informers) if informers.unread() else kinds.unread()
         await informers.synced()
         await kinds.known()
         versions = [int(one.resource_version) for one in informers.informers if one.resource_version.isdecimal()]
@@ -185,7 +188,7 @@ class Service:
         await asyncio.Event().wait()
 
     def _ready(self) -> str:
-        return "" if self._begun else "the applications have not been read yet"
+        return "" if self._begun else self._waits_for()
 
     # --- POST /gate
 

@@ -20,6 +20,7 @@ from muster.kube.writes import Writes
 from muster.live.configured import ConfiguredKinds, Kinds
 from muster.live.logs import Log
 from muster.live.permissions import Permissions
+from muster.live.probes import not_read
 from muster.live.terms import LeaseSettings, Terms, until
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import Object
@@ -150,10 +151,13 @@ class Service:
 
     def ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:
-            return "the cluster has not been read yet"
+            return not_read(self._informers)
         if not self._terms.leading():
             return f"another replica holds the Lease {self.settings.lease.key}"
-        return "" if self._active is not None else "the cluster has not been read yet"
+        if self._active is not None:
+            return ""
+        unread = self._kinds.unread() if self._kinds is not None else ""
+        return unread or "the cluster was read and is being taken over"
 
     @property
     def answers(self) -> Answers:

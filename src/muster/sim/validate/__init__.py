@@ -1,23 +1,20 @@
 """`muster validate`: what is wrong with a configuration and with manifests, what could never schedule and why, and what
 a configuration does without saying so.
 
-`configuration` looks at the configuration alone, `queues`, `groups` and `pods` at the cluster before its first cycle,
-in a session with the configured plugins, so that their own rules speak.
+`muster.cycle.validation` checks the configuration alone; `queues`, `groups` and `pods` check the cluster before its
+first cycle, in a session with the configured plugins, so that their own rules speak.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from muster.cluster.manifests import Manifests
-from muster.config import render
-from muster.cycle.configure import configure
 from muster.cycle.requirements import ignored
 from muster.cycle.scheduler import Scheduler
+from muster.cycle.validation import effective, validate_configuration
 from muster.model.finding import Finding, in_order
 from muster.sim.opening import opened
-from muster.sim.validate.configuration import remarks
 from muster.sim.validate.groups import group_findings
 from muster.sim.validate.places import Located
 from muster.sim.validate.pods import pod_findings
@@ -25,17 +22,6 @@ from muster.sim.validate.policies import policy_findings
 from muster.sim.validate.queues import queue_findings
 
 __all__ = ["effective", "validate_cluster", "validate_configuration"]
-
-
-def validate_configuration(text: str, name: str) -> tuple[Scheduler, list[Finding]]:
-    """A scheduler with the configuration as far as it is usable, and all there is to say about it."""
-    config, findings = configure(text, name)
-    scheduler = Scheduler(config)
-    usable = all(finding.severity != "error" for finding in findings)
-    findings += scheduler.findings()
-    if usable:
-        findings += remarks(scheduler, text, name)
-    return scheduler, in_order(findings)
 
 
 def validate_cluster(
@@ -58,14 +44,3 @@ def validate_cluster(
         session.close()
     return in_order([*manifests.findings, *found])
 
-
-
-def effective(scheduler: Scheduler) -> dict[str, Any]:
-    """The configuration as understood: every plugin with its arguments as it read them."""
-    plain = render(scheduler.config)
-    for tier, entries in zip(scheduler.tiers, plain["tiers"], strict=True):
-        for plugin, entry in zip(tier, entries["plugins"], strict=True):
-            arguments = plugin.effective()
-            if arguments:
-                entry["arguments"] = arguments
-    return plain

@@ -9,11 +9,11 @@ import pytest
 from front_door import PREEMPTING
 from muster.config import DEFAULT
 from muster.config.types import PluginOption
+from muster.cycle.remarks import has_opinion
 from muster.engine.hooks import Plugin, Preemptable
 from muster.engine.jobs import Task
 from muster.model.finding import Finding
 from muster.sim.validate import effective, validate_configuration
-from muster.sim.validate.configuration import has_opinion
 
 USUAL = """\
 actions: "enqueue, allocate, reclaim, backfill"

@@ -1,0 +1,43 @@
+"""A configuration checked whole: what the loader, the plugins and the remarks find, and what it amounts to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from muster.config import render
+from muster.cycle.configure import configure
+from muster.cycle.remarks import remarks
+from muster.cycle.scheduler import Scheduler
+from muster.model.finding import Finding, in_order
+
+__all__ = ["effective", "effective_hash", "validate_configuration"]
+
+
+def validate_configuration(text: str, name: str) -> tuple[Scheduler, list[Finding]]:
+    """A scheduler with the configuration as far as it is usable, and all there is to say about it."""
+    config, findings = configure(text, name)
+    scheduler = Scheduler(config)
+    usable = all(finding.severity != "error" for finding in findings)
+    findings += scheduler.findings()
+    if usable:
+        findings += remarks(scheduler, text, name)
+    return scheduler, in_order(findings)
+
+
+def effective(scheduler: Scheduler) -> dict[str, Any]:
+    """The configuration as understood: every plugin with its arguments as it read them."""
+    plain = render(scheduler.config)
+    for tier, entries in zip(scheduler.tiers, plain["tiers"], strict=True):
+        for plugin, entry in zip(tier, entries["plugins"], strict=True):
+            arguments = plugin.effective()
+            if arguments:
+                entry["arguments"] = arguments
+    return plain
+
+
+def effective_hash(scheduler: Scheduler) -> str:
+    """Equal for configurations that are understood alike: comments and the order of arguments do not count."""
+    text = json.dumps(effective(scheduler), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
