@@ -79,7 +79,32 @@ def test_every_part_is_started_with_options_that_its_verb_has(part: Part) -> Non
 def test_parts_can_be_chosen() -> None:
     kinds = [one["kind"] for one in objects("manifests", "--part", "extender", "--namespace", "edge")]
     rights = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
-    assert kinds == ["Namespace", *rights, "Deployment", "Service"]
+    policy = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
+    assert kinds == ["Namespace", *rights, *policy, "Deployment", "Service"]
+    alone = objects("manifests", "--part", "extender", "--accounts-only")
+    assert [one["kind"] for one in alone] == ["Namespace", *rights, *policy]
+
+
+def test_only_the_api_server_is_let_through_to_the_webhook() -> None:
+    given = ("--part", "webhook", "--api-server-cidr", "10.0.0.7 10.0.1.0/24", "--api-server-cidr", "fd00::7")
+    (policy,) = [one for one in objects("manifests", *given) if one["kind"] == "NetworkPolicy"]
+    tls, plain = policy["spec"]["ingress"]
+    assert [source["ipBlock"]["cidr"] for source in tls["from"] if "ipBlock" in source] == [
+        "10.0.0.7/32", "10.0.1.0/24", "fd00::7/128",
+    ]  # fmt: skip
+    assert tls["ports"] == [{"port": "https", "protocol": "TCP"}] and "from" not in plain
+    # Without an address nobody is let through: an empty list would mean anybody.
+    (policy,) = [one for one in objects("manifests", "--part", "webhook") if one["kind"] == "NetworkPolicy"]
+    assert [list(source) for source in policy["spec"]["ingress"][0]["from"]] == [["namespaceSelector", "podSelector"]]
+    assert CliRunner().invoke(main, ["manifests", "--api-server-cidr", "10.0.0.300"]).exit_code == 2
+
+
+def test_the_webhook_can_be_given_the_authority_of_the_api_servers_certificate() -> None:
+    made = objects("manifests", "--part", "webhook", "--webhook-client-ca", "callers")
+    (pod,) = [one["spec"]["template"]["spec"] for one in made if one["kind"] == "Deployment"]
+    arguments = pod["containers"][0]["args"]
+    assert arguments[arguments.index("--client-ca-file") + 1] == "/etc/muster/ca.crt"
+    assert {"name": "certificate", "secret": {"secretName": "callers"}} in pod["volumes"]
 
 
 def test_no_right_is_for_everything_or_reaches_secrets() -> None:
