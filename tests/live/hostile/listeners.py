@@ -14,7 +14,7 @@ from live.controlplane import ControlPlane
 from live.gate_site import front_proxied
 from live.hostile.player import Listener
 from live.node_groups import Extender
-from live.part_process import free_port
+from live.part_process import Part, free_port
 from live.webhook_site import unregister, webhook_part
 from muster.cli.install import PARTS
 
@@ -51,26 +51,32 @@ def _extender(plane: ControlPlane, folder: Path) -> Iterator[Listener]:
 @contextmanager
 def _webhook(plane: ControlPlane, folder: Path) -> Iterator[Listener]:
     port = free_port()
-    with webhook_part(plane.kubeconfig_of(HOME, "muster-webhook"), HOME, port) as part:
+    given = ("--no-leader-elect", "--client-ca-file", str(plane.ca))
+    with webhook_part(plane.kubeconfig_of(HOME, "muster-webhook"), HOME, port, *given) as part:
         request = {"uid": "u", "operation": "CREATE", "namespace": "default", "object": POD, "dryRun": True,
                    "kind": {"group": "", "version": "v1", "kind": "Pod"},
                    "resource": {"group": "", "version": "v1", "resource": "pods"}}  # fmt: skip
         body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
-        # Without --client-ca-file it answers whoever reaches it: the API server shows no certificate by default.
-        yield _certified("webhook", plane, part, port, "/mutate", body, authenticates=False)
+        yield _certified("webhook", plane, part, port, "/mutate", body)
     unregister(plane.api)
+
+
+@contextmanager
+def _verdicts(plane: ControlPlane, folder: Path) -> Iterator[Listener]:
+    gate = front_proxied(plane, folder, "--gate-port", "0")
+    with gate.part:
+        yield _certified("edge-gate", plane, gate.part, int(gate.part.started["gate"]), "/gate", json.dumps(POD))
 
 
 LISTENERS: dict[str, Callable[[ControlPlane, Path], object]] = {
     "gate": _gate,
     "webhook": _webhook,
     "extender": _extender,
+    "gate-verdicts": _verdicts,
 }
 
 
-def _certified(
-    name: str, plane: ControlPlane, part: Extender, port: int, path: str, body: str, *, authenticates: bool = True
-) -> Listener:
+def _certified(name: str, plane: ControlPlane, part: Part, port: int, path: str, body: str) -> Listener:
     """A listener whose clients have the certificate of kube-scheduler or of the API server."""
     anonymous, certified = (ssl.create_default_context() for _ in range(2))
     for tls in (anonymous, certified):
@@ -79,7 +85,7 @@ def _certified(
     certified.load_cert_chain(pki / "admin.crt", pki / "admin.key")
     tls_of = dict.fromkeys(("token", "anybody", "certificate"), certified) | {"nobody": anonymous}
     asked = _request("POST", path, "Content-Type: application/json", body)
-    return Listener(name, part, port, path, asked, tls_of, {}, _memory(name), authenticates)
+    return Listener(name, part, port, path, asked, tls_of, {}, _memory(name), ends_s=45)
 
 
 def _request(method: str, target: str, header: str, body: str = "") -> bytes:
