@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -141,11 +142,14 @@ class TestForgedRequests(Sited):
                 return True
             return False
 
-        def evil() -> Plain:
-            before = api.get(path)["spec"]["containers"][0]
-            return {"spec": {"containers": [{**before, "image": f"evil-{before['image']}"}]}}
-
-        until("the policy to hold", lambda: refused(evil()), 30, 0.5)
+        tries = count()
+        until("the policy to hold", lambda: refused({"metadata": {"annotations": {"x": str(next(tries))}}}), 30, 0.5)
+        # Its rights reach the status only, and through it the API server changes no spec.
+        evil = {"spec": {"containers": [{**api.get(path)["spec"]["containers"][0], "image": "evil:1"}]}}
+        with pytest.raises(Refused, match="403"):
+            account.merge(path, evil)
+        account.merge(f"{path}/status", evil)
+        assert api.get(path)["spec"]["containers"][0]["image"] == "main:1"
         assert refused({"metadata": {"labels": {"app": "two"}}})
         assert refused({"metadata": {"labels": {"app": None}}})
         assert refused({"metadata": {"labels": {"other": "x"}}})
