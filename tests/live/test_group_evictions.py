@@ -29,10 +29,11 @@ from live.node_groups import (
     reasons,
     registries,
     satisfied,
+    thing,
     weights,
     workload,
 )
-from live.part_process import free_port
+from live.part_process import Part, free_port
 
 FOREIGN = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -216,6 +217,31 @@ class TestGroupEvictions(Sited):
         before = uids(api, namespace)
         time.sleep(15)
         assert uids(api, namespace) == before and reasons(api, namespace)["Evicted"] == 1
+
+    def test_an_override_of_the_node_name_is_named_and_does_not_evict_for_ever(
+        self, site: Site, extender: Extender, cities: None, api: Api, namespace: str
+    ) -> None:
+        api.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {f"{DOMAIN}/webhook": "enabled"}}})
+        port, lease = free_port(), f"{HOME}/muster-webhook"
+        where = ("--url", f"https://127.0.0.1:{port}", "--webhook-host", "127.0.0.1", "--webhook-port", str(port))
+        privileged = "--allow-privileged-overrides"
+        nodes = [n["metadata"]["name"] for n in api.list("/api/v1/nodes")]
+        fixed = next(name for name in nodes if name.startswith("beijing"))
+        rule = {"overriders": {"plaintext": [{"path": "/spec/nodeName", "operator": "add", "value": fixed}]}}
+        with (
+            Part("webhook", site.account("webhook"), *where, "--lease-name", lease, privileged) as webhook,
+            Controllers(site.account("controllers"), HOME, privileged, "--webhook-lease", lease),
+        ):
+            until("the webhook", lambda: webhook.probe("/readyz")[0] == 200, 60)
+            api.create(weights(namespace, Beijing=2, Hangzhou=3))
+            api.create(thing("OverridePolicy", "op", namespace, spec={"overrideRules": [rule]}))
+            api.create(workload("Deployment", namespace, 5, BOTH))
+            until("the cause", lambda: condition(api, namespace)["reason"] == "WrongGroup", 90)
+            assert "OverridePolicy op sets nodeName" in condition(api, namespace)["message"]
+            before = uids(api, namespace)
+            time.sleep(15)
+            assert uids(api, namespace) == before
+            assert reasons(api, namespace)["Evicted"] == 1
 
     def test_a_daemon_set_rolls_out_on_the_nodes_of_its_groups(
         self, extender: Extender, controllers: Controllers, api: Api, namespace: str

@@ -62,7 +62,7 @@ class Evictions:
     @property
     def waiting(self) -> int:
         """How many applications wait for an eviction that they may have."""
-        return len({ref for _, ref in self._requests})
+        return len({ref for _, ref in list(self._requests)})
 
     def goes(self, pod: Pod) -> bool:
         """Is the pod on its way out, or finished?"""

@@ -178,10 +178,10 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         bases = (template_path(type(app)),)
         makers: dict[tuple[str, str], tuple[str, Template] | None] = {}
         for pod in held.placed:
-            groups, made_by = groups_of(pod.spec.node_name), mark_of(pod)
-            if made_by not in makers:
-                makers[made_by] = self._revisions.of(app, pod)
-            maker = makers[made_by]
+            groups, mark = groups_of(pod.spec.node_name), mark_of(pod)
+            if mark not in makers:
+                makers[mark] = self._revisions.of(app, pod)
+            maker = makers[mark]
             if not groups or maker is None:
                 continue
             wanted = editions.of(spec, *maker, groups, privileged=self._privileged, bases=bases, revert=policy is None)

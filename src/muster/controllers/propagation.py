@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from msgspec.structs import replace
+
 from muster.controllers.bound import PolicyController
 from muster.controllers.daemonsets import MARK, DaemonSetAffinity
 from muster.controllers.divided import Division
@@ -81,7 +83,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Placed]):
     @property
     def paused(self) -> int:
         """How many applications have no pods evicted because their replacements failed."""
-        return sum(1 for pace in self._paces.values() if pace.failures)
+        return sum(1 for pace in list(self._paces.values()) if pace.failures)
 
     def _alarms(self) -> Iterator[tuple[Ref, float]]:
         yield from ((ref, pace.wake) for ref, pace in self._paces.items() if pace.wake is not None)
@@ -252,5 +254,5 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Placed]):
         assert meant is not None  # it is among the policies that the grouping was made of
         empty = [trouble.message for trouble in self._empty(meant)]
         for record in records:
-            record.told.evictions = kept(record.pace)  # after the evictions of this turn
+            record.told = replace(record.told, evictions=kept(record.pace))  # after the evictions of this turn
         yield from policy_conditions(meant, empty, records, policy.metadata.generation)

@@ -24,7 +24,7 @@ from muster.kube.resources import resource_of
 from muster.kube.writes import Writes
 from muster.live.binder import Binder
 from muster.live.cache import Cache
-from muster.live.configured import ConfiguredKinds, Kinds
+from muster.live.configured import Changed, ConfiguredKinds, Kinds
 from muster.live.decider import Decider
 from muster.live.fence import Fence
 from muster.live.following import Following
@@ -84,6 +84,7 @@ class Service:
         self._informers: Informers | None = None
         self._loop: Loop | None = None
         self._decider: Decider | None = None
+        self._reloaded = asyncio.Event()
         self._changing: asyncio.Future[None] | None = None  # kept, or it may be collected before it has run
         self._fences = 0
         on_fault = self.metrics.faults.inc
@@ -159,10 +160,11 @@ class Service:
                 if settings.applications:
                     recorder = Recorder(client, "muster", settings.lease.identity)
                     kinds = ConfiguredKinds(client, informers, settings.applications, recorder, self.log.report)
-                    following = kinds.run(partial(_forget_others, loop, cache))
+                    following = self._follow_kinds(kinds, partial(_forget_others, loop, cache))
                     tasks += [asyncio.create_task(one) for one in (recorder.run(), following)]
-                    # Without them the plugin propagation would take their pods for ones that no policy is about.
-                    await kinds.followed()
+                    if _owners(self._loaded):
+                        # Without them the plugin would take their pods for ones that no policy is about.
+                        await kinds.followed()
                 self._decider, self._loop = decider, loop
                 decider.use(self._loaded)  # it may have changed meanwhile
                 stream = informers.stream(replay=False)
@@ -211,9 +213,17 @@ class Service:
             fence = Fence(client, informers, self.settings.scheduler_names, self.log)
             await fence.close(f"{lease.identity}.{terms.term}.{self._fences}", lease.duration)
 
+    async def _follow_kinds(self, kinds: ConfiguredKinds, changed: Changed) -> None:
+        """From when the plugin propagation is configured."""
+        while not _owners(self._loaded):
+            self._reloaded.clear()
+            await self._reloaded.wait()
+        await kinds.run(changed)
+
     def _use(self, loaded: Loaded) -> None:
         """A new configuration: the next cycle is decided with it."""
         self._loaded = loaded
+        self._reloaded.set()
         loop, decider = self._loop, self._decider
         if loop is not None and decider is not None:
             self._changing = asyncio.ensure_future(self._change(loaded, loop, decider))

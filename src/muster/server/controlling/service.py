@@ -75,6 +75,8 @@ class Service:
         Gauge("muster_leader", "Whether this process works", registry=registry).set_function(
             lambda: float(self._rounds is not None)
         )
+        # Of the process: controllers that are made anew have no burst again.
+        self._rate = Rate(settings.eviction_burst, settings.eviction_rate)
         self._requested: Evictions | None = None
         self._propagation: PropagationPolicyController | None = None
         self._placers: Placers | None = None
@@ -156,8 +158,7 @@ class Service:
         settings, report = self.settings, self._log.report
         if settings.dry_run:
             store = ToldStore(store, self._would, carry_out=False)
-        rate = Rate(settings.eviction_burst, settings.eviction_rate)
-        evictions = self._requested = Evictions(store, self._note, rate)
+        evictions = self._requested = Evictions(store, self._note, self._rate)
         assert self._placers is not None
         only_report = "" if settings.node_labels else "nodes have no labels of their groups (--no-node-labels)"
         only_report = only_report if settings.daemonset_affinity else "--daemonset-affinity=false"

@@ -12,6 +12,7 @@ from node_groups import (
     TEMPLATE,
     bound,
     deployment,
+    group,
     groups,
     node,
     nodes,
@@ -93,3 +94,19 @@ def test_pods_of_an_owner_that_is_not_there_stand_for_themselves() -> None:
     session = opened(node("far"), pod("new", of=lost), pod("own", of=lost, **labelled))
     assert "far" in feasible(session)
     assert "far" not in feasible(session, "own")
+
+
+def test_a_pod_that_waits_for_a_group_without_nodes_or_that_does_not_exist_names_it() -> None:
+    empty = group("empty", location="nowhere")
+    few = session_of(
+        state_of(*nodes(), node("far"), *groups(), empty, weights("pp", beijing=1, empty=1, missing=1),
+                 *deployment(bound(), 3), *pods({"node-c": 1}), pod("new")),
+        option("propagation"),
+    )  # fmt: skip
+    waits = (
+        "1 replica waits for node group empty, which has no nodes, "
+        "1 replica waits for node group missing, which does not exist"
+    )
+    found = traced(few)
+    assert found["node-e"].reasons[0][2] == f"node group beijing already has 1 of 1 replicas; {waits}"
+    assert found["far"].reasons[0][2] == f"node is in no node group of PropagationPolicy pp; {waits}"
