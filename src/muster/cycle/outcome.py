@@ -71,19 +71,19 @@ def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
     ]  # fmt: skip
     ready = job.queue is not None and session.ready(job)
     gang = gang_line(job, waiting) if waiting and not ready else ""
-    origin: tuple[str, PodReason] | None = None
+    origins: list[tuple[bool, str, str]] = []
     for task in waiting:
         reason = first_cause(session, job, task, plan)
-        if origin is None or (origin[1].code in _FOLLOWS and reason.code not in _FOLLOWS):
-            origin = task.key, reason
+        if gang:
+            origins.append((reason.code in _FOLLOWS, task.key, reason.text))
         # A pod that only waits for promised room to become free is not unschedulable.
         text = f"{reason.text} {gang}" if gang and reason.code != "pipelined" else reason.text
         if job.attempt.divided and reason.code != "pipelined":
             text = f"unschedulable on cluster: {text}"
         plan.reasons[task.key] = PodReason(reason.code, text)
     if gang:
-        assert origin is not None
-        text = f"{gang} Origin reason is {origin[0]}: {origin[1].text}"
+        _, pod, why = min(origins)
+        text = f"{gang} Origin reason is {pod}: {why}"
         plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", text)
     elif job.tasks and ready and not waiting:
         plan.conditions[job.key] = _READY
