@@ -37,14 +37,13 @@ from muster.groups.override import faults
 from muster.groups.override.paths import Bases
 from muster.groups.override.policy import unknown_targets, warnings
 from muster.groups.propagation import Trouble
-from muster.kube.errors import Forbidden, Invalid
 from muster.model.batch import StatefulSet
 from muster.model.core import Namespace, Pod
 from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, OverridePolicy, OverridePolicySpec
 from muster.model.meta import Condition, Object, seconds
 from muster.model.meta import key as key_of
-from muster.store import NotFound, Severity, Store
+from muster.store import NotFound, Refused, Severity, Store
 
 RULE = "override"
 _REFUSED_AGAIN = 60.0  # seconds until labels that the API server does not permit are tried again
@@ -297,7 +296,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
         """Write labels and annotations of a pod; why the API server does not permit them, empty if it does."""
         try:
             self._store.patch(Pod, key, {"metadata": meta})
-        except (Forbidden, Invalid) as fault:
+        except Refused as fault:
             return str(fault)
         return ""
 

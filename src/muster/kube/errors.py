@@ -83,7 +83,7 @@ class Permission(NamedTuple):
         return f"{self.verb} {self.resource}{of}{f' {self.name}' if self.name else ''}"
 
 
-class Forbidden(ApiError):
+class Forbidden(ApiError, store.Refused):
     """403: the server knows us and says no."""
 
     @property
@@ -119,7 +119,7 @@ class TooLarge(ApiError):
     """A body over the limit: ours (413), or the server's answer."""
 
 
-class Invalid(ApiError):
+class Invalid(ApiError, store.Refused):
     """422: the object is refused, the message names the field."""
 
 

@@ -3,7 +3,7 @@ it the clock. The embedded cluster and the live one each have a store that keeps
 """
 
 from muster.store.clock import Clock, timestamp
-from muster.store.errors import AlreadyExists, Conflict, Gone, NotFound, StoreError
+from muster.store.errors import AlreadyExists, Conflict, Gone, NotFound, Refused, StoreError
 from muster.store.protocol import Store
 from muster.store.record import Note, Severity
 from muster.store.watch import Change, Listing, Watch, WatchEvent
@@ -17,6 +17,7 @@ __all__ = [
     "Listing",
     "NotFound",
     "Note",
+    "Refused",
     "Severity",
     "Store",
     "StoreError",

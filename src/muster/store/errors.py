@@ -33,3 +33,7 @@ class Gone(StoreError):
 
     def __init__(self, since: str) -> None:
         super().__init__(f"events since resourceVersion {since} are no longer kept; list again")
+
+
+class Refused(StoreError):
+    """The API server does not permit the change, or the object would not be valid."""
