@@ -16,6 +16,7 @@ from muster.actions import allocate, volcano_eviction
 from muster.actions.cheapest import Cheapest
 from muster.actions.claims import Claims
 from muster.actions.making_way import MakingWay
+from muster.actions.pool import Pool
 from muster.actions.victim_costs import Costs
 from muster.engine.answers import Ahead
 from muster.engine.hooks import NodeSet
@@ -64,6 +65,7 @@ def without_shortcuts() -> Iterator[None]:
         patch.object(Victims, "_promising", everywhere),
         patch.object(Victims, "spent", nobody),
         patch.object(Claims, "_kind", lambda self, *of: None),  # every claim is tried
+        patch.object(Pool, "gives_at_most", lambda self, *of: {}),  # no bound ends a search early
         patch.object(Cheapest, "_goes_on", lambda self, *of: False),
         patch.object(Costs, "_one_is_enough", lambda self, *of: False),
         patch.object(MakingWay, "_lacks", lambda self, moves: False),

@@ -6,7 +6,7 @@ and from claim to claim, and computed anew for nodes that changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
@@ -41,12 +41,16 @@ class _Compared:
 class Cheapest:
     """The choices of one attempt of a claim."""
 
-    def __init__(self, session: Session, pool: Pool, costs: Costs, evict_on: EvictOn) -> None:
+    def __init__(
+        self, session: Session, pool: Pool, costs: Costs, evict_on: EvictOn, limits: Callable[[], Mapping[str, float]]
+    ) -> None:
+        """`limits`: what all further victims together may hold at most, where that is known."""
         self.session = session
         self.pool = pool
         self.costs = costs
         self.nodes = session.state.nodes
         self._evict_on = evict_on
+        self._limits = limits
         self._kind: tuple[int, int, bool] | None = None
         self._known: dict[int, Cost | None] = {}  # node → what victims cost there, for tasks of that kind
         self._seen = 0
@@ -68,6 +72,9 @@ class Cheapest:
         request = task.shape.request(self.nodes.axis)
         rows = np.flatnonzero(request > 0).tolist()
         future = self.nodes.rows[size : 2 * size]
+        for name, most in self._limits().items():
+            row = self.nodes.axis.rows[name]
+            able = able & (request[row] - future[row] <= most)
         for level in self.pool.levels:
             freed = self.pool.freed(level)
             enough = able & self.pool.anybody(level)

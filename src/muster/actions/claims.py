@@ -15,7 +15,7 @@ from muster.actions.exhaustive import Exhaustive
 from muster.actions.groups import Parts
 from muster.actions.making_way import MakingWay
 from muster.actions.packed import largest_first, mixed
-from muster.actions.pool import Pool, giving
+from muster.actions.pool import Amounts, Pool, giving
 from muster.engine.claim import RECLAIM, Claim, Units
 from muster.engine.hooks import NodeSet
 from muster.engine.jobs import Job, Task
@@ -129,7 +129,7 @@ class Claims:
             if not self._admitted(claim):
                 continue
             pool = self._pool(claim)
-            if not pool.levels:
+            if not pool.levels or not self._given_enough(claim, pool):
                 continue
             sets = self._sets(job, order, pool)
             for node_set in sets:
@@ -163,6 +163,21 @@ class Claims:
             return statement
         statement.discard()
         return None
+
+    def _given_enough(self, claim: Claim, pool: Pool) -> bool:
+        """Could nodes hold the claim, by what is free and what the queues may give, one resource at a time?"""
+        nodes, first = self.session.state.nodes, claim.tasks[0]
+        alike = len({self.session.signature(task) for task in claim.tasks}) == 1
+        usable = self.session.placement.answers(first).static if alike else np.ones(len(nodes), np.bool_)
+        for name, most in pool.gives_at_most(self.units, claim).items():
+            row = nodes.axis.rows[name]
+            free = np.maximum(nodes.rows[nodes.axis.size + row], 0)[usable]
+            amount = first.shape.amounts.get(name, 0)
+            if claim.request[name] > free.sum() + most:
+                return False
+            if alike and amount and _at_most(free, pool.everything()[row][usable], amount, most) < len(claim.tasks):
+                return False
+        return True
 
     def _pool(self, claim: Claim) -> Pool:
         """The pods that could go; claims of one queue and priority share them."""
@@ -316,6 +331,20 @@ def needed(group: Group, order: Sequence[Task], at_least: int = 0) -> list[Task]
 
 def _alike(session: Session, a: Task, b: Task) -> bool:
     return a.role == b.role and session.signature(a) == session.signature(b)
+
+
+def _at_most(free: Amounts, freed: Amounts, amount: int, most: float) -> int:
+    """How many pods of this amount nodes can hold if victims give `most` in all, and on each node what is `freed`.
+
+    What is left on a node beside the pods that fit counts for the next one: the first pod that needs victims there
+    needs the least, and every further one its whole amount.
+    """
+    fit = free // amount
+    needs = amount - (free - fit * amount)
+    needs = np.cumsum(np.sort(needs[freed >= needs]))
+    count = int(np.searchsorted(needs, most, "right"))
+    further = (most - needs[-1]) // amount if count and count == len(needs) else 0
+    return int(fit.sum()) + count + int(further)
 
 
 def _enough_at_most(session: Session, tasks: Sequence[Task], pool: Pool, node_set: NodeSet | None) -> bool:

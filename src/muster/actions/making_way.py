@@ -39,7 +39,7 @@ class MakingWay:
         self._unit_of: dict[int, Unit] = {}  # id of an eviction's move → the unit it belongs to
         self._moves: list[Move] = []  # keeps those ids alive
         self._moving: dict[int, bool] = {}
-        self.cheapest = Cheapest(session, pool, self.costs, self._evict_on)
+        self.cheapest = Cheapest(session, pool, self.costs, self._evict_on, self.gives_at_most)
 
     def moving(self, task: Task) -> bool:
         """Does a filter besides the capacity look at what the node holds?"""
@@ -49,6 +49,9 @@ class MakingWay:
             filters = self.session.placement.answers(task).moving_filters()
             found = self._moving[signature] = any(not term.capacity for term in filters)
         return found
+
+    def gives_at_most(self) -> dict[str, float]:
+        return self.pool.gives_at_most(self.units, self.claim)
 
     # --- placing
 

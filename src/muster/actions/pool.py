@@ -29,6 +29,7 @@ class Pool:
         self, session: Session, units: Units, opinions: Opinions, claim: Claim, queues: Sequence[Queue]
     ) -> None:
         self.session = session
+        self.queues = queues
         able = [(job, units.candidates(claim, job)) for job in _jobs(units, claim, queues)]
         self.tasks = opinions.named(claim.tasks[0], [task for _, tasks in able for task in tasks])
         self.known: dict[tuple[int, int, bool], tuple[dict[int, Cost | None], int]] = {}  # costs, see `making_way`
@@ -49,6 +50,8 @@ class Pool:
         self._freed: dict[int, Amounts] = {}
         self._anybody: dict[int, Bools] = {}
         # Pods only leave while the pool is in use.
+        self._shapes: dict[str, dict[Shape, int]] = {}  # queue → how many of each shape could go
+        self._ratios: dict[tuple[str, str, str], float] = {}
         self._here: dict[tuple[int, int], list[Task]] = {}
         self._in_turn: dict[tuple[int, int, int], list[Task]] = {}
 
@@ -67,6 +70,39 @@ class Pool:
                 self._anybody.clear()
         self._since = len(committed)
         return True
+
+    def gives_at_most(self, units: Units, claim: Claim) -> dict[str, float]:
+        """What further victims together hold at most of each resource of the claim: a bound, without any search."""
+        if self.promises:
+            return {}  # what they free is not counted here
+        total = dict.fromkeys(claim.request, 0.0)
+        for queue in self.queues:
+            if not self._of(queue.name):
+                continue
+            limits = units.gives_at_most(claim, queue)
+            if any(x < min([shape.amounts.get(by, 0) for shape in self._of(queue.name)]) for by, x in limits.items()):
+                continue  # less than any of its pods holds
+            for name in total:
+                most = float(sum([shape.amounts.get(name, 0) * n for shape, n in self._of(queue.name).items()]))
+                total[name] += min([most, *(x * self._ratio(queue.name, name, by) for by, x in limits.items())])
+        return total
+
+    def _of(self, queue: str) -> dict[Shape, int]:
+        if not self._shapes and self.tasks:
+            for task in self.tasks:
+                assert task.job is not None
+                counts = self._shapes.setdefault(task.job.queue_name, {})
+                counts[task.shape] = counts.get(task.shape, 0) + 1
+        return self._shapes.get(queue, {})
+
+    def _ratio(self, queue: str, name: str, by: str) -> float:
+        """How much of the one resource a pod of the queue holds at most for each unit of the other."""
+        found = self._ratios.get((queue, name, by))
+        if found is None:
+            amounts = [(shape.amounts.get(name, 0), shape.amounts.get(by, 0)) for shape in self._of(queue)]
+            found = max([a / b if b else float("inf") for a, b in amounts if a], default=0.0)
+            self._ratios[queue, name, by] = found
+        return found
 
     def here(self, node: int, level: int) -> list[Task]:
         """Those on the node up to this priority that are still there."""

@@ -102,6 +102,16 @@ class Account:
             return not any(n in claim.request and now.get(n, 0) >= deserved.get(n, 0) + SLACK for n in over)
         return any(now.get(n, 0) - taken[n] <= deserved.get(n, 0) - SLACK for n in over)
 
+    def gives_at_most(self, claim: Claim) -> dict[str, float]:
+        """The bound that `keeps` sets for all victims together."""
+        before, now, deserved = self.held_before(claim), self.allocated, self.deserved
+        if claim.rule != RECLAIM or (
+            claim.last_resort and any(now.get(n, 0) >= deserved.get(n, 0) + SLACK for n in claim.request)
+        ):
+            return {}
+        over = [n for n in claim.request if n in deserved and before.get(n, 0) >= deserved[n] + SLACK]
+        return {n: max(now.get(n, 0) - deserved[n] + SLACK, 0.0) for n in over}
+
     def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
         if claim.rule != RECLAIM or not self.keeps(claim, victims):
             return None

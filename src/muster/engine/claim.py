@@ -7,7 +7,7 @@ accounts as they are once the units before it are gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -135,6 +135,10 @@ class Units:
         answers = [protection.protects_queue(claim, queue) for protection in self._protections]
         return any(answers)
 
+    def gives_at_most(self, claim: Claim, queue: Queue) -> dict[str, float]:
+        """Of these resources, all further victims of the queue together may hold no more than so much."""
+        return least_of(protection.gives_at_most(claim, queue) for protection in self._protections)
+
     def single(self, task: Task) -> Unit:
         return Unit((task,), False, task.priority, task.created)
 
@@ -184,6 +188,15 @@ class Units:
             if reason is not None:
                 return reason
         return self.budgets.refuses(unit.tasks)
+
+
+def least_of(limits: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The smallest limit of each resource that has any."""
+    found: dict[str, float] = {}
+    for each in limits:
+        for name, most in each.items():
+            found[name] = min(most, found.get(name, most))
+    return found
 
 
 def _counted(tasks: Iterable[Task]) -> int:

@@ -26,12 +26,13 @@ from muster.model.quantity import format as quantity
 from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
 from muster.store.clock import timestamp
 
-# A new message with the same meaning is written after this time, then after twice as long, and so on.
+# A new message of a pod waits at least so long if its cause is another one. With the same cause it waits twice as long,
+# the next one four times, and so on: only counts have changed.
 AGAIN, AGAIN_MOST = 15.0, 240.0
 # While a gang starts, its counts change with every pod: the API server is told now and then, of a phase at once.
 PACE, PACE_MOST = 5.0, 60.0
 # A pod that has just come is told nothing: most get their node before anybody could read it.
-FIRST = 1.0
+FIRST = 2.0
 BELOW = "BelowMinMember"
 _PHASES = {"Pending": "pending", "": "pending", "Inqueue": "inqueue", "Running": "running", "Unknown": "unknown",
            "Completed": "completed"}  # fmt: skip
@@ -134,7 +135,7 @@ class Teller:
             if before is None or before.uid != pod.metadata.uid:
                 # What was tried and refused is told at once: the next try may be over before the wait is.
                 wait = 0.0 if reason.code == BINDING_REFUSED else FIRST
-                before = _Told(pod.metadata.uid, pod.status.nominated_node_name, now - AGAIN + wait, "", AGAIN)
+                before = _Told(pod.metadata.uid, pod.status.nominated_node_name, now - AGAIN + wait, "", 2 * AGAIN)
             held = before.nominated
             nominated = telling.nomination(plan, key)
             due = before.at + (before.wait if reason.code == before.code else AGAIN)
@@ -143,7 +144,7 @@ class Teller:
                 self.again_at = min(self.again_at, due)
                 continue
             after = telling.unschedulable(pod, reason.text, nominated, now)
-            again = min(2 * before.wait, AGAIN_MOST) if reason.code == before.code else AGAIN
+            again = min(2 * before.wait, AGAIN_MOST) if before.code else before.wait
             told[key] = _Told(pod.metadata.uid, nominated, now, reason.code, again)
             if after is not pod:
                 condition = next(c for c in after.status.conditions if c.type == "PodScheduled")

@@ -6,7 +6,7 @@ import asyncio
 
 from hand_driven import Leader
 from live_objects import bound, cluster_of, waiting
-from muster.live.status import AGAIN, BELOW, PACE, GroupNote, PodNote, QueueNote
+from muster.live.status import AGAIN, BELOW, FIRST, PACE, GroupNote, PodNote, QueueNote
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup, Queue
 from small_cluster import node, pod_group, queue
@@ -18,7 +18,7 @@ def test_a_pod_that_just_came_is_told_nothing_and_one_that_waits_is() -> None:
         leader = Leader(cluster)
         first = leader.decide()
         assert not [n for n in first.notes if isinstance(n, PodNote)]
-        cluster.advance(1001.5)
+        cluster.advance(1000.0 + FIRST + 0.5)
         second = leader.decide()
         told = [n for n in second.notes if isinstance(n, PodNote)]
         assert [n.key for n in told] == ["d/big"]
@@ -32,14 +32,14 @@ def test_new_words_for_the_same_pod_are_held_back() -> None:
         cluster = cluster_of(queue("default"), node("n1", cpu="1"), waiting("big", cpu="4"))
         leader = Leader(cluster)
         leader.decide()
-        cluster.advance(1002.0)
+        cluster.advance(1000.0 + FIRST)
         await leader.turn()
         before = cluster.store.get(Pod, "d/big").status.conditions
         cluster.store.create(node("n2", cpu="1"))
         leader.watch()
         await leader.turn()
         assert cluster.store.get(Pod, "d/big").status.conditions == before
-        cluster.advance(1002.0 + AGAIN)
+        cluster.advance(1000.0 + FIRST + 2 * AGAIN)
         leader.watch()
         await leader.turn()
         assert cluster.store.get(Pod, "d/big").status.conditions != before

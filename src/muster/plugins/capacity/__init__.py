@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from muster.config.types import Arguments, PluginOption
 from muster.engine import accounts
 from muster.engine.accounts import Account
-from muster.engine.claim import RECLAIM, Claim
+from muster.engine.claim import RECLAIM, Claim, least_of
 from muster.engine.hooks import (
     JobEnqueue,
     Ledger,
@@ -163,6 +163,11 @@ class Capacity(
 
     def protects_queue(self, claim: Claim, queue: Queue) -> bool:
         return claim.rule == RECLAIM and any(each.gives_nothing(claim) for each in self._asked(claim, queue))
+
+    def gives_at_most(self, claim: Claim, queue: Queue) -> Mapping[str, float]:
+        if claim.rule != RECLAIM:
+            return {}
+        return least_of(each.gives_at_most(claim) for each in self._asked(claim, queue))
 
     def _for_the_ancestor(self, claim: Claim, queue: Queue, victim: Task) -> bool:
         """Volcano: under a common ancestor, a leaf that deserves nothing of what it asks for takes nothing that another

@@ -133,6 +133,10 @@ class Proportion(
         account = self._accounts.get(queue.name)
         return claim.rule == RECLAIM and account is not None and account.gives_nothing(claim)
 
+    def gives_at_most(self, claim: Claim, queue: Queue) -> Mapping[str, float]:
+        account = self._accounts.get(queue.name)
+        return account.gives_at_most(claim) if account is not None else {}
+
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
         """Pods of queues that hold more than they deserve, as long as they do."""
         held: dict[str, dict[str, int]] = {}
