@@ -14,6 +14,7 @@ from muster.live.loop import Loop
 from muster.live.metrics import Metrics
 from muster.live.orders import Orders
 from muster.live.reload import read
+from muster.live.status import FIRST
 from muster.model.core import Pod
 from muster.model.meta import Object
 from small_cluster import node, queue
@@ -89,7 +90,7 @@ def test_a_cycle_runs_for_a_new_pod_and_for_nothing_that_bears_on_nothing() -> N
         running = asyncio.create_task(loop.run(stream, NoBinder(), NoWriter()))  # type: ignore[arg-type]
         try:
             await _until(lambda: loop.cycles >= 1)
-            await asyncio.sleep(1.5)  # the first word to the pod that waits
+            await asyncio.sleep(FIRST + 0.5)  # the first status of the pod that waits
             before = loop.cycles
             push(stream, waiting("a", cpu="9"))
             await asyncio.sleep(0.3)
