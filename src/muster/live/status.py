@@ -34,6 +34,7 @@ PACE, PACE_MOST = 5.0, 60.0
 # A pod that has just come is told nothing: most get their node before anybody could read it.
 FIRST = 2.0
 BELOW = "BelowMinMember"
+_SHORT_OF_CAPACITY = ("unschedulable", "over-quota", "gang", "waiting", "pipelined")
 _PHASES = {"Pending": "pending", "": "pending", "Inqueue": "inqueue", "Running": "running", "Unknown": "unknown",
            "Completed": "completed"}  # fmt: skip
 
@@ -138,7 +139,7 @@ class Teller:
                 before = _Told(pod.metadata.uid, pod.status.nominated_node_name, now - AGAIN + wait, "", 2 * AGAIN)
             held = before.nominated
             nominated = telling.nomination(plan, key)
-            due = before.at + (before.wait if reason.code == before.code else AGAIN)
+            due = before.at + (AGAIN if _cause(reason.code) != _cause(before.code) else before.wait)
             if nominated == held and now < due:
                 told[key] = before
                 self.again_at = min(self.again_at, due)
@@ -198,6 +199,11 @@ class Teller:
             last_transition_time=timestamp(now),
         )  # fmt: skip
         return replace(status, conditions=[*(c for c in status.conditions if c.type != BELOW), new])
+
+
+def _cause(code: str) -> str:
+    """While capacity comes and goes, a waiting gang is short of it in one way and then in another."""
+    return "capacity" if code in _SHORT_OF_CAPACITY else code
 
 
 def _queues(plan: Plan, state: State, holdings: Mapping[str, Holding]) -> list[QueueNote]:
