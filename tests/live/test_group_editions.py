@@ -99,8 +99,10 @@ class TestGroupEditions(Sited):
         self, webhook: Part, extender: Extender, controllers: Controllers, api: Api, namespace: str
     ) -> None:
         until("it to be seen", lambda: any(e["msg"] == "a webhook is alive" for e in controllers.log()), 30)
+        seen = len(controllers.log())
         webhook.stop()
-        until("its end to be seen", lambda: "no webhook is alive" in controllers.log()[-1]["msg"], 30)
+        ended = "no webhook is alive: editions are not made anew"
+        until("its end to be seen", lambda: any(e["msg"] == ended for e in controllers.log()[seen:]), 30)
         api.create(weights(namespace, Beijing=2, Hangzhou=3))
         api.create(flags(namespace, "city"))
         api.create(workload("Deployment", namespace, 5, BOTH))
