@@ -114,9 +114,10 @@ def test_a_part_holds_its_own_lease_and_no_other(part: str, installed: list[Plai
     assert not may(api, part, "update", lease, "kube-system", f"muster-{part}")
 
 
-def test_the_extender_only_reads(installed: list[Plain], api: Api) -> None:
+def test_the_extender_reads_and_wakes_pods_through_their_status(installed: list[Plain], api: Api) -> None:
     assert may(api, "extender", "watch", "propagationpolicies.groupmanagement.kubeedge.io")
-    for verb, resource in (("create", "pods/binding"), ("create", "pods/eviction"), ("patch", "pods/status")):
+    assert may(api, "extender", "patch", "pods/status")
+    for verb, resource in (("create", "pods/binding"), ("create", "pods/eviction"), ("patch", "pods")):
         assert not may(api, "extender", verb, resource)
 
 

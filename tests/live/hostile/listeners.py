@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from live.accounts import account_in
 from live.api import Plain
 from live.conftest import HOME
 from live.controlplane import ControlPlane
@@ -52,7 +53,7 @@ def _extender(plane: ControlPlane, folder: Path) -> Iterator[Listener]:
 def _webhook(plane: ControlPlane, folder: Path) -> Iterator[Listener]:
     port = free_port()
     given = ("--no-leader-elect", "--client-ca-file", str(plane.ca))
-    with webhook_part(plane.kubeconfig_of(HOME, "muster-webhook"), HOME, port, *given) as part:
+    with webhook_part(account_in(plane, HOME, "webhook"), HOME, port, *given) as part:
         request = {"uid": "u", "operation": "CREATE", "namespace": "default", "object": POD, "dryRun": True,
                    "kind": {"group": "", "version": "v1", "kind": "Pod"},
                    "resource": {"group": "", "version": "v1", "resource": "pods"}}  # fmt: skip
