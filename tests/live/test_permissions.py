@@ -13,7 +13,7 @@ from live.muster_process import Scheduler, all_placed, condition, gang, pod, que
 from live.part_process import Part
 from live.test_scheduler import EVICTS
 from live.test_takeover import priority_class
-from muster.cli.install.rights import CONTROLLERS, SCHEDULER, Right
+from muster.cli.install.rights import CONFIGURED, CONTROLLERS, SCHEDULER, Right
 
 pytestmark = pytest.mark.usefixtures("crds")
 _RBAC = "rbac.authorization.k8s.io"
@@ -104,7 +104,8 @@ def test_nothing_is_said_where_nothing_is_missing(
     make_nodes(1)
     api.create(pod(namespace, "us", schedulerName="another"))
     environment = {"POD_NAMESPACE": namespace, "POD_NAME": "us"}
-    with Scheduler(account_without(control_plane, namespace, SCHEDULER), environment=environment) as muster:
+    kubeconfig = account_without(control_plane, namespace, (*SCHEDULER, *CONFIGURED))
+    with Scheduler(kubeconfig, environment=environment) as muster:
         until("the condition of our pod", lambda: of_us(api, namespace) == "")
         all_placed(api, namespace, gang(api, namespace, "gang", 2))
         assert muster.metric("muster_permission_missing") == 0 == muster.metric("muster_permission_denied_total")
