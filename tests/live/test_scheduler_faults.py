@@ -160,10 +160,6 @@ def test_killed_at_any_call_of_five_binds_and_two_evictions(
 ) -> None:  # fmt: skip
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
     api.apply(high)  # early: the API server takes a moment to know it
-    # Evictions are tried with dryRun only in namespaces with a budget.
-    budget = {"selector": {"matchLabels": {"app": "another"}}, "maxUnavailable": 1}
-    api.create({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": budget,
-                "metadata": {"name": "another", "namespace": namespace}})  # fmt: skip
     make_nodes(1, prefix="full", resources={"cpu": "4"})
     gang(api, namespace, "low", 2, 0, cpu="2")
     with Scheduler(scheduler_kubeconfig, config=EVICTS) as ahead:
