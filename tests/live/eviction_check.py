@@ -39,7 +39,7 @@ class Run:
     cycles: dict[str, int] = field(default_factory=dict)  # victim → the cycle that evicted it, from the log
     end: float = 0.0
     cpu_s: float = 0.0  # of the scheduler process
-    calls: int = 0  # of the scheduler to the API server
+    calls: int = 0  # of the scheduler to the API server, evictions excepted
 
 
 class Partial(NamedTuple):

@@ -81,7 +81,7 @@ def trial(
         run = asyncio.run(_play(plane, namespace, scale, seed))
         run.cpu_s = scheduler.cpu_s - cpu
         calls = _calls(scheduler) - calls
-        run.calls = calls.total()
+        run.calls = calls.total() - calls["POST pods/eviction"]
         cpu_s = {part: round(cpu_seconds(pid) - before[part], 1) for part, pid in others.items()}
         cpu_s.update({"muster": round(run.cpu_s, 1), "load-generator": round(time.process_time() - own, 1)})
         log = scheduler.log()

@@ -44,13 +44,13 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """All evictions for one job: if a budget refuses one of them, none is carried out."""
+    """All evictions for one job: if one of them is refused, none is carried out."""
 
     claimer: str  # the job
     by: tuple[Pod, ...]  # its pods that get the capacity
     victims: tuple[tuple[Eviction, Pod], ...]
     group_of: Mapping[str, PodGroup] = field(default_factory=dict)  # pod → its group, where that is an object
-    guarded: frozenset[str] = frozenset()  # victims in a namespace with a PodDisruptionBudget
+    tried: bool = True  # with dryRun first
 
 
 @dataclass(slots=True)
@@ -138,6 +138,7 @@ def _removals(plan: Plan, state: State) -> list[Removal]:
             group = state.objects["PodGroup"].get(member.key) if member is not None else None
             if isinstance(group, PodGroup):
                 groups[key] = group
-        guarded = frozenset(e.pod for e in evictions if e.pod.partition("/")[0] in spaces)
-        made.append(Removal(job, tuple(state.tasks[by].pod for by in claimers), victims, groups, guarded))
+        # The eviction of a single pod is its own trial, unless a budget would count it (see `Writes.evict`).
+        tried = len(evictions) > 1 or evictions[0].pod.partition("/")[0] in spaces
+        made.append(Removal(job, tuple(state.tasks[by].pod for by in claimers), victims, groups, tried))
     return made

@@ -1,5 +1,5 @@
-"""Evictions for a claim. Where a budget may refuse one, all are tried with dryRun first; if one is refused, none is
-carried out.
+"""Evictions for a claim. They are tried with dryRun first; if one is refused, none is carried out. A single one is its
+own trial.
 
 A victim's annotations name the rule and, if it lives in the same namespace, the pod that gets the capacity. One event
 says it for all victims of a PodGroup, and one for all claimers of a PodGroup; a pod without a PodGroup has its own.
@@ -35,9 +35,9 @@ class Remover:
         self._metrics = metrics
 
     async def remove(self, removal: Removal) -> None:
-        guarded = [(eviction, pod) for eviction, pod in removal.victims if eviction.pod in removal.guarded]
-        refused = await asyncio.gather(*(self._try(eviction, pod) for eviction, pod in guarded))
-        whys = {eviction.pod: why for (eviction, _), why in zip(guarded, refused, strict=True) if why}
+        tried = removal.victims if removal.tried else ()
+        refused = await asyncio.gather(*(self._try(eviction, pod) for eviction, pod in tried))
+        whys = {eviction.pod: why for (eviction, _), why in zip(tried, refused, strict=True) if why}
         if whys:
             for eviction, pod in removal.victims:
                 self._put(Settled(eviction.pod, pod.metadata.uid, "", False))
@@ -77,6 +77,9 @@ class Remover:
             pass
         except errors.ApiError as error:
             if not error.maybe_done:
+                with suppress(errors.ApiError):
+                    taken_back = {"metadata": {"uid": uid, "annotations": dict.fromkeys(notes)}}
+                    await self._calls.patch(Pod, name, taken_back, sub="status")
                 self._put(Settled(name, uid, "", False))
                 self._tell(pod, Severity.WARNING, REFUSED, f"eviction by {eviction.rule}: {error.message}")
                 return _why(eviction, error)

@@ -37,7 +37,7 @@ def test_undisturbed_it_makes_these_calls() -> None:
         await leader.turn()
         verbs = [verb for verb, _ in leader.calls.made]
         assert verbs.count("bind") == 5
-        assert verbs.count("evict-dry") == 0  # no budget could refuse one
+        assert verbs.count("evict-dry") == 2
         assert verbs.count("evict") == 2
         assert verbs.count("annotate") == 2
         leader.watch()

@@ -72,7 +72,7 @@ def test_what_another_namespace_has_is_not_named_to_who_wanted_the_room() -> Non
     async def run() -> None:
         for more, faults, why in (
             ((budget("low", 1),), Faults(), "a budget of another namespace allows 1 more disruptions"),
-            ((budget("low", 2),), RefusesOne(), "the API server (500) keeps a pod of another namespace"),
+            ((), RefusesOne(), "the API server (500) keeps a pod of another namespace"),
         ):
             cluster = crowded(*more, namespace="e")
             leader = Leader(cluster, EVICTS_BY_VOLCANO, faults)
@@ -93,8 +93,7 @@ class RefusesOne(Faults):
 
 def test_one_refusal_drops_all_evictions_of_the_claim_and_is_not_asked_again_at_once() -> None:
     async def run() -> None:
-        # Only where there is a budget the API server is asked before.
-        cluster = crowded(budget("low", 2))
+        cluster = crowded()
         leader = Leader(cluster, EVICTS, RefusesOne())
         await leader.settle(5)
         assert evictions(leader) == []
