@@ -74,9 +74,8 @@ def _queues(api: Api) -> set[str]:
     return {one["metadata"]["name"] for one in api.list(QUEUES)} if served(api, QUEUES) else set()
 
 
-@pytest.fixture
-def make_nodes(api: Api) -> Iterator[MakeNodes]:
-    """make_nodes(3, labels={…}, resources={…}): Ready nodes n1, n2 … that are deleted when the test ends."""
+def _nodes(api: Api) -> Iterator[MakeNodes]:
+    """make_nodes(3, labels={…}, resources={…}): Ready nodes n1, n2 … that are deleted at the end."""
     made: list[str] = []
 
     def make(
@@ -101,6 +100,10 @@ def make_nodes(api: Api) -> Iterator[MakeNodes]:
         except Refused as refused:
             if refused.status != 404:
                 raise
+
+
+make_nodes = pytest.fixture(_nodes, name="make_nodes")
+module_nodes = pytest.fixture(_nodes, scope="module", name="module_nodes")
 
 
 def _ready(api: Api, name: str) -> Plain | None:

@@ -133,7 +133,8 @@ def divided(api: Api, namespace: str, seconds: float = 60.0, app: str = "nginx",
         now = pods(api, namespace, app)
         waiting = [p for p in now if not p["spec"].get("nodeName")]
         said = [c.get("message") for p in waiting[:1] for c in p["status"].get("conditions", ())]
-        raise AssertionError(f"{late}: {by_city(now)}, {len(waiting)} wait: {said}") from None
+        phases = [(p["metadata"]["name"], p["status"]["phase"], p["metadata"].get("deletionTimestamp")) for p in now]
+        raise AssertionError(f"{late}: {by_city(now)}, {len(waiting)} wait: {said}; {phases}") from None
     time.sleep(1)
     assert as_wanted(), f"did not stay {wanted}: {by_city(pods(api, namespace, app))}"
     return found

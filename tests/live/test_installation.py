@@ -35,7 +35,9 @@ def printed(*arguments: str) -> list[Plain]:
 
 
 @pytest.fixture(scope="module")
-def installed(api: Api, crds: None, rights: None) -> Iterator[list[Plain]]:
+def installed(api: Api, crds: None, rights: None, module_nodes: MakeNodes) -> Iterator[list[Plain]]:
+    # Too small for the pods of the tests below, which look at the nodes that they make themselves.
+    module_nodes(2, prefix="installed-", resources={"cpu": "5"})
     objects = printed(*ALL)
     api.merge(place(objects[0]), {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
     for one in objects:
@@ -66,10 +68,7 @@ def may(api: Api, part: str, verb: str, resource: str, namespace: str = "default
     return allowed
 
 
-def test_every_part_comes_up_under_the_restricted_standard(
-    installed: list[Plain], api: Api, make_nodes: MakeNodes
-) -> None:
-    make_nodes(2)
+def test_every_part_comes_up_under_the_restricted_standard(installed: list[Plain], api: Api) -> None:
     for part in PARTS.values():
         path = f"/apis/apps/v1/namespaces/{HOME}/deployments/{part.name}"
 

@@ -112,7 +112,7 @@ def test_it_is_ready_only_once_it_has_read_the_cluster(
             "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": namespace}],
         }))  # fmt: skip
         until("ready", lambda: muster.probe("/readyz")[0] == 200, 60)
-        assert any(entry["msg"] == "cluster read" for entry in muster.log())
+        until("its log", lambda: any(entry["msg"] == "cluster read" for entry in muster.log()))
 
 
 def test_a_queue_takes_back_what_it_deserves(

@@ -275,7 +275,7 @@ class Service:
     def _ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:
             return not_read(self._informers)
-        if self._loop is not None and not self._loop.loaded:
+        if self._loop is None or not self._loop.loaded:
             return "the cluster was read and is being taken over"
         return ""
 
