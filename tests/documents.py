@@ -104,8 +104,9 @@ def _plugins(answer: dict[str, list[dict[str, object]]]) -> Iterator[str]:
     yield "# Plugins"
     yield ""
     yield "Made from `muster plugins -o json` by `python tests/documents.py`; a test holds it to that."
-    yield "An extension point is an abstract class of [engine/hooks.py](../src/muster/engine/hooks.py). Its switch is"
-    yield "the key that turns it off for one plugin in the configuration file, in Volcano's spelling; – has no switch."
+    yield "An extension point is an abstract class of [engine/core/hooks.py](../src/muster/engine/core/hooks.py). Its"
+    yield "switch is the key that turns it off for one plugin in the configuration file, in Volcano's spelling; a dash"
+    yield "means that it has no switch."
     for plugin in answer["plugins"]:
         yield f"\n## {plugin['name']}\n"
         yield f"{plugin['about']}\n"
@@ -146,7 +147,7 @@ def refresh(page: Path) -> None:
 
 def refresh_rights() -> None:
     """Write the table of SECURITY.md again."""
-    import account_rights
+    from oracles import account_rights
 
     page = ROOT / "SECURITY.md"
     text = page.read_text("utf-8")

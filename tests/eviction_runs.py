@@ -9,9 +9,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from eviction_checks import Fault, check
-from eviction_clusters import Scenario, scenario
-from eviction_runner import play
+from oracles.eviction_checks import Fault, check
+from oracles.eviction_runner import play
+from strategies.eviction_clusters import Scenario, scenario
 
 FOLDER = Path(tempfile.gettempdir()) / "muster-evictions"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from flood import Flood, Memory
+from fakes.flood import Flood, Memory
 from live.api import Api, Plain, Refused, until
 from live.conftest import HOME
 from live.controlplane import ControlPlane

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from flood import Flood, Memory
+from fakes.flood import Flood, Memory
 from live.accounts import account_in
 from live.api import Api, Plain, until
 from live.conftest import MakeNodes, served

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from any_cluster import NOW, Cluster, clusters
 from muster.config import DEFAULT
 from muster.cycle.configure import configure
 from muster.cycle.scheduler import Scheduler
 from muster.model.meta import Object
 from muster.model.scheduling import PodGroup, Queue
+from strategies.any_cluster import NOW, Cluster, clusters
 
 EVICTING = DEFAULT.replace("allocate", "allocate, preempt, reclaim")
 

@@ -7,8 +7,8 @@ from itertools import combinations, product
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.racks import RACK, cycle, gang, member, node, priority_class, queue, topology, where
 from muster.model.meta import Object
-from racks import RACK, cycle, gang, member, node, priority_class, queue, topology, where
 
 sizes = st.integers(1, 4)
 

@@ -7,15 +7,15 @@ from itertools import combinations
 
 import pytest
 
-from eviction_checks import check_step
-from eviction_clusters import Scenario, scenario
-from eviction_model import Gang, World, world
-from eviction_packing import Effort, Room, pack
-from eviction_runner import Cycle, tables_of
-from eviction_search import Search, claims
-from eviction_shares import plugins_of
-from eviction_steps import Fault, Step, claims_of
-from muster.engine.plan import Eviction, Plan
+from muster.engine.core.plan import Eviction, Plan
+from oracles.eviction_checks import check_step
+from oracles.eviction_model import Gang, World, world
+from oracles.eviction_packing import Effort, Room, pack
+from oracles.eviction_runner import Cycle, tables_of
+from oracles.eviction_search import Search, claims
+from oracles.eviction_shares import plugins_of
+from oracles.eviction_steps import Fault, Step, claims_of
+from strategies.eviction_clusters import Scenario, scenario
 
 MOST_VICTIMS = 8  # of what is tried set by set
 

@@ -10,9 +10,9 @@ import os
 
 import pytest
 
-from eviction_checks import COUNTED_ONLY
-from eviction_clusters import scenario
 from eviction_runs import reproduce, run
+from oracles.eviction_checks import COUNTED_ONLY
+from strategies.eviction_clusters import scenario
 
 SEED = int(os.environ.get("EVICTION_SEED", "0"))
 RUNS = int(os.environ.get("EVICTION_RUNS", "400"))

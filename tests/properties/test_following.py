@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from any_cluster import GROUP, NOW, Cluster, clusters, state_of
-from any_configuration import configurations
+from builders.queued_jobs import made
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
-from muster.engine.hooks import Effect
-from muster.engine.plan import Plan
-from muster.engine.promises import Book
-from muster.engine.state import State
+from muster.engine.core.hooks import Effect
+from muster.engine.core.plan import Plan
+from muster.engine.core.promises import Book
+from muster.engine.core.state import State
 from muster.model.core import Node, Pod
 from muster.model.meta import Object, key
-from queued_jobs import made
+from strategies.any_cluster import GROUP, NOW, Cluster, clusters, state_of
+from strategies.any_configuration import configurations
 
 
 def picture(state: State) -> dict[str, Any]:

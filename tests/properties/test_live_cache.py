@@ -11,14 +11,14 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from live_objects import cluster_of, waiting
-from muster.engine.plan import Eviction, Plan
-from muster.live.cache import CONFIRM, Cache
-from muster.live.figures import drift
-from muster.live.messages import Seen, Settled
+from builders.live_objects import cluster_of, waiting
+from builders.small_cluster import node
+from muster.engine.core.plan import Eviction, Plan
 from muster.model.core import Node, Pod
+from muster.scheduler.cache import CONFIRM, Cache
+from muster.scheduler.figures import drift
+from muster.scheduler.messages import Seen, Settled
 from muster.store.clock import timestamp
-from small_cluster import node
 
 NODES = ("n0", "n1", "n2", "n3")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from any_cluster import NOW, Cluster, clusters
-from any_configuration import configurations
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
-from naive_actions import decide
+from oracles.naive_actions import decide
+from strategies.any_cluster import NOW, Cluster, clusters
+from strategies.any_configuration import configurations
 
 KNOWN = ("priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder", "binpack")
 PLACING = (("allocate",), ("enqueue", "allocate", "backfill"), ("allocate", "backfill"))

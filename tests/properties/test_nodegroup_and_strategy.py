@@ -8,13 +8,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.engine.hooks import Batch, NodeFilter, NodeScorer
-from muster.engine.nodes import Kind
-from muster.engine.session import Session
+from builders.small_cluster import node, node_group, option, pod, pod_group, queue, session_of, state_of, task
+from muster.engine.core.hooks import Batch, NodeFilter, NodeScorer
+from muster.engine.core.nodes import Kind
+from muster.engine.core.session import Session
 from muster.model.meta import Object
 from muster.plugins.nodegroup import NodeGroup
 from muster.plugins.resource_strategy_fit import ResourceStrategyFit
-from small_cluster import node, node_group, option, pod, pod_group, queue, session_of, state_of, task
 
 GROUPS = ("g1", "g2", "g3", "edge")
 names = st.lists(st.sampled_from(GROUPS), unique=True, max_size=3)

@@ -7,12 +7,12 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from any_cluster import NOW, Cluster, clusters, state_of
-from any_configuration import EVICTING, configurations
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.model.meta import Object, key
 from muster.sim.simulate import simulate
+from strategies.any_cluster import NOW, Cluster, clusters, state_of
+from strategies.any_configuration import EVICTING, configurations
 
 
 @st.composite

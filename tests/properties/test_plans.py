@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from any_cluster import NOW, Cluster, clusters
-from any_configuration import EVICTING, configurations
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
-from muster.engine.hooks import QueueQuota
-from muster.engine.jobs import ALLOCATED_LIKE, Status
-from muster.engine.session import Session
+from muster.engine.core.hooks import QueueQuota
+from muster.engine.core.jobs import ALLOCATED_LIKE, Status
+from muster.engine.core.session import Session
 from muster.plugins.capacity import Capacity
 from muster.plugins.proportion import Proportion
-from plan_checker import check
+from oracles.plan_checker import check
+from strategies.any_cluster import NOW, Cluster, clusters
+from strategies.any_configuration import EVICTING, configurations
 
 TIER_ONE = ("priority", "gang", "conformance")
 

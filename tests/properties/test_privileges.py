@@ -12,7 +12,7 @@ import pytest
 
 from muster.groups.override import OverrideError, edition
 from muster.model.groups import OverridePolicySpec
-from pod_security import every_control, for_container, names, satisfied
+from oracles.pod_security import every_control, for_container, names, satisfied
 
 Plain = dict[str, Any]
 ROUNDS = 1000

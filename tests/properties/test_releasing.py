@@ -11,23 +11,23 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from any_cluster import GPU, GROUP, NOW, state_of
-from ascend import RESOURCE as CHIPS
-from ascend import names as chip_names
+from builders.ascend import RESOURCE as CHIPS
+from builders.ascend import names as chip_names
+from builders.node_groups import BINDING, REQUIRED, TEMPLATE
+from builders.node_groups import GROUP as MANAGED
+from builders.queued_jobs import made
+from builders.small_cluster import LABEL
 from muster.config.loader import load
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
-from muster.engine.hooks import Batch
-from muster.engine.jobs import Status, Task
-from muster.engine.nodes import Kind
-from muster.engine.session import Session
-from muster.engine.state import State
+from muster.engine.core.hooks import Batch
+from muster.engine.core.jobs import Status, Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.session import Session
+from muster.engine.core.state import State
 from muster.model.meta import Object
-from neighbours import HOST, ZONE, affinity, near, spread
-from node_groups import BINDING, REQUIRED, TEMPLATE
-from node_groups import GROUP as MANAGED
-from queued_jobs import made
-from small_cluster import LABEL
+from oracles.neighbours import HOST, ZONE, affinity, near, spread
+from strategies.any_cluster import GPU, GROUP, NOW, state_of
 
 CONFIG = """
 actions: "allocate"

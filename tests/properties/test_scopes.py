@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from any_cluster import NOW, clusters
-from any_configuration import configurations
 from muster.cycle.scheduler import Scheduler
-from muster.engine.hooks import Batch, NodeFilter, NodeScorer, Scope
-from muster.engine.jobs import Status, Task
-from muster.engine.nodes import Kind, NodeView
-from muster.engine.session import Session
+from muster.engine.core.hooks import Batch, NodeFilter, NodeScorer, Scope
+from muster.engine.core.jobs import Status, Task
+from muster.engine.core.nodes import Kind, NodeView
+from muster.engine.core.session import Session
+from strategies.any_cluster import NOW, clusters
+from strategies.any_configuration import configurations
 
 Term = NodeFilter | NodeScorer
 NODE_TERMS = (

@@ -8,14 +8,14 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 
-from any_cluster import NOW, Cluster, clusters
-from any_configuration import EVICTING, configurations
 from muster.actions import cheapest
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
-from muster.engine import alike
-from muster.engine.plan import Plan
-from without_shortcuts import without_shortcuts
+from muster.engine.core import alike
+from muster.engine.core.plan import Plan
+from oracles.without_shortcuts import without_shortcuts
+from strategies.any_cluster import NOW, Cluster, clusters
+from strategies.any_configuration import EVICTING, configurations
 
 
 def both(cluster: Cluster, config: Config) -> tuple[Plan, Plan]:

@@ -9,16 +9,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from any_cluster import NOW, Cluster, clusters
-from any_configuration import configurations
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
-from muster.engine.hooks import Batch, NodeScorer, Preemptable, Reclaimable
-from muster.engine.jobs import ALLOCATED_LIKE, Status, Task
-from muster.engine.nodes import Kind, Nodes
-from muster.engine.promises import Promises
-from muster.engine.session import Session
-from muster.engine.statement import Statement
+from muster.engine.core.hooks import Batch, NodeScorer, Preemptable, Reclaimable
+from muster.engine.core.jobs import ALLOCATED_LIKE, Status, Task
+from muster.engine.core.nodes import Kind, Nodes
+from muster.engine.core.promises import Promises
+from muster.engine.core.session import Session
+from muster.engine.core.statement import Statement
+from strategies.any_cluster import NOW, Cluster, clusters
+from strategies.any_configuration import configurations
 
 Picture = dict[str, Any]
 EVICTABLE = (Status.BOUND, Status.RUNNING)

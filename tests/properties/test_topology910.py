@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ascend import RESOURCE, board, group, names, pod, state_of
+from builders.ascend import RESOURCE, board, group, names, pod, state_of
 from muster.config.loader import load
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
-from muster.engine.devices import ids_of, read_chips
-from muster.engine.nodes import Kind
-from muster.engine.plan import Plan
-from muster.engine.state import State
+from muster.engine.core.nodes import Kind
+from muster.engine.core.plan import Plan
+from muster.engine.core.state import State
+from muster.engine.devices.boards import ids_of, read_chips
 from muster.model.core import Node, Pod, PriorityClass
 from muster.model.kinds import decode_as
 from muster.plugins.topology910 import Topology910

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from any_cluster import NOW, Cluster, clusters
-from any_configuration import configurations
 from muster.cluster.manifests import Manifests
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
-from muster.engine.plan import Plan
+from muster.engine.core.plan import Plan
 from muster.model.meta import key
 from muster.sim.validate import validate_cluster
+from strategies.any_cluster import NOW, Cluster, clusters
+from strategies.any_configuration import configurations
 
 PLACING = (("allocate",), ("enqueue", "allocate", "backfill"))
 NOT_READ = ("topology-on-pod", "nodegroup-on-pod")  # such a pod is placed, without what it asks for

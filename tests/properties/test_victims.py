@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from any_cluster import NOW, Cluster, clusters
-from any_configuration import EVERY_PLUGIN, configurations
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
-from muster.engine.jobs import Task
-from muster.engine.nodes import Kind
-from muster.engine.session import Session
-from muster.engine.statement import Move, perform, revert
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.session import Session
+from muster.engine.core.statement import Move, perform, revert
+from strategies.any_cluster import NOW, Cluster, clusters
+from strategies.any_configuration import EVERY_PLUGIN, configurations
 
 ONE_NODE = tuple(p for p in EVERY_PLUGIN if p not in ("nodegroup", "topology"))  # without those that divide nodes
 ALONE = (("preempt",), ("reclaim",), ("allocate", "preempt"), ("allocate", "reclaim", "preempt"))

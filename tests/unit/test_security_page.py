@@ -9,14 +9,14 @@ import muster
 from muster.cli.install import PARTS
 from muster.cluster.texts import LARGEST_SNAPSHOT
 from muster.engine.pattern import matching
+from muster.groupctl.extender import http
+from muster.groupctl.webhook import answering, wire
 from muster.kube.client import Limits
 from muster.kube.watch import LONGEST_LINE
 from muster.model import extender
 from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH
 from muster.model.yamltext import MAX_CHARACTERS
-from muster.server.admission import answering, wire
-from muster.server.extender import http
-from muster.server.listener.limits import LIMITS
+from muster.process.listener.limits import LIMITS
 
 PAGE = (Path(muster.__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
 MIB = 2**20

@@ -15,13 +15,13 @@ from muster.actions.failures import RoleFailures
 from muster.actions.groups import Parts
 from muster.actions.trials import Outcome, Place, on_set, on_sets
 from muster.actions.turns import Turns
-from muster.engine.hooks import NodeSet
-from muster.engine.jobs import READY_LIKE, Job, Queue, Status, Task
-from muster.engine.session import Session, candidates
-from muster.engine.sets import FAILED, fold
-from muster.engine.statement import Statement
-from muster.engine.subgroups import Group, grouped
-from muster.engine.trace import unfit
+from muster.engine.core.hooks import NodeSet
+from muster.engine.core.jobs import READY_LIKE, Job, Queue, Status, Task
+from muster.engine.core.session import Session, candidates
+from muster.engine.core.sets import FAILED, fold
+from muster.engine.core.statement import Statement
+from muster.engine.core.subgroups import Group, grouped
+from muster.engine.core.trace import unfit
 
 NAME = "allocate"
 

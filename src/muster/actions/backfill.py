@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from functools import cmp_to_key
 
 from muster.actions.allocate import equal_run
-from muster.engine.answers import Answers
-from muster.engine.hooks import NodeSet
-from muster.engine.jobs import Job, Task
-from muster.engine.nodes import Kind
-from muster.engine.session import Session, candidates
-from muster.engine.sets import fold
-from muster.engine.statement import Move, Statement, revert
-from muster.engine.trace import unfit
+from muster.engine.core.answers import Answers
+from muster.engine.core.hooks import NodeSet
+from muster.engine.core.jobs import Job, Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.session import Session, candidates
+from muster.engine.core.sets import fold
+from muster.engine.core.statement import Move, Statement, revert
+from muster.engine.core.trace import unfit
 
 NAME = "backfill"
 

@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Callable
 from functools import cmp_to_key
 
-from muster.engine.jobs import Job, Status
-from muster.engine.session import Session
+from muster.engine.core.jobs import Job, Status
+from muster.engine.core.session import Session
 
 Serve = Callable[[Job], bool]
 

@@ -16,15 +16,15 @@ from muster.actions.groups import Parts
 from muster.actions.making_way import MakingWay
 from muster.actions.packed import largest_first, mixed
 from muster.actions.pool import Amounts, Pool, giving
-from muster.engine.claim import RECLAIM, Claim, Units
-from muster.engine.hooks import NodeSet
-from muster.engine.jobs import Job, Task
-from muster.engine.nodes import Kind
-from muster.engine.session import Session, candidates
-from muster.engine.sets import fold
-from muster.engine.statement import Statement
-from muster.engine.subgroups import Group, grouped
-from muster.engine.victims import Opinions
+from muster.engine.core.claim import RECLAIM, Claim, Units
+from muster.engine.core.hooks import NodeSet
+from muster.engine.core.jobs import Job, Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.session import Session, candidates
+from muster.engine.core.sets import fold
+from muster.engine.core.statement import Statement
+from muster.engine.core.subgroups import Group, grouped
+from muster.engine.core.victims import Opinions
 
 _SETS = 32  # node sets that are compared by what their victims cost
 

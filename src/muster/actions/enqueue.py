@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import cmp_to_key
 
 from muster.actions.turns import behind
-from muster.engine.jobs import Job
-from muster.engine.session import Session
+from muster.engine.core.jobs import Job
+from muster.engine.core.session import Session
 
 NAME = "enqueue"
 

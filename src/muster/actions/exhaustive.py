@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from muster.actions.making_way import Make, MakingWay
 from muster.actions.packed import selections
-from muster.engine.claim import RECLAIM, request_of
-from muster.engine.hooks import NodeSet
-from muster.engine.jobs import Task
-from muster.engine.nodes import Kind
-from muster.engine.session import Session
-from muster.engine.statement import Statement
+from muster.engine.core.claim import RECLAIM, request_of
+from muster.engine.core.hooks import NodeSet
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.session import Session
+from muster.engine.core.statement import Statement
 
 BUDGET = 4000  # evictions and placements tried
 PODS, NODES, VICTIMS = 8, 16, 48  # what counts as small

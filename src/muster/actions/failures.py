@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from muster.engine.hooks import Bools, NodeSet
-from muster.engine.jobs import Task
-from muster.engine.nodes import Kind
-from muster.engine.session import Session
-from muster.engine.statement import Statement
+from muster.engine.core.hooks import Bools, NodeSet
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.session import Session
+from muster.engine.core.statement import Statement
 
 SWITCH = "predicateErrorCacheEnable"
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from functools import cmp_to_key
 from typing import Any
 
-from muster.engine.jobs import Queue
-from muster.engine.session import Session
+from muster.engine.core.jobs import Queue
+from muster.engine.core.session import Session
 
 
 class Family:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from muster.engine.hooks import NodeSet
-from muster.engine.jobs import Job, Queue, Status, Task
-from muster.engine.session import Session
-from muster.engine.sets import fold
-from muster.engine.statement import Statement
-from muster.engine.subgroups import Group
+from muster.engine.core.hooks import NodeSet
+from muster.engine.core.jobs import Job, Queue, Status, Task
+from muster.engine.core.session import Session
+from muster.engine.core.sets import fold
+from muster.engine.core.statement import Statement
+from muster.engine.core.subgroups import Group
 
 Placer = Callable[[Statement, Sequence[Task], NodeSet | None], int]
 

@@ -14,13 +14,13 @@ import numpy as np
 from muster.actions.cheapest import Cheapest
 from muster.actions.pool import Cost, Pool
 from muster.actions.victim_costs import Costs
-from muster.engine.claim import Claim, Unit, Units
-from muster.engine.hooks import Batch, NodeSet
-from muster.engine.jobs import Job, Task
-from muster.engine.nodes import Kind
-from muster.engine.resources import add, asked
-from muster.engine.session import Session
-from muster.engine.statement import Move, Statement, perform, revert
+from muster.engine.core.claim import Claim, Unit, Units
+from muster.engine.core.hooks import Batch, NodeSet
+from muster.engine.core.jobs import Job, Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.resources import add, asked
+from muster.engine.core.session import Session
+from muster.engine.core.statement import Move, Statement, perform, revert
 
 Make = Callable[[], Unit | None]  # a unit as it is when its turn comes
 

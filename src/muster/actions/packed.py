@@ -7,12 +7,12 @@ from itertools import islice, product
 
 import numpy as np
 
-from muster.engine.hooks import NodeSet
-from muster.engine.jobs import Job, Task
-from muster.engine.nodes import Kind
-from muster.engine.packing import by_size, pack
-from muster.engine.session import Session
-from muster.engine.subgroups import grouped
+from muster.engine.core.hooks import NodeSet
+from muster.engine.core.jobs import Job, Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.packing import by_size, pack
+from muster.engine.core.session import Session
+from muster.engine.core.subgroups import grouped
 
 _MOST = 64  # pods and nodes; a search among more would only use up its budget
 _SELECTIONS = 64

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.claim import HOLDING, PREEMPT, Claim, Unit, Units
-from muster.engine.hooks import Bools
-from muster.engine.jobs import Job, Queue, Shape, Status, Task
-from muster.engine.nodes import Kind
-from muster.engine.resources import asked
-from muster.engine.victims import Opinions
+from muster.engine.core.claim import HOLDING, PREEMPT, Claim, Unit, Units
+from muster.engine.core.hooks import Bools
+from muster.engine.core.jobs import Job, Queue, Shape, Status, Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.resources import asked
+from muster.engine.core.victims import Opinions
 
 if TYPE_CHECKING:
-    from muster.engine.session import Session
+    from muster.engine.core.session import Session
 
 Amounts = NDArray[np.int64]
 Cost = tuple[float, ...]  # of victims: highest priority, victims per pod placed, whole jobs, age of the oldest

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from muster.actions.packed import largest_first, mixed, node_for_each, selections
-from muster.engine.hooks import NodeSet
-from muster.engine.jobs import Job, Task
-from muster.engine.nodes import Kind
-from muster.engine.session import Session
-from muster.engine.statement import Statement
+from muster.engine.core.hooks import NodeSet
+from muster.engine.core.jobs import Job, Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.session import Session
+from muster.engine.core.statement import Statement
 
 Place = Callable[[Statement, list[Task], NodeSet | None], None]  # takes what it used up off the tasks
 

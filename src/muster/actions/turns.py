@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Iterable
 
 from muster.actions.families import Families
-from muster.engine.hooks import Reason
-from muster.engine.jobs import Job, Queue
-from muster.engine.session import Session, candidates
+from muster.engine.core.hooks import Reason
+from muster.engine.core.jobs import Job, Queue
+from muster.engine.core.session import Session, candidates
 
 
 def behind(job: Job) -> Reason:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from muster.engine.hooks import Bools
-from muster.engine.jobs import Job, Status, Task
-from muster.engine.session import Session, candidates
-from muster.engine.sets import fold
-from muster.engine.statement import Statement, revert
-from muster.engine.subgroups import grouped
-from muster.engine.victims import Victims
+from muster.engine.core.hooks import Bools
+from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.session import Session, candidates
+from muster.engine.core.sets import fold
+from muster.engine.core.statement import Statement, revert
+from muster.engine.core.subgroups import grouped
+from muster.engine.core.victims import Victims
 
 Enough = Callable[[], bool]
 

@@ -15,12 +15,12 @@ import numpy as np
 from muster.actions.claims import Claims
 from muster.actions.failures import ClaimFailures
 from muster.actions.volcano_eviction import Memo, divided, evictable, make_room, within_reach
-from muster.engine.hooks import Bools
-from muster.engine.jobs import Job, Status, Task
-from muster.engine.nodes import Kind
-from muster.engine.session import Session, candidates
-from muster.engine.statement import Statement
-from muster.engine.victims import Victims, claimants
+from muster.engine.core.hooks import Bools
+from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.session import Session, candidates
+from muster.engine.core.statement import Statement
+from muster.engine.core.victims import Victims, claimants
 from muster.model.meta import seconds
 
 NAME = "preempt"

@@ -21,7 +21,7 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
 
     Without WORK all are run. The exit code is 1 when a floor is missed.
     """
-    from muster.server.extender import bench as extender
+    from muster.groupctl.extender import bench as extender
     from muster.sim.bench import controllers
     from muster.sim.bench.record import UnknownWork, commit_name, machine_name, missed, plot, rows, select
 

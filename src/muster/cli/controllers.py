@@ -11,7 +11,7 @@ from muster.cli import options
 from muster.cli.lease import lease as lease_options
 
 if TYPE_CHECKING:
-    from muster.live.terms import LeaseSettings
+    from muster.process.leadership import LeaseSettings
 
 
 @click.group(invoke_without_command=True)
@@ -85,8 +85,8 @@ def controllers(
     if click.get_current_context().invoked_subcommand is not None:
         return
     from muster.cli.live import home_of, own_namespace, run_until_stopped
-    from muster.live.logs import Log
-    from muster.server.controlling.service import Service, Settings
+    from muster.groupctl.controllers.service import Service, Settings
+    from muster.process.logs import Log
 
     leases = {"webhook": webhook_lease, "extender": extender_lease, "scheduler": scheduler_lease}
     for part, name in leases.items():

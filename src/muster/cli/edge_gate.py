@@ -69,8 +69,8 @@ def edge_gate(
     """
     from muster.cli.live import run_until_stopped
     from muster.cli.reading import BadInput
-    from muster.live.logs import Log
-    from muster.server.edge_gate.service import Service, Settings
+    from muster.groupctl.edge_gate.service import Service, Settings
+    from muster.process.logs import Log
 
     if tls_cert_file is None and tls_private_key_file:
         raise click.UsageError("--tls-private-key-file needs --tls-cert-file")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import ssl
 
     from muster.cycle.scheduler import Scheduler
-    from muster.live.terms import LeaseSettings
+    from muster.process.leadership import LeaseSettings
 
 _OPEN = (
     "--host {host} can be reached by other machines, so the extender must know who asks: give --tls-cert-file, "
@@ -91,9 +91,9 @@ def extender(
     """
     from muster.cli.configuration import scheduler_of
     from muster.cli.reading import BadInput
-    from muster.live.logs import Log
-    from muster.server.certificates import FileTls
-    from muster.server.listener.limits import is_loopback
+    from muster.process.certificates import FileTls
+    from muster.process.listener.limits import is_loopback
+    from muster.process.logs import Log
 
     if tls_cert_file is None and (tls_private_key_file or client_ca_file):
         raise click.UsageError("--tls-private-key-file and --client-ca-file need --tls-cert-file")
@@ -115,7 +115,7 @@ def extender(
         _embedded(files, (host, port), secure, max_request_bytes, how, keep_going, scheduler)
         return
     from muster.cli.live import home_of, run_until_stopped
-    from muster.server.extender.service import Service, Settings
+    from muster.groupctl.extender.service import Service, Settings
 
     own, kinds = lease(), configured()
     settings = Settings(
@@ -150,10 +150,10 @@ def _embedded(
     from muster.cli.reading import BadInput, read_manifests
     from muster.cluster.clock import VirtualClock
     from muster.cluster.memory import MemoryStore
+    from muster.groupctl.extender.deciding import GroupScheduling
+    from muster.groupctl.extender.http import ExtenderServer
+    from muster.groupctl.extender.scoring import PluginScores
     from muster.model.custom import custom_kinds
-    from muster.server.extender.deciding import GroupScheduling
-    from muster.server.extender.http import ExtenderServer
-    from muster.server.extender.scoring import PluginScores
 
     manifests = read_manifests(files, keep_going=keep_going)
     store = MemoryStore(VirtualClock(manifests.latest), manifests)

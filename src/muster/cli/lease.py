@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 if TYPE_CHECKING:
-    from muster.live.terms import LeaseSettings
+    from muster.process.leadership import LeaseSettings
 
 Command = Callable[..., None]
 
@@ -34,7 +34,7 @@ def lease(part: str) -> Callable[[Command], Command]:
             def settings() -> LeaseSettings:
                 from muster.cli.install.parts import labels_of
                 from muster.cli.live import own_namespace
-                from muster.live.terms import LeaseSettings
+                from muster.process.leadership import LeaseSettings
 
                 key = lease_name or f"{own_namespace()}/muster-{part}"
                 times = (lease_duration, lease_renew_deadline, lease_retry_period)

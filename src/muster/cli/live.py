@@ -77,8 +77,8 @@ def config_map_place(given: str) -> str:
 def read_config_map(given: str) -> str:
     """The configuration in a ConfigMap, read once, by --kubeconfig and --context of the command if it has them."""
     from muster.kube import Client, NoAccess, load
-    from muster.live.reload import Found, Unusable, decoded
-    from muster.live.sources import Map
+    from muster.process.config_sources import Map
+    from muster.scheduler.reload import Found, Unusable, decoded
 
     place, options = config_map_place(given), click.get_current_context().params
 
@@ -94,8 +94,8 @@ def read_config_map(given: str) -> str:
 
 def webhook_is_alive(kubeconfig: str | None, context: str | None) -> bool:
     """Whether a webhook of muster is registered in the running cluster and holds its Lease, wherever that is."""
+    from muster.groupctl.controllers.webhook_lease import WebhookLife, lease_of
     from muster.kube import Client, NoAccess, load
-    from muster.server.controlling.webhook import WebhookLife, lease_of
 
     async def look() -> bool:
         async with Client(load(kubeconfig, context)) as client:

@@ -11,7 +11,7 @@ from muster.cli import options
 from muster.cli.lease import lease as lease_options
 
 if TYPE_CHECKING:
-    from muster.live.terms import LeaseSettings
+    from muster.process.leadership import LeaseSettings
 
 
 @click.command()
@@ -40,8 +40,8 @@ def pod_groups(
     queue-allocation gate are let go when the scheduler has admitted them.
     """
     from muster.cli.live import run_until_stopped
-    from muster.live.logs import Log
-    from muster.server.controlling.pod_groups import Service, Settings
+    from muster.groupctl.controllers.pod_group_service import Service, Settings
+    from muster.process.logs import Log
 
     settings = Settings(
         lease=lease(),

@@ -13,7 +13,7 @@ from muster.cli.answer import waiting
 
 if TYPE_CHECKING:
     from muster.cluster.manifests import Manifests
-    from muster.engine.session import Message
+    from muster.engine.core.session import Message
     from muster.model.finding import Finding
 
 MOST_LINES = 30

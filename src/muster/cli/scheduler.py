@@ -11,7 +11,7 @@ from muster.cli import options
 from muster.cli.lease import lease as lease_options
 
 if TYPE_CHECKING:
-    from muster.live.terms import LeaseSettings
+    from muster.process.leadership import LeaseSettings
 
 
 @click.command()
@@ -54,9 +54,9 @@ def scheduler(
     from muster.cli.install.rights import SCHEDULER
     from muster.cli.live import own_pod, run_until_stopped, writes_of
     from muster.cli.reading import BadInput
-    from muster.live.logs import Log
-    from muster.live.reload import Unusable
-    from muster.live.service import Service, Settings
+    from muster.process.logs import Log
+    from muster.scheduler.reload import Unusable
+    from muster.scheduler.service import Service, Settings
     from muster.sim.memory import keep_freed_memory
 
     keep_freed_memory()

@@ -11,7 +11,7 @@ from muster.cli import options
 from muster.cli.lease import lease as lease_options
 
 if TYPE_CHECKING:
-    from muster.live.terms import LeaseSettings
+    from muster.process.leadership import LeaseSettings
 
 
 @click.command()
@@ -83,9 +83,9 @@ def webhook(
     from muster.cli.configuration import scheduler_of
     from muster.cli.live import own_namespace, run_until_stopped
     from muster.cli.reading import BadInput
-    from muster.live.logs import Log
-    from muster.server.admission.registration import Endpoint
-    from muster.server.admission.service import Service, Settings
+    from muster.groupctl.webhook.registration import Endpoint
+    from muster.groupctl.webhook.service import Service, Settings
+    from muster.process.logs import Log
 
     if url is not None and service is not None:
         raise click.UsageError("--url and --service exclude each other")

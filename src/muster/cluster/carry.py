@@ -10,9 +10,9 @@ from muster.cluster import pods
 from muster.cluster.memory import MemoryStore
 from muster.cluster.volumes import settle_claim
 from muster.cycle import telling
-from muster.engine.hooks import Effect
-from muster.engine.plan import Eviction, Plan
-from muster.engine.podgroups import GROUP
+from muster.engine.core.hooks import Effect
+from muster.engine.core.plan import Eviction, Plan
+from muster.engine.core.podgroups import GROUP
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup
 from muster.store import Severity, StoreError

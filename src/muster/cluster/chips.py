@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from muster.cluster import pods
 from muster.cluster.memory import MemoryStore
-from muster.engine.devices import ChipListError, lowest, read_chips, write_chips
+from muster.engine.devices.boards import ChipListError, lowest, read_chips, write_chips
 from muster.model.core import Node, Pod
 from muster.model.quantity import QuantityError, units
 from muster.plugins.topology910.boards import FAULTY, PREFIX, RESOURCE, pod_chips

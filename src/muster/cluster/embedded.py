@@ -18,8 +18,8 @@ from muster.cluster.garbage import Garbage
 from muster.cluster.kubelet import Kubelet
 from muster.cluster.memory import MemoryStore, MemoryWatch
 from muster.cluster.workloads import Workloads
-from muster.engine.plan import Eviction, Plan
-from muster.engine.state import State
+from muster.engine.core.plan import Eviction, Plan
+from muster.engine.core.state import State
 from muster.model.meta import Object
 from muster.store import Change, WatchEvent
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from muster.engine.foreign import WrongAnswer
-from muster.engine.hooks import Plugin
+from muster.engine.core.foreign import WrongAnswer
+from muster.engine.core.hooks import Plugin
 
 
 def blamed(fault: BaseException) -> str | None:

@@ -6,8 +6,8 @@ import inspect
 from dataclasses import dataclass
 
 from muster.cycle.registry import PLUGINS, plugin_class, third_party
-from muster.engine import hooks
-from muster.engine.hooks import Hook, Plugin
+from muster.engine.core import hooks
+from muster.engine.core.hooks import Hook, Plugin
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from muster.engine.hooks import BindEffects, Deadlines
-from muster.engine.jobs import Job, Status, Task
-from muster.engine.nodes import Kind
-from muster.engine.plan import Condition, Eviction, Plan, PodReason
-from muster.engine.session import Session
+from muster.engine.core.hooks import BindEffects, Deadlines
+from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.plan import Condition, Eviction, Plan, PodReason
+from muster.engine.core.session import Session
 
 _UNBOUND = (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
 # Codes of a pod that could start if another pod of its group could: they do not name the group's own cause.

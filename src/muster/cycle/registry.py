@@ -12,8 +12,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 from muster.config.types import Known
-from muster.engine.hooks import Plugin
-from muster.engine.session import Session
+from muster.engine.core.hooks import Plugin
+from muster.engine.core.session import Session
 
 Action = Callable[[Session], None]
 
@@ -89,7 +89,7 @@ def _registered() -> tuple[dict[str, type[Plugin]], dict[str, str]]:
         if isinstance(cls, type) and issubclass(cls, Plugin):
             found[point.name] = cls
         else:
-            unusable[point.name] = f"{point.value} is not a class made from muster.engine.hooks.Plugin"
+            unusable[point.name] = f"{point.value} is not a class made from muster.engine.core.hooks.Plugin"
     return found, unusable
 
 

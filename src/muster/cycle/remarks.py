@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from muster.config.source import find_configuration
 from muster.config.types import PluginOption
 from muster.cycle.scheduler import Scheduler
-from muster.engine import hooks
-from muster.engine.hooks import Hook, JobEnqueue, NodeScorer, Opinion, Plugin, Preemptable, Reclaimable, Sparing
+from muster.engine.core import hooks
+from muster.engine.core.hooks import Hook, JobEnqueue, NodeScorer, Opinion, Plugin, Preemptable, Reclaimable, Sparing
 from muster.model.finding import Finding, Severity
 
 VICTIM_HOOKS: dict[str, type[Hook]] = {"preempt": Preemptable, "reclaim": Reclaimable}

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 from muster.config.types import Config, PluginOption
 from muster.cycle.registry import plugin_class
-from muster.engine.requirements import Requirement, waiting
-from muster.engine.session import Log
-from muster.engine.state import State
+from muster.engine.core.requirements import Requirement, waiting
+from muster.engine.core.session import Log
+from muster.engine.core.state import State
 from muster.model.finding import Finding, Severity
 
 __all__ = ["PROVIDERS", "ignored", "ignored_by_kind", "warnings"]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from muster.config.types import Config
 from muster.cycle.outcome import outcome
 from muster.cycle.registry import action, plugin_class
-from muster.engine.hooks import Plugin
-from muster.engine.plan import Plan
-from muster.engine.session import Log, Session, silent
-from muster.engine.state import State
+from muster.engine.core.hooks import Plugin
+from muster.engine.core.plan import Plan
+from muster.engine.core.session import Log, Session, silent
+from muster.engine.core.state import State
 from muster.model.collector import collector_paused
 from muster.model.finding import Finding
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from muster.engine.plan import Condition as GroupCondition
-from muster.engine.plan import Eviction, Plan
+from muster.engine.core.plan import Condition as GroupCondition
+from muster.engine.core.plan import Eviction, Plan
 from muster.model.core import Pod
 from muster.model.meta import Condition
 from muster.model.scheduling import PodGroup, PodGroupStatus

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.hooks import Batch, Bools, Floats, NodeScorer, Plugin, Scope
-from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
-from muster.engine.static import Capacity
+from muster.engine.core.hooks import Batch, Bools, Floats, NodeScorer, Plugin, Scope
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import NodeView
+from muster.engine.core.static import Capacity
 
 _RESOURCE = "binpack.resources."
 

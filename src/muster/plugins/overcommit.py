@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine import resources
-from muster.engine.accounts import Sums, minimum, reserves, still_reserved, without_gated
-from muster.engine.axis import show
-from muster.engine.hooks import JobEnqueue, Plugin, Reason, Vote
-from muster.engine.jobs import Job
-from muster.engine.session import Session
+from muster.engine.core import resources
+from muster.engine.core.accounts import Sums, minimum, reserves, still_reserved, without_gated
+from muster.engine.core.axis import show
+from muster.engine.core.hooks import JobEnqueue, Plugin, Reason, Vote
+from muster.engine.core.jobs import Job
+from muster.engine.core.session import Session
 
 _FACTOR = 1.2
 

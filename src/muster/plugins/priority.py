@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.engine.hooks import JobOrder, JobStarving, Opinion, Plugin, Preemptable, TaskOrder
-from muster.engine.jobs import Job, Task
+from muster.engine.core.hooks import JobOrder, JobStarving, Opinion, Plugin, Preemptable, TaskOrder
+from muster.engine.core.jobs import Job, Task
 
 
 class Priority(Plugin, TaskOrder, JobOrder, Preemptable, JobStarving):

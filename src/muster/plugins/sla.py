@@ -6,9 +6,9 @@ import math
 import re
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.hooks import Deadlines, JobEnqueue, JobOrder, JobPipelined, Plugin, Vote
-from muster.engine.jobs import Job, Status
-from muster.engine.session import Session
+from muster.engine.core.hooks import Deadlines, JobEnqueue, JobOrder, JobPipelined, Plugin, Vote
+from muster.engine.core.jobs import Job, Status
+from muster.engine.core.session import Session
 
 _WAITING = "sla-waiting-time"
 _ANNOTATIONS = (_WAITING, f"volcano.sh/{_WAITING}")

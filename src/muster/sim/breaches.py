@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from muster.engine.budgets import disruptions_allowed
-from muster.engine.jobs import Job, Status, Task
-from muster.engine.state import State
+from muster.engine.core.budgets import disruptions_allowed
+from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.state import State
 from muster.model.core import PodDisruptionBudget
 from muster.model.selectors import matches
 

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field
 from muster.config.names import nearest
 from muster.cycle.requirements import warnings
 from muster.cycle.scheduler import Scheduler
-from muster.engine.jobs import Status, Task
-from muster.engine.session import Log, silent
-from muster.engine.state import Objects, State
-from muster.engine.trace import NodeTrace
-from muster.engine.trace import explain as trace
+from muster.engine.core.jobs import Status, Task
+from muster.engine.core.session import Log, silent
+from muster.engine.core.state import Objects, State
+from muster.engine.core.trace import NodeTrace
+from muster.engine.core.trace import explain as trace
 from muster.sim.opening import opened, waits
 from muster.sim.sets import SetTrace, sets_tried
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from muster.cluster.embedded import EmbeddedCluster, Part
-from muster.controllers.evictions import Evictions
-from muster.controllers.nodegroup import NodeGroupController
-from muster.controllers.override import OverridePolicyController
-from muster.controllers.propagation import PropagationPolicyController
-from muster.controllers.told import ToldStore, Written
-from muster.engine.plan import Eviction
+from muster.engine.core.plan import Eviction
+from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.nodegroup import NodeGroupController
+from muster.groupctl.controllers.override import OverridePolicyController
+from muster.groupctl.controllers.propagation import PropagationPolicyController
+from muster.groupctl.controllers.told import ToldStore, Written
 from muster.model.core import Pod
 from muster.model.custom import custom_kinds
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy

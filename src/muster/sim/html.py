@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from muster.engine.axis import exact_sum, show
+from muster.engine.core.axis import exact_sum, show
 from muster.sim.compare import Comparison
 from muster.sim.html_topology import trees
 from muster.sim.picture import BEFORE, LEAVING, NEW, NodeBox, PodMark, boxes

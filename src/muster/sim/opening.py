@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muster.cluster.embedded import EmbeddedCluster
-from muster.engine.jobs import Status, Task
-from muster.engine.state import Objects, State
+from muster.engine.core.jobs import Status, Task
+from muster.engine.core.state import Objects, State
 from muster.sim.group_controllers import GroupControllers
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from muster.engine.jobs import Task
-from muster.engine.podgroups import group_name
+from muster.engine.core.jobs import Task
+from muster.engine.core.podgroups import group_name
 from muster.plugins.nodegroup.grouping import LABEL
 from muster.sim.result import Result
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster.cluster.embedded import EmbeddedCluster
-from muster.controllers.told import Written
 from muster.cycle.scheduler import Scheduler
-from muster.engine.session import silent
-from muster.engine.state import State
+from muster.engine.core.session import silent
+from muster.engine.core.state import State
+from muster.groupctl.controllers.told import Written
 from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.sim.group_controllers import GroupControllers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.cluster.memory import MemoryStore
-from muster.controllers.applications import Applications
+from muster.groupctl.controllers.applications import Applications
 from muster.groups.applications import template_path
 from muster.groups.assignment import EDITION, edition_name
 from muster.groups.gate import Pair, Situation, situation

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from muster.cluster.embedded import EmbeddedCluster
-from muster.engine.hooks import Picture
-from muster.engine.plan import Eviction
-from muster.engine.state import State
+from muster.engine.core.hooks import Picture
+from muster.engine.core.plan import Eviction
+from muster.engine.core.state import State
 from muster.sim.summary import Summary
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from muster.actions.allocate import placer
 from muster.actions.trials import Outcome, Trial, on_set
-from muster.engine.hooks import NodeSet
-from muster.engine.jobs import Job, Status, Task
-from muster.engine.session import Session, candidates
-from muster.engine.sets import FAILED, fold
-from muster.engine.subgroups import Group, grouped
-from muster.engine.trace import unfit
+from muster.engine.core.hooks import NodeSet
+from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.session import Session, candidates
+from muster.engine.core.sets import FAILED, fold
+from muster.engine.core.subgroups import Group, grouped
+from muster.engine.core.trace import unfit
 
 
 @dataclass(frozen=True, slots=True)

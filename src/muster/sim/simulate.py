@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping
 from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.requirements import warnings
 from muster.cycle.scheduler import Scheduler
-from muster.engine.hooks import NodeNotes, Picture
-from muster.engine.jobs import Status, Task
-from muster.engine.plan import Plan
-from muster.engine.podgroups import GROUP
-from muster.engine.session import Log, Session, silent
-from muster.engine.state import Objects, State
+from muster.engine.core.hooks import NodeNotes, Picture
+from muster.engine.core.jobs import Status, Task
+from muster.engine.core.plan import Plan
+from muster.engine.core.podgroups import GROUP
+from muster.engine.core.session import Log, Session, silent
+from muster.engine.core.state import Objects, State
 from muster.model.core import Pod
 from muster.model.meta import controller
 from muster.sim import summary

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
-from muster.engine.axis import show
-from muster.engine.fragmentation import fragmentation
-from muster.engine.hooks import QueueShares
-from muster.engine.session import Session
-from muster.engine.state import State
+from muster.engine.core.axis import show
+from muster.engine.core.fragmentation import fragmentation
+from muster.engine.core.hooks import QueueShares
+from muster.engine.core.session import Session
+from muster.engine.core.state import State
 
 Amounts = Mapping[str, float]
 

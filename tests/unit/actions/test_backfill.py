@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from builders.queued_jobs import group, job, node, of, option, pod, queue, session, task, tasks, world
 from muster.actions import backfill
-from muster.engine.nodes import Kind
-from muster.engine.session import Session
-from muster.engine.state import State
-from queued_jobs import group, job, node, of, option, pod, queue, session, task, tasks, world
+from muster.engine.core.nodes import Kind
+from muster.engine.core.session import Session
+from muster.engine.core.state import State
 
 
 def binds(live: Session) -> dict[str, str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from muster.engine.plan import Plan
+from builders.racks import RACK, ZONE, cycle, gang, member, members, node, priority_class, queue, topology, where
+from muster.engine.core.plan import Plan
 from muster.model.meta import Object
-from racks import RACK, ZONE, cycle, gang, member, members, node, priority_class, queue, topology, where
 
 CLASSES = [topology(ZONE, RACK), priority_class("low", 1), priority_class("high", 100)]
 

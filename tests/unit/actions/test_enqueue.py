@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from builders.queued_jobs import job, node, of, option, queue, session, world
 from muster.actions import enqueue
-from muster.engine.state import State
-from queued_jobs import job, node, of, option, queue, session, world
+from muster.engine.core.state import State
 
 
 def phases(state: State, *plugins: Any) -> dict[str, str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from builders.queued_jobs import group, made, node, option, pod, queue, world
 from muster.actions import allocate, preempt
 from muster.config.types import Arguments, Config, Tier
 from muster.cycle.registry import plugin_class
-from muster.engine.session import Session
-from muster.engine.state import State
-from queued_jobs import group, made, node, option, pod, queue, world
+from muster.engine.core.session import Session
+from muster.engine.core.state import State
 
 ROLE = "volcano.sh/task-spec"
 

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
+from builders.queued_jobs import job, named, node, option, queue, session, world
 from muster.actions.allocate import allocate_job, eligible
 from muster.actions.families import Families
 from muster.actions.turns import Turns
-from muster.engine.session import Session
-from muster.engine.state import State
+from muster.engine.core.session import Session
+from muster.engine.core.state import State
 from muster.model.meta import Object
-from queued_jobs import job, named, node, option, queue, session, world
 
 
 def tree(seed: int) -> list[Object | list[Object]]:

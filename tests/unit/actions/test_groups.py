@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from builders.racks import BLOCK, RACK, ZONE, cycle, gang, hypernode, member, node, queue, topology, where
 from muster.model.meta import Object
-from racks import BLOCK, RACK, ZONE, cycle, gang, hypernode, member, node, queue, topology, where
 
 LEVELS = [topology(ZONE, BLOCK, RACK), queue()]
 

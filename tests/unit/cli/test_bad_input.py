@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from front_door import PREEMPTING, Document, full_cluster, node, pod, pod_group, queue, replica_set, text, thing, write
+from builders.front_door import (
+    PREEMPTING,
+    Document,
+    full_cluster,
+    node,
+    pod,
+    pod_group,
+    queue,
+    replica_set,
+    text,
+    thing,
+    write,
+)
 from muster.cli import main
 
 SHARING = """\

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend import RESOURCE, board, names, pod
+from builders.ascend import RESOURCE, board, names, pod
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.core import Node, Pod
 

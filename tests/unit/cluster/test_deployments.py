@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
+from builders.cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
 from muster.cluster import pods as life
 from muster.model.batch import Deployment, DeploymentSpec, ReplicaSet, UpdateStrategy
 from muster.model.meta import ObjectMeta

@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
+from builders.cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
 from muster.cluster.embedded import EmbeddedCluster
-from muster.engine.hooks import Effect
-from muster.engine.plan import Condition, Eviction, Plan, PodReason
-from muster.engine.state import State
+from muster.engine.core.hooks import Effect
+from muster.engine.core.plan import Condition, Eviction, Plan, PodReason
+from muster.engine.core.state import State
 from muster.model.batch import ReplicaSet, ReplicaSetSpec
 from muster.model.core import Pod, PodSchedulingGate
 from muster.model.meta import ObjectMeta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
+from builders.cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
 from muster.cluster import pods as life
 from muster.model.batch import ReplicaSet, ReplicaSetSpec, ReplicationController, ReplicationControllerSpec
 from muster.model.core import Pod

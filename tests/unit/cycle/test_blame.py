@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster.cycle.blame import blamed
-from muster.engine.hooks import Plugin
+from muster.engine.core.hooks import Plugin
 from muster.plugins.priority import Priority
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from muster.cycle import registry
 from muster.cycle.configure import configure, default_configuration
-from muster.engine.hooks import Plugin, TaskOrder
+from muster.engine.core.hooks import Plugin, TaskOrder
 
 
 def test_the_default_configuration_is_whole() -> None:

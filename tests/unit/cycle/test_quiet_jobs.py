@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from live_objects import waiting
+from builders.live_objects import waiting
+from builders.small_cluster import node, pod_group, queue
 from muster.cycle.scheduler import Scheduler
-from muster.engine.jobs import Job
-from muster.engine.state import State
-from muster.live.reload import read
+from muster.engine.core.jobs import Job
+from muster.engine.core.state import State
 from muster.plugins.gang import Gang
-from small_cluster import node, pod_group, queue
+from muster.scheduler.reload import read
 
 
 @pytest.fixture

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from front_door import Document, manifests, node, pod, pod_group, queue, replica_set, scheduler, thing, write
+from builders.front_door import Document, manifests, node, pod, pod_group, queue, replica_set, scheduler, thing, write
+from builders.node_groups import REQUIRED as POLICY
 from muster.cli import main
 from muster.config import DEFAULT
 from muster.cycle.registry import PLUGINS, plugin_class
 from muster.cycle.requirements import PROVIDERS
-from muster.engine.hooks import Plugin
+from muster.engine.core.hooks import Plugin
 from muster.model.finding import Finding
 from muster.sim.validate import validate_cluster
-from node_groups import REQUIRED as POLICY
 
 HARD, SOFT = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
 CHIPS = "huawei.com/Ascend910"

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from builders.racks import gang, members, node, queue
+from builders.small_cluster import state_of
 from muster.cycle import registry
 from muster.cycle.configure import configure
 from muster.cycle.registry import plugin_class
 from muster.cycle.scheduler import Scheduler
-from racks import gang, members, node, queue
-from small_cluster import state_of
 
 SOURCE = '''
 """halves: a gang lies in the first or the second half of the nodes, the second first."""
 
-from muster.engine.hooks import NodeSet, NodeSets, Plugin
+from muster.engine.core.hooks import NodeSet, NodeSets, Plugin
 
 
 class Halves(Plugin, NodeSets):

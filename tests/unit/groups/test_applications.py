@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from builders.node_groups import TEMPLATE, deployment, owner, pod, thing
 from muster.groups.applications import Application, OwnerLoop, application_of
 from muster.model.core import Pod
 from muster.model.meta import Object, key
-from node_groups import TEMPLATE, deployment, owner, pod, thing
 
 
 def found(of: dict[str, Any], *objects: Object) -> Application:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from builders.node_groups import BINDING, BINDING_OVERRIDE, REQUIRED, REQUIRED_OVERRIDE
 from muster.groups.gate import Pair, Situation, held, situation, waiting
-from node_groups import BINDING, BINDING_OVERRIDE, REQUIRED, REQUIRED_OVERRIDE
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from awkward_api import AwkwardApi, dawdle, drip, give, hang_up, raw, refuse, run
+from fakes.awkward_api import AwkwardApi, dawdle, drip, give, hang_up, raw, refuse, run
 from muster import store
 from muster.kube import Client, Limits, errors
 

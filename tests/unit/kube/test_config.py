@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from awkward_api import AwkwardApi, give, refuse, run
+from fakes.awkward_api import AwkwardApi, give, refuse, run
 from muster.kube import Client, NoAccess, errors, load
 from muster.kube.config import Access
 

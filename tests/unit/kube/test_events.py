@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from awkward_api import AwkwardApi, dawdle, give, hang_up, refuse, run, until
+from fakes.awkward_api import AwkwardApi, dawdle, give, hang_up, refuse, run, until
 from muster.kube import Recorder
 from muster.model.core import Node, Pod
 from muster.model.meta import ObjectMeta

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from awkward_api import (
+from fakes.awkward_api import (
     AwkwardApi,
     Plain,
     bookmark,

@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 from aiohttp import web
 
-from awkward_api import AwkwardApi, run
-from lease_stage import PATH, LeaseServer, Stage, play
+from fakes.awkward_api import AwkwardApi, run
+from fakes.lease_stage import PATH, LeaseServer, Stage, play
 from muster.kube import Election
 
 

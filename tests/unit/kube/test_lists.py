@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from awkward_api import AwkwardApi, give, listed, pod, raw, refuse, run
+from fakes.awkward_api import AwkwardApi, give, listed, pod, raw, refuse, run
 from muster.kube import errors
 from muster.kube.lists import Selection, list_all
 from muster.kube.resources import resource_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from awkward_api import AwkwardApi, give, listed, refuse, run
+from fakes.awkward_api import AwkwardApi, give, listed, refuse, run
 from muster.config import DEFAULT
 from muster.config.announced import BUILT_IN, Announced, announced_in, lease_annotations
 from muster.kube.schedulers import announced

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from awkward_api import AwkwardApi, give, listed, pod, refuse, run
+from fakes.awkward_api import AwkwardApi, give, listed, pod, refuse, run
 from muster.cluster.manifests import Manifests, read
 from muster.kube import errors
 from muster.kube.snapshot import Taken, snapshot

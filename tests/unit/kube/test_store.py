@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from awkward_api import AwkwardApi, give, listed, pod, refuse, run, tell
+from fakes.awkward_api import AwkwardApi, give, listed, pod, refuse, run, tell
 from muster.kube import Informers, Recorder, Writes, errors
 from muster.kube.difference import difference
 from muster.kube.store import KubeStore

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from awkward_api import AwkwardApi, give, hang_up, pod, raw, refuse, run
+from fakes.awkward_api import AwkwardApi, give, hang_up, pod, raw, refuse, run
 from muster.kube import Writes, errors
 from muster.kube.writes import FENCE
 from muster.model.core import Pod

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from few_nodes import by_node, node, plugin, pod, session, state, task
-from muster.engine.hooks import Batch
-from muster.engine.state import State
+from builders.few_nodes import by_node, node, plugin, pod, session, state, task
+from muster.engine.core.hooks import Batch
+from muster.engine.core.state import State
 from muster.plugins.binpack import Binpack
 
 

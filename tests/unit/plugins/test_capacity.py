@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from muster.engine.hooks import Vote
-from muster.engine.state import State
+from builders.queued_jobs import group, job, named, node, of, opened, pod, queue, task, tasks, world
+from muster.engine.core.hooks import Vote
+from muster.engine.core.state import State
 from muster.model.meta import Object
 from muster.plugins.capacity import Capacity
-from queued_jobs import group, job, named, node, of, opened, pod, queue, task, tasks, world
 
 GPU = "nvidia.com/gpu"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from builders.queued_jobs import group, node, opened, pod, queue, task, tasks, world
 from muster.plugins.conformance import Conformance
-from queued_jobs import group, node, opened, pod, queue, task, tasks, world
 
 
 def test_critical_classes_and_kube_system_are_spared() -> None:

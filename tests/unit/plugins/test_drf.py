@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 
+from builders.queued_jobs import group, job, named, node, of, opened, option, pod, queue, session, task, tasks, world
 from muster.actions import allocate
-from muster.engine.nodes import Kind
-from muster.engine.state import State
+from muster.engine.core.nodes import Kind
+from muster.engine.core.state import State
 from muster.model.meta import Object
 from muster.plugins.drf import Drf
 from muster.plugins.drf.hierarchy import weight_of
-from queued_jobs import group, job, named, node, of, opened, option, pod, queue, session, task, tasks, world
 
 
 def test_the_smaller_dominant_share_goes_first() -> None:

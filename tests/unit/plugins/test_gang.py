@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from muster.engine.hooks import Vote
-from muster.engine.state import State
+from builders.queued_jobs import group, job, node, of, opened, pod, queue, task, tasks, world
+from muster.engine.core.hooks import Vote
+from muster.engine.core.state import State
 from muster.plugins.gang import Gang
-from queued_jobs import group, job, node, of, opened, pod, queue, task, tasks, world
 
 ROLE = "volcano.sh/task-spec"
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from few_nodes import by_node, node, plugin, pod, session, state, task
-from muster.engine.hooks import Batch, NodeScorer
-from muster.engine.nodes import Kind
-from muster.engine.state import State
+from builders.few_nodes import by_node, node, plugin, pod, session, state, task
+from muster.engine.core.hooks import Batch, NodeScorer
+from muster.engine.core.nodes import Kind
+from muster.engine.core.state import State
 from muster.plugins.nodeorder import NodeOrder
 from muster.plugins.predicates import Predicates
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from muster.engine.hooks import Vote
+from builders.queued_jobs import group, job, node, of, opened, pod, queue, world
+from muster.engine.core.hooks import Vote
 from muster.plugins.overcommit import Overcommit
-from queued_jobs import group, job, node, of, opened, pod, queue, world
 
 
 def admitted(cpu: float, factor: object = None, *others: Any) -> bool:

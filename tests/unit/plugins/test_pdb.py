@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from builders.queued_jobs import budget, group, node, opened, pod, queue, task, tasks, world
 from muster.plugins.pdb import Pdb
-from queued_jobs import budget, group, node, opened, pod, queue, task, tasks, world
 
 WEB = {"app": "web"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from few_nodes import node, plugin, pod, session, state, task
-from muster.engine.hooks import Batch
-from muster.engine.state import State
+from builders.few_nodes import node, plugin, pod, session, state, task
+from muster.engine.core.hooks import Batch
+from muster.engine.core.state import State
 from muster.model.core import Node, Pod
 from muster.plugins.predicates import Predicates
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from builders.queued_jobs import group, job, made, node, of, opened, pod, queue, session, task, tasks, world
 from muster.model.meta import Object
 from muster.plugins.priority import Priority
-from queued_jobs import group, job, made, node, of, opened, pod, queue, session, task, tasks, world
 
 
 def priority_class(name: str, value: int) -> Object:

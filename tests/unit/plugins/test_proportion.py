@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from muster.engine.hooks import Vote
-from muster.engine.jobs import Queue
-from muster.engine.state import State
+from builders.queued_jobs import group, job, named, node, of, opened, pod, queue, task, tasks, world
+from muster.engine.core.hooks import Vote
+from muster.engine.core.jobs import Queue
+from muster.engine.core.state import State
 from muster.plugins.proportion import Proportion
 from muster.plugins.proportion.deserved import Part, divide
-from queued_jobs import group, job, named, node, of, opened, pod, queue, task, tasks, world
 
 
 def shares(total: dict[str, int], *claims: Part) -> list[dict[str, float]]:

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from muster.engine.hooks import Vote
+from builders.queued_jobs import job, node, of, option, queue, session, world
+from muster.engine.core.hooks import Vote
 from muster.plugins.sla import Sla, duration
-from queued_jobs import job, node, of, option, queue, session, world
 
 
 @pytest.mark.parametrize(

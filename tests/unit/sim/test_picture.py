@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from muster.engine.podgroups import GROUP
+from builders.small_cluster import node, pod, pod_group, state_of, task
+from muster.engine.core.podgroups import GROUP
 from muster.sim.picture import group_of
-from small_cluster import node, pod, pod_group, state_of, task
 
 
 def test_a_group_that_was_written_has_its_name_whatever_that_is() -> None:

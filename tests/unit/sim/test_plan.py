@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from muster.cycle.configure import default_configuration
-from muster.cycle.scheduler import Scheduler
-from muster.groups.assignment import OPT_IN
-from muster.model.meta import Object, key
-from muster.sim.plan import Planned, overlaid, plan
-from node_groups import (
+from builders.node_groups import (
     REQUIRED_OVERRIDE,
     Document,
     bound,
@@ -20,6 +15,11 @@ from node_groups import (
     thing,
     weights,
 )
+from muster.cycle.configure import default_configuration
+from muster.cycle.scheduler import Scheduler
+from muster.groups.assignment import OPT_IN
+from muster.model.meta import Object, key
+from muster.sim.plan import Planned, overlaid, plan
 
 Objects = dict[str, dict[str, Object]]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from builders.racks import RACK, ZONE, gang, made, member, members, node, queue, scheduler, topology
+from builders.small_cluster import state_of
 from muster.model.meta import Object
 from muster.sim.sets import SetTrace, sets_tried
-from racks import RACK, ZONE, gang, made, member, members, node, queue, scheduler, topology
-from small_cluster import state_of
 
 
 def tried(*objects: Object) -> list[SetTrace] | None:

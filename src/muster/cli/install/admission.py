@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from muster.controllers.leaving import DELETION_COST, EVICT
-from muster.controllers.nodegroup import FINALIZER
+from muster.groupctl.controllers.leaving import DELETION_COST, EVICT
+from muster.groupctl.controllers.nodegroup import FINALIZER
 from muster.groups.assignment import MEMBER
 from muster.groups.gate import DOMAIN, Pair
 
@@ -32,7 +32,7 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 def webhook_configurations(service: str) -> list[Plain]:
     """Both, as the webhook keeps them, but for the authority to trust, which it writes itself."""
-    from muster.server.admission.registration import Endpoint, configurations
+    from muster.groupctl.webhook.registration import Endpoint, configurations
 
     return [one for _, one in configurations(Endpoint(service=service))]
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from muster.cli.tables.parts import counted, plural, row, some, table
-from muster.engine.axis import show
+from muster.engine.core.axis import show
 from muster.sim.compare import Comparison
 from muster.sim.picture import group_of, queue_of
 from muster.sim.result import Result

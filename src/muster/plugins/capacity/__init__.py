@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine import accounts
-from muster.engine.accounts import Account
-from muster.engine.claim import RECLAIM, Claim, least_of
-from muster.engine.hooks import (
+from muster.engine.core import accounts
+from muster.engine.core.accounts import Account
+from muster.engine.core.claim import RECLAIM, Claim, least_of
+from muster.engine.core.hooks import (
     JobEnqueue,
     Ledger,
     Opinion,
@@ -27,10 +27,10 @@ from muster.engine.hooks import (
     VictimQueueOrder,
     Vote,
 )
-from muster.engine.jobs import Job, Queue, Task
-from muster.engine.resources import add, asked, empty, room, total_of
-from muster.engine.session import Session
-from muster.engine.statement import Move
+from muster.engine.core.jobs import Job, Queue, Task
+from muster.engine.core.resources import add, asked, empty, room, total_of
+from muster.engine.core.session import Session
+from muster.engine.core.statement import Move
 from muster.plugins.capacity.tree import flat, shared_level, tree
 from muster.plugins.capacity.victims import Walk, relevant
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.hooks import JobOrder, Ledger, Plugin, Preemptable, QueueOrder, Reclaimable
-from muster.engine.jobs import Job, Queue, Task
-from muster.engine.nodes import Kind
-from muster.engine.resources import add, total_of
-from muster.engine.session import Session
-from muster.engine.statement import Move
+from muster.engine.core.hooks import JobOrder, Ledger, Plugin, Preemptable, QueueOrder, Reclaimable
+from muster.engine.core.jobs import Job, Queue, Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.resources import add, total_of
+from muster.engine.core.session import Session
+from muster.engine.core.statement import Move
 from muster.plugins.drf.hierarchy import Hierarchy, dominant_share, path_of
 
 __all__ = ["Drf"]

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import fsum
 
-from muster.engine.jobs import Job, Queue, Task
-from muster.engine.resources import add
+from muster.engine.core.jobs import Job, Queue, Task
+from muster.engine.core.resources import add
 
 PATH = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.accounts import valid_tasks
-from muster.engine.hooks import (
+from muster.engine.core.accounts import valid_tasks
+from muster.engine.core.hooks import (
     JobOrder,
     JobPipelined,
     JobReady,
@@ -23,11 +23,11 @@ from muster.engine.hooks import (
     Reclaimable,
     Vote,
 )
-from muster.engine.jobs import Job, Task
-from muster.engine.requirements import Requirement, about
-from muster.engine.session import Session
-from muster.engine.state import State
-from muster.engine.statement import Move
+from muster.engine.core.jobs import Job, Task
+from muster.engine.core.requirements import Requirement, about
+from muster.engine.core.session import Session
+from muster.engine.core.state import State
+from muster.engine.core.statement import Move
 from muster.plugins.gang.parts import Parts, divided
 
 __all__ = ["Gang"]

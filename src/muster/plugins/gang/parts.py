@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from muster.engine.jobs import ALLOCATED_LIKE, READY_LIKE, Job, Status, Task
-from muster.engine.nodes import Kind
-from muster.engine.statement import Move
+from muster.engine.core.jobs import ALLOCATED_LIKE, READY_LIKE, Job, Status, Task
+from muster.engine.core.nodes import Kind
+from muster.engine.core.statement import Move
 from muster.model.selectors import matches
 
 SUBGROUP_LABEL = "kai.scheduler/subgroup-name"  # KAI: how a pod names its sub-group

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.hooks import (
+from muster.engine.core.hooks import (
     Batch,
     Bools,
     Floats,
@@ -32,9 +32,9 @@ from muster.engine.hooks import (
     Scope,
     Verdict,
 )
-from muster.engine.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
-from muster.engine.nodes import NodeView
-from muster.engine.requirements import Requirement, about
+from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
+from muster.engine.core.nodes import NodeView
+from muster.engine.core.requirements import Requirement, about
 from muster.model.finding import Finding
 from muster.model.groups import NodeGroup as NodeGroupObject
 from muster.plugins.nodegroup.annotations import LIMITS, ONE_GROUP, AnnotationError, wants_one_group, weights_of
@@ -45,9 +45,9 @@ from muster.plugins.nodegroup.rules import Rule, either, reading, rule_of
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
-    from muster.engine.session import Session
-    from muster.engine.state import State
-    from muster.engine.statement import Move
+    from muster.engine.core.session import Session
+    from muster.engine.core.state import State
+    from muster.engine.core.statement import Move
 
 __all__ = ["NodeGroup"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from muster.engine.jobs import Job, Queue
+from muster.engine.core.jobs import Job, Queue
 from muster.model.quantity import QuantityError
 from muster.model.requests import amount
 

@@ -13,10 +13,10 @@ from itertools import pairwise
 from math import floor
 from typing import TYPE_CHECKING
 
-from muster.engine.axis import exact_sum, show
-from muster.engine.hooks import NodeScorer
-from muster.engine.jobs import Queue
-from muster.engine.nodes import Nodes
+from muster.engine.core.axis import exact_sum, show
+from muster.engine.core.hooks import NodeScorer
+from muster.engine.core.jobs import Queue
+from muster.engine.core.nodes import Nodes
 from muster.model.finding import Finding
 from muster.plugins.nodegroup.annotations import ONE_GROUP, AnnotationError, weights_of
 from muster.plugins.nodegroup.grouping import LABEL
@@ -24,7 +24,7 @@ from muster.plugins.nodegroup.impossible import impossible
 from muster.plugins.nodegroup.rules import ROOT, Rule, either, with_affinity
 
 if TYPE_CHECKING:
-    from muster.engine.session import Session
+    from muster.engine.core.session import Session
     from muster.plugins.nodegroup import NodeGroup
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from muster.engine.hooks import Bools, Index
-from muster.engine.nodes import Nodes
+from muster.engine.core.hooks import Bools, Index
+from muster.engine.core.nodes import Nodes
 from muster.groups.membership import members, resolve
 from muster.model.groups import NodeGroup as NodeGroupObject
 from muster.plugins.nodegroup.rules import Groups

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from muster.engine.axis import show
-from muster.engine.demand import Demand, unplaced
-from muster.engine.jobs import Job, Status, Task
-from muster.engine.room import EmptyRoom
+from muster.engine.core.axis import show
+from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.domains.demand import Demand, unplaced
+from muster.engine.domains.room import EmptyRoom
 from muster.model.finding import Finding
 from muster.plugins.nodegroup.annotations import LIMITS, ONE_GROUP, wants_one_group
 from muster.plugins.nodegroup.rules import Rule, either
 
 if TYPE_CHECKING:
-    from muster.engine.session import Session
+    from muster.engine.core.session import Session
     from muster.plugins.nodegroup import NodeGroup
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from muster.engine.axis import show
-from muster.engine.hooks import Batch, NodeFilter, Reason, Scope, Verdict
-from muster.engine.jobs import ALLOCATED_LIKE, Queue, Task
-from muster.engine.nodes import NodeView
-from muster.engine.statement import Move
+from muster.engine.core.axis import show
+from muster.engine.core.hooks import Batch, NodeFilter, Reason, Scope, Verdict
+from muster.engine.core.jobs import ALLOCATED_LIKE, Queue, Task
+from muster.engine.core.nodes import NodeView
+from muster.engine.core.statement import Move
 from muster.plugins.nodegroup.annotations import AnnotationError, Limits, limits_of
 from muster.plugins.nodegroup.grouping import Grouping
 from muster.plugins.nodegroup.rules import Groups

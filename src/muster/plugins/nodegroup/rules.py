@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muster.engine.hooks import Reason
-from muster.engine.jobs import Queue
+from muster.engine.core.hooks import Reason
+from muster.engine.core.jobs import Queue
 from muster.model.scheduling import NodeGroupTerms
 
 Groups = tuple[str, ...]  # the groups a node is in; nearly always one, or none

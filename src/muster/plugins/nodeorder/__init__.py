@@ -11,11 +11,11 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.affinity import PodIndex
-from muster.engine.hooks import Batch, Floats, NodeScorer, Plugin
-from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
-from muster.engine.session import Session
+from muster.engine.core.hooks import Batch, Floats, NodeScorer, Plugin
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import NodeView
+from muster.engine.core.session import Session
+from muster.engine.pod_rules.affinity import PodIndex
 from muster.plugins.nodeorder.podaffinity import PodAffinity
 from muster.plugins.nodeorder.preferences import ImageLocality, NodeAffinity, TaintToleration
 from muster.plugins.nodeorder.resources import BalancedResource, LeastRequested, MostRequested, OfLoad

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.affinity import PodIndex
-from muster.engine.hooks import Batch, Bools, Floats, Scope
-from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
-from muster.engine.static import columns
-from muster.engine.tally import Tally
+from muster.engine.core.hooks import Batch, Bools, Floats, Scope
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import NodeView
+from muster.engine.core.static import columns
+from muster.engine.pod_rules.affinity import PodIndex
+from muster.engine.pod_rules.tally import Tally
 from muster.plugins.nodeorder.weighted import Weighted
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.hooks import Bools, Floats, Scope
-from muster.engine.images import ImageLocality as Images
-from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
-from muster.engine.nodeselect import Preferred
-from muster.engine.static import columns
-from muster.engine.taints import Tolerations
+from muster.engine.core.hooks import Bools, Floats, Scope
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import NodeView
+from muster.engine.core.static import columns
+from muster.engine.pod_rules.images import ImageLocality as Images
+from muster.engine.pod_rules.node_selectors import Preferred
+from muster.engine.pod_rules.taints import Tolerations
 from muster.plugins.nodeorder.weighted import Weighted
 
 

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.affinity import Kin, PodIndex
-from muster.engine.hooks import Batch, Bools, Floats, Scope
-from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
-from muster.engine.podrules import HOSTNAME
-from muster.engine.spread import Spread, Spreading, batch_of
-from muster.engine.static import columns
+from muster.engine.core.hooks import Batch, Bools, Floats, Scope
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import NodeView
+from muster.engine.core.static import columns
+from muster.engine.pod_rules.affinity import Kin, PodIndex
+from muster.engine.pod_rules.podrules import HOSTNAME
+from muster.engine.pod_rules.spread import Spread, Spreading, batch_of
 from muster.plugins.nodeorder.weighted import Weighted
 
 Numbers = NDArray[np.int64]

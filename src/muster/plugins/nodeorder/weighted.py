@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from muster.engine.hooks import Batch, NodeScorer
-from muster.engine.jobs import Task
+from muster.engine.core.hooks import Batch, NodeScorer
+from muster.engine.core.jobs import Task
 
 
 class Weighted(NodeScorer):

@@ -11,16 +11,16 @@ from collections.abc import Hashable, Iterator, Sequence
 import numpy as np
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.affinity import PodIndex
-from muster.engine.hooks import Batch, BindEffects, Effect, NodeFilter, Plugin, Reason, Verdict
-from muster.engine.jobs import Shape, Task
-from muster.engine.nodes import NodeView
-from muster.engine.ports import HostPorts
-from muster.engine.requirements import Requirement, waiting
-from muster.engine.session import Session
-from muster.engine.state import State
-from muster.engine.taints import Tolerations
-from muster.engine.volumes import Volumes
+from muster.engine.core.hooks import Batch, BindEffects, Effect, NodeFilter, Plugin, Reason, Verdict
+from muster.engine.core.jobs import Shape, Task
+from muster.engine.core.nodes import NodeView
+from muster.engine.core.requirements import Requirement, waiting
+from muster.engine.core.session import Session
+from muster.engine.core.state import State
+from muster.engine.pod_rules.affinity import PodIndex
+from muster.engine.pod_rules.ports import HostPorts
+from muster.engine.pod_rules.taints import Tolerations
+from muster.engine.volumes.volumes import Volumes
 from muster.model.affinity import Affinity, PodAffinity
 from muster.plugins.predicates.interpod import InterPodAffinity
 from muster.plugins.predicates.spread import TopologySpread

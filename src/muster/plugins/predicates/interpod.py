@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.affinity import Kin, PodIndex
-from muster.engine.hooks import Batch, Bools, NodeFilter, Reason, Scope, Verdict
-from muster.engine.jobs import Task
-from muster.engine.nodes import Kind, NodeView
-from muster.engine.static import columns
-from muster.engine.tally import Tally
+from muster.engine.core.hooks import Batch, Bools, NodeFilter, Reason, Scope, Verdict
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import Kind, NodeView
+from muster.engine.core.static import columns
+from muster.engine.pod_rules.affinity import Kin, PodIndex
+from muster.engine.pod_rules.tally import Tally
 
 AFFINITY = Reason("pod-affinity", "node(s) didn't match pod affinity rules", resolvable=False)
 ANTI_AFFINITY = Reason("pod-anti-affinity", "node(s) didn't match pod anti-affinity rules")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.affinity import Kin, PodIndex
-from muster.engine.hooks import Batch, NodeFilter, Reason, Scope, Verdict
-from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
-from muster.engine.spread import Spread, batch_of
-from muster.engine.static import columns
+from muster.engine.core.hooks import Batch, NodeFilter, Reason, Scope, Verdict
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import NodeView
+from muster.engine.core.static import columns
+from muster.engine.pod_rules.affinity import Kin, PodIndex
+from muster.engine.pod_rules.spread import Spread, batch_of
 
 _TEXT = "node(s) didn't match pod topology spread constraints"
 NO_LABEL = Reason("topology-spread-label", f"{_TEXT} (missing required label)", resolvable=False)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.axis import PODS
-from muster.engine.hooks import Batch, NodeFilter, Reason, Scope, Verdict
-from muster.engine.jobs import Task
-from muster.engine.nodes import Kind, NodeView
-from muster.engine.nodeselect import Required
-from muster.engine.ports import HostPorts
-from muster.engine.static import columns
-from muster.engine.taints import Standing, Tolerations
+from muster.engine.core.axis import PODS
+from muster.engine.core.hooks import Batch, NodeFilter, Reason, Scope, Verdict
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import Kind, NodeView
+from muster.engine.core.static import columns
+from muster.engine.pod_rules.node_selectors import Required
+from muster.engine.pod_rules.ports import HostPorts
+from muster.engine.pod_rules.taints import Standing, Tolerations
 
 TOO_MANY_PODS = Reason("pod-count", "node(s) pod number exceeded")
 CORDONED = Reason("unschedulable", "node(s) were unschedulable", resolvable=False)

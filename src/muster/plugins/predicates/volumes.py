@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.claims import UNBOUND
-from muster.engine.hooks import Batch, Bools, Effect, NodeFilter, Reason, Scope, Verdict
-from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
-from muster.engine.volume_use import disks_of
-from muster.engine.volumes import Volumes, volume_signature
+from muster.engine.core.hooks import Batch, Bools, Effect, NodeFilter, Reason, Scope, Verdict
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import NodeView
+from muster.engine.volumes.volume_claims import UNBOUND
+from muster.engine.volumes.volume_use import disks_of
+from muster.engine.volumes.volumes import Volumes, volume_signature
 from muster.model.storage import PersistentVolume
 
 __all__ = ["VolumeBinding", "VolumeLimits", "VolumeRestrictions", "VolumeZone", "effects", "volume_signature"]

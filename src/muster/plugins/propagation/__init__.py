@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.hooks import (
+from muster.engine.core.hooks import (
     Batch,
     Bools,
     Floats,
@@ -24,9 +24,9 @@ from muster.engine.hooks import (
     Scope,
     Verdict,
 )
-from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
-from muster.engine.requirements import Requirement, waiting
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import NodeView
+from muster.engine.core.requirements import Requirement, waiting
 from muster.groups.applications import APPLICATIONS
 from muster.groups.gate import Pair
 from muster.groups.policies import Refused
@@ -36,9 +36,9 @@ from muster.plugins.propagation.units import Units
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
-    from muster.engine.session import Session
-    from muster.engine.state import State
-    from muster.engine.statement import Move
+    from muster.engine.core.session import Session
+    from muster.engine.core.state import State
+    from muster.engine.core.statement import Move
 
 __all__ = ["Propagation"]
 

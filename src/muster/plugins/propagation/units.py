@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.hooks import Index
-from muster.engine.jobs import ALLOCATED_LIKE, Status, Task
+from muster.engine.core.hooks import Index
+from muster.engine.core.jobs import ALLOCATED_LIKE, Status, Task
 from muster.groups.applications import Application, OwnerLoop, Unit, application_of, owner_kind
 from muster.groups.gate import Pair
 from muster.groups.membership import Membership
@@ -19,8 +19,8 @@ from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object, controller
 
 if TYPE_CHECKING:
-    from muster.engine.state import State
-    from muster.engine.statement import Move
+    from muster.engine.core.state import State
+    from muster.engine.core.statement import Move
 
 # Bound, not finished, not terminating; and in a cycle what has been given a node or promised one.
 _COUNTED = (*ALLOCATED_LIKE, Status.PIPELINED, Status.UNKNOWN)

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine import accounts
-from muster.engine.accounts import Account
-from muster.engine.axis import show
-from muster.engine.claim import RECLAIM, Claim
-from muster.engine.hooks import (
+from muster.engine.core import accounts
+from muster.engine.core.accounts import Account
+from muster.engine.core.axis import show
+from muster.engine.core.claim import RECLAIM, Claim
+from muster.engine.core.hooks import (
     JobEnqueue,
     Ledger,
     Opinion,
@@ -28,11 +28,11 @@ from muster.engine.hooks import (
     Reclaimable,
     Vote,
 )
-from muster.engine.jobs import Job, Queue, Task
-from muster.engine.limits import Origin, capabilities
-from muster.engine.resources import add, at_most, room, total_of
-from muster.engine.session import Session
-from muster.engine.statement import Move
+from muster.engine.core.jobs import Job, Queue, Task
+from muster.engine.core.limits import Origin, capabilities
+from muster.engine.core.resources import add, at_most, room, total_of
+from muster.engine.core.session import Session
+from muster.engine.core.statement import Move
 from muster.plugins.proportion.deserved import Part, divide
 
 __all__ = ["Proportion"]

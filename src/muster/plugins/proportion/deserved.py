@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muster.engine.resources import ALWAYS, at_most, empty
+from muster.engine.core.resources import ALWAYS, at_most, empty
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
-from muster.engine.hooks import Floats, NodeFilter, NodeScorer, Plugin, Verdict
-from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
+from muster.engine.core.hooks import Floats, NodeFilter, NodeScorer, Plugin, Verdict
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import NodeView
 from muster.model.finding import Finding
 from muster.plugins.resource_strategy_fit.findings import findings
 from muster.plugins.resource_strategy_fit.scarce import Proportional, Retention
@@ -21,7 +21,7 @@ from muster.plugins.resource_strategy_fit.strategy import Strategy, wish
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
-    from muster.engine.session import Session
+    from muster.engine.core.session import Session
 
 __all__ = ["ResourceStrategyFit"]
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.config.names import suggest
-from muster.engine.axis import CPU, MEMORY, show
-from muster.engine.hooks import Bools
-from muster.engine.jobs import Status, Task
-from muster.engine.room import FREE, EmptyRoom
+from muster.engine.core.axis import CPU, MEMORY, show
+from muster.engine.core.hooks import Bools
+from muster.engine.core.jobs import Status, Task
+from muster.engine.domains.room import FREE, EmptyRoom
 from muster.model.finding import Finding
 from muster.plugins.resource_strategy_fit.settings import STRATEGY_WEIGHT
 from muster.plugins.resource_strategy_fit.strategy import TYPE, WEIGHT, preferences_of, wish
 
 if TYPE_CHECKING:
-    from muster.engine.session import Session
+    from muster.engine.core.session import Session
     from muster.plugins.resource_strategy_fit import ResourceStrategyFit
 
 

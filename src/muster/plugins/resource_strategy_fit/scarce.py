@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.axis import CPU, MEMORY
-from muster.engine.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
-from muster.engine.jobs import Task
-from muster.engine.nodes import Kind, NodeView
+from muster.engine.core.axis import CPU, MEMORY
+from muster.engine.core.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import Kind, NodeView
 from muster.plugins.resource_strategy_fit.settings import Settings
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from muster.engine.hooks import Batch, Floats, NodeScorer, Scope
-from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
+from muster.engine.core.hooks import Batch, Floats, NodeScorer, Scope
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import NodeView
 from muster.plugins.resource_strategy_fit.settings import LEAST, MOST, Preference, Settings
 
 TYPE = "volcano.sh/resource-strategy-scoring-type"

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from muster.engine.demand import Counts, Demand
-from muster.engine.hooks import Bools, NodeSet, NodeSetError, NodeSets, Plugin, TaskOrder
-from muster.engine.jobs import ALLOCATED_LIKE, Job, Status, Task
-from muster.engine.requirements import Requirement
-from muster.engine.room import Room
-from muster.engine.subgroups import Group, grouped
+from muster.engine.core.hooks import Bools, NodeSet, NodeSetError, NodeSets, Plugin, TaskOrder
+from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Status, Task
+from muster.engine.core.requirements import Requirement
+from muster.engine.core.subgroups import Group, grouped
+from muster.engine.domains.demand import Counts, Demand
+from muster.engine.domains.room import Room
 from muster.model.finding import Finding
 from muster.model.scheduling import NetworkTopology, TopologyConstraint
 from muster.model.topology import HyperNode
@@ -30,8 +30,8 @@ from muster.plugins.topology.ranks import index_of
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
-    from muster.engine.session import Session
-    from muster.engine.state import State
+    from muster.engine.core.session import Session
+    from muster.engine.core.state import State
 
 __all__ = ["Topology"]
 

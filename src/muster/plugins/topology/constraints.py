@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster.config.names import nearest
-from muster.engine.domain_sources import Source, from_hypernodes, from_topology
-from muster.engine.domains import DomainTree
-from muster.engine.hooks import NodeSetError
-from muster.engine.jobs import Job
-from muster.engine.nodes import Nodes
-from muster.engine.subgroups import Group
+from muster.engine.core.hooks import NodeSetError
+from muster.engine.core.jobs import Job
+from muster.engine.core.nodes import Nodes
+from muster.engine.core.subgroups import Group
+from muster.engine.domains.domain_sources import Source, from_hypernodes, from_topology
+from muster.engine.domains.domains import DomainTree
 from muster.model.scheduling import NetworkTopology, TopologyConstraint
 from muster.model.topology import HyperNode, Topology
 

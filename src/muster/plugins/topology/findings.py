@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.demand import Counts, Demand, unplaced
-from muster.engine.domain_sources import Fault
-from muster.engine.hooks import NodeSetError
-from muster.engine.jobs import Job, Task
-from muster.engine.podgroups import NETWORK_MODE, NETWORK_TIER
-from muster.engine.requirements import Requirement, about
-from muster.engine.room import EmptyRoom
-from muster.engine.state import State
-from muster.engine.subgroups import Group, grouped
+from muster.engine.core.hooks import NodeSetError
+from muster.engine.core.jobs import Job, Task
+from muster.engine.core.podgroups import NETWORK_MODE, NETWORK_TIER
+from muster.engine.core.requirements import Requirement, about
+from muster.engine.core.state import State
+from muster.engine.core.subgroups import Group, grouped
+from muster.engine.domains.demand import Counts, Demand, unplaced
+from muster.engine.domains.domain_sources import Fault
+from muster.engine.domains.room import EmptyRoom
 from muster.model.finding import Finding, Severity
 from muster.model.scheduling import NetworkTopology
 from muster.plugins.topology.constraints import (
@@ -30,7 +30,7 @@ from muster.plugins.topology.constraints import (
 )
 
 if TYPE_CHECKING:
-    from muster.engine.session import Session
+    from muster.engine.core.session import Session
 
 _OF_GROUPS = frozenset({TOPOLOGY, REQUIRED, PREFERRED, NETWORK_MODE, NETWORK_TIER})
 _ERRORS = ("topology-without-levels", "topology-level", "hypernode-cycle", "hypernode-pattern")

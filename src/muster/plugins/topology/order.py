@@ -13,8 +13,8 @@ from typing import overload
 
 import numpy as np
 
-from muster.engine.demand import Counts
-from muster.engine.hooks import Bools, Floats, Index, NodeSet
+from muster.engine.core.hooks import Bools, Floats, Index, NodeSet
+from muster.engine.domains.demand import Counts
 from muster.plugins.topology.constraints import Wish
 
 POINTS = 10_000.0  # KAI: what one place in the order of preferred domains is worth

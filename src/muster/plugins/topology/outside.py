@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from muster.engine.domain_sources import HYPERNODES
-from muster.engine.hooks import Bools
+from muster.engine.core.hooks import Bools
+from muster.engine.domains.domain_sources import HYPERNODES
 from muster.plugins.topology.constraints import Wish
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.engine.jobs import Task
+from muster.engine.core.jobs import Task
 
 NAMED_BY = "kai.scheduler/pod-index-label"  # KAI: an annotation that names the label which holds the index
 # Where workloads write a pod's index, as an annotation or a label.

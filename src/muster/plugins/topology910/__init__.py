@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.config.arguments import as_bool
-from muster.engine.devices import ASCEND_910, LAYOUTS, ids_of, write_chips
-from muster.engine.hooks import (
+from muster.engine.core.hooks import (
     Batch,
     BindEffects,
     DevicePicker,
@@ -34,9 +33,10 @@ from muster.engine.hooks import (
     Reason,
     Verdict,
 )
-from muster.engine.jobs import Job, Shape, Task
-from muster.engine.nodes import Kind, NodeView
-from muster.engine.requirements import Requirement, waiting
+from muster.engine.core.jobs import Job, Shape, Task
+from muster.engine.core.nodes import Kind, NodeView
+from muster.engine.core.requirements import Requirement, waiting
+from muster.engine.devices.boards import ASCEND_910, LAYOUTS, ids_of, write_chips
 from muster.plugins.topology910.boards import PREFIX, RESOURCE, TIME
 from muster.plugins.topology910.cluster import Boards
 from muster.plugins.topology910.findings import LAYOUT, findings, type_warnings
@@ -46,9 +46,9 @@ from muster.plugins.topology910.terms import Chips, GroupWorth, Healthy, Healthy
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
-    from muster.engine.session import Session
-    from muster.engine.state import State
-    from muster.engine.statement import Move
+    from muster.engine.core.session import Session
+    from muster.engine.core.state import State
+    from muster.engine.core.statement import Move
     from muster.model.finding import Finding
 
 __all__ = ["Topology910"]

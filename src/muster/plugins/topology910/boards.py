@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from muster.engine.devices import ChipListError, Layout, read_chips
-from muster.engine.jobs import Status, Task
+from muster.engine.core.jobs import Status, Task
+from muster.engine.devices.boards import ChipListError, Layout, read_chips
 from muster.model.core import Node
 
 RESOURCE = "huawei.com/Ascend910"  # also the annotation with the free chips (node) and the chips picked (pod)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.devices import Layout
-from muster.engine.nodes import Kind, Nodes
-from muster.engine.state import State
+from muster.engine.core.nodes import Kind, Nodes
+from muster.engine.core.state import State
+from muster.engine.devices.boards import Layout
 from muster.model.core import Node
 from muster.plugins.topology910.boards import RESOURCE, Board, Listed, read_board, read_node
 from muster.plugins.topology910.disputes import settle

@@ -6,7 +6,7 @@ those that its pods name. A chip is given out only if no source speaks against i
 
 from __future__ import annotations
 
-from muster.engine.devices import ids_of
+from muster.engine.devices.boards import ids_of
 from muster.plugins.topology910.boards import Board
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
-from muster.engine.hooks import Picture
+from muster.engine.core.hooks import Picture
 from muster.plugins.topology910.boards import Board
 
 _MARKS = {"free": "·", "faulty": "✗", "kept": "~", "doubtful": "*", "unlisted": "?"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muster.engine.devices import Layout
-from muster.engine.hooks import Reason
-from muster.engine.jobs import ALLOCATED_LIKE, Job, Status
+from muster.engine.core.hooks import Reason
+from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Status
+from muster.engine.devices.boards import Layout
 from muster.plugins.topology910.boards import RESOURCE
 
 EACH_POD = "topology910.eachPod"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.devices import MOST_CHIPS, MOST_GROUPS, Fit, Layout
-from muster.engine.hooks import Floats, Reason
+from muster.engine.core.hooks import Floats, Reason
+from muster.engine.devices.boards import MOST_CHIPS, MOST_GROUPS, Fit, Layout
 
 NO_BOARD = 0  # no chips, or none that can be believed
 

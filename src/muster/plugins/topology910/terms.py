@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from muster.engine.hooks import Batch, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
-from muster.engine.jobs import Task
-from muster.engine.nodes import NodeView
+from muster.engine.core.hooks import Batch, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import NodeView
 from muster.plugins.topology910.cluster import Boards
 from muster.plugins.topology910.requests import REMEDY, either
 from muster.plugins.topology910.states import NO_BOARD, in_words, needed

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.controllers.evictions import Evictions
-from muster.controllers.nodegroup import NodeGroupController
-from muster.controllers.override import OverridePolicyController
-from muster.controllers.propagation import PropagationPolicyController
+from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.nodegroup import NodeGroupController
+from muster.groupctl.controllers.override import OverridePolicyController
+from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.groups.gate import DOMAIN, Pair
 from muster.model.core import Node
 from muster.model.groups import OverridePolicy, PropagationPolicy

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from muster.config.loader import load
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
-from muster.engine.nodes import allocatable_of
-from muster.engine.plan import Plan
-from muster.engine.state import State
+from muster.engine.core.nodes import allocatable_of
+from muster.engine.core.plan import Plan
+from muster.engine.core.state import State
 from muster.model.core import Node, Pod
 from muster.model.requests import requests
 from muster.sim.bench.workloads import Objects, Work

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.engine.session import Message
+from muster.engine.core.session import Message
 from muster.model.core import Node
 from muster.sim.demo.stage import Stage, nodes_grid, on_nodes
 from muster.sim.demo.story import Chapter, Step

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from muster.cluster.manifests import Manifests, read
 from muster.cycle.configure import configure
 from muster.cycle.scheduler import Scheduler
-from muster.engine.session import Log, silent
-from muster.engine.state import State
+from muster.engine.core.session import Log, silent
+from muster.engine.core.state import State
 from muster.model.core import Node
 from muster.model.meta import Object, key
 from muster.sim.demo.story import Chapter, Grid, Step

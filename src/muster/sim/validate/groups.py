@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from muster.config.names import suggest
-from muster.engine.axis import exact_sum, show
-from muster.engine.demand import Demand, unplaced
-from muster.engine.jobs import Job, Queue, Status
-from muster.engine.room import EmptyRoom
-from muster.engine.session import Session
+from muster.engine.core.axis import exact_sum, show
+from muster.engine.core.jobs import Job, Queue, Status
+from muster.engine.core.session import Session
+from muster.engine.domains.demand import Demand, unplaced
+from muster.engine.domains.room import EmptyRoom
 from muster.model.finding import Finding, Severity
 from muster.sim.validate.places import Located
 from muster.sim.validate.subgroups import sub_group_findings

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from muster.config.names import nearest, suggest
-from muster.engine.axis import show
-from muster.engine.hooks import Batch, Bools, Scope
-from muster.engine.jobs import Status, Task
-from muster.engine.podgroups import GROUP
-from muster.engine.session import Session
+from muster.engine.core.axis import show
+from muster.engine.core.hooks import Batch, Bools, Scope
+from muster.engine.core.jobs import Status, Task
+from muster.engine.core.podgroups import GROUP
+from muster.engine.core.session import Session
 from muster.model.finding import Finding, Severity
 from muster.sim.opening import waits
 from muster.sim.validate.places import Located

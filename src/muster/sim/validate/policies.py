@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from muster.config.names import suggest
-from muster.engine.session import Session
+from muster.engine.core.session import Session
 from muster.groups.applications import APPLICATIONS, template_path, written_template
 from muster.groups.gate import Pair, unaskable
 from muster.groups.override import OverrideError, edition, faults

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from muster.config.names import suggest
-from muster.engine.axis import exact_sum, show
-from muster.engine.jobs import Queue
-from muster.engine.session import Session
+from muster.engine.core.axis import exact_sum, show
+from muster.engine.core.jobs import Queue
+from muster.engine.core.session import Session
 from muster.model.finding import Finding
 from muster.sim.validate.places import Located
 

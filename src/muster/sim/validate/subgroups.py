@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from muster.config.names import nearest, suggest
-from muster.engine.jobs import Job
-from muster.engine.subgroups import LABEL, grouped
+from muster.engine.core.jobs import Job
+from muster.engine.core.subgroups import LABEL, grouped
 from muster.model.finding import Finding, Severity
 from muster.sim.validate.places import Located
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 import pytest
 
 from muster.cli.install import PARTS
-from muster.controllers import applications, podgroups
+from muster.groupctl.controllers import applications, podgroups
+from muster.groupctl.edge_gate import service as gate_service
+from muster.groupctl.extender import scoring, view
+from muster.groupctl.webhook import registration
+from muster.groupctl.webhook import service as admission_service
 from muster.groups.applications import APPLICATIONS
 from muster.kube.resources import SOURCES
-from muster.live import service
 from muster.model.meta import Object
-from muster.server.admission import registration
-from muster.server.admission import service as admission_service
-from muster.server.edge_gate import service as gate_service
-from muster.server.extender import scoring, view
+from muster.scheduler import service
 
 FOLLOWED: dict[str, Iterable[type[Object]]] = {
     "scheduler": (*service.KINDS, *service.OWNERS),

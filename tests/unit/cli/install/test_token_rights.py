@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from account_rights import BEGIN, END, table
 from documents import ROOT
 from muster.cli.install import PARTS
+from oracles.account_rights import BEGIN, END, table
 
 PAGE = (ROOT / "SECURITY.md").read_text("utf-8")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from builders.small_cluster import node, node_group, option, pod_group, queue, session_of, state_of
 from muster.model.finding import Finding
 from muster.model.meta import Object
 from muster.plugins.nodegroup import NodeGroup
-from small_cluster import node, node_group, option, pod_group, queue, session_of, state_of
 
 NODES = [node("n1", "gpu-east"), node("n2", "gpu-west")]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from muster.engine.hooks import Batch, NodeSet
-from muster.engine.session import Session
+from builders.small_cluster import node, node_group, option, pod, pod_group, queue, session_of, state_of, task
+from muster.engine.core.hooks import Batch, NodeSet
+from muster.engine.core.session import Session
 from muster.model.meta import Object
 from muster.plugins.nodegroup import NodeGroup
-from small_cluster import node, node_group, option, pod, pod_group, queue, session_of, state_of, task
 
 NODES = [node("n1", "g1"), node("n2", "g2"), node("n3", "g2"), node("n4")]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from muster.engine.jobs import Queue
+from builders.small_cluster import queue, state_of
+from muster.engine.core.jobs import Queue
 from muster.plugins.nodegroup.rules import Rule, points, reading, rule_of
-from small_cluster import queue, state_of
 
 
 def rule(**lists: tuple[str, ...]) -> Rule:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.affinity import PodIndex
-from muster.engine.hooks import Batch
-from muster.engine.state import State
+from muster.engine.core.hooks import Batch
+from muster.engine.core.state import State
+from muster.engine.pod_rules.affinity import PodIndex
 from muster.plugins.nodeorder.podaffinity import PodAffinity
-from neighbours import HOST, affinity, app, cluster, host, near, session, task
+from oracles.neighbours import HOST, affinity, app, cluster, host, near, session, task
 
 ZONES = (host("a", "east"), host("b", "east"), host("c", "west"), host("d"))
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from muster.engine.affinity import PodIndex
-from muster.engine.hooks import Batch
-from muster.engine.state import State
+from muster.engine.core.hooks import Batch
+from muster.engine.core.state import State
+from muster.engine.pod_rules.affinity import PodIndex
 from muster.model.batch import ReplicaSet
 from muster.model.core import Node
 from muster.model.kinds import decode_as
 from muster.plugins.nodeorder.spread import TopologySpread
-from neighbours import HOST, app, cluster, host, session, spread, task
+from oracles.neighbours import HOST, app, cluster, host, session, spread, task
 
 
 def _scores(state: State, without: str = "", weight: int = 1) -> list[float]:

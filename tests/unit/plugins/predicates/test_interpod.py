@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.engine.affinity import PodIndex
-from muster.engine.hooks import Batch
-from muster.engine.state import State
+from muster.engine.core.hooks import Batch
+from muster.engine.core.state import State
+from muster.engine.pod_rules.affinity import PodIndex
 from muster.plugins.predicates.interpod import InterPodAffinity
-from neighbours import HOST, affinity, app, cluster, host, near, session, task
+from oracles.neighbours import HOST, affinity, app, cluster, host, near, session, task
 
 
 def _term(state: State) -> InterPodAffinity:

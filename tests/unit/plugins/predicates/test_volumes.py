@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from muster.engine.hooks import Batch
+from builders.storage_cluster import Cluster, Manifest, claim, csi_node, node, pod, storage_class, volume
+from muster.engine.core.hooks import Batch
 from muster.plugins.predicates.volumes import (
     VolumeBinding,
     VolumeLimits,
@@ -12,7 +13,6 @@ from muster.plugins.predicates.volumes import (
     VolumeZone,
     volume_signature,
 )
-from storage_cluster import Cluster, Manifest, claim, csi_node, node, pod, storage_class, volume
 
 ALL_TERMS = (VolumeRestrictions, VolumeLimits, VolumeZone, VolumeBinding)
 NODES = (node("n1", zone="a"), node("n2", zone="b"))

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from muster.engine.jobs import Status
-from muster.engine.session import Session
-from muster.engine.trace import NodeTrace, explain
-from muster.model.meta import Object
-from node_groups import (
+from builders.node_groups import (
     BINDING,
     REQUIRED,
     TEMPLATE,
@@ -22,7 +18,11 @@ from node_groups import (
     thing,
     weights,
 )
-from small_cluster import option, session_of, state_of
+from builders.small_cluster import option, session_of, state_of
+from muster.engine.core.jobs import Status
+from muster.engine.core.session import Session
+from muster.engine.core.trace import NodeTrace, explain
+from muster.model.meta import Object
 
 
 def opened(*objects: Object) -> Session:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from muster.engine.hooks import Batch, Verdict
-from muster.engine.nodes import Kind
-from muster.engine.session import Session
+from builders.small_cluster import node, option, pod, pod_group, queue, session_of, state_of, task
+from muster.engine.core.hooks import Batch, Verdict
+from muster.engine.core.nodes import Kind
+from muster.engine.core.session import Session
 from muster.model.meta import Object
 from muster.plugins.resource_strategy_fit import ResourceStrategyFit
 from muster.plugins.resource_strategy_fit.strategy import TYPE, WEIGHT
-from small_cluster import node, option, pod, pod_group, queue, session_of, state_of, task
 
 
 def opened(*objects: Object, **arguments: Any) -> tuple[Session, ResourceStrategyFit]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from builders.racks import RACK, ZONE, gang, hypernode, members, node, queue, scheduler, topology
+from builders.small_cluster import state_of
 from muster.model.finding import Finding
 from muster.model.meta import Object
 from muster.plugins.topology import Topology
-from racks import RACK, ZONE, gang, hypernode, members, node, queue, scheduler, topology
-from small_cluster import state_of
 
 NODES = [node("a", rack="r1"), node("b", rack="r2"), queue()]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from builders.racks import BLOCK, RACK, ZONE, cycle, gang, made, member, members, node, queue, topology, where
 from muster.model.meta import Object
-from racks import BLOCK, RACK, ZONE, cycle, gang, made, member, members, node, queue, topology, where
 
 
 def rack(name: str, *gpus: int, **labels: str) -> list[Object]:

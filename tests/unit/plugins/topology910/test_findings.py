@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend import board, pod, session_of, state_of
+from builders.ascend import board, pod, session_of, state_of
 from muster.model.core import Node, Pod
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ascend import board, decide, group, names, pod, session_of, state_of
-from muster.engine.jobs import Status
-from muster.engine.nodes import Kind
-from muster.engine.trace import explain
+from builders.ascend import board, decide, group, names, pod, session_of, state_of
+from muster.engine.core.jobs import Status
+from muster.engine.core.nodes import Kind
+from muster.engine.core.trace import explain
 
 
 def test_chips_of_a_terminating_pod_are_held_though_the_list_shows_them() -> None:

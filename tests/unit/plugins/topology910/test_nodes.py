@@ -7,10 +7,10 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from ascend import RESOURCE, board, brute, decide, group, names, pod, session_of, state_of
-from muster.engine.hooks import Batch
-from muster.engine.state import State
-from muster.engine.trace import explain
+from builders.ascend import RESOURCE, board, brute, decide, group, names, pod, session_of, state_of
+from muster.engine.core.hooks import Batch
+from muster.engine.core.state import State
+from muster.engine.core.trace import explain
 
 
 def every_board() -> list[tuple[str, int, int, int]]:

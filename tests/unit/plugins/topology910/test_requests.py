@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend import board, decide, group, pod, session_of, state_of
+from builders.ascend import board, decide, group, pod, session_of, state_of
 from muster.model.core import Pod
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from front_door import PREEMPTING
+from builders.front_door import PREEMPTING
 from muster.config import DEFAULT
 from muster.config.types import PluginOption
 from muster.cycle.remarks import has_opinion
-from muster.engine.hooks import Plugin, Preemptable
-from muster.engine.jobs import Task
+from muster.engine.core.hooks import Plugin, Preemptable
+from muster.engine.core.jobs import Task
 from muster.model.finding import Finding
 from muster.sim.validate import effective, validate_configuration
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from front_door import manifests, node, scheduler, thing
+from builders.front_door import manifests, node, scheduler, thing
+from builders.node_groups import GROUP, REQUIRED, REQUIRED_OVERRIDE
 from muster.model.finding import Finding
 from muster.sim.validate import validate_cluster
-from node_groups import GROUP, REQUIRED, REQUIRED_OVERRIDE
 
 WITH = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: propagation\n'
 WITHOUT = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: predicates\n'

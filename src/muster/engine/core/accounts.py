@@ -1,0 +1,282 @@
+"""A queue's account: what its jobs hold, what admitted jobs still reserve, and the limits it is held to.
+
+proportion and capacity keep one account per queue. What is allocated follows every move of the cycle (pipelined pods
+count, evicted ones do not); what is reserved is read when the cycle opens and grows with each admitted job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from muster.engine.core import resources
+from muster.engine.core.axis import show
+from muster.engine.core.claim import RECLAIM, Claim, request_of
+from muster.engine.core.hooks import Reason
+from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
+from muster.engine.core.limits import Origin
+from muster.engine.core.resources import ALWAYS, SLACK, Amounts, add
+
+_HOLDING = [int(status) for status in ALLOCATED_LIKE]
+_STAYING = [*_HOLDING, int(Status.UNKNOWN)]
+
+
+class Account:
+    __slots__ = (
+        "_said", "_share", "allocated", "ancestors", "deserved", "elastic", "fault", "guarantee", "inner", "inqueue",
+        "origin", "queue", "real",
+    )  # fmt: skip
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.allocated: dict[str, int] = {}
+        self.inqueue: dict[str, int] = {}  # what admitted jobs reserve beyond what they hold
+        self.elastic: dict[str, int] = {}  # what jobs hold beyond their minimum
+        self.guarantee: dict[str, int] = dict(queue.guarantee)
+        self.real: dict[str, int] = {}  # real capability: what the queue may hold at most
+        self.origin: Origin | None = None  # where that comes from
+        self.deserved: Amounts = {}
+        self.ancestors: tuple[Account, ...] = ()  # from the root down
+        self.inner = False  # has child queues
+        self.fault: Reason | None = None  # why the queue can take nothing at all
+        self._share: float | None = None
+        self._said: dict[tuple[object, ...], str] = {}
+
+    @property
+    def chain(self) -> tuple[Account, ...]:
+        """The queue and its ancestors, nearest first."""
+        return (self, *reversed(self.ancestors))
+
+    def move(self, request: Mapping[str, int], times: int) -> None:
+        add(self.allocated, request, times)
+        self._share = None
+
+    @property
+    def share(self) -> float:
+        """The largest part of what it deserves that is allocated."""
+        if self._share is None:
+            self._share = resources.largest_share(self.allocated, self.deserved)
+        return self._share
+
+    def refuses(self) -> Reason | None:
+        """Why the queue takes nothing, whatever is asked."""
+        if not self.queue.open:
+            state = self.queue.object.status.state
+            return Reason("queue-not-open", f"queue {self.queue.name} is {state}, not Open", resolvable=False)
+        return self.fault
+
+    # --- reclaim, by muster's rules
+
+    def named(self, amounts: Mapping[str, int]) -> list[str]:
+        """The resources by which amounts are held against what the queue deserves: those that `deserved` names.
+
+        Where it names none of them all count, with nothing deserved.
+        """
+        asked = [name for name, amount in amounts.items() if amount > 0 and name != "pods"]
+        return [name for name in asked if name in self.deserved] or asked
+
+    def deserves(self, amounts: Mapping[str, int]) -> bool:
+        """Would the queue hold at most what it deserves with these amounts, in each of them?"""
+        held, deserved = self.allocated, self.deserved
+        return all(held.get(n, 0) + amounts[n] < deserved.get(n, 0) + SLACK for n in self.named(amounts))
+
+    def gives_nothing(self, claim: Claim) -> bool:
+        """Does the queue hold no more than it deserves of everything that is claimed?"""
+        held, deserved = self.held_before(claim), self.deserved
+        return not any(held.get(n, 0) >= deserved.get(n, 0) + SLACK for n in claim.request)
+
+    def held_before(self, claim: Claim) -> dict[str, int]:
+        return claim.held_by(self.queue.name, self.allocated)
+
+    def keeps(self, claim: Claim, victims: Sequence[Task]) -> bool:
+        """Must the queue keep these pods of one job?
+
+        It gives what it holds beyond its deserved share of something that is claimed, and keeps its share of every
+        resource of which it held more when the claim began. As the last resort a whole job may take it below that.
+        """
+        taken = request_of(victims)
+        before, now, deserved = self.held_before(claim), self.allocated, self.deserved
+        over = [n for n in self.named(taken) if before.get(n, 0) >= deserved.get(n, 0) + SLACK]
+        if not any(n in claim.request for n in over):
+            return True
+        if claim.last_resort and len(victims) == _on_nodes(victims[0].job):
+            return not any(n in claim.request and now.get(n, 0) >= deserved.get(n, 0) + SLACK for n in over)
+        return any(now.get(n, 0) - taken[n] <= deserved.get(n, 0) - SLACK for n in over)
+
+    def gives_at_most(self, claim: Claim) -> dict[str, float]:
+        """The bound that `keeps` sets for all victims together."""
+        before, now, deserved = self.held_before(claim), self.allocated, self.deserved
+        if claim.rule != RECLAIM or (
+            claim.last_resort and any(now.get(n, 0) >= deserved.get(n, 0) + SLACK for n in claim.request)
+        ):
+            return {}
+        over = [n for n in claim.request if n in deserved and before.get(n, 0) >= deserved[n] + SLACK]
+        return {n: max(now.get(n, 0) - deserved[n] + SLACK, 0.0) for n in over}
+
+    def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
+        if claim.rule != RECLAIM or not self.keeps(claim, victims):
+            return None
+        return Reason("queue-share", f"queue {self.queue.name} keeps what it deserves")
+
+    # --- admission
+
+    def overruns(self, minimum: Mapping[str, int]) -> list[str]:
+        """In which dimensions a job of this minimum would pass the queue's real capability."""
+        use = {
+            name: amount + self.allocated.get(name, 0) + self.inqueue.get(name, 0) - self.elastic.get(name, 0)
+            for name, amount in minimum.items()
+        }
+        return resources.over(use, self.real, minimum)
+
+    def say_overrun(self, minimum: Mapping[str, int]) -> str:
+        parts = {
+            "requested": minimum, "allocated": self.allocated, "inqueue": self.inqueue, "less_elastic": self.elastic
+        }  # fmt: skip
+        # Thousands of equal jobs may be refused in one cycle: the words are made once.
+        same = tuple(tuple(part.items()) for part in parts.values())
+        said = self._said.get(same)
+        if said is None:
+            text = resources.say(self.overruns(minimum), self.say_real, **parts)
+            said = self._said[same] = f"queue {self.queue.name}: {text}"
+        return said
+
+    def say_real(self, name: str) -> str:
+        """The queue's real capability in one resource, as the user wrote it."""
+        real = self.real.get(name, 0)
+        return f"capability {show(name, real)}" if self.origin is None else self.origin.say(self.queue.name, name, real)
+
+    def say_share(self, name: str, weights: int) -> str:
+        """What the queue deserves by weight; where something else limits that, the name of it."""
+        share = self.deserved.get(name, 0)
+        if share == self.real.get(name, 0):
+            return self.say_real(name)
+        if share == self.guarantee.get(name, -1):
+            return f"guarantee {show(name, share)}"
+        return f"share {show(name, share)} (weight {self.queue.weight} of {weights})"
+
+    def say_short(self, request: Mapping[str, int], limit: Amounts, words: Callable[[str], str]) -> str:
+        """`queue q: cpu requested 2 + allocated 9 > share 10 (weight 1 of 3)`."""
+        use = {name: amount + self.allocated.get(name, 0) for name, amount in request.items()}
+        names = resources.over(use, limit, request)
+        return f"queue {self.queue.name}: " + resources.say(names, words, requested=request, allocated=self.allocated)
+
+
+def _on_nodes(job: Job | None) -> int:
+    """How many pods of the job hold a node and are not on their way out."""
+    count = job.count if job is not None else [0] * len(Status)
+    return sum([count[status] for status in _STAYING])
+
+
+def real_capability(
+    offered: Mapping[str, int], promised: Mapping[str, int], guarantee: Mapping[str, int], capability: Mapping[str, int]
+) -> dict[str, int]:
+    """What is offered beyond everybody's guarantees, plus the queue's own, at most its capability.
+
+    Volcano: a capability of 0 cpu or memory is none; of anything else it is a limit of 0.
+    """
+    real = {name: max(amount - promised.get(name, 0), 0) for name, amount in offered.items()}
+    add(real, guarantee)
+    for name, amount in capability.items():
+        if name in real and (amount > 0 or name not in ALWAYS):
+            real[name] = min(real[name], amount)
+    return real
+
+
+def promised(queues: Iterable[Queue]) -> dict[str, int]:
+    """The sum of guarantees."""
+    found: dict[str, int] = {}
+    for queue in queues:
+        add(found, queue.guarantee)
+    return found
+
+
+# --- what a job reserves
+
+
+def minimum(job: Job) -> dict[str, int]:
+    return job.min_resources or {}
+
+
+def without_gated(job: Job, amounts: dict[str, int]) -> dict[str, int]:
+    """Gated pods cannot be scheduled yet: what they ask for is not reserved."""
+    gated: dict[str, int] = {}
+    for task in job.tasks.values():
+        if task.gated:
+            add(gated, task.shape.amounts)
+    if resources.empty(gated):
+        return amounts
+    return {name: max(amount - gated.get(name, 0), 0) for name, amount in amounts.items()}
+
+
+def still_reserved(job: Job) -> dict[str, int]:
+    """What of its minimum an admitted job does not hold yet."""
+    if job.min_resources is None or not reserves(job):
+        return {}
+    missing = {name: max(amount - job.allocated.get(name, 0), 0) for name, amount in job.min_resources.items()}
+    return without_gated(job, missing)
+
+
+def reserves(job: Job) -> bool:
+    """Admitted jobs reserve their minimum; running ones while enough of their pods hold room.
+
+    Volcano: a job whose pods have mostly ended is still called Running; it must not reserve its minimum once more.
+    """
+    if job.phase == "Inqueue":
+        return True
+    return job.phase == "Running" and holding(job) >= job.min_available
+
+
+def holding(job: Job) -> int:
+    return sum([job.count[status] for status in _HOLDING])
+
+
+def elastic(job: Job) -> dict[str, int]:
+    """What the job holds beyond its minimum."""
+    least = minimum(job)
+    beyond = {name: amount - least.get(name, 0) for name, amount in job.allocated.items()}
+    return {name: amount for name, amount in beyond.items() if amount > 0}
+
+
+def valid_tasks(job: Job) -> int:
+    """Pods that have or can still get a node."""
+    c = job.count
+    return job.ready + c[Status.PIPELINED] + c[Status.PENDING]
+
+
+def parts(job: Job) -> tuple[Mapping[str, int], ...]:
+    """What a job holds, asks for, still reserves, and holds beyond its minimum."""
+    return job.allocated, job.total, still_reserved(job), elastic(job)
+
+
+class Sums:
+    """Sums over jobs that are kept from one cycle to the next: only jobs that changed meanwhile are counted anew.
+
+    `parts` gives what a job adds to each sum; it may read everything that the job's stamp stands for.
+    """
+
+    def __init__(self, parts: Callable[[Job], tuple[Mapping[str, int], ...]]) -> None:
+        self._parts = parts
+        self._sums: list[dict[str, int]] = []
+        self._counted: dict[str, tuple[dict[str, int], ...]] = {}
+        self._seen = 0  # the largest stamp that has been counted
+
+    def over(self, jobs: Mapping[str, Job]) -> list[dict[str, int]]:
+        """The sums; the caller's own to change."""
+        counted = self._counted
+        last = self._seen
+        for job in [job for job in jobs.values() if job.stamp > last]:
+            was = counted.get(job.key)
+            if was is not None:
+                self._add(was, -1)
+            parts = counted[job.key] = tuple(dict(part) for part in self._parts(job))
+            self._add(parts, 1)
+            self._seen = max(self._seen, job.stamp)
+        if len(counted) > len(jobs):
+            for key in [key for key in counted if key not in jobs]:
+                self._add(counted.pop(key), -1)
+        return [dict(one) for one in self._sums]
+
+    def _add(self, parts: tuple[dict[str, int], ...], times: int) -> None:
+        while len(self._sums) < len(parts):
+            self._sums.append({})
+        for one, part in zip(self._sums, parts, strict=True):
+            add(one, part, times)

@@ -1,0 +1,203 @@
+"""Claims and eviction units: for whom capacity is freed, and which pods may go together.
+
+The rules are muster's own (docs/decisions/0015-evictions.md). A job is evicted in units: the pods that it has above its
+minimum one by one, and otherwise all its pods that hold a node. Every protection is asked about a unit with the
+accounts as they are once the units before it are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from muster.engine.core.budgets import Budgets
+from muster.engine.core.hooks import Protection, Reason
+from muster.engine.core.jobs import Job, Queue, Status, Task
+from muster.engine.core.resources import add, asked
+from muster.engine.core.subgroups import Group, grouped
+
+if TYPE_CHECKING:
+    from muster.engine.core.session import Session
+
+RECLAIM, PREEMPT = "reclaim", "preempt"
+HOLDING = (Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN)
+_EVICTABLE = (Status.BOUND, Status.RUNNING)
+_COUNTED = (Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)
+_PRIORITY = Reason("priority", "its priority is not below the claimer's")
+
+
+@dataclass(slots=True)
+class Claim:
+    """A job that needs capacity for some of its pods, and the action that looks for it."""
+
+    rule: str  # "reclaim" | "preempt"
+    job: Job
+    queue: Queue
+    tasks: list[Task]
+    # reclaim: a whole job may take its queue below what it deserves; preempt: promises may be taken
+    last_resort: bool = False
+    request: dict[str, int] = field(default_factory=dict)  # Σ of the tasks, without `pods`
+    priority: int = 0  # of the job
+    pod_priority: int = 0  # the lowest of its pods
+    within: bool = False  # preempt: victims are pods of the claimer's own job
+    held: dict[str, dict[str, int]] = field(default_factory=dict)  # queue → what it held when the claim began
+
+    def __post_init__(self) -> None:
+        self.request = dict(asked(request_of(self.tasks)))
+        self.priority = effective_priority(self.job)
+        self.pod_priority = min((task.priority for task in self.tasks), default=0)
+
+    def held_by(self, queue: str, now: dict[str, int]) -> dict[str, int]:
+        """What the queue held when the claim began; to be asked before anything of it is evicted."""
+        found = self.held.get(queue)
+        if found is None:
+            found = self.held[queue] = dict(now)
+        return found
+
+
+def request_of(tasks: Iterable[Task]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for task in tasks:
+        add(total, task.shape.amounts)
+    return total
+
+
+def effective_priority(job: Job) -> int:
+    """The class of the job's PodGroup; for evictions a group without a class counts with its pods' highest priority."""
+    if job.classed or not job.tasks:
+        return job.priority
+    return max(task.priority for task in job.tasks.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Pods of one job that go together."""
+
+    tasks: tuple[Task, ...]
+    whole: bool  # all that the job has on nodes
+    priority: int  # the highest of its pods
+    created: float  # of its oldest pod
+    promise: bool = False  # nothing runs: capacity that was promised to the job is taken
+
+    @property
+    def job(self) -> Job:
+        job = self.tasks[0].job
+        assert job is not None
+        return job
+
+    @property
+    def cost(self) -> tuple[float, ...]:
+        """Smaller goes first: lower priority, fewer pods, surplus before a whole job, the newest."""
+        return (self.priority, len(self.tasks), self.whole, -self.created)
+
+
+class Units:
+    """The units of one cycle."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.budgets = session.shared(Budgets)
+        self._protections = session.flat(Protection)
+        self._always = [p for p in self._protections if type(p).protects_always is not Protection.protects_always]
+        self._leaf: dict[str, dict[str, Group]] = {}  # job → pod → its sub-group
+        self._priority: dict[str, int] = {}  # by job; constant within a cycle
+
+    def priority(self, job: Job) -> int:
+        known = self._priority.get(job.key)
+        if known is None:
+            known = self._priority[job.key] = effective_priority(job)
+        return known
+
+    def candidates(self, claim: Claim, job: Job) -> list[Task]:
+        """Those of the job's pods that may be victims at all, whatever else goes."""
+        queue, below = job.queue, float("inf")
+        if queue is None:
+            return []
+        if claim.rule == RECLAIM:
+            if queue is claim.queue or not queue.reclaimable:
+                return []
+        else:
+            below = claim.pod_priority
+            other = job is not claim.job and queue is claim.queue and self.priority(job) < claim.priority
+            if not (job is claim.job if claim.within else other):
+                return []
+        found = [
+            t for t in job.tasks.values()
+            if t.status in _EVICTABLE and t.node >= 0 and t.preemptable and t.priority < below
+        ]  # fmt: skip
+        for protection in self._always:
+            found = [t for t in found if not protection.protects_always(t)]
+        return found
+
+    def protects_queue(self, claim: Claim, queue: Queue) -> bool:
+        # Every protection is asked: each notes what the queue holds before anything goes.
+        answers = [protection.protects_queue(claim, queue) for protection in self._protections]
+        return any(answers)
+
+    def gives_at_most(self, claim: Claim, queue: Queue) -> dict[str, float]:
+        """Of these resources, all further victims of the queue together may hold no more than so much."""
+        return least_of(protection.gives_at_most(claim, queue) for protection in self._protections)
+
+    def single(self, task: Task) -> Unit:
+        return Unit((task,), False, task.priority, task.created)
+
+    def surplus(self, job: Job) -> int:
+        """How many pods the job has above its minimum, by its number alone."""
+        return max(sum([job.count[status] for status in _COUNTED]) - job.min_available, 0)
+
+    def holding(self, job: Job) -> int:
+        return sum([job.count[status] for status in HOLDING])
+
+    def spare(self, task: Task) -> bool:
+        """Has the job its minimum, and the task's role and sub-group theirs, also without this pod?"""
+        job = task.job
+        assert job is not None
+        if not self.surplus(job):
+            return False
+        if job.roles and job.min_available >= job.roles_total:
+            least = job.roles.get(task.role, 0)
+            if least and _counted(t for t in job.tasks.values() if t.role == task.role) <= least:
+                return False
+        spec = job.group.spec
+        if not spec.sub_groups and not spec.sub_group_policy:
+            return True
+        leaf = self._leaf_of(job).get(task.key)
+        if leaf is None or not leaf.minimum:
+            return True
+        return _counted(leaf.own) != leaf.minimum  # a sub-group below its minimum has nothing to lose
+
+    def _leaf_of(self, job: Job) -> dict[str, Group]:
+        found = self._leaf.get(job.key)
+        if found is None:
+            root = grouped(job)
+            groups = root.groups() if root is not None else ()
+            found = self._leaf[job.key] = {task.key: group for group in groups for task in group.own}
+        return found
+
+    def protected(self, claim: Claim, unit: Unit) -> Reason | None:
+        """Why the unit must stay; None: it may go now."""
+        if unit.promise:
+            return None if unit.tasks[0].status == Status.PIPELINED else _PRIORITY
+        if any(task.status not in HOLDING for task in unit.tasks):
+            return _PRIORITY  # some of it has gone with another unit
+        if not unit.whole and not self.spare(unit.tasks[0]):
+            return Reason("gang-minimum", f"{unit.job.key} needs it for its minimum of {unit.job.min_available}")
+        for protection in self._protections:
+            reason = protection.protects(claim, unit.tasks)
+            if reason is not None:
+                return reason
+        return self.budgets.refuses(unit.tasks)
+
+
+def least_of(limits: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The smallest limit of each resource that has any."""
+    found: dict[str, float] = {}
+    for each in limits:
+        for name, most in each.items():
+            found[name] = min(most, found.get(name, most))
+    return found
+
+
+def _counted(tasks: Iterable[Task]) -> int:
+    return sum(1 for task in tasks if task.status in _COUNTED)

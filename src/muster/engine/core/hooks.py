@@ -1,0 +1,327 @@
+"""The plugin interface: one small abstract class per extension point.
+
+A plugin is a class whose bases say what it does (`class Gang(Plugin, JobValid, JobOrder, ...)`). It is made once per
+configuration and opened once per cycle. Everything about nodes is asked for *all nodes at once*: a `NodeView` holds
+columns, an answer is an array with one entry per column. A view may be the whole cluster, a few changed nodes, or
+hypothetical columns that hold one node several times ("with two more of these pods"), so an answer must be computed
+element by element from the view alone; that is what makes cached, sliced and batched answers equal to fresh ones.
+
+The `switch` of an extension point is the key that turns it off in the configuration file (Volcano's spelling).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from muster.engine.core.node_hooks import (
+    BindEffects,
+    DevicePicker,
+    NodeFilter,
+    NodeNotes,
+    NodeScorer,
+    NodeSets,
+    Picture,
+)
+from muster.engine.core.values import (
+    Batch,
+    Bools,
+    Effect,
+    Floats,
+    Hook,
+    Index,
+    NodeSet,
+    NodeSetError,
+    Opinion,
+    Reason,
+    Scope,
+    Verdict,
+    Vote,
+)
+
+if TYPE_CHECKING:
+    from muster.config.types import Arguments, PluginOption
+    from muster.engine.core.claim import Claim
+    from muster.engine.core.jobs import Job, Queue, Task
+    from muster.engine.core.requirements import Requirement
+    from muster.engine.core.session import Session
+    from muster.engine.core.state import State
+    from muster.engine.core.statement import Move
+    from muster.model.finding import Finding
+
+__all__ = [
+    "Batch", "BindEffects", "Bools", "Deadlines", "DevicePicker", "Effect", "Floats", "Hook", "Index", "JobEnqueue",
+    "JobOrder", "JobPipelined", "JobReady", "JobStarving", "JobValid", "Ledger", "NodeFilter", "NodeNotes",
+    "NodeScorer", "NodeSet", "NodeSetError", "NodeSets", "Opinion", "Overused", "Picture", "Plugin", "Preemptable",
+    "Preemptive", "Protection", "QueueOrder", "QueueQuota", "QueueShares", "Reason", "Reclaimable", "Scope", "Sparing",
+    "TaskOrder", "Verdict", "VictimQueueOrder", "Vote",
+]  # fmt: skip
+
+
+class Plugin(ABC):
+    """Lives as long as its configuration; opened and closed once per cycle."""
+
+    name: ClassVar[str]  # as in the configuration file
+    arguments: ClassVar[dict[str, str]] = {}  # name (or `prefix*`) → what it means, and its default
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        self.option = option
+
+    def open(self, session: Session) -> None:  # noqa: B027 - optional
+        """Called at the start of a cycle."""
+
+    def close(self, session: Session) -> None:  # noqa: B027 - optional
+        """Called at the end of a cycle, before its placements are taken back from the engine's state."""
+
+    def signature(self, task: Task) -> Hashable | None:
+        """What this plugin's filters and scores read of the task besides its shape (the pod's spec). None: nothing."""
+        return None
+
+    @classmethod
+    def check(cls, arguments: Arguments) -> list[Finding]:
+        """Faults in the arguments, each at its line. Reading them with typed readers already reports most."""
+        return []
+
+    @classmethod
+    def examine(cls, session: Session) -> list[Finding]:
+        """What `muster validate` should say of the cluster in the light of this plugin's rules."""
+        return []
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterable[Requirement]:
+        """What objects ask for that only this plugin provides; asked also when it is not configured."""
+        return ()
+
+    def effective(self) -> dict[str, object]:
+        """The arguments as understood, in a form that could stand in a configuration again."""
+        return dict(self.option.arguments)
+
+
+# --- jobs ------------------------------------------------------------------------------------------------------------
+
+
+class JobValid(Hook):
+    @abstractmethod
+    def valid(self, job: Job) -> Reason | None:
+        """None: the job may be scheduled. The first plugin that objects ends the question."""
+
+
+class JobEnqueue(Hook):
+    switch = "enableJobEnqueued"
+
+    @abstractmethod
+    def enqueueable(self, job: Job) -> Vote: ...
+
+    def refusal(self, job: Job) -> Reason:
+        """Why `enqueueable` rejected, with the inequality and its numbers."""
+        return Reason("enqueue", "it gives no reason")
+
+    def enqueued(self, job: Job) -> None:
+        """The job was admitted."""
+
+    def yields(self, job: Job) -> bool:
+        """True: a rejection only says that capacity is missing, so preempt and reclaim may still serve the job."""
+        return False
+
+
+class JobReady(Hook):
+    switch = "enableJobReady"
+
+    @abstractmethod
+    def missing(self, job: Job) -> int:
+        """0: ready. n > 0: not ready, and at least n more of its tasks must be allocated before it can be.
+
+        May depend on the job, its tasks and its group only: jobs that do not change are not asked about again.
+        """
+
+
+class JobPipelined(Hook):
+    switch = "enableJobPipelined"
+
+    @abstractmethod
+    def pipelined(self, job: Job) -> Vote: ...
+
+
+class JobStarving(Hook):
+    switch = "enableJobStarving"
+
+    @abstractmethod
+    def starving(self, job: Job) -> bool: ...
+
+
+# --- order -----------------------------------------------------------------------------------------------------------
+
+
+class QueueOrder(Hook):
+    switch = "enableQueueOrder"
+
+    @abstractmethod
+    def queue_cmp(self, a: Queue, b: Queue) -> int:
+        """Negative: a before b."""
+
+    def line(self, queue: Queue) -> Sequence[str]:
+        """In a tree of queues: the ancestors the queue lies under, the highest first.
+
+        A placement moves its queue and what lies under the same ancestors against the rest, and nothing else.
+        """
+        return ()
+
+    def upheavals(self) -> int:
+        """How often in this cycle a placement has moved queues regardless of their ancestors."""
+        return 0
+
+
+class VictimQueueOrder(Hook):
+    @abstractmethod
+    def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
+        """Negative: victims of a go before victims of b."""
+
+
+class JobOrder(Hook):
+    switch = "enableJobOrder"
+
+    @abstractmethod
+    def job_key(self, job: Job) -> float:
+        """Smaller goes first. May depend on this job's placements only, not on other jobs'."""
+
+
+class Deadlines(Hook):
+    """Answers about jobs that change by the passing of time alone."""
+
+    @abstractmethod
+    def next_deadline(self) -> float | None:
+        """When the next answer about a job that waits changes; None: none does."""
+
+
+class TaskOrder(Hook):
+    switch = "enableTaskOrder"
+
+    @abstractmethod
+    def task_key(self, task: Task) -> float:
+        """Smaller goes first."""
+
+
+# --- queues and victims ----------------------------------------------------------------------------------------------
+
+
+class QueueQuota(Hook):
+    """May the queue take more? (Volcano: allocatable)"""
+
+    switch = "enabledAllocatable"
+
+    @abstractmethod
+    def admits(self, queue: Queue, task: Task, count: int) -> int:
+        """How many of `count` such tasks the queue may take now, one after the other."""
+
+    @abstractmethod
+    def quota_refusal(self, queue: Queue, task: Task) -> Reason:
+        """Why it admits none: the inequality with its numbers."""
+
+    def usage(self, queue: Queue) -> Sequence[tuple[Mapping[str, int], Mapping[str, float]]]:
+        """(what is held, what may be held at most) of the queue and of every ancestor that limits it, as of now."""
+        return ()
+
+    def closed(self, queue: Queue) -> Reason | None:
+        """Why the queue takes nothing at all, whatever is asked; None: it does."""
+        return None
+
+
+class QueueShares(Hook):
+    """Says what each queue deserves, for reports; has no part in deciding."""
+
+    @abstractmethod
+    def deserved(self) -> dict[str, dict[str, float]]:
+        """Queue → amounts by resource, in internal units."""
+
+
+class Overused(Hook):
+    switch = "enabledOverused"
+
+    @abstractmethod
+    def overused(self, queue: Queue) -> Reason | None: ...
+
+
+class Preemptive(Hook):
+    """May the queue claim room from others for this task?"""
+
+    switch = "enablePreemptive"
+
+    @abstractmethod
+    def preemptive(self, queue: Queue, task: Task) -> bool:
+        """With `compatibility: volcano`: may it for this one pod?"""
+
+    def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
+        """Would the queue hold no more than it deserves, in every resource of the claim, if it got these amounts?"""
+        return True
+
+
+class Protection(Hook):
+    """Victims that this plugin never gives up, in whatever tier it stands. It cannot be switched off."""
+
+    @abstractmethod
+    def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
+        """Why these pods of one job must stay; None: they may go.
+
+        Asked with the current accounts: what the claim evicts besides is already gone.
+        """
+
+    def protects_always(self, task: Task) -> bool:
+        """True: this pod is never a victim, whoever claims."""
+        return False
+
+    def protects_queue(self, claim: Claim, queue: Queue) -> bool:
+        """True: no pod of this queue is a victim of the claim."""
+        return False
+
+    def gives_at_most(self, claim: Claim, queue: Queue) -> Mapping[str, float]:
+        """Of these resources the victims of this queue may hold no more than so much, as the accounts are now.
+
+        It saves searches that `protects` would end in any case.
+        """
+        return {}
+
+
+class Sparing(Hook):
+    """What both victim hooks may add: a quick answer about whole jobs, or about all of them."""
+
+    opinion: ClassVar[Opinion] = Opinion.ANSWER  # how muster's own rules use the plugin's answer
+
+    def abstains(self, rule: str) -> bool:
+        """True: this plugin has no say in this cycle's "reclaim" (or "preempt") at all."""
+        return False
+
+    def spares(self, job: Job) -> bool:
+        """True: as the job stands, this plugin names none of its pods, whoever asks (evictions only confirm it)."""
+        return False
+
+
+class Preemptable(Sparing):
+    """Which candidates may be evicted for `claimer`, inside one queue."""
+
+    switch = "enablePreemptable"
+
+    @abstractmethod
+    def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None:
+        """One answer per candidate, in the given (victim) order; None abstains."""
+
+
+class Reclaimable(Sparing):
+    """Which candidates may be evicted for `claimer`, across queues."""
+
+    switch = "enableReclaimable"
+
+    @abstractmethod
+    def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None: ...
+
+
+class Ledger(Hook):
+    """Keeps a plugin's accounts current. `released` is the exact inverse of `allocated`; integers only."""
+
+    @abstractmethod
+    def allocated(self, move: Move) -> None:
+        """The move's tasks have come to hold room on their nodes (allocated, pipelined, or an eviction undone)."""
+
+    @abstractmethod
+    def released(self, move: Move) -> None:
+        """They have given it up (undone, or evicted)."""

@@ -1,0 +1,254 @@
+"""What is scheduled: shapes, tasks, jobs and queues, as the engine sees them.
+
+A *task* is a pod, a *job* is a PodGroup (or the group in memory of pods that name none), a *shape* is what pods of
+one spec share. Jobs count their tasks by status, so that the gang rules are sums over a few integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import count
+
+import numpy as np
+
+from muster.engine.core.axis import Axis, Vector
+from muster.engine.core.hooks import Reason
+from muster.model.core import Pod, PodSpec
+from muster.model.scheduling import PodGroup
+from muster.model.scheduling import Queue as QueueObject
+
+
+class Status(IntEnum):
+    PENDING = 0
+    ALLOCATED = 1
+    PIPELINED = 2
+    BINDING = 3
+    BOUND = 4
+    RUNNING = 5
+    RELEASING = 6
+    SUCCEEDED = 7
+    FAILED = 8
+    UNKNOWN = 9
+
+
+ALLOCATED_LIKE = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)
+READY_LIKE = (*ALLOCATED_LIKE, Status.SUCCEEDED)
+_HELD = [status in ALLOCATED_LIKE for status in Status]  # by status: a look-up is much cheaper than `in`
+_READY = [status in READY_LIKE for status in Status]
+ON_NODE = (*ALLOCATED_LIKE, Status.RELEASING, Status.UNKNOWN)
+
+
+class Shape:
+    """What pods of equal spec share: their request, and (through `spec`) everything a filter reads of a spec."""
+
+    __slots__ = ("_vector", "amounts", "best_effort", "id", "nonzero", "spec")
+
+    def __init__(self, id: int, spec: PodSpec, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
+        self.id = id
+        self.spec = spec
+        self.amounts = amounts
+        self.nonzero = nonzero  # cpu and memory with kube-scheduler's defaults for containers that ask for nothing
+        self.best_effort = not any(v for name, v in amounts.items() if name != "pods")
+        self._vector: Vector = np.zeros(0, np.int64)
+
+    def request(self, axis: Axis) -> Vector:
+        if len(self._vector) != axis.size:
+            axis.learn(self.amounts)
+            self._vector = axis.vector(self.amounts)
+        return self._vector
+
+
+class Task:
+    """A pod inside the engine. `job` is None for pods of other schedulers: they only take up room."""
+
+    __slots__ = (
+        "best_effort", "created", "gated", "job", "key", "name", "namespace", "node", "nominated", "pod",
+        "preemptable", "priority", "role", "serial", "shape", "signature", "status", "uid",
+    )  # fmt: skip
+
+    def __init__(self, pod: Pod, key: str, uid: str, shape: Shape, status: Status, node: int, priority: int) -> None:
+        self.pod = pod
+        self.key = key
+        self.namespace, _, self.name = key.partition("/")
+        self.uid = uid
+        self.shape = shape
+        self.status = status
+        self.node = node  # index, −1 = none
+        self.priority = priority
+        self.job: Job | None = None
+        self.role = ""
+        self.preemptable = True
+        self.best_effort = shape.best_effort
+        self.gated = False
+        self.nominated = ""
+        self.created = 0.0
+        self.serial: int | None = None  # the number after the last "-" of a name of at least three parts
+        self.signature = -1
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.pod.metadata.labels or {}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return self.pod.metadata.annotations or {}
+
+    def __repr__(self) -> str:
+        return f"<Task {self.key} {self.status.name}>"
+
+
+class Queue:
+    """A Queue object with its resource lists as vectors."""
+
+    __slots__ = (
+        "annotations", "capability", "created", "deserved", "fifo", "guarantee", "jobs", "name", "object", "open",
+        "parent", "priority", "reclaimable", "weight",
+    )  # fmt: skip
+
+    def __init__(self, name: str, object: QueueObject, created: float) -> None:
+        self.name = name
+        self.object = object
+        self.created = created
+        self.weight = 1
+        self.priority = 0
+        self.open = True
+        self.parent = ""
+        self.reclaimable = True
+        self.fifo = False  # dequeueStrategy: the first job that waits blocks those behind it
+        # amounts in internal units by resource name; a resource that is absent is not limited, promised or deserved
+        self.capability: dict[str, int] = {}
+        self.guarantee: dict[str, int] = {}
+        self.deserved: dict[str, int] = {}
+        self.annotations: dict[str, str] = {}
+        self.jobs: dict[str, Job] = {}
+
+    @property
+    def unused(self) -> bool:
+        """Is it the queue `default` without a Queue object and without jobs? Reports leave it out."""
+        return not self.object.metadata.name and not self.jobs
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What happened to a job in this cycle, for its reasons."""
+
+    refusal: Reason | None = None  # the job as a whole: not valid, not admitted, queue overused
+    unfit: dict[str, str] = field(default_factory=dict)  # task key → why no node took it
+    over_quota: set[str] = field(default_factory=set)  # those of them that their queue had no room for
+    would_fit: dict[str, int] = field(default_factory=dict)  # task key → node, in an attempt that was given up
+    failed_roles: set[str] = field(default_factory=set)  # Volcano: their other tasks are not tried again
+    claims: bool = False  # not admitted for want of capacity only: preempt and reclaim may serve it
+    divided: bool = False  # node sets were tried
+    parts: list[str] | None = None  # how sub-groups did on their sets, in words; None: nobody asks
+
+
+_next_stamp = count(1).__next__
+
+
+class Job:
+    __slots__ = (
+        "allocated", "attempt", "best_effort_pending", "classed", "count", "created", "group", "key", "min_available",
+        "min_resources", "name", "namespace", "phase", "priority", "queue", "queue_name", "quiet", "ready", "roles",
+        "stamp", "tasks", "total",
+    )  # fmt: skip
+
+    def __init__(self, key: str, group: PodGroup, created: float) -> None:
+        self.key = key
+        self.namespace, _, self.name = key.partition("/")
+        self.group = group
+        self.created = created
+        self.queue_name = "default"
+        self.queue: Queue | None = None
+        self.priority = 0
+        self.classed = False  # does its group name a PriorityClass that exists?
+        self.min_available = 1
+        self.roles: dict[str, int] = {}  # role → its minimum
+        self.min_resources: dict[str, int] | None = None
+        self.phase = "Pending"
+        self.tasks: dict[str, Task] = {}
+        self.count = [0] * len(Status)
+        self.ready = 0  # how many hold room or have succeeded
+        self.best_effort_pending = 0
+        self.allocated: dict[str, int] = {}  # Σ requests of allocated tasks, by resource name
+        self.total: dict[str, int] = {}  # Σ requests of allocated and pending tasks
+        self.attempt = Attempt()
+        self.stamp = _next_stamp()
+        """Larger than any before with every change of the job: what is derived from an earlier one is void."""
+        self.quiet = 0  # the stamp at which a cycle found nothing to do for it, and nothing new to say of it
+
+    def touch(self) -> None:
+        """Something of the job or of its tasks changed."""
+        self.stamp = _next_stamp()
+
+    # --- membership; State calls these
+
+    def adopt(self, task: Task) -> None:
+        """The task belongs to this job; `tally` counts it."""
+        task.job = self
+        self.tasks[task.key] = task
+
+    def add(self, task: Task) -> None:
+        self.adopt(task)
+        self.tally(task.shape, task.status, 1)
+
+    def drop(self, task: Task) -> None:
+        del self.tasks[task.key]
+        self.tally(task.shape, task.status, -1)
+        task.job = None
+
+    def tally(self, shape: Shape, status: Status, n: int) -> None:
+        """So many more tasks of this shape and status."""
+        self.stamp = _next_stamp()
+        self.count[status] += n
+        if _READY[status]:
+            self.ready += n
+        if status == Status.PENDING and shape.best_effort:
+            self.best_effort_pending += n
+        held = _HELD[status]
+        if held or status == Status.PENDING:
+            for name, amount in shape.amounts.items():
+                self.total[name] = self.total.get(name, 0) + n * amount
+                if held:
+                    self.allocated[name] = self.allocated.get(name, 0) + n * amount
+
+    def shift(self, tasks: list[Task], status: Status) -> None:
+        """Equal tasks of this job change status together (statements call this; the total is not touched by it)."""
+        self.stamp = _next_stamp()
+        was, n = tasks[0].status, len(tasks)
+        self.count[was] -= n
+        self.count[status] += n
+        self.ready += n * (_READY[status] - _READY[was])
+        if tasks[0].best_effort:
+            self.best_effort_pending += n * ((status == Status.PENDING) - (was == Status.PENDING))
+        sign = n * (_HELD[status] - _HELD[was])
+        if sign:
+            for name, amount in tasks[0].shape.amounts.items():
+                self.allocated[name] = self.allocated.get(name, 0) + sign * amount
+        for task in tasks:
+            task.status = status
+
+    # --- Volcano's counts
+
+    @property
+    def waiting(self) -> int:
+        return self.count[Status.PIPELINED]
+
+    @property
+    def is_starving(self) -> bool:
+        return self.waiting + self.ready < self.min_available
+
+    @property
+    def is_pending(self) -> bool:
+        """The group has not been admitted yet."""
+        return self.phase in ("", "Pending")
+
+    @property
+    def roles_total(self) -> int:
+        return sum(self.roles.values())
+
+    def __repr__(self) -> str:
+        return f"<Job {self.key}>"

@@ -1,0 +1,138 @@
+"""The extension points about nodes: filters, scores, node sets, devices, and what is written with a binding."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from muster.engine.core.values import Batch, Bools, Effect, Floats, Hook, NodeSet, Scope, Verdict
+
+if TYPE_CHECKING:
+    from muster.engine.core.jobs import Job, Shape, Task
+    from muster.engine.core.nodes import NodeView
+    from muster.engine.core.subgroups import Group
+
+
+class NodeFilter(Hook):
+    """Refuses nodes. A plugin with several rules returns one NodeFilter each from `filters`."""
+
+    switch = "enablePredicate"
+    term: ClassVar[str] = ""
+    scope: ClassVar[Scope] = Scope.NODE
+    alike: bool = False  # are nodes with equal columns (accounts, allocatable) the same to it?
+    capacity: ClassVar[bool] = False  # refuses nothing that the test of requests against what is free would let in
+
+    def filters(self) -> Sequence[NodeFilter]:
+        return (self,)
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.SINGLE if self.scope == Scope.CLUSTER else Batch.COLUMNS
+
+    @abstractmethod
+    def filter(self, task: Task, nodes: NodeView) -> Verdict: ...
+
+
+class NodeScorer(Hook):
+    """Scores nodes; the numbers enter the sum as they are (weights are the scorer's own)."""
+
+    switch = "enableNodeOrder"
+    term: ClassVar[str] = ""
+    scope: ClassVar[Scope] = Scope.NODE
+    normalised: ClassVar[bool] = False
+    alike: bool = False  # as a filter's
+
+    def scorers(self) -> Sequence[NodeScorer]:
+        return (self,)
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.SINGLE if self.scope == Scope.CLUSTER else Batch.COLUMNS
+
+    def flat(self, task: Task, nodes: NodeView) -> bool:
+        """For STATIC terms: is it known, without computing it, that raw is 0 (normalised: the same) everywhere?"""
+        return False
+
+    @abstractmethod
+    def raw(self, task: Task, nodes: NodeView) -> Floats: ...
+
+    def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
+        """Only for `normalised` terms: raw → score, with constants taken over the candidates (never empty)."""
+        return raw
+
+    def span(self) -> float | None:
+        """The most by which this term can tell two nodes apart; None: not known."""
+        return None
+
+
+class NodeSets(Hook):
+    """Divides nodes into the sets a job is tried on, one after the other."""
+
+    def divides(self, job: Job) -> bool:
+        """May this plugin divide the nodes for the job or a sub-group of it? Asked before every attempt: be quick."""
+        return True
+
+    @abstractmethod
+    def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, Sequence[NodeSet]]:
+        """(is this plugin's rule relevant to the job?, sets in the order to try).
+
+        Raises NodeSetError on failure, whose text the job's pods show; the text of any other exception is only logged.
+        """
+
+    def group_sets(
+        self, job: Job, group: Group, tasks: Sequence[Task], nodes: NodeSet
+    ) -> tuple[bool, Sequence[NodeSet]]:
+        """The same for a sub-group of the job, inside the set that was chosen for what it is part of."""
+        return False, [nodes]
+
+    def outside(self, task: Task) -> list[tuple[Bools, str]]:
+        """Nodes that no set for this pod contains, whatever is free, and how to count them in the pod's reason."""
+        return []
+
+    def left_out(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> list[tuple[NodeSet, str]]:
+        """Sets that `node_sets` did not offer and why, for `explain`; has no part in deciding."""
+        return []
+
+
+class DevicePicker(Hook):
+    """Chooses device ids when a pod is allocated to the node actually chosen."""
+
+    @abstractmethod
+    def wants(self, task: Task) -> bool:
+        """Does the pod want devices of this kind? Then room alone does not do: which devices are free counts, too."""
+
+    @abstractmethod
+    def devices(self, task: Task) -> list[int] | None:
+        """The ids that the task holds, once it is allocated; None if it wants none."""
+
+
+class BindEffects(Hook):
+    """Writes something together with a binding."""
+
+    def concerns(self, shape: Shape) -> bool:
+        """May pods of this shape have effects at all?"""
+        return True
+
+    @abstractmethod
+    def effects(self, task: Task, node: int) -> list[Effect]: ...
+
+
+class Picture(ABC):
+    """A drawing of a node's devices, made when it is shown."""
+
+    @abstractmethod
+    def text(self) -> str: ...
+
+    @abstractmethod
+    def html(self) -> str:
+        """A fragment, with everything that comes from the cluster escaped."""
+
+
+class NodeNotes(Hook):
+    """Says and shows what a plugin sees on a node, for `explain` and reports; has no part in deciding."""
+
+    @abstractmethod
+    def note(self, task: Task, node: int) -> str:
+        """The node's standing for this task in words; empty: nothing to say."""
+
+    @abstractmethod
+    def picture(self, node: int) -> Picture | None: ...

@@ -1,0 +1,241 @@
+"""Nodes as columns: one int64 matrix whose rows are the resources of five accounts, whose columns are the nodes.
+
+The accounts are idle, future idle (idle + releasing − pipelined), used, load and nonzero. `used` is Volcano's: a pod
+that is being evicted still counts, a pipelined one does not yet. `load` is kube-scheduler's NodeInfo as Volcano's
+event handlers keep it: pipelined pods count, pods evicted in this cycle do not. `nonzero` is load's cpu and memory
+with kube-scheduler's defaults for containers that ask for nothing. A move of a pod is one delta over all rows, so
+doing and undoing are one addition and one subtraction of integers.
+
+A node's index is the rank of its name: the first maximum is the tie-break by name. Every change is appended to a log,
+from which cached answers learn which columns to compute again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.core.axis import Axis, Vector
+from muster.engine.core.jobs import Shape, Status, Task
+from muster.engine.core.labels import LabelColumns
+from muster.model.core import Node
+from muster.model.quantity import whole
+from muster.model.requests import amounts
+
+Rows = NDArray[np.int64]
+
+
+class Kind(IntEnum):
+    """How a task comes to (or leaves) a node, inside a cycle."""
+
+    ALLOCATE = 0
+    PIPELINE = 1
+    EVICT = 2
+    WITHDRAW = 3  # a promise made before is taken back
+
+
+class NodeView:
+    """Columns of some nodes, or of hypothetical ones. `index[c]` is the node that column c stands for.
+
+    `kind` says what is asked: may the task be placed at once (ALLOCATE), or once what is releasing is gone (PIPELINE)?
+    """
+
+    __slots__ = ("_size", "alloc", "index", "kind", "nodes", "rows")
+
+    def __init__(self, nodes: Nodes, index: NDArray[np.int64], rows: Rows, alloc: Rows) -> None:
+        self.nodes = nodes
+        self.index = index
+        self.rows = rows
+        self.alloc = alloc
+        self.kind = Kind.ALLOCATE
+        self._size = nodes.axis.size
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def idle(self) -> Rows:
+        return self.rows[: self._size]
+
+    @property
+    def future_idle(self) -> Rows:
+        return self.rows[self._size : 2 * self._size]
+
+    @property
+    def used(self) -> Rows:
+        return self.rows[2 * self._size : 3 * self._size]
+
+    @property
+    def load(self) -> Rows:
+        return self.rows[3 * self._size : 4 * self._size]
+
+    @property
+    def nonzero(self) -> Rows:
+        """Two rows: cpu, memory."""
+        return self.rows[4 * self._size :]
+
+
+class Nodes:
+    def __init__(self, axis: Axis, objects: Iterable[Node]) -> None:
+        self.axis = axis
+        self.objects: list[Node] = sorted(objects, key=lambda n: n.metadata.name)
+        self.names: list[str] = [n.metadata.name for n in self.objects]
+        self.rank: dict[str, int] = {name: i for i, name in enumerate(self.names)}
+        self.on: list[dict[str, Task]] = [{} for _ in self.objects]
+        self.log: list[int] = []
+        self.promised = 0  # tasks pipelined in this cycle
+        self.version = 0  # grows when a node object changes; static answers are void then
+        allocatable = [allocatable_of(n) for n in self.objects]
+        for amounts_ in allocatable:
+            axis.learn(amounts_)
+        self.alloc: Rows = np.zeros((axis.size, len(self.objects)), np.int64)
+        for i, amounts_ in enumerate(allocatable):
+            for name, amount in amounts_.items():
+                self.alloc[axis.rows[name], i] = amount
+        self.oversold: Rows | None = None  # cpu and memory × nodes: the oversubscribed part of alloc; None: none is
+        for i, node in enumerate(self.objects):
+            self._oversell(i, node)
+        self.rows: Rows = np.zeros((4 * axis.size + 2, len(self.objects)), np.int64)
+        self.rows[: axis.size] = self.alloc
+        self.rows[axis.size : 2 * axis.size] = self.alloc
+        self.labels = LabelColumns([n.metadata.labels or {} for n in self.objects])
+        self._everything = np.arange(len(self.objects))
+        self._deltas: dict[int, Vector] = {}  # forgotten when the axis grows
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    # --- views
+
+    def everything(self) -> NodeView:
+        return NodeView(self, self._everything, self.rows, self.alloc)
+
+    def some(self, index: NDArray[np.int64]) -> NodeView:
+        return NodeView(self, index, self.rows.take(index, axis=1), self.alloc.take(index, axis=1))
+
+    def hypothetical(self, index: NDArray[np.int64], shape: Shape, kind: Kind, copies: NDArray[np.int64]) -> NodeView:
+        """The nodes of `index` as they would be with so many more copies of the shape."""
+        rows = self.rows.take(index, axis=1)
+        rows += self.delta(shape, kind)[:, None] * copies[None, :]
+        return NodeView(self, index, rows, self.alloc.take(index, axis=1))
+
+    def empty(self) -> NodeView:
+        """Every node as it would be without pods."""
+        rows = np.zeros_like(self.rows)
+        rows[: self.axis.size] = rows[self.axis.size : 2 * self.axis.size] = self.alloc
+        return NodeView(self, self._everything, rows, self.alloc)
+
+    # --- accounts
+
+    def delta(self, shape: Shape, kind: Kind) -> Vector:
+        """What one task of this shape changes in a node's column."""
+        key = 4 * shape.id + kind
+        delta = self._deltas.get(key)
+        if delta is None:
+            r = shape.request(self.axis)
+            none = np.zeros_like(r)
+            nonzero = np.array(shape.nonzero, np.int64)
+            parts = {
+                Kind.ALLOCATE: (-r, -r, r, r, nonzero),
+                Kind.PIPELINE: (none, -r, none, r, nonzero),
+                Kind.EVICT: (none, r, none, -r, -nonzero),
+            }[kind]
+            delta = self._deltas[key] = np.concatenate(parts)
+        return delta
+
+    def apply(self, shape: Shape, kind: Kind, nodes: Sequence[int], sign: int) -> None:
+        """Equal tasks move to (or, with sign −1, back from) these nodes; a node may be named several times."""
+        delta = self.delta(shape, kind)
+        if kind == Kind.PIPELINE:
+            self.promised += sign * len(nodes)
+        if len(nodes) == 1:
+            node = nodes[0]
+            self.rows[:, node] += delta if sign > 0 else -delta
+            self.log.append(node)
+            return
+        index, counts = np.unique(np.asarray(nodes, np.int64), return_counts=True)
+        self.rows[:, index] += delta[:, None] * (sign * counts)[None, :]
+        self.log.extend(index.tolist())
+
+    def settle(self, task: Task, sign: int) -> None:
+        """A task that the cluster itself shows on a node comes (+1) or goes (−1), outside any cycle."""
+        delta = self.delta(task.shape, Kind.ALLOCATE).copy()
+        if task.status == Status.RELEASING:
+            size = self.axis.size
+            delta[size : 2 * size] = 0  # what it holds is already coming free
+        self.rows[:, task.node] += sign * delta
+        self.log.append(task.node)
+        if sign > 0:
+            self.on[task.node][task.key] = task
+        else:
+            self.on[task.node].pop(task.key, None)
+
+    def settle_all(self, tasks: list[Task]) -> None:
+        """Many tasks at once, for a cluster that is read whole: one addition per shape and status."""
+        groups: dict[tuple[int, bool], list[Task]] = {}
+        for task in tasks:
+            groups.setdefault((task.shape.id, task.status == Status.RELEASING), []).append(task)
+            self.on[task.node][task.key] = task
+        for (_, releasing), group in groups.items():
+            delta = self.delta(group[0].shape, Kind.ALLOCATE).copy()
+            if releasing:
+                delta[self.axis.size : 2 * self.axis.size] = 0
+            counts = np.bincount([t.node for t in group], minlength=len(self))
+            touched = np.flatnonzero(counts)
+            self.rows[:, touched] += delta[:, None] * counts[touched][None, :]
+
+    def grow(self) -> None:
+        """New resources have been seen: give them rows of zeros."""
+        old = len(self.alloc)
+        extra = self.axis.size - old
+        if not extra:
+            return
+        nothing = np.zeros((extra, len(self)), np.int64)
+        blocks = [self.rows[i * old : (i + 1) * old] for i in range(4)]
+        self.rows = np.concatenate([part for block in blocks for part in (block, nothing)] + [self.rows[4 * old :]])
+        self.alloc = np.concatenate([self.alloc, nothing])
+        self._deltas.clear()
+
+    def replace(self, node: Node) -> None:
+        """A node object changed, its name stays."""
+        i = self.rank[node.metadata.name]
+        new = allocatable_of(node)
+        self.axis.learn(new)
+        self.grow()
+        change = self.axis.vector(new) - self.alloc[:, i]
+        self.alloc[:, i] += change
+        self.rows[: self.axis.size, i] += change
+        self.rows[self.axis.size : 2 * self.axis.size, i] += change
+        self._oversell(i, node)
+        self.objects[i] = node
+        self.labels.replace(i, node.metadata.labels or {})
+        self.version += 1
+        self.log.append(i)
+
+    def _oversell(self, i: int, node: Node) -> None:
+        extra = oversubscribed(node)
+        if self.oversold is None and any(extra):
+            self.oversold = np.zeros((len(extra), len(self.objects)), np.int64)
+        if self.oversold is not None:
+            self.oversold[:, i] = extra
+
+
+def allocatable_of(node: Node) -> dict[str, int]:
+    """What the node offers, with Volcano's oversubscription annotations added to cpu and memory."""
+    offered = amounts(node.status.allocatable or node.status.capacity or {}, "status.allocatable")
+    for name, extra in zip(("cpu", "memory"), oversubscribed(node), strict=True):
+        if extra:
+            offered[name] = offered.get(name, 0) + extra
+    return offered
+
+
+def oversubscribed(node: Node) -> tuple[int, int]:
+    """What Volcano's oversubscription annotations add to the node's cpu and memory."""
+    notes = node.metadata.annotations
+    if not notes:
+        return 0, 0
+    cpu, memory = (whole(notes.get(f"volcano.sh/oversubscription-{name}", "")) for name in ("cpu", "memory"))
+    return max(cpu or 0, 0), max(memory or 0, 0)

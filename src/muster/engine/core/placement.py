@@ -1,0 +1,283 @@
+"""Finds nodes for tasks: filters and scores over columns, cached per signature, repaired where something changed.
+
+Tasks of one signature share an `Answers`: which nodes take them and what each is worth. After a placement only the
+changed columns are computed again, by the same code on a slice. A run of equal tasks is placed in one vector step
+(`batch`); where a term's answer may change with each placement the run is cut (`hooks.Batch`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muster.engine.core.alike import Alike
+from muster.engine.core.answers import Answers, FilterTerm, ScoreTerm
+from muster.engine.core.batch import picks
+from muster.engine.core.foreign import watch
+from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeSet
+from muster.engine.core.jobs import Task
+from muster.engine.core.nearness import neighbours
+from muster.engine.core.nodes import Kind
+
+if TYPE_CHECKING:
+    from muster.engine.core.session import Session
+    from muster.engine.core.statement import Statement
+
+_CACHE_BYTES = 48 << 20
+
+
+class Placement:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.nodes = session.state.nodes
+        self.nodes.log.clear()
+        self.alike = Alike(self.nodes)
+        self.filters: list[FilterTerm] = []
+        self.scorers: list[ScoreTerm] = []
+        self.caching = True  # off only in tests: cache on ≡ cache off
+        self._answers: OrderedDict[int, Answers] = OrderedDict()
+
+    def gather(self, filters: list[FilterTerm], scorers: list[ScoreTerm]) -> None:
+        self.filters, self.scorers = filters, scorers
+        for plugin, term in filters:
+            watch(plugin, term)
+        for plugin, scorer in scorers:
+            watch(plugin, scorer)
+        per_signature = max(1, len(self.nodes)) * (24 + 8 * len(scorers))
+        self._most = max(8, _CACHE_BYTES // per_signature)
+
+    def answers(self, task: Task) -> Answers:
+        """The current answers for tasks like this one."""
+        signature = self.session.signature(task)
+        known = self._answers.get(signature)
+        if known is None or not self.caching:
+            known = self._answers[signature] = Answers(self, task)
+            if len(self._answers) > self._most:
+                self._answers.popitem(last=False)
+        else:
+            self._answers.move_to_end(signature)
+        return known
+
+    # --- placing
+
+    def place(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None = None) -> int:
+        """Allocate (or, where room is only coming free, pipeline) equal tasks in order; how many found a node."""
+        if tasks[0].nominated:
+            return self._place_nominated(statement, tasks, within)
+        done = self._take(statement, tasks, within, Kind.ALLOCATE)
+        if done < len(tasks) and (self._future_differs() if within is None else self._differs_in(within.index)):
+            done += self._take(statement, tasks[done:], within, Kind.PIPELINE)
+        return done
+
+    def promise(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None = None) -> int:
+        """Pipeline equal tasks, also onto what is free at once: nothing of them may be bound before the rest can."""
+        return self._take(statement, tasks, within, Kind.PIPELINE)
+
+    def _take(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None, kind: Kind) -> int:
+        done = 0
+        while done < len(tasks):
+            # answers() anew for each piece: a piece may have pushed them out of the cache
+            chosen = self.choose(self.answers(tasks[done]), len(tasks) - done, within, kind)
+            if not chosen:
+                break
+            if within is not None and within.near is not None and len(chosen) > 1:
+                chosen = neighbours(chosen, within.near)
+            piece = list(tasks[done : done + len(chosen)])
+            if kind == Kind.ALLOCATE:
+                statement.allocate(piece, chosen)
+            else:
+                statement.pipeline(piece, chosen)
+            self.answers(tasks[done]).placed()
+            done += len(chosen)
+        return done
+
+    def _place_nominated(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None) -> int:
+        """Volcano: the node a pod was promised is tried alone first."""
+        done = 0
+        for task in tasks:
+            node = self.nodes.rank.get(task.nominated, -1)
+            alone = NodeSet(np.array([node])) if node >= 0 else None
+            nominated, task.nominated = task.nominated, ""
+            if alone is not None and (within is None or node in within.index):
+                placed = self.place(statement, [task], alone)
+            else:
+                placed = 0
+            placed = placed or self.place(statement, [task], within)
+            task.nominated = nominated
+            if not placed:
+                break
+            done += 1
+        return done
+
+    def _future_differs(self) -> bool:
+        size = self.nodes.axis.size
+        return bool((self.nodes.rows[size : 2 * size] > self.nodes.rows[:size]).any())
+
+    def _differs_in(self, index: Index) -> bool:
+        """The same of a set, at the cost of the set."""
+        size = self.nodes.axis.size
+        rows = self.nodes.rows[: 2 * size, index]
+        return bool((rows[size:] > rows[:size]).any())
+
+    def choose(self, answers: Answers, count: int, within: NodeSet | None, kind: Kind) -> list[int]:
+        """Nodes for up to `count` equal tasks, in the order one at a time would take them. Empty: no node fits."""
+        ahead = answers.ahead if within is None and kind == Kind.ALLOCATE else None
+        if ahead is not None:
+            handed = ahead.take(count, len(self.nodes.log))
+            if handed:
+                return handed
+        else:
+            answers.ahead.hold([])  # what was computed ahead would not know of this placement
+        how = answers.batch()
+        key = answers.key(kind)
+        index: Index | None = None
+        if within is not None:
+            index = within.index
+            key = key[index]
+            if within.score is not None:
+                key = key + within.score
+        extra = self._extra(answers, key, index)
+        if extra is not None:
+            key = np.where(key > -np.inf, key + extra, key)
+        wanted = max(count, ahead.size) if ahead is not None and extra is None else count
+        if how == Batch.SINGLE or wanted == 1:
+            best = int(key.argmax()) if len(key) else 0
+            if not len(key) or key[best] == -np.inf:
+                return []
+            return [best if index is None else int(index[best])]
+
+        def copies(positions: Index, j: Index) -> Floats:
+            at = positions if index is None else index[positions]
+            scores = answers.evaluate(self.nodes.hypothetical(at, answers.shape, kind, j), kind)
+            if within is not None and within.score is not None:
+                scores = scores + within.score[positions]
+            return scores if extra is None else scores + extra[positions]
+
+        def never(positions: Index, j: Index) -> Floats:
+            return np.full(len(positions), -np.inf)
+
+        more = never if how == Batch.ONCE else copies
+        order = picks(key, wanted, more)
+        if extra is not None and len(order) > 1:
+            order = self._until_full(order, more)
+        chosen: list[int] = (order if index is None else index[order]).tolist()
+        if ahead is not None:
+            ahead.hold(chosen[count:])
+        return chosen[:count]
+
+    def _extra(self, answers: Answers, key: Floats, index: Index | None) -> Floats | None:
+        """What normalised terms add; None when that is the same for all candidates.
+
+        A constant is left out of the choice on every path alike: it cannot turn the order of two nodes.
+        """
+        candidates: Bools | None = None
+        total: Floats | None = None
+        for term, raw in answers.normalised():
+            if index is not None:
+                raw = raw[index]
+            if candidates is None:
+                candidates = key > -np.inf
+                if not candidates.any():
+                    return None
+            inside = raw[candidates]
+            if inside.min() == inside.max():
+                continue
+            part = term.normalise(answers.task, raw, candidates)
+            total = part if total is None else total + part
+        return total
+
+    @staticmethod
+    def _until_full(order: Index, copies: object) -> Index:
+        """Cut after the first pick that fills its node: then the candidates, and so the constants, change."""
+        assert callable(copies)
+        at, counts = np.unique(order, return_counts=True)
+        full = copies(at, counts) == -np.inf
+        if not full.any():
+            return order
+        last = {int(n): i for i, n in enumerate(order.tolist())}
+        return order[: min(last[int(n)] for n in at[full]) + 1]
+
+    # --- questions without placing
+
+    def fits(self, task: Task, kind: Kind = Kind.ALLOCATE) -> Bools:
+        """The nodes that would take the task now (ALLOCATE), or once what is releasing is gone (PIPELINE)."""
+        return self.answers(task).key(kind) > -np.inf
+
+    def scores(self, task: Task) -> Floats:
+        """The sum of all scores on all nodes, as an action sees it that claims room: the candidates are all nodes that
+        might be made to fit.
+
+        Terms that are the same for all candidates are left out: they cannot turn the order of two nodes.
+        """
+        answers = self.answers(task)
+        if not answers.normalises:
+            return answers.scores()
+        extra = self._extra(answers, np.where(self.might_fit(task), 0.0, -np.inf), None)
+        return answers.scores() if extra is None else answers.scores() + extra
+
+    def might_fit(self, task: Task) -> Bools:
+        """The nodes that evictions could make fit: no filter refuses them for a reason that no eviction cures."""
+        answers = self.answers(task)
+        found = answers.curable
+        view = self.nodes.everything()
+        view.kind = Kind.PIPELINE
+        for term in answers.moving_filters():
+            verdict = term.filter(task, view)
+            if verdict.reasons and verdict.code.any():
+                cured = np.array([True, *(reason.resolvable for reason in verdict.reasons)], np.bool_)
+                found = found & cured[verdict.code]
+        return found
+
+    def curable(self, task: Task, node: int) -> bool:
+        """Could evictions make the node fit? No filter refuses it for a reason that no eviction cures."""
+        answers = self.answers(task)
+        if not answers.curable[node]:
+            return False
+        view = self.nodes.some(np.array([node]))
+        view.kind = Kind.PIPELINE
+        for term in answers.moving_filters():
+            verdict = term.filter(task, view)
+            refused = int(verdict.code[0])
+            if refused and not verdict.reasons[refused - 1].resolvable:
+                return False
+        return True
+
+    def fits_future(self, task: Task, node: int, extra: Sequence[Task] = ()) -> bool:
+        """request ≤ future idle, plus what these tasks would free."""
+        size, rows = self.nodes.axis.size, self.nodes.axis.rows
+        for name, amount in task.shape.amounts.items():
+            free = int(self.nodes.rows[size + rows[name], node])
+            for victim in extra:
+                if free >= amount:
+                    break
+                free += victim.shape.amounts.get(name, 0)
+            if free < amount:
+                return False
+        return True
+
+    def may_hold(self, task: Task, node: int) -> bool:
+        """Has the node the capacity once what is releasing is gone, and does its own object allow the task?"""
+        return self.fits_future(task, node) and bool(self.answers(task).static[node])
+
+    def accepts(self, task: Task, node: int, kind: Kind) -> bool:
+        """Does the node take the task, at once or once what is releasing is gone: capacity and every filter?"""
+        view = self.nodes.some(np.array([node]))
+        account = 0 if kind == Kind.ALLOCATE else self.nodes.axis.size
+        size, rows = self.nodes.axis.size, self.nodes.axis.rows
+        for name, amount in task.shape.amounts.items():
+            at = rows[name]
+            if amount > 0 and min(view.rows[account + at, 0], view.rows[size + at, 0]) < amount:
+                return False
+        return self.passes(task, node, kind)
+
+    def passes(self, task: Task, node: int, kind: Kind = Kind.PIPELINE) -> bool:
+        """Do all filters (the resource fit is not one of them) take the task on this node once evictions are done?"""
+        answers = self.answers(task)
+        if not answers.static[node]:
+            return False
+        view = self.nodes.some(np.array([node]))
+        view.kind = kind
+        return all(term.filter(task, view).code[0] == 0 for term in answers.moving_filters())

@@ -1,0 +1,213 @@
+"""Promises: capacity that was freed for a claimer counts as used for everybody else until the claimer is bound.
+
+The pods of a claim are nominated to their nodes (status.nominatedNodeName). When a cycle opens, each nominated pod is
+pipelined to its node, so that the accounts protect the capacity; a claim whose nodes have the capacity now is bound at
+once, whatever the order and the quota of its queue say. A promise that cannot be kept is withdrawn as a whole, and its
+job makes no further claim before a back-off has passed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.nodes import Kind
+
+if TYPE_CHECKING:
+    from muster.engine.core.session import Session
+    from muster.engine.core.statement import Statement
+
+GRACE_S = 30.0  # after the last victim has gone
+BACKOFF_S, LONGEST_BACKOFF_S = 10.0, 300.0
+
+
+@dataclass(slots=True)
+class Backoff:
+    until: float
+    wait: float
+    why: str
+
+
+@dataclass(slots=True)
+class Book:
+    """What is remembered from cycle to cycle. After a restart only the nominations on the pods are known."""
+
+    held: dict[str, dict[str, str]] = field(default_factory=dict)  # job → pod → node
+    free_since: dict[str, float] = field(default_factory=dict)  # job → when nothing more was being released for it
+    backoff: dict[str, Backoff] = field(default_factory=dict)  # by job
+    withdrawn: dict[str, str] = field(default_factory=dict)  # pod → a nomination that holds no more but is still there
+
+
+class Promises:
+    """The promises of one cycle."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.book = session.state.promises
+        self.kept: dict[str, dict[str, str]] = {}  # job → pod → node: still waiting
+        self.bound: set[str] = set()  # jobs whose promise is fulfilled in this cycle
+        self.free_since: dict[str, float] = {}
+        self.reasons: dict[str, str] = {}  # job → why its promise was withdrawn
+        self.made: set[str] = set()  # jobs that got a promise in this cycle
+
+    # --- the start of a cycle
+
+    def open(self) -> None:
+        """Make the moves of every promise that can be kept."""
+        for job in self.session.awake.values():
+            nodes = self._promised(job) if job.count[Status.PENDING] else {}
+            if not nodes:
+                continue
+            # A gang is promised its minimum as a whole; what comes above it, pod by pod.
+            gang = not self.session.pipelined(job)
+            for part in [nodes] if gang else [{pod: node} for pod, node in nodes.items()]:
+                if why := self._keep(job, part, gang):
+                    self.withdraw(job, why)
+
+    def _promised(self, job: Job) -> dict[str, str]:
+        """Pod → node: what was promised to the job and is not bound yet."""
+        held = self.book.held.get(job.key, {})
+        found = {}
+        for key, task in sorted(job.tasks.items()):
+            if task.status != Status.PENDING:
+                continue
+            node = held.get(key, "")
+            if not node and self.book.withdrawn.get(key) != task.nominated:
+                node = task.nominated  # of an earlier run of the scheduler
+            if node:
+                found[key] = node
+        return found
+
+    def _keep(self, job: Job, nodes: dict[str, str], missing: bool) -> str:
+        """Keep the job's promise; why not, if it cannot be kept."""
+        session = self.session
+        tasks = [job.tasks[key] for key in nodes]
+        statement = session.statement()
+        if why := self._all(statement, tasks, nodes, Kind.PIPELINE):
+            statement.discard()
+            return why
+        if missing and not session.pipelined(job):
+            statement.discard()
+            return "pods of the claim are gone"
+        able = not any(task.gated for task in tasks) and session.valid(job) is None
+        if able and self._idle(tasks, nodes):
+            statement.discard()
+            if not self._all(statement, tasks, nodes, Kind.ALLOCATE) and session.ready(job):
+                statement.commit()
+                self.bound.add(job.key)
+                return ""
+            statement.discard()
+            self._all(statement, tasks, nodes, Kind.PIPELINE)
+        since = self._waited(job, nodes)
+        if since is not None and session.now >= since + GRACE_S:
+            statement.discard()
+            return f"the pods could not be bound within {GRACE_S:.0f} s after the capacity became free"
+        if since is not None:
+            self.free_since[job.key] = since
+        statement.commit()
+        self.kept.setdefault(job.key, {}).update(nodes)
+        job.phase = "Inqueue" if job.is_pending else job.phase
+        return ""
+
+    def _idle(self, tasks: list[Task], nodes: dict[str, str]) -> bool:
+        """Is what the pods ask for free on their nodes now?"""
+        found = self.session.state.nodes
+        needed: dict[tuple[int, int], int] = {}
+        for task in tasks:
+            node = found.rank[nodes[task.key]]
+            for name, amount in task.shape.amounts.items():
+                at = (found.axis.rows[name], node)
+                needed[at] = needed.get(at, 0) + amount
+        return all(found.rows[at] >= amount for at, amount in needed.items())
+
+    def _all(self, statement: Statement, tasks: list[Task], nodes: dict[str, str], kind: Kind) -> str:
+        """Move every pod to its node; why not, if one cannot be moved."""
+        placement, rank = self.session.placement, self.session.state.nodes.rank
+        for task in tasks:
+            node = rank.get(nodes[task.key], -1)
+            if node < 0:
+                return f"node {nodes[task.key]} is gone"
+            # What is being released may still refuse the pod (a host port, a volume): that is no reason to withdraw.
+            waits = kind == Kind.PIPELINE and self._releasing(node)
+            if not placement.accepts(task, node, kind) and not (waits and placement.may_hold(task, node)):
+                return f"node {nodes[task.key]} cannot hold {task.key} any more"
+            (statement.allocate if kind == Kind.ALLOCATE else statement.pipeline)([task], [node])
+        return ""
+
+    def _waited(self, job: Job, nodes: dict[str, str]) -> float | None:
+        """Since when nothing is being released on the job's nodes; None: something is."""
+        rank = self.session.state.nodes.rank
+        if any(self._releasing(node) for node in {rank[name] for name in nodes.values()}):
+            return None
+        return self.book.free_since.get(job.key, self.session.now)
+
+    def _releasing(self, node: int) -> bool:
+        return any(task.status == Status.RELEASING for task in self.session.state.nodes.on[node].values())
+
+    # --- during a cycle
+
+    def make(self, job: Job, statement: Statement) -> None:
+        """The statement's pipelined pods are promised their nodes."""
+        names = self.session.state.nodes.names
+        mine = self.kept.setdefault(job.key, {})
+        self.made.add(job.key)
+        for move in statement.moves:
+            if move.kind == Kind.PIPELINE:
+                mine.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
+        if job.is_pending:
+            self.session.enqueued(job)
+            job.phase = "Inqueue"
+
+    def withdraw(self, job: Job, why: str) -> None:
+        self.kept.pop(job.key, None)
+        self.reasons[job.key] = why
+
+    def may_claim(self, job: Job) -> bool:
+        """Not while the job waits for a promise to its minimum, nor in its back-off."""
+        if job.key in self.reasons:
+            return False
+        back = self.book.backoff.get(job.key)
+        return back is None or back.until <= self.session.now
+
+    @property
+    def nominations(self) -> dict[str, str]:
+        return {pod: node for pods in self.kept.values() for pod, node in pods.items()}
+
+    # --- the end of a cycle
+
+    def close(self) -> bool:
+        """Remember the promises; whether any was made or withdrawn."""
+        book, now, state = self.book, self.session.now, self.session.state
+        changed = book.held != self.kept
+        for key, why in self.reasons.items():
+            before = book.backoff.get(key)
+            wait = min(before.wait * 2, LONGEST_BACKOFF_S) if before is not None else BACKOFF_S
+            book.backoff[key] = Backoff(now + wait, wait, why)
+        for key in self.bound:
+            book.backoff.pop(key, None)
+        book.backoff = {key: back for key, back in book.backoff.items() if key in state.jobs}
+        nominations = self.nominations
+        book.withdrawn = {
+            key: task.nominated
+            for job in self.session.awake.values()
+            if job.count[Status.PENDING] + job.count[Status.PIPELINED] + job.count[Status.ALLOCATED]
+            for key, task in job.tasks.items()
+            if task.nominated and nominations.get(key) != task.nominated
+            and not self._fulfilled(task)  # if its binding fails the promise still holds
+        }
+        book.held, book.free_since = self.kept, self.free_since
+        return changed
+
+    def _fulfilled(self, task: Task) -> bool:
+        return task.status == Status.ALLOCATED and self.session.state.nodes.names[task.node] == task.nominated
+
+    def next_time(self) -> float | None:
+        """When a promise or a back-off ends by itself."""
+        now = self.session.now
+        ends = [since + GRACE_S for since in self.free_since.values()]
+        for key, back in self.book.backoff.items():
+            job = self.session.jobs.get(key)
+            if job is not None and job.count[Status.PENDING]:
+                ends.append(back.until)
+        return min((end for end in ends if end > now), default=None)

@@ -1,0 +1,141 @@
+"""Reads typed objects into the engine's tasks, jobs and queues: the annotations, defaults and counts of Volcano."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muster.engine.core.jobs import Job, Queue, Shape, Status, Task
+from muster.engine.core.podgroups import QUEUE_NAME, derived_group, owner_of
+from muster.groups.applications import Lookup
+from muster.model.core import Namespace, Pod, PriorityClass
+from muster.model.meta import Object, seconds
+from muster.model.quantity import whole
+from muster.model.requests import amounts
+from muster.model.scheduling import PodGroup
+from muster.model.scheduling import Queue as QueueObject
+
+PREEMPTABLE = "volcano.sh/preemptable"
+ROLE = "volcano.sh/task-spec"
+TASK_PRIORITY = "volcano.sh/task-priority"
+ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+# What we write on a pod behind that gate when its queue has room for it.
+ADMITTED = "muster.io/queue-admitted"
+
+_TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
+
+
+def read_task(
+    key: str, pod: Pod, shape: Shape, rank: Mapping[str, int], classes: Mapping[str, Object]
+) -> Task:
+    meta, spec = pod.metadata, pod.spec
+    node = rank.get(spec.node_name, -1) if spec.node_name else -1
+    task = Task(pod, key, meta.uid or key, shape, status_of(pod), node, priority_of(pod, classes))
+    task.created = seconds(meta.creation_timestamp)
+    task.nominated = pod.status.nominated_node_name
+    notes, labels = meta.annotations, meta.labels
+    if notes or labels:
+        task.role = notes.get(ROLE) or labels.get(ROLE, "")
+        flag = notes.get(PREEMPTABLE, labels.get(PREEMPTABLE))
+        if flag is not None:
+            task.preemptable = flag in _TRUE  # Volcano: what cannot be parsed is false
+    if spec.scheduling_gates:
+        # Behind the gate that its queue opens a pod is placed as if it were open: it takes its share of the queue.
+        task.gated = not waits_for_queue(pod)
+    parts = task.name.rsplit("-", 2)
+    if len(parts) == 3 and (serial := whole(parts[2])) is not None:
+        task.serial = serial
+    return task
+
+
+def waits_for_queue(pod: Pod) -> bool:
+    """Volcano: a pod whose only gate is the one that opens when its queue has room, and that asks for it."""
+    gates = pod.spec.scheduling_gates
+    asks = bool(gates) and pod.metadata.annotations.get(ALLOCATION_GATE) == "true"
+    return asks and all(gate.name == ALLOCATION_GATE for gate in gates)
+
+
+def priority_of(pod: Pod, classes: Mapping[str, Object]) -> int:
+    """The pod's own annotation, its spec, its class. Volcano: a pod without a priority has 1, not 0."""
+    own = pod.metadata.annotations.get(TASK_PRIORITY, "") if pod.metadata.annotations else ""
+    if (given := whole(own)) is not None:
+        return given
+    priority = pod.spec.priority
+    if priority is None and pod.spec.priority_class_name:
+        named = classes.get(pod.spec.priority_class_name)
+        priority = named.value if isinstance(named, PriorityClass) else None
+    return 1 if priority is None else priority
+
+
+def status_of(pod: Pod) -> Status:
+    phase, leaving = pod.status.phase, pod.metadata.deletion_timestamp is not None
+    if phase == "Running":
+        return Status.RELEASING if leaving else Status.RUNNING
+    if phase in ("Pending", ""):
+        if leaving:
+            return Status.RELEASING
+        return Status.BOUND if pod.spec.node_name else Status.PENDING
+    return {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}.get(phase, Status.UNKNOWN)
+
+
+def read_queue(key: str, object: QueueObject) -> Queue:
+    spec = object.spec
+    queue = Queue(key, object, seconds(object.metadata.creation_timestamp))
+    queue.weight = max(spec.weight, 1)
+    queue.priority = spec.priority
+    queue.open = object.status.state in ("", "Open")
+    queue.parent = spec.parent
+    queue.reclaimable = spec.reclaimable is not False
+    queue.fifo = spec.dequeue_strategy == "fifo"
+    queue.capability = amounts(spec.capability, "spec.capability")
+    queue.guarantee = amounts(spec.guarantee.resource, "spec.guarantee.resource") if spec.guarantee else {}
+    queue.deserved = amounts(spec.deserved, "spec.deserved")
+    queue.annotations = object.metadata.annotations
+    return queue
+
+
+def read_job(key: str, group: PodGroup, objects: Mapping[str, Mapping[str, Object]]) -> Job:
+    spec = group.spec
+    job = Job(key, group, seconds(group.metadata.creation_timestamp))
+    job.queue_name = spec.queue or "default"
+    if job.queue_name == "default":
+        namespace = objects.get("Namespace", {}).get(job.namespace)
+        if isinstance(namespace, Namespace):
+            job.queue_name = namespace.metadata.annotations.get(QUEUE_NAME) or "default"
+    job.priority = group_priority(group, objects.get("PriorityClass", {}))
+    job.classed = spec.priority_class_name in objects.get("PriorityClass", {})
+    job.min_available = spec.min_member
+    job.roles = dict(spec.min_task_member)
+    given = spec.min_resources
+    job.min_resources = None if given is None else amounts(given, "spec.minResources")
+    job.phase = group.status.phase
+    return job
+
+
+def group_priority(group: PodGroup, classes: Mapping[str, Object]) -> int:
+    """Volcano: the priority of a job is that of its PodGroup's class, else of the default class, else 0."""
+    named = classes.get(group.spec.priority_class_name)
+    if isinstance(named, PriorityClass):
+        return named.value
+    defaults = [c for c in classes.values() if isinstance(c, PriorityClass) and c.global_default]
+    return max((c.value for c in defaults), default=0)
+
+
+def in_memory_group(task: Task, lookup: Lookup) -> PodGroup:
+    """The group of pods that name none, as it is while only this pod is known."""
+    group = derived_group(task.pod, task.shape.amounts, owner_of(task.pod, lookup))
+    group.status.phase = "Pending" if task.status in (Status.PENDING, Status.RELEASING) else "Running"
+    return group
+
+
+def group_of_all(job: Job, lookup: Lookup) -> PodGroup:
+    """The group in memory of pods with one controller: as its oldest pod has it, whichever came first.
+
+    An admission that the scheduler remembers stays while no pod runs.
+    """
+    oldest = min(job.tasks.values(), key=lambda task: (task.created, task.key))
+    group = in_memory_group(oldest, lookup)
+    waiting = job.count[Status.PENDING] + job.count[Status.RELEASING] == len(job.tasks)
+    # "Running" stays, too, until a cycle finds it untrue: pods on their way out still count for that phase.
+    remembered = job.phase if job.phase in ("Inqueue", "Running") else "Pending"
+    group.status.phase = remembered if waiting else "Running"
+    return group

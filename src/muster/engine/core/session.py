@@ -1,0 +1,336 @@
+"""One cycle's view of the cluster and of its plugins, and the rules by which plugins' answers combine.
+
+The plugins lie in tiers, in the order of the configuration. How answers combine differs from one extension point to
+the next (Volcano's rules): orders take the first difference, filters must all agree, votes are counted
+tier by tier, victims are intersected within a tier. All of that is here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cmp_to_key
+from typing import TypeVar, cast
+
+from muster.config.types import Arguments, Config
+from muster.engine.core.budgets import Budgets
+from muster.engine.core.hooks import (
+    BindEffects,
+    DevicePicker,
+    Hook,
+    JobEnqueue,
+    JobOrder,
+    JobPipelined,
+    JobReady,
+    JobStarving,
+    JobValid,
+    Ledger,
+    NodeFilter,
+    NodeScorer,
+    NodeSets,
+    Overused,
+    Plugin,
+    Preemptive,
+    QueueOrder,
+    QueueQuota,
+    Reason,
+    TaskOrder,
+    VictimQueueOrder,
+    Vote,
+)
+from muster.engine.core.jobs import Job, Queue, Status, Task
+from muster.engine.core.placement import Placement
+from muster.engine.core.promises import Promises
+from muster.engine.core.state import State
+from muster.engine.core.statement import Move, Statement, revert
+
+H = TypeVar("H", bound=Hook)
+S = TypeVar("S")
+Message = str | Callable[[], str]  # a long one is only made when somebody reads it
+Log = Callable[[int, Message], None]
+
+
+def silent(level: int, message: Message) -> None:
+    """The log of a session nobody listens to."""
+
+
+class Session:
+    def __init__(
+        self, state: State, config: Config, tiers: Sequence[Sequence[Plugin]], now: float, log: Log = silent
+    ) -> None:
+        state.refresh()
+        self.state = state
+        self.config = config
+        self.tiers = tiers
+        self.now = now
+        self.log = log
+        self.committed: list[Move] = []  # will be carried out
+        self.reserved: list[Move] = []  # hold room until the cycle ends, then are forgotten
+        self.warnings: list[str] = []  # what the running scheduler should tell its administrator
+        # A job whose queue does not exist is not in the session.
+        self.jobs: Mapping[str, Job] = state.jobs_of_queues()
+        # Those that may have something to do; most jobs of a large cluster only run.
+        self.awake: dict[str, Job] = state.awake(config)
+        self.phases = {key: job.phase for key, job in self.awake.items()}
+        self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
+        self._signatures: dict[object, int] = {}
+        self._signed: list[Task] = []
+        self._task_keys: dict[str, tuple[object, ...]] = {}
+        self._job_keys: dict[str, tuple[int, tuple[float, ...]]] = {}
+        self._signers = [p for p in self.plugins if type(p).signature is not Plugin.signature]
+        self.ledgers: list[Ledger] = []
+        self._shared: dict[object, object] = {}
+        self.placement = Placement(self)
+        self.volcano = config.compatibility == "volcano"  # Volcano's rules of eviction instead of muster's
+        self.evicts = "preempt" in config.actions or "reclaim" in config.actions
+        # With muster's evictions a pod waits only if no placement can serve it: allocate then leaves out Volcano's
+        # shortcut for roles, which may pass over a pod that fits.
+        self.sound = self.evicts and not self.volcano
+        self.promises = Promises(self)
+        if self.evicts:
+            self.shared(Budgets)  # follows every eviction of the cycle
+        for plugin in self.plugins:
+            plugin.open(self)
+        self._gather()
+        if not self.volcano:
+            self.promises.open()
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        return [plugin for tier in self.tiers for plugin in tier]
+
+    def arguments(self, action: str) -> Arguments:
+        """The `configurations` entry of an action."""
+        return self.config.configurations.get(action) or Arguments({})
+
+    def shared(self, kind: Callable[[Session], S]) -> S:
+        """One object of a class per cycle, made for the plugin that asks first. A Ledger then follows every move.
+
+        To be asked for in `Plugin.open`: an object made later would not know of the moves before it.
+        """
+        found = self._shared.get(kind)
+        if found is None:
+            found = self._shared[kind] = kind(self)
+            if isinstance(found, Ledger):
+                self.ledgers.insert(0, found)
+        return cast(S, found)
+
+    # --- which plugins answer what
+
+    def tiered(self, hook: type[H]) -> list[list[H]]:
+        """The plugins that have this hook and are not switched off, tier by tier."""
+        found: list[list[H]] = []
+        for tier in self.tiers:
+            able = [p for p in tier if hook.switch is None or p.option.enabled(hook.switch)]
+            found.append([p for p in cast(list[object], able) if isinstance(p, hook)])
+        return found
+
+    def flat(self, hook: type[H]) -> list[H]:
+        return [p for tier in self.tiered(hook) for p in tier]
+
+    def _gather(self) -> None:
+        self.ledgers = [*(s for s in self._shared.values() if isinstance(s, Ledger)), *self.flat(Ledger)]
+        self._valid = self.flat(JobValid)
+        self._ready = self.flat(JobReady)
+        self._quota = self.flat(QueueQuota)
+        self._overused = self.flat(Overused)
+        self._preemptive = self.flat(Preemptive)
+        self._queue_order = self.flat(QueueOrder)
+        self._victim_queues = self.flat(VictimQueueOrder)
+        self._job_order = self.flat(JobOrder)
+        self._task_order = self.flat(TaskOrder)
+        self._enqueue = self.tiered(JobEnqueue)
+        self._pipelined = self.tiered(JobPipelined)
+        self._starving = self.tiered(JobStarving)
+        self.dividers = self.flat(NodeSets)
+        self.pickers = self.flat(DevicePicker)
+        self.effecters = self.flat(BindEffects)
+        self.placement.gather(
+            [(str(_name(p)), term) for p in self.flat(NodeFilter) for term in p.filters()],
+            [(str(_name(p)), term) for p in self.flat(NodeScorer) for term in p.scorers()],
+        )
+
+    # --- tasks
+
+    def signature(self, task: Task) -> int:
+        """Tasks of one signature get the same answers from every filter and score."""
+        if task.signature < 0:
+            key: object = task.shape.id
+            if self._signers:
+                key = (task.shape.id, *[p.signature(task) for p in self._signers])
+            task.signature = self._signatures.setdefault(key, len(self._signatures))
+            self._signed.append(task)
+        return task.signature
+
+    def in_order(self, tasks: Iterable[Task]) -> list[Task]:
+        """Task order: plugins first, then the number at the end of the name, creation time and uid."""
+        todo = list(tasks)
+        if all(t.serial is not None for t in todo):
+            return sorted(todo, key=self._task_key)
+        # Names with and without a number can go round in circles: let the outcome not depend on the order of input.
+        todo.sort(key=lambda t: (t.created, t.uid))
+        by_rank = cmp_to_key(_by_name)
+        return sorted(todo, key=lambda t: (self._task_key(t)[0], by_rank(t)))
+
+    def _task_key(self, task: Task) -> tuple[object, ...]:
+        """A total order of tasks whose names all end in a number; constant within a cycle."""
+        key = self._task_keys.get(task.key)
+        if key is None:
+            asked = tuple([p.task_key(task) for p in self._task_order])
+            key = self._task_keys[task.key] = (asked, task.serial, task.created, task.uid)
+        return key
+
+    # --- jobs
+
+    def job_key(self, job: Job, *, plugins_only: bool = False) -> tuple[object, ...]:
+        known = self._job_keys.get(job.key)
+        if known is None or known[0] != job.stamp:
+            known = self._job_keys[job.key] = (job.stamp, tuple([p.job_key(job) for p in self._job_order]))
+        return known[1] if plugins_only else (*known[1], job.created, job.key)
+
+    def valid(self, job: Job) -> Reason | None:
+        for plugin in self._valid:
+            reason = plugin.valid(job)
+            if reason is not None:
+                return reason
+        return None
+
+    def missing(self, job: Job) -> int:
+        return max((p.missing(job) for p in self._ready), default=0)
+
+    def ready(self, job: Job) -> bool:
+        return all(p.missing(job) == 0 for p in self._ready)
+
+    def pipelined(self, job: Job) -> bool:
+        return _vote(self._pipelined, lambda p: p.pipelined(job)) is None
+
+    def enqueueable(self, job: Job) -> Reason | None:
+        """None: the job may be admitted; otherwise why not."""
+        against = _vote(self._enqueue, lambda p: p.enqueueable(job))
+        if against is None:
+            return None
+        job.attempt.claims = not self.volcano and self.evicts and all(
+            plugin.yields(job) for tier in self._enqueue for plugin in tier if plugin.enqueueable(job) < 0
+        )
+        reason = against.refusal(job)
+        text = f"plugin {_name(against)} does not admit the group: {reason.say()}"
+        return Reason(reason.code, text, reason.resolvable)
+
+    def enqueued(self, job: Job) -> None:
+        for plugin in (p for tier in self._enqueue for p in tier):
+            plugin.enqueued(job)
+
+    def starving(self, job: Job) -> bool:
+        for tier in self._starving:
+            if tier:
+                return all(p.starving(job) for p in tier)
+        return False
+
+    # --- queues
+
+    def queue_cmp(self, a: Queue, b: Queue) -> int:
+        for plugin in self._queue_order:
+            order = plugin.queue_cmp(a, b)
+            if order:
+                return order
+        return -1 if (a.created, a.name) < (b.created, b.name) else 1
+
+    def queue_line(self, queue: Queue) -> Sequence[str]:
+        """What the queue lies under; where plugins have different trees, those of the first one."""
+        return next((line for p in self._queue_order if (line := p.line(queue))), ())
+
+    def queue_upheavals(self) -> int:
+        return sum(p.upheavals() for p in self._queue_order)
+
+    def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
+        for plugin in self._victim_queues:
+            order = plugin.victim_queue_cmp(a, b, claimer)
+            if order:
+                return order
+        return -self.queue_cmp(a, b)
+
+    def admits(self, queue: Queue, task: Task, count: int = 1) -> int:
+        for plugin in self._quota:
+            count = min(count, plugin.admits(queue, task, count))
+            if count <= 0:
+                return 0
+        return count
+
+    def admits_unlisted(self, queue: Queue, task: Task, count: int) -> bool:
+        """Do the plugins that limit the queue, but do not say what it holds, admit so many such tasks?"""
+        return all(p.admits(queue, task, count) >= count for p in self._quota if not p.usage(queue))
+
+    def quota_refusal(self, queue: Queue, task: Task) -> Reason | None:
+        return next((p.quota_refusal(queue, task) for p in self._quota if p.admits(queue, task, 1) < 1), None)
+
+    def overused(self, queue: Queue) -> Reason | None:
+        return next((reason for p in self._overused if (reason := p.overused(queue)) is not None), None)
+
+    def preemptive(self, queue: Queue, task: Task) -> bool:
+        return all(p.preemptive(queue, task) for p in self._preemptive)
+
+    def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
+        """May the queue reclaim these amounts: is it at or below its deserved share with them?"""
+        # Whatever is switched off: that a queue takes back no more than it deserves is what ends reclaim.
+        return all(p.deserves(queue, amounts) for p in self.plugins if isinstance(p, Preemptive))
+
+    def usage(self, queue: Queue) -> list[tuple[Mapping[str, int], Mapping[str, float]]]:
+        """Of the queue and what lies above it: what is held, and what may be held at most."""
+        return [pair for p in self._quota for pair in p.usage(queue)]
+
+    def closed(self, queue: Queue) -> Reason | None:
+        quotas = [p for p in self.plugins if isinstance(p, QueueQuota)]
+        return next((reason for p in quotas if (reason := p.closed(queue)) is not None), None)
+
+    # --- the end
+
+    def statement(self) -> Statement:
+        return Statement(self)
+
+    def close(self) -> None:
+        """Plugins first, then every placement is taken back: the state is as it was, bit by bit."""
+        for plugin in reversed(self.plugins):
+            plugin.close(self)
+        # Moves interlock (a pod is pipelined onto what an eviction frees), but each is its own integers: any order is
+        # exact for the columns; reverse order is exact for the ledgers, too.
+        for move in reversed(self.committed + self.reserved):
+            revert(self, move)
+        for task in self._signed:
+            task.signature = -1
+        for key, phase in self.phases.items():
+            self.awake[key].phase = phase
+
+
+def _name(plugin: object) -> str:
+    return getattr(plugin, "name", type(plugin).__name__)
+
+
+def _vote(tiers: Sequence[Sequence[H]], ask: Callable[[H], Vote]) -> H | None:
+    """Volcano: one rejection decides at once; a tier with a permission decides; nobody objects: permitted.
+
+    The answer is the plugin that rejected, or None.
+    """
+    for tier in tiers:
+        permitted = False
+        for plugin in tier:
+            vote = ask(plugin)
+            if vote < 0:
+                return plugin
+            permitted = permitted or vote > 0
+        if permitted:
+            return None
+    return None
+
+
+def _by_name(a: Task, b: Task) -> int:
+    """Volcano: compare the last numbers of names of three or more parts, where both have one and they differ."""
+    if a.serial is not None and b.serial is not None and a.serial != b.serial:
+        return -1 if a.serial < b.serial else 1
+    left, right = (a.created, a.uid), (b.created, b.uid)
+    return (left > right) - (left < right)
+
+
+def candidates(job: Job) -> list[Task]:
+    """Pods of the job that wait for a node: pending, not gated."""
+    if not job.count[Status.PENDING]:
+        return []
+    return [t for t in job.tasks.values() if t.status == Status.PENDING and not t.gated]

@@ -1,0 +1,295 @@
+"""The cluster as the engine keeps it between cycles: columns, jobs and queues that follow objects as they change.
+
+`State` is a function of the objects it was given, in whatever order: `load` reads a whole cluster, `upsert` and
+`remove` follow single changes. A cycle works on it in place and takes everything back when it closes; what the cycle
+decided comes back as changed objects, from the embedded cluster's store or from the live one's watches.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from muster.engine.core.axis import Axis
+from muster.engine.core.hooks import Reason
+from muster.engine.core.jobs import ON_NODE, Attempt, Job, Queue, Shape, Status, Task
+from muster.engine.core.nodes import Nodes
+from muster.engine.core.podgroups import GROUP, OWNING, group_name, groups_of
+from muster.engine.core.promises import Book
+from muster.engine.core.reading import group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
+from muster.engine.core.shapes import Shapes
+from muster.model.collector import collector_paused
+from muster.model.core import Node, Pod, PriorityClass
+from muster.model.meta import Object
+from muster.model.quantity import QuantityError
+from muster.model.scheduling import PodGroup
+from muster.model.scheduling import Queue as QueueObject
+
+Objects = Mapping[str, Mapping[str, Object]]
+
+
+class State:
+    def __init__(self, scheduler_names: Iterable[str] = ("muster", "volcano")) -> None:
+        self.ours = frozenset(("", *scheduler_names))
+        self.axis = Axis()
+        self.nodes = Nodes(self.axis, ())
+        self.shapes = Shapes(self.axis)
+        self.tasks: dict[str, Task] = {}
+        self.jobs: dict[str, Job] = {}
+        self.queues: dict[str, Queue] = {}
+        self.objects: defaultdict[str, dict[str, Object]] = defaultdict(dict)  # every kind but Pod and Node
+        self.set_aside: dict[str, Reason] = {}  # pod key → why it cannot even be considered
+        self.changed_pods: dict[str, None] | None = None  # came, changed or went; for one who asks, and empties it
+        self.promises = Book()  # capacity that earlier cycles freed for claimers
+        self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are made anew
+        self._regrouped: dict[str, None] = {}  # groups in memory whose pods came or went: read anew
+        self._in_order: dict[str, Job] | None = None
+        self._attempted: dict[str, Job] = {}  # jobs of the last cycle that were not quiet
+        self._reader: object = None
+
+    # --- reading
+
+    def load(self, objects: Objects) -> None:
+        """Read a whole cluster."""
+        for kind, some in objects.items():
+            if kind not in ("Pod", "Node"):
+                self.objects[kind].update(some)
+        self.nodes = Nodes(self.axis, [n for n in objects.get("Node", {}).values() if isinstance(n, Node)])
+        self._read_queues()
+        for key, group in self.objects["PodGroup"].items():
+            assert isinstance(group, PodGroup)
+            self.jobs[key] = self._job(key, group)
+        with collector_paused():
+            self._load_pods(objects.get("Pod", {}))
+
+    def _load_pods(self, pods: Mapping[str, Object]) -> None:
+        on_nodes = []
+        tally: dict[tuple[Job, Shape, Status], int] = {}  # equal tasks of a job are counted together
+        for key, pod in pods.items():
+            assert isinstance(pod, Pod)
+            task = self._read_task(key, pod)
+            if task is None:
+                continue
+            job = self._job_of(task)
+            if job is not None:
+                job.adopt(task)
+                same = (job, task.shape, task.status)
+                tally[same] = tally.get(same, 0) + 1
+            if task.node >= 0 and task.status in ON_NODE:
+                on_nodes.append(task)
+        for (job, shape, status), n in tally.items():
+            job.tally(shape, status, n)
+        self.nodes.grow()
+        self.nodes.settle_all(on_nodes)
+
+    def upsert(self, kind: str, key: str, object: Object) -> None:
+        """An object came or changed."""
+        if isinstance(object, Pod):
+            before = self.tasks.get(key)
+            was = before.job if before is not None else None
+            self._remove_task(key)
+            task = self._read_task(key, object)
+            self.nodes.grow()
+            if task is not None:
+                job = self._job_of(task)
+                if job is not None:
+                    job.add(task)
+                    if was is not None and job is not was and job.key == was.key and was.phase == "Inqueue":
+                        # The group in memory of one pod is made anew with it; its admission stays.
+                        job.phase = was.phase if job.is_pending else job.phase
+                if task.node >= 0 and task.status in ON_NODE:
+                    self.nodes.settle(task, 1)
+        elif isinstance(object, Node):
+            if self._new_nodes is None and key in self.nodes.rank:
+                self.nodes.replace(object)
+            else:
+                self._node_set()[key] = object
+        else:
+            self.objects[kind][key] = object
+            self._follow(kind, key, object)
+
+    def remove(self, kind: str, key: str) -> None:
+        """An object is gone."""
+        if kind == "Pod":
+            self._remove_task(key)
+        elif kind == "Node":
+            self._node_set().pop(key, None)
+        else:
+            gone = self.objects[kind].pop(key, None)
+            if gone is not None:
+                self._follow(kind, key, gone)
+
+    def refresh(self) -> None:
+        """Called before a cycle: make the columns anew if nodes came or went, groups in memory if pods did."""
+        for key in self._regrouped:
+            if key in self.jobs and key not in self.objects["PodGroup"]:
+                self._read_job(self.jobs[key])
+        self._regrouped.clear()
+        if self._new_nodes is None:
+            return
+        nodes, self._new_nodes = self._new_nodes, None
+        self.nodes = Nodes(self.axis, nodes.values())
+        on_nodes = []
+        for task in self.tasks.values():
+            task.node = self.nodes.rank.get(task.pod.spec.node_name, -1)
+            if task.node >= 0 and task.status in ON_NODE:
+                on_nodes.append(task)
+        self.nodes.settle_all(on_nodes)
+
+    def _node_set(self) -> dict[str, Node]:
+        if self._new_nodes is None:
+            self._new_nodes = dict(zip(self.nodes.names, self.nodes.objects, strict=True))
+        return self._new_nodes
+
+    def lookup(self, kind: str, key: str) -> Object | None:
+        return self.objects[kind].get(key)
+
+    def _follow(self, kind: str, key: str, object: Object) -> None:
+        """Queues, groups, priorities, namespaces and owners bear on jobs: read again what hangs on the changed one."""
+        if kind == "PodGroup":
+            self._regroup(key)
+        elif isinstance(object, OWNING):
+            self._regrouped.update(dict.fromkeys(groups_of(object)))
+        elif kind in ("Queue", "PriorityClass", "Namespace"):
+            if kind == "PriorityClass":
+                for task in self.tasks.values():
+                    task.priority = priority_of(task.pod, self.objects[kind])
+            self._read_queues()
+            for job in list(self.jobs.values()):
+                self._read_job(job)
+
+    # --- jobs and queues
+
+    def _read_queues(self) -> None:
+        found = {key: read_queue(key, q) for key, q in self.objects["Queue"].items() if isinstance(q, QueueObject)}
+        # Volcano creates the queue `default` with its installation, so it is there beside any others.
+        found.setdefault("default", read_queue("default", QueueObject()))
+        self.queues = found
+        for queue in found.values():
+            for amounts in (queue.capability, queue.guarantee, queue.deserved):
+                self.axis.learn(amounts)
+        self.nodes.grow()
+
+    def classes(self) -> dict[str, PriorityClass]:
+        return {key: c for key, c in self.objects["PriorityClass"].items() if isinstance(c, PriorityClass)}
+
+    def _job(self, key: str, group: PodGroup) -> Job:
+        job = read_job(key, group, self.objects)
+        self._enter_queue(job)
+        return job
+
+    def _read_job(self, job: Job) -> None:
+        """Read the job's group again; its tasks stay."""
+        if job.tasks and job.key not in self.objects["PodGroup"]:
+            job.group = group_of_all(job, self.lookup)
+        fresh = read_job(job.key, job.group, self.objects)
+        job.created, job.queue_name = fresh.created, fresh.queue_name
+        job.priority, job.classed, job.min_available = fresh.priority, fresh.classed, fresh.min_available
+        job.roles, job.min_resources, job.phase = fresh.roles, fresh.min_resources, fresh.phase
+        job.touch()
+        self._enter_queue(job)
+
+    def jobs_of_queues(self) -> dict[str, Job]:
+        """The jobs whose queue exists, in the order of their names."""
+        if self._in_order is None:
+            self._in_order = {key: job for key, job in sorted(self.jobs.items()) if job.queue is not None}
+        return self._in_order
+
+    def awake(self, reader: object) -> dict[str, Job]:
+        """The jobs that changed since a cycle of this reader (a configuration) found them quiet, for a new attempt."""
+        if self._reader is not reader:
+            self._reader = reader
+            for job in self.jobs.values():
+                job.quiet = 0
+        for job in self._attempted.values():
+            job.attempt = Attempt()
+        self._attempted = {key: job for key, job in self.jobs_of_queues().items() if job.quiet != job.stamp}
+        return self._attempted
+
+    def _enter_queue(self, job: Job) -> None:
+        self._in_order = None
+        if job.queue is not None:
+            job.queue.jobs.pop(job.key, None)
+        job.queue = self.queues.get(job.queue_name)
+        if job.queue is not None:
+            job.queue.jobs[job.key] = job
+
+    def _regroup(self, key: str) -> None:
+        group = self.objects["PodGroup"].get(key)
+        job = self.jobs.get(key)
+        if isinstance(group, PodGroup) and job is not None:
+            job.group = group
+            self._read_job(job)
+            return
+        if isinstance(group, PodGroup):
+            self.jobs[key] = self._job(key, group)
+        elif job is not None:
+            self._drop_job(job)
+        namespace, _, name = key.partition("/")
+        # Pods that do not name it yet may be in it, too: it can be the group in memory, written.
+        members = [k for k, t in self.tasks.items() if t.annotations.get(GROUP) == name or (job and t.job is job)]
+        for member in members:
+            if member.startswith(f"{namespace}/"):
+                self.upsert("Pod", member, self.tasks[member].pod)
+
+    def _drop_job(self, job: Job) -> None:
+        if self.jobs.get(job.key) is not job:
+            return  # another one has its name by now
+        del self.jobs[job.key]
+        self._in_order = None
+        if job.queue is not None:
+            job.queue.jobs.pop(job.key, None)
+
+    # --- tasks
+
+    def _read_task(self, key: str, pod: Pod) -> Task | None:
+        self.set_aside.pop(key, None)
+        if self.changed_pods is not None:
+            self.changed_pods[key] = None
+        try:
+            shape = self.shapes.of(pod.spec)
+        except (QuantityError, ValueError) as fault:
+            self.set_aside[key] = Reason("bad-object", f"the pod cannot be read: {fault}", resolvable=False)
+            return None
+        task = self.tasks[key] = read_task(key, pod, shape, self.nodes.rank, self.objects["PriorityClass"])
+        return task
+
+    def _job_of(self, task: Task) -> Job | None:
+        """The group a pod names; a group in memory for a pod of ours that names none; none for other schedulers'."""
+        named = task.pod.metadata.annotations.get(GROUP, "")
+        ours = task.pod.spec.scheduler_name in self.ours
+        if named:
+            if not ours and task.status == Status.PENDING:
+                return None
+            job = self.jobs.get(f"{task.namespace}/{named}")
+            if job is None and ours:
+                text = f"pod group {task.namespace}/{named} does not exist"
+                self.set_aside[task.key] = Reason("no-group", text, resolvable=False)
+            return job
+        if not ours:
+            return None
+        name = f"{task.namespace}/{group_name(task.pod)}"
+        job = self.jobs.get(name)
+        if job is None:
+            job = self.jobs[name] = self._job(name, in_memory_group(task, self.lookup))
+        else:
+            self._regrouped[name] = None
+        return job
+
+    def _remove_task(self, key: str) -> None:
+        self.set_aside.pop(key, None)
+        task = self.tasks.pop(key, None)
+        if task is None:
+            return
+        if self.changed_pods is not None:
+            self.changed_pods[key] = None
+        if task.node >= 0 and key in self.nodes.on[task.node]:
+            self.nodes.settle(task, -1)
+        job = task.job
+        if job is not None:
+            job.drop(task)
+            if job.key not in self.objects["PodGroup"]:
+                if job.tasks:
+                    self._regrouped[job.key] = None
+                else:
+                    self._drop_job(job)

@@ -1,0 +1,126 @@
+"""A statement: a journal of moves that can be undone exactly.
+
+A move is what happens to equal tasks of one job in one step: they are allocated to nodes, pipelined (promised room
+that is still being released) or evicted. Doing a move changes the node columns, the tasks' status, the job's counts
+and the plugins' ledgers; undoing it is the exact inverse, in reverse order. All of it is integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.nodes import Kind
+
+if TYPE_CHECKING:
+    from muster.engine.core.session import Session
+
+_BECOMES = {Kind.ALLOCATE: Status.ALLOCATED, Kind.PIPELINE: Status.PIPELINED, Kind.EVICT: Status.RELEASING}
+
+
+@dataclass(slots=True)
+class Move:
+    """Equal tasks (one job, one signature, one status) and the node of each."""
+
+    kind: Kind
+    tasks: list[Task]
+    nodes: list[int]
+    was: Status
+    by: Task | None = None  # evictions: for whom
+    rule: str = ""  # evictions: "reclaim" | "preempt"
+    undoes: Move | None = None  # withdrawals: the move that made the promise
+
+    @property
+    def task(self) -> Task:
+        return self.tasks[0]
+
+    @property
+    def job(self) -> Job | None:
+        return self.tasks[0].job
+
+
+class Statement:
+    """Moves since the last commit. `Session.history` holds the committed ones and what is left promised."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.moves: list[Move] = []
+
+    def allocate(self, tasks: list[Task], nodes: list[int]) -> None:
+        self._do(Move(Kind.ALLOCATE, tasks, nodes, tasks[0].status))
+
+    def pipeline(self, tasks: list[Task], nodes: list[int]) -> None:
+        self._do(Move(Kind.PIPELINE, tasks, nodes, tasks[0].status))
+
+    def evict(self, task: Task, by: Task | None, rule: str) -> None:
+        self._do(Move(Kind.EVICT, [task], [task.node], task.status, by, rule))
+
+    def withdraw(self, promise: Move, by: Task | None) -> None:
+        """Take back a promise that an earlier statement committed."""
+        self._do(Move(Kind.WITHDRAW, promise.tasks, promise.nodes, promise.was, by, undoes=promise))
+
+    def _do(self, move: Move) -> None:
+        perform(self.session, move)
+        self.moves.append(move)
+
+    def checkpoint(self) -> int:
+        return len(self.moves)
+
+    def rollback(self, checkpoint: int = 0) -> None:
+        """Undo every move made after the checkpoint, last first."""
+        while len(self.moves) > checkpoint:
+            revert(self.session, self.moves.pop())
+
+    discard = rollback
+
+    def commit(self) -> None:
+        """The moves stand: allocated pods will be bound, evictions carried out."""
+        gone = {id(move.undoes) for move in self.moves if move.undoes is not None}
+        if gone:
+            self.session.committed[:] = [move for move in self.session.committed if id(move) not in gone]
+        self.session.committed.extend(move for move in self.moves if move.undoes is None)
+        self.moves = []
+
+    def keep(self) -> None:
+        """Volcano: a job that is only pipelined keeps what it reserved until the cycle ends; nothing is bound."""
+        self.session.reserved.extend(self.moves)
+        self.moves = []
+
+    def merge(self, other: Statement) -> None:
+        self.moves.extend(other.moves)
+        other.moves = []
+
+
+def perform(session: Session, move: Move) -> None:
+    if move.undoes is not None:
+        revert(session, move.undoes)
+        return
+    session.state.nodes.apply(move.task.shape, move.kind, move.nodes, 1)
+    _turn(move, _BECOMES[move.kind])
+    if move.kind != Kind.EVICT:
+        for task, node in zip(move.tasks, move.nodes, strict=True):
+            task.node = node
+    for ledger in session.ledgers:
+        (ledger.released if move.kind == Kind.EVICT else ledger.allocated)(move)
+
+
+def revert(session: Session, move: Move) -> None:
+    if move.undoes is not None:
+        perform(session, move.undoes)
+        return
+    for ledger in reversed(session.ledgers):
+        (ledger.allocated if move.kind == Kind.EVICT else ledger.released)(move)
+    _turn(move, move.was)
+    if move.kind != Kind.EVICT:
+        for task in move.tasks:
+            task.node = -1
+    session.state.nodes.apply(move.task.shape, move.kind, move.nodes, -1)
+
+
+def _turn(move: Move, status: Status) -> None:
+    if move.job is not None:
+        move.job.shift(move.tasks, status)
+    else:
+        for task in move.tasks:
+            task.status = status

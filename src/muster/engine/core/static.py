@@ -1,0 +1,150 @@
+"""Answers that depend on the node objects and a pod's spec alone, kept until a node object changes.
+
+What is read of a spec (its `part`) is usually the same for many shapes: no selector, the usual tolerations. Answers are
+therefore kept per part, and a shape finds its own by its id. They are arrays over all nodes, marked read-only, since
+one array is handed to everybody who asks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.core.jobs import Shape
+from muster.engine.core.nodes import Nodes, NodeView
+from muster.model.core import Node, PodSpec
+
+A = TypeVar("A")
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+class PerSpec(ABC, Generic[A]):
+    """One answer per part of a spec, over the nodes of today."""
+
+    def __init__(self) -> None:
+        self._nodes: Nodes | None = None
+        self._version = -1
+        self._seen: list[Node] = []
+        self._by_part: dict[Hashable, A] = {}
+        self._by_shape: dict[int, A] = {}
+
+    @abstractmethod
+    def part(self, spec: PodSpec) -> Hashable:
+        """What of the spec the answer depends on."""
+
+    @abstractmethod
+    def answer(self, spec: PodSpec, nodes: Nodes) -> A: ...
+
+    @abstractmethod
+    def differs(self, old: Node, new: Node) -> bool:
+        """Does what is read of a node differ? Most changes of node objects are mere signs of life."""
+
+    def reread(self, nodes: Nodes, changed: Sequence[int]) -> None:
+        """Read these nodes (again), for subclasses that keep something of them."""
+        return
+
+    def keep_up(self, nodes: Nodes) -> None:
+        """Read what changed in the node objects since the last question."""
+        if nodes is not self._nodes or nodes.version != self._version:
+            self._follow(nodes)
+
+    def of(self, shape: Shape, nodes: Nodes) -> A:
+        self.keep_up(nodes)
+        found = self._by_shape.get(shape.id)
+        if found is None:
+            part = self.part(shape.spec)
+            found = self._by_part.get(part)
+            if found is None:
+                found = self._by_part[part] = self.answer(shape.spec, nodes)
+            self._by_shape[shape.id] = found
+        return found
+
+    def _follow(self, nodes: Nodes) -> None:
+        changed: Sequence[int] = range(len(nodes))
+        if nodes is self._nodes:
+            pairs = enumerate(zip(self._seen, nodes.objects, strict=True))
+            changed = [i for i, (old, new) in pairs if old is not new and self.differs(old, new)]
+        if changed or nodes is not self._nodes:
+            self._by_part.clear()
+            self._by_shape.clear()
+            self.reread(nodes, changed)
+        self._nodes, self._version, self._seen = nodes, nodes.version, list(nodes.objects)
+
+
+def sealed(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    array.setflags(write=False)
+    return array
+
+
+def columns(per_node: NDArray[Scalar], view: NodeView, *, own: bool = False) -> NDArray[Scalar]:
+    """The entries of the view's columns; for a view of all nodes the array itself, or with `own` a copy to work on."""
+    if view.rows is view.nodes.rows:
+        return per_node.copy() if own else per_node
+    return per_node[view.index]
+
+
+class Capacity:
+    """What nodes offer, as floats to divide by: where there is nothing of a resource, 1.
+
+    Turning integers into floats costs more than any other step of a score, so it is done once. `real`: cpu and memory
+    as the node objects offer them, without the oversubscription annotations.
+    """
+
+    def __init__(self, *, real: bool = False) -> None:
+        self._real = real
+        self._nodes: Nodes | None = None
+        self._version = -1
+        self._rows: dict[int, tuple[NDArray[np.float64], bool]] = {}
+        self._stacks: dict[tuple[int, ...], NDArray[np.float64]] = {}
+
+    def of(self, view: NodeView, row: int) -> NDArray[np.float64]:
+        return columns(self._row(view.nodes, row)[0], view)
+
+    def together(self, view: NodeView, rows: tuple[int, ...]) -> NDArray[np.float64]:
+        """The same for several resources: resources × columns."""
+        self._row(view.nodes, rows[0])  # forget what is out of date
+        found = self._stacks.get(rows)
+        if found is None:
+            found = self._stacks[rows] = sealed(np.stack([self._row(view.nodes, row)[0] for row in rows]))
+        return found if view.rows is view.nodes.rows else found.take(view.index, axis=1)
+
+    def everywhere(self, view: NodeView, row: int) -> bool:
+        """Do all nodes (not only the view's) offer some of the resource?"""
+        return self._row(view.nodes, row)[1]
+
+    def _row(self, nodes: Nodes, row: int) -> tuple[NDArray[np.float64], bool]:
+        if nodes is not self._nodes or nodes.version != self._version:
+            self._nodes, self._version = nodes, nodes.version
+            self._rows.clear()
+            self._stacks.clear()
+        found = self._rows.get(row)
+        if found is None:
+            alloc = nodes.alloc[row]
+            if self._real and nodes.oversold is not None and row < len(nodes.oversold):
+                alloc = alloc - nodes.oversold[row]
+            offered = alloc.astype(np.float64)
+            everywhere = bool((offered > 0).all())
+            found = self._rows[row] = (sealed(np.maximum(offered, 1.0)), everywhere)
+        return found
+
+
+class Workspace:
+    """Scratch arrays that are used again and again: making large ones anew costs more than filling them.
+
+    What stands in one is gone with the next question, so an answer must never be one of them.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[int, ...], NDArray[np.float64]] = {}
+
+    def array(self, *shape: int) -> NDArray[np.float64]:
+        found = self._arrays.get(shape)
+        if found is None:
+            if len(self._arrays) > 8:
+                self._arrays.clear()  # slices come in all sizes; whole views come again
+            found = self._arrays[shape] = np.empty(shape)
+        return found

@@ -1,0 +1,156 @@
+"""Why: every filter's verdict and every term's score for one task, from the same functions that decide.
+
+Nothing here is computed on the way to a placement. When a task finds no node its first causes are counted at that
+moment, in kube-scheduler's words; `explain` asks for all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muster.engine.core.axis import show
+from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeNotes, Picture, Reason, Scope, Verdict
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import Kind, NodeView
+
+if TYPE_CHECKING:
+    from muster.engine.core.session import Session
+
+FIT = "resources"  # under this name explain shows the engine's own check of requests against what is free
+
+
+def resource_verdicts(task: Task, view: NodeView) -> list[Verdict]:
+    """The fit of requests, one verdict per requested resource, as kube-scheduler counts them."""
+    axis = view.nodes.axis
+    verdicts = []
+    for row, amount in enumerate(task.shape.request(axis)):
+        if amount <= 0:
+            continue
+        name, free = axis.names[row], view.future_idle[row]
+        text = "Too many pods" if name == "pods" else f"Insufficient {name}"
+        code = np.where(free >= amount, 0, np.where(view.alloc[row] < amount, 2, 1)).astype(np.uint16)
+        verdicts.append(Verdict(code, [Reason("insufficient", text), Reason("insufficient", text, resolvable=False)]))
+    return verdicts
+
+
+def verdicts(session: Session, task: Task, *, with_fit: bool = True) -> list[tuple[str, Verdict]]:
+    """(plugin, verdict on all nodes): what never changes first, then the fit, then what depends on load."""
+    view = session.state.nodes.everything()
+    found: list[tuple[Scope, str, Verdict]] = []
+    for plugin, term in session.placement.filters:
+        if term.batch(task) != Batch.SKIP:
+            found.append((term.scope, plugin, term.filter(task, view)))
+    if with_fit:
+        found += [(Scope.NODE, FIT, v) for v in resource_verdicts(task, view)]
+    rank = {FIT: 0}
+    found.sort(key=lambda f: (f[0], rank.get(f[1], 1)))
+    return [(plugin, verdict) for _, plugin, verdict in found]
+
+
+def unfit(session: Session, task: Task, *, with_fit: bool = True, within: Index | None = None) -> str:
+    """`0/N nodes are available: 80 Insufficient nvidia.com/gpu, 40 …`: each node's first cause, counted.
+
+    Over all nodes, unless asked for a set of them.
+    """
+    every = len(session.state.nodes)
+    if not every:
+        return "0/0 nodes are available: no nodes in the cluster."
+    total = every if within is None else len(within)
+    counts: Counter[str] = Counter()
+    settled: Bools = np.full(every, within is not None)
+    settled[within if within is not None else slice(0)] = False
+    fit_seen: Bools = np.zeros(every, np.bool_)
+    found = verdicts(session, task, with_fit=with_fit)
+    if within is None:
+        apart = [one for divider in session.dividers for one in divider.outside(task)]
+        found = [*(("", Verdict.of(mask, Reason("outside", text))) for mask, text in apart), *found]
+    for plugin, verdict in found:
+        if plugin == FIT:
+            refused = (verdict.code > 0) & ~settled
+            fit_seen |= refused
+        else:
+            refused = (verdict.code > 0) & ~settled & ~fit_seen
+            settled |= refused
+        for k, reason in enumerate(verdict.reasons, start=1):
+            at = np.flatnonzero(refused & (verdict.code == k))
+            if isinstance(reason.text, str):
+                counts[reason.text] += len(at)
+            else:
+                counts.update(reason.say(int(node)) for node in at)
+    # A job tried on sets of nodes, or a plugin's count: single nodes would do, but not for all of the group.
+    counts["node(s) could not hold the rest of the group"] += int((~settled & ~fit_seen).sum())
+    said = sorted((text, n) for text, n in counts.items() if n)
+    return f"0/{total} nodes are available: " + ", ".join(f"{n} {text}" for text, n in said) + "."
+
+
+@dataclass(slots=True)
+class NodeTrace:
+    """One node's part of an explanation."""
+
+    feasible: bool
+    reasons: list[tuple[str, Reason, str]] = field(default_factory=list)  # plugin, reason, its text for this node
+    scores: dict[str, float] = field(default_factory=dict)
+    terms: dict[str, dict[str, float]] = field(default_factory=dict)
+    total: float = 0.0
+    notes: dict[str, str] = field(default_factory=dict)  # plugin → the node's standing in words
+    pictures: list[Picture] = field(default_factory=list)
+
+
+def explain(session: Session, task: Task) -> dict[str, NodeTrace]:
+    """Every plugin's word on every node, as the next cycle would see it; infeasible nodes are scored, too."""
+    nodes = session.state.nodes
+    view = nodes.everything()
+    refusals: list[list[tuple[str, Reason, str]]] = [[] for _ in nodes.names]
+    for plugin, verdict in verdicts(session, task, with_fit=not task.best_effort):
+        for node in np.flatnonzero(verdict.code):
+            reason = verdict.reasons[int(verdict.code[node]) - 1]
+            text = reason.say(int(node))
+            if plugin == FIT:
+                text += _numbers(task, view, text, int(node))
+            refusals[node].append((plugin, reason, text))
+    feasible = np.array([not r for r in refusals], np.bool_)
+    candidates = _scored(session, task, feasible)
+    columns: list[tuple[str, str, Floats]] = []
+    for plugin, scorer in session.placement.scorers:
+        if scorer.batch(task) == Batch.SKIP or not len(nodes):
+            part = np.zeros(len(nodes))
+        else:
+            part = scorer.raw(task, view)
+            if scorer.normalised and candidates.any():
+                part = scorer.normalise(task, part, candidates)
+        columns.append((plugin, scorer.term or plugin, part))
+    result = {}
+    for i, name in enumerate(nodes.names):
+        trace = NodeTrace(bool(feasible[i]), refusals[i])
+        for plugin, term, part in columns:
+            value = float(part[i])
+            trace.scores[plugin] = trace.scores.get(plugin, 0.0) + value
+            trace.terms.setdefault(plugin, {})[term] = value
+            trace.total += value
+        for teller in session.flat(NodeNotes):
+            if said := teller.note(task, i):
+                trace.notes[getattr(teller, "name", "")] = said
+                if (picture := teller.picture(i)) is not None:
+                    trace.pictures.append(picture)
+        result[name] = trace
+    return result
+
+
+def _scored(session: Session, task: Task, feasible: Bools) -> Bools:
+    """The nodes an action would score: those with room now if there are any, else those where room is coming free."""
+    if task.best_effort:
+        return feasible
+    now = session.placement.fits(task, Kind.ALLOCATE)
+    return now if now.any() else feasible if feasible.any() else np.ones(len(feasible), np.bool_)
+
+
+def _numbers(task: Task, view: NodeView, text: str, node: int) -> str:
+    axis = view.nodes.axis
+    name = "pods" if text == "Too many pods" else text.removeprefix("Insufficient ")
+    row = axis.rows[name]
+    need, free = int(task.shape.request(axis)[row]), int(view.future_idle[row, node])
+    return f" (needs {show(name, need)}, {show(name, free)} free of {show(name, int(view.alloc[row, node]))})"

@@ -1,0 +1,189 @@
+"""Who may be evicted for whom, and in what order: the combination rules of preemptable and reclaimable.
+
+`Opinions` are muster's rules, asked after all protections. `Victims` are Volcano's, for `compatibility: volcano`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cmp_to_key
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muster.engine.core.hooks import Bools, Opinion, Preemptable, Reclaimable, Sparing
+from muster.engine.core.jobs import Job, Status, Task
+
+if TYPE_CHECKING:
+    from muster.engine.core.session import Session
+
+Answer = list[bool] | None
+Ask = Callable[[Task, Sequence[Task]], Answer]
+
+
+class Opinions:
+    """Which of the pods that the protections leave the tiers name as victims of one action."""
+
+    def __init__(self, session: Session, rule: str) -> None:
+        self._order = Victims(session, rule)
+        self._tiers: list[list[tuple[Opinion, Ask]]] = [
+            [(p.opinion, ask) for p, ask in zip(plugins, asks, strict=True) if p.opinion != Opinion.NONE]
+            for plugins, asks in zip(self._order.plugins, self._order.tiers, strict=True)
+        ]
+        first: list[tuple[Opinion, Ask]] = next((tier for tier in self._tiers if tier), [])
+        self.names_nobody = not first
+        self.names_all = bool(first) and all(opinion == Opinion.REST for opinion, _ in first)
+
+    def named(self, claimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Within a tier answers are intersected; the first tier that names a victim decides."""
+        if self.names_all or not candidates:
+            return list(candidates)
+        ordered = self._order.in_order(claimer, candidates)
+        for tier in self._tiers:
+            mask = [bool(tier)] * len(ordered)
+            for opinion, ask in tier:
+                answer = ask(claimer, ordered) if opinion == Opinion.ANSWER else None
+                if answer is not None:
+                    mask = [a and b for a, b in zip(mask, answer, strict=True)]
+            if any(mask):
+                return [task for task, named in zip(ordered, mask, strict=True) if named]
+        return []
+
+
+class Victims:
+    """The victim rules of one action ("reclaim" or "preempt") in one cycle."""
+
+    def __init__(self, session: Session, rule: str) -> None:
+        self.session = session
+        self.rule = rule
+        self.tiers: list[list[Ask]]
+        self.plugins: Sequence[Sequence[Sparing]]
+        if rule == "reclaim":
+            reclaimable = [[p for p in tier if not p.abstains(rule)] for tier in session.tiered(Reclaimable)]
+            self.plugins = reclaimable
+            self.tiers = [[p.reclaimable for p in tier] for tier in reclaimable]
+        else:
+            preemptable = [[p for p in tier if not p.abstains(rule)] for tier in session.tiered(Preemptable)]
+            self.plugins = preemptable
+            self.tiers = [[p.preemptable for p in tier] for tier in preemptable]
+        self._spent: dict[str, Bools] = {}
+        self._might: Bools | None = None
+
+    def spent(self, queue: str) -> Bools:
+        """Nodes that have nobody left to give up to this queue's claims, until an eviction is taken back."""
+        found = self._spent.get(queue)
+        if found is None:
+            found = self._spent[queue] = np.zeros(len(self.session.state.nodes), np.bool_)
+        return found
+
+    def taken_back(self) -> None:
+        self._spent.clear()
+
+    @property
+    def promising(self) -> Bools:
+        if self._might is None:
+            self._might = self._promising()
+        return self._might
+
+    def _promising(self) -> Bools:
+        """The nodes where some tier might name somebody: an upper bound that evictions of this action only lower.
+
+        A tier names nobody on a node where one of its plugins spares every job that has pods there.
+        """
+        nodes = self.session.state.nodes
+        found = np.zeros(len(nodes), np.bool_)
+        for tier in self.plugins:
+            if not tier:
+                continue
+            some = np.ones(len(nodes), np.bool_)
+            for plugin in tier:
+                if type(plugin).spares is Sparing.spares:
+                    continue
+                here = np.zeros(len(nodes), np.bool_)
+                for job in self.session.jobs.values():
+                    if (job.count[Status.RUNNING] or job.count[Status.BOUND]) and not plugin.spares(job):
+                        here[[t.node for t in job.tasks.values() if t.node >= 0]] = True
+                some &= here
+            found |= some
+        return found
+
+    def chosen(self, claimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Those of the candidates that the plugins give up for the claimer, in victim order."""
+        if not candidates:
+            return []
+        ordered = self.in_order(claimer, candidates)
+        mask = combine(self.tiers, claimer, ordered)
+        return [task for task, given in zip(ordered, mask, strict=True) if given] if mask is not None else []
+
+    def in_order(self, claimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Victim order: inside a queue reverse job order (plugins only), then reverse task order."""
+        session = self.session
+        by_queue: dict[str, list[Task]] = {}
+        for task in candidates:
+            assert task.job is not None
+            by_queue.setdefault(task.job.queue_name, []).append(task)
+        for name, tasks in by_queue.items():
+            ranked = session.in_order(tasks)
+            ranked.sort(key=lambda t: session.job_key(t.job, plugins_only=True))  # type: ignore[arg-type]
+            by_queue[name] = ranked[::-1]
+        if len(by_queue) == 1:
+            return next(iter(by_queue.values()))
+        assert claimer.job is not None and claimer.job.queue is not None
+        own = claimer.job.queue
+
+        def before(a: str, b: str) -> int:
+            return session.victim_queue_cmp(session.queues[a], session.queues[b], own)
+
+        return [task for name in sorted(by_queue, key=cmp_to_key(before)) for task in by_queue[name]]
+
+
+def combine(tiers: Sequence[Sequence[Ask]], claimer: Task, candidates: Sequence[Task]) -> Answer:
+    """Volcano: within a tier answers are intersected; a tier that names nobody leaves the word to the next.
+
+    Two quirks are kept on purpose: an empty answer ends its tier at once, and an intersection that becomes empty
+    counts as no answer yet, so the following plugin of the tier starts afresh.
+    """
+    for tier in tiers:
+        result: Answer = None
+        for ask in tier:
+            answer = ask(claimer, candidates)
+            if answer is None:
+                continue
+            if not any(answer):
+                result = None
+                break
+            if result is None:
+                result = answer
+            else:
+                result = [a and b for a, b in zip(result, answer, strict=True)]
+                if not any(result):
+                    result = None
+        if result is not None:
+            return result
+    return None
+
+
+def claimants(session: Session) -> list[Job]:
+    """Jobs that may claim room: admitted, valid, starving, with pods that wait and have not been promised any yet."""
+    return [
+        job for job in session.jobs.values()
+        if job.count[Status.PENDING] and not job.is_pending and session.starving(job) and session.valid(job) is None
+        and not _promised(session, job)
+    ]  # fmt: skip
+
+
+def _promised(session: Session, job: Job) -> bool:
+    """Have all its pods been promised nodes, and is the room there now? Then the job is allocate's.
+
+    Volcano claims again in every cycle, so that with reclaim before allocate a pod may wait for ever on a node that
+    has room.
+    """
+    if "allocate" not in session.config.actions:
+        return False
+    rank = session.state.nodes.rank
+    for task in job.tasks.values():
+        if task.status == Status.PENDING and not task.gated:
+            node = rank.get(task.nominated, -1)
+            if node < 0 or not session.placement.fits(task)[node]:
+                return False
+    return True

@@ -1,0 +1,1 @@
+"""Devices whose wiring matters."""

@@ -1,0 +1,1 @@
+"""Topology domains: trees, sources, demand and capacity."""

@@ -1,0 +1,165 @@
+"""What the pods of an attempt need of a domain, and which domains could give it: necessary conditions only.
+
+Of the n pods to place m must find room (the minimum); what is above it is only wished for. A domain is refused if for
+some resource even the m smallest requests exceed what is free in it, or if for some kind of pod the number that cannot
+be done without exceeds the copies its nodes could take. No order of placing could fill such a domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.core.axis import PODS, show
+from muster.engine.core.hooks import Bools, Floats, Index
+from muster.engine.core.jobs import Status, Task
+from muster.engine.core.session import Session
+from muster.engine.domains.domains import Cut, Sums
+from muster.engine.domains.room import FREE, NOW, Room, copies
+
+Vector = NDArray[np.int64]
+_GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
+_MOST_KINDS = 16  # kinds of pods that are counted; more would be more work, not more right
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Lower bounds of what so many of the pods take."""
+
+    amounts: list[tuple[int, int]]  # (row of the resource axis, amount)
+    kinds: list[tuple[int, int]]  # (kind, how many of it at least)
+
+
+def unplaced(tasks: Iterable[Task], minimum: int) -> tuple[list[Task], int]:
+    """The pods that wait for a node, and how many of them must get one beside those that have it."""
+    pending, held = [], 0
+    for task in tasks:
+        if task.status == Status.PENDING:
+            pending.append(task)
+        elif task.status not in _GONE:
+            held += 1
+    return pending, minimum - held
+
+
+class Demand:
+    def __init__(self, session: Session, tasks: Sequence[Task], need: int) -> None:
+        self.count, self.need = len(tasks), min(need, len(tasks))
+        self.axis = session.state.axis
+        grouped: dict[int, list[Task]] = {}
+        for task in tasks:
+            signature = task.signature if task.signature >= 0 else session.signature(task)
+            grouped.setdefault(signature, []).append(task)
+        self.kinds = [(some[0], len(some)) for some in grouped.values()]
+        self.all = self._need(self.count)
+        self.least = self.all if self.need == self.count else self._need(self.need)
+
+    def _need(self, of: int) -> Need:
+        requests = [(task.shape.request(self.axis), n) for task, n in self.kinds]
+        amounts = []
+        for row in range(self.axis.size):
+            here = sorted((int(request[row]), n) for request, n in requests)
+            total, left = 0, of
+            for amount, n in here:
+                total += amount * min(n, left)
+                left -= min(n, left)
+            if total > 0:
+                amounts.append((row, total))
+        kinds = [(k, n - (self.count - of)) for k, (_, n) in enumerate(self.kinds[:_MOST_KINDS])]
+        return Need(amounts, [(k, least) for k, least in kinds if least > 0])
+
+
+    def lacking(self, room: Room, within: Bools) -> tuple[Task, int, int] | None:
+        """The first kind of pod of which these nodes cannot take enough: a pod of it, how many fit, how many must."""
+        for k, least in self.least.kinds:
+            task = self.kinds[k][0]
+            able = int(room.copies(task).values()[FREE][within].sum())
+            if able < least:
+                return task, able, least
+        return None
+
+
+class Counts:
+    """What the domains of a cut have, per level."""
+
+    def __init__(self, room: Room, cut: Cut, demand: Demand, freed: Index | None) -> None:
+        self.cut = cut
+        self.demand = demand
+        self._size = demand.axis.size
+        self._promised = room.nodes.promised > 0
+        kinds = [task for task, _ in demand.kinds[:_MOST_KINDS]]
+        if freed is None:
+            self._free = room.free().sums(cut)
+            self._copies = [room.copies(task).sums(cut) for task in kinds]
+        else:
+            self._free, self._copies = self._hypothetical(room, freed, kinds)
+
+    def _hypothetical(self, room: Room, freed: Index, kinds: Sequence[Task]) -> tuple[Sums, list[Sums]]:
+        """The same once everything that could be evicted is gone."""
+        cut, size = self.cut, self._size
+        rows = room.nodes.rows[: 2 * size, cut.order].copy()
+        rows[size:] += freed[:, cut.order]
+        counted = []
+        for task in kinds:
+            usable = room.session.placement.answers(task).static[cut.order]
+            counted.append(cut.sums(cut.count(copies(rows, task.shape.request(self.demand.axis)) * usable)))
+        return cut.sums(cut.count(np.maximum(rows, 0))), counted
+
+    def holds(self, level: int, need: Need, when: int = FREE) -> Bools:
+        """The segments of a level that these conditions do not refuse."""
+        offset = self._size if when == FREE else 0
+        free = self._free[level]
+        fits: Bools = self.cut.tiers[level].real.copy()
+        for row, amount in need.amounts:
+            fits &= free[offset + row] >= amount
+        for kind, least in need.kinds:
+            fits &= self._copies[kind][level][when] >= least
+        return fits
+
+    @property
+    def releasing(self) -> bool:
+        """Is anything being released, so that what is free now differs from what will be?"""
+        root = self._free[0]
+        return self._promised or bool((root[: self._size] != root[self._size :]).any())
+
+    def now(self, level: int, need: Need) -> Bools:
+        return self.holds(level, need, NOW)
+
+    def ratio(self, level: int) -> Floats:
+        """Requested to free, of the scarcest resource: the larger, the fuller the domain would be."""
+        free = self._free[level]
+        highest = np.zeros(free.shape[1])
+        for row, amount in self.demand.all.amounts:
+            if row != PODS:
+                # Where there is none the ratio is as good as infinite; KAI has 1000, and nothing fits there, either.
+                np.maximum(highest, amount / np.maximum(free[self._size + row], 1), out=highest)
+        return highest
+
+    def pods(self, level: int) -> Index | None:
+        """How many of the pods each segment could take, if they are all of one kind."""
+        return self._copies[0][level][FREE] if len(self.demand.kinds) == 1 else None
+
+    def capacity(self, level: int, segment: int) -> tuple[int, ...]:
+        """By which the largest segment is found: copies of each kind that it must take, then what is free in it."""
+        need = self.demand.least
+        return (
+            *(int(self._copies[kind][level][FREE, segment]) for kind, _ in need.kinds),
+            *(int(self._free[level][self._size + row, segment]) for row, _ in need.amounts),
+        )
+
+    def why_not(self, level: int, segment: int) -> str:
+        """Which condition refuses a segment, with its numbers."""
+        need, free = self.demand.least, self._free[level]
+        for kind, least in need.kinds:
+            able = int(self._copies[kind][level][FREE, segment])
+            if able < least:
+                like = f" like {self.demand.kinds[kind][0].key}" if len(self.demand.kinds) > 1 else ""
+                return f"has room for {able} of {least} pods{like}"
+        for row, amount in need.amounts:
+            have = int(free[self._size + row, segment])
+            if have < amount:
+                name = self.demand.axis.names[row]
+                return f"has {show(name, have)} of {name} free, the pods need {show(name, amount)}"
+        return ""

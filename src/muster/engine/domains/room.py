@@ -1,0 +1,126 @@
+"""How much room there is in domains: free amounts and copies of a pod, summed per domain, kept current from the log.
+
+Room is what will be free (future idle), never below zero per node; `now` is what is free at once. A count is an upper
+bound of what a domain can take: it may be refuted by other rules when it is tried, but a domain that it refuses cannot
+hold the pods in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.core.hooks import Index
+from muster.engine.core.jobs import Task
+from muster.engine.domains.domains import Cut, Sums
+
+if TYPE_CHECKING:
+    from muster.engine.core.session import Session
+
+Rows = NDArray[np.int64]
+FREE, NOW = 0, 1  # rows of copies: once what is releasing is gone, and at once
+_MOST_COPIES = 1 << 40
+
+
+class Column:
+    """Rows of integers per node and their sums per domain; only changed nodes are computed again."""
+
+    def __init__(self, log: list[int], compute: Callable[[Index], Rows], count: int) -> None:
+        self._log = log
+        self._compute = compute
+        self._values = compute(np.arange(count))
+        self._cursor = len(log)
+        self._narrowest: dict[int, tuple[Cut, Rows, Index]] = {}
+
+    def values(self) -> Rows:
+        since = self._log[self._cursor :]
+        if since:
+            self._cursor = len(self._log)
+            changed = np.array(sorted(set(since)), np.int64)  # a few: faster than np.unique
+            fresh = self._compute(changed)
+            for _, sums, segment in self._narrowest.values():
+                _add(sums, segment[changed], fresh - self._values[:, changed])
+            self._values[:, changed] = fresh
+        return self._values
+
+    def sums(self, cut: Cut) -> Sums:
+        """Per level rows × segments."""
+        values = self.values()
+        if cut is not cut.tree.everything:
+            return cut.sums(cut.count(values[:, cut.order]))
+        known = self._narrowest.get(id(cut))
+        if known is None:
+            segment = np.full(values.shape[1], -1, np.int64)
+            segment[cut.order] = cut.segments(len(cut.tiers) - 1)
+            known = self._narrowest[id(cut)] = (cut, cut.count(values[:, cut.order]), segment)
+        return cut.sums(known[1])
+
+
+def _add(sums: Rows, at: Index, change: Rows) -> None:
+    """Add each column of the change to the sums at its segment; −1: to none. Mostly a few segments are meant."""
+    for segment in set(at.tolist()):
+        if segment >= 0:
+            sums[:, segment] += change[:, at == segment].sum(axis=1)
+
+
+class Room:
+    """The room of one cycle. `copies` per signature, `free` for all."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.nodes = session.state.nodes
+        self._copies: dict[int, Column] = {}
+        self._free: Column | None = None
+
+    def rows(self, at: Index) -> Rows:
+        """What is free on these nodes, per resource: at once, then once what is releasing is gone."""
+        return self.nodes.rows[: 2 * self.nodes.axis.size, at]
+
+    def free(self) -> Column:
+        """2·R rows: per resource what is free at once, then what will be."""
+        if self._free is None:
+            self._free = Column(self.nodes.log, lambda at: np.maximum(self.rows(at), 0), len(self.nodes))
+        return self._free
+
+    def copies(self, task: Task) -> Column:
+        """Two rows: how many pods like this one each node could take, by `FREE` and by `NOW`.
+
+        Nodes that a static filter refuses take none: nothing in a cycle changes their answer.
+        """
+        signature = self.session.signature(task)
+        column = self._copies.get(signature)
+        if column is None:
+            usable = self.session.placement.answers(task).static
+            shape = task.shape
+
+            def compute(at: Index) -> Rows:
+                return copies(self.rows(at), shape.request(self.nodes.axis)) * usable[at]
+
+            column = self._copies[signature] = Column(self.nodes.log, compute, len(self.nodes))
+        return column
+
+
+class EmptyRoom(Room):
+    """The room if no pod ran: what does not fit here never fits."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._empty = self.nodes.empty().rows[: 2 * self.nodes.axis.size]
+
+    def rows(self, at: Index) -> Rows:
+        return self._empty[:, at]
+
+
+def copies(rows: Rows, request: Rows) -> Rows:
+    """How many of the request fit into each column of node rows: by future idle, and by idle and future idle."""
+    size = len(request)
+    found = np.full((2, rows.shape[1]), _MOST_COPIES, np.int64)
+    for row in np.flatnonzero(request > 0).tolist():
+        np.minimum(found[FREE], rows[size + row] // request[row], out=found[FREE])
+        np.minimum(found[NOW], rows[row] // request[row], out=found[NOW])
+    np.maximum(found, 0, out=found)
+    np.minimum(found[NOW], found[FREE], out=found[NOW])
+    return found

@@ -1,0 +1,1 @@
+"""The rules of pods: affinity, spread, selectors, taints, ports, images."""

@@ -1,0 +1,115 @@
+"""Topology spread constraints over all nodes at once: per domain a count, taken by each node's code.
+
+kube-scheduler counts on nodes that have every constraint's label and that the constraint's policies include; a domain
+without such a node is none, though a node may lie in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.core.hooks import Batch, Bools
+from muster.engine.core.jobs import Task
+from muster.engine.pod_rules.affinity import Kin, PodIndex
+from muster.engine.pod_rules.podrules import HOSTNAME, Constraint
+from muster.engine.pod_rules.tally import Domains, Tally
+
+LABEL, SKEW = 1, 2  # why a node is refused: it misses the label; its domain has too many
+
+
+@dataclass(frozen=True, slots=True)
+class Spreading:
+    """One constraint with what it counts. `tally` None: its selector counts no pod."""
+
+    constraint: Constraint
+    domains: Domains  # of all nodes
+    tally: Tally | None  # over the nodes that count
+    present: NDArray[np.int64]  # the domains with a node that counts
+
+    def refusals(self, me: int) -> NDArray[np.uint16]:
+        """Per domain: 0 or why one more pod may not go there; `me`: 1 if the pod counts itself."""
+        c = self.constraint
+        table = np.zeros(self.domains.absent + 1, np.uint16)
+        if self.tally is None:
+            if me > c.max_skew:
+                table[:] = SKEW
+        else:
+            counts = self.tally.counts
+            # kube-scheduler: with fewer domains than minDomains the least is taken to be 0.
+            least = int(counts[self.present].min()) if len(self.present) >= max(c.min_domains, 1) else 0
+            table[counts > c.max_skew + least - me] = SKEW
+        table[-1] = LABEL
+        return table
+
+
+def batch_of(kin: Kin, spreadings: Sequence[Spreading]) -> Batch:
+    """Pods that count themselves change the answer for the next one."""
+    own = any(s.tally is not None and kin.meets(s.constraint.selection) for s in spreadings)
+    return Batch.SINGLE if own else Batch.COLUMNS
+
+
+class Spread:
+    """Spread constraints as they stand; made once per cycle and rules."""
+
+    def __init__(self, index: PodIndex) -> None:
+        self.index = index
+        self._hard: dict[int, list[Spreading]] = {}
+        self._soft: dict[int, list[Spreading]] = {}
+        self._scored: dict[int, Bools] = {}
+
+    def hard(self, task: Task, kin: Kin) -> list[Spreading]:
+        """The constraints that must hold."""
+        found = self._hard.get(kin.rules.id)
+        if found is None:
+            labelled = self._labelled(kin.rules.hard)
+            found = [self._spreading(task, c, labelled) for c in kin.rules.hard]
+            self._hard[kin.rules.id] = found
+        return found
+
+    def soft(self, task: Task, kin: Kin) -> list[Spreading]:
+        """The constraints that are scored. By hostname each node is counted by itself, whether it counts or not."""
+        found = self._soft.get(kin.rules.id)
+        if found is None:
+            labelled = self.scored(kin)
+            found = [
+                self._by_node(c) if c.key == HOSTNAME else self._spreading(task, c, labelled) for c in kin.rules.soft
+            ]
+            self._soft[kin.rules.id] = found
+        return found
+
+    def scored(self, kin: Kin) -> Bools:
+        """The nodes that are scored. kube-scheduler: its own default constraints do not demand their labels."""
+        found = self._scored.get(kin.rules.id)
+        if found is None:
+            found = self._labelled(() if kin.rules.by_default else kin.rules.soft)
+            self._scored[kin.rules.id] = found
+        return found
+
+    def _labelled(self, constraints: Sequence[Constraint]) -> Bools:
+        every = np.ones(len(self.index.nodes), np.bool_)
+        for c in constraints:
+            every &= self.index.domains(c.key).labelled
+        return every
+
+    def _spreading(self, task: Task, c: Constraint, labelled: Bools) -> Spreading:
+        eligible = labelled
+        if c.honours_affinity:
+            eligible = eligible & self.index.required(task)
+        if c.honours_taints:
+            eligible = eligible & self.index.tolerated(task)
+        domains = self.index.domains(c.key)
+        codes = domains.codes[eligible]
+        tally = None
+        if c.selection is not None and c.counted:
+            tally = self.index.matching(c.selection, c.key, eligible)
+        return Spreading(c, domains, tally, np.unique(codes[codes != domains.absent]))
+
+    def _by_node(self, c: Constraint) -> Spreading:
+        tally = None
+        if c.selection is not None and c.counted:
+            tally = self.index.matching(c.selection, None)
+        return Spreading(c, self.index.domains(c.key), tally, np.empty(0, np.int64))

@@ -1,0 +1,84 @@
+"""Counts of pods per topology domain, kept current move by move; and the domains of a node label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.core.hooks import Bools
+from muster.engine.core.nodes import Nodes
+
+Codes = NDArray[np.int64]
+
+
+class Domains:
+    """The values of a node label: a code per node; the last code, `absent`, is for nodes without the label."""
+
+    __slots__ = ("absent", "codes", "listed", "single")
+
+    def __init__(self, codes: Codes, absent: int) -> None:
+        self.codes = codes
+        self.absent = absent
+        self.listed: list[int] = codes.tolist()
+        # every node has the label, and each a value of its own: what changes in a domain changes for one node
+        self.single = absent == len(codes) and absent not in self.listed
+
+    @classmethod
+    def of(cls, nodes: Nodes, key: str) -> Domains:
+        codes, values = nodes.labels.column(key)
+        return cls(codes.astype(np.int64), len(values) - 1)
+
+    @classmethod
+    def nodes(cls, nodes: Nodes) -> Domains:
+        """Every node on its own, whatever its labels."""
+        return cls(np.arange(len(nodes)), len(nodes))
+
+    @property
+    def labelled(self) -> Bools:
+        labelled: Bools = self.codes != self.absent
+        return labelled
+
+    def only(self, eligible: Bools) -> Domains:
+        """The same domains with the other nodes left out of all counts."""
+        return Domains(np.where(eligible, self.codes, self.absent), self.absent)
+
+
+class Tally:
+    """Per domain the number of certain pods, or the sum of their weights. Nodes without the label do not count."""
+
+    __slots__ = ("counts", "domains", "pods", "some")
+
+    def __init__(self, domains: Domains) -> None:
+        self.domains = domains
+        self.counts = np.zeros(domains.absent + 1, np.int64)
+        self.some = np.zeros(domains.absent + 1, np.bool_)  # counts > 0
+        self.pods = 0  # how many are counted in all
+
+    def add(self, nodes: Sequence[int], weight: int, sign: int) -> None:
+        """A pod of this weight comes to (sign +1) or leaves (−1) each of the nodes."""
+        domains = self.domains
+        if len(nodes) > 16:
+            codes = domains.codes[np.asarray(nodes, np.int64)]
+            codes = codes[codes != domains.absent]
+            np.add.at(self.counts, codes, weight * sign)
+            self.some[codes] = self.counts[codes] > 0
+            self.pods += sign * len(codes)
+            return
+        for node in nodes:
+            code = domains.listed[node]
+            if code != domains.absent:
+                count = int(self.counts[code]) + weight * sign
+                self.counts[code] = count
+                self.some[code] = count > 0
+                self.pods += sign
+
+    def fill(self, places: Mapping[int, int], weight: int) -> None:
+        """Pods of this weight are on the nodes already, so many on each."""
+        codes = self.domains.codes[np.fromiter(places, np.int64, len(places))]
+        numbers = np.fromiter(places.values(), np.int64, len(places))
+        counted = codes != self.domains.absent
+        np.add.at(self.counts, codes[counted], weight * numbers[counted])
+        np.greater(self.counts, 0, out=self.some)
+        self.pods += int(numbers[counted].sum())

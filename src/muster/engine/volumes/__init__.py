@@ -1,0 +1,1 @@
+"""Volumes: claims, matching, provisioning, attach limits."""

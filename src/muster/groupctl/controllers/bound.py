@@ -1,0 +1,184 @@
+"""What the controllers of policies have in common: which applications to look at, the binding, and the statuses.
+
+One turn takes in what happened, settles the binding of every application that it bears on, lets the controller do its
+work on those that are bound, and writes the statuses of policies of which there is something new to tell.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from msgspec.structs import replace
+
+from muster.groupctl.controllers.applications import Applications
+from muster.groupctl.controllers.binding import Binding
+from muster.groupctl.controllers.conditions import merged
+from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.retries import Retries
+from muster.groupctl.controllers.tables import Ref
+from muster.groups.gate import Pair, unaskable
+from muster.groups.propagation import Trouble
+from muster.model.custom import CustomApplication
+from muster.model.groups import BoundApplication, OverridePolicy, PolicyStatus, PropagationPolicy
+from muster.model.meta import Condition, Object
+from muster.model.meta import key as key_of
+from muster.store import NotFound, Severity, Store
+
+_POLICY = ""  # in the place of an application's kind, where a policy's status is to be written again
+_REASONS = {"using": "GroupNameCase", "there is no node group": "GroupUnknown", "has no nodes": "GroupEmpty"}
+
+P = TypeVar("P", PropagationPolicy, OverridePolicy)
+
+
+@dataclass(slots=True)
+class Told:
+    """What is told of one application in its policy's status."""
+
+    told: BoundApplication
+
+
+R = TypeVar("R", bound=Told)
+
+
+class PolicyController(ABC, Generic[P, R]):
+    """`custom`: the kinds of applications that are configured; `report` hears of writes that were refused."""
+
+    def __init__(
+        self,
+        store: Store,
+        evictions: Evictions,
+        rule: str,
+        kind: type[P],
+        pair: Pair,
+        custom: Sequence[type[CustomApplication]],
+        report: Callable[[str], None],
+        marks: Sequence[str] = (),
+    ) -> None:
+        """`rule`: by which it evicts pods. `marks`: annotations of applications that it is not done with."""
+        self._store = store
+        self._evictions = evictions
+        self._rule = rule
+        self._kind: type[P] = kind
+        self._pair = pair
+        self._retries: Retries[Ref] = Retries(report)
+        self._apps = Applications(store, pair, custom, marks)
+        self._binding = Binding(store, pair, (self._good,))
+        self._warned: dict[str, list[str]] = {}
+        self._records: dict[Ref, tuple[str, R]] = {}  # application → policy key, what is told of it
+        self._wrote = False
+
+    def run(self) -> bool:
+        """Do what is to be done now; whether anything was written."""
+        dirty = self._apps.follow()
+        now = self._store.clock.now()
+        policies, self._apps.policies = self._apps.policies, {}
+        dirty.update({ref: None for ref, at in self._alarms() if at <= now})
+        for kind, key in self._retries.due(now):
+            if kind == _POLICY:
+                policies[key] = None
+            else:
+                dirty[kind, key] = None
+        self._wrote = False
+        for ref in sorted(dirty):
+            with self._retries.trying(ref, now):
+                for policy in self._look(ref):
+                    policies[policy] = None
+        self._wrote = self._evictions.grant(self._rule) or self._wrote
+        for key in sorted(policies):
+            with self._retries.trying((_POLICY, key), now):
+                self._report(key)
+        return self._wrote
+
+    def next_time(self) -> float | None:
+        """When something that waits for nothing but time goes on, or a write is tried again."""
+        times: list[float | None] = [at for _, at in self._alarms()]
+        times += [self._retries.next_time(), self._evictions.next_time(self._rule)]
+        return min((at for at in times if at is not None), default=None)
+
+    # --- what the controllers themselves know
+
+    @abstractmethod
+    def _alarms(self) -> Iterator[tuple[Ref, float]]:
+        """Applications that are to be looked at again, and when."""
+
+    @abstractmethod
+    def _good(self, app: Object, policy: str) -> str | None:
+        """The check before binding: why the policy cannot be used; None: it is there and can be."""
+
+    @abstractmethod
+    def _put_right(self, ref: Ref, app: Object, policy: P) -> R:
+        """Work on an application that is bound; what is to be told of it."""
+
+    @abstractmethod
+    def _let_go(self, ref: Ref, app: Object | None, before: str) -> None:
+        """The application is bound no more (`before`: the policy it was bound to), or gone."""
+
+    @abstractmethod
+    def _troubles(self, policy: P) -> list[Trouble]:
+        """What is wrong or odd about the policy, to be told in Events."""
+
+    @abstractmethod
+    def _conditions(self, policy: P, records: list[R]) -> Iterator[Condition]:
+        """How the policy stands."""
+
+    # --- one application
+
+    def _look(self, ref: Ref) -> Iterator[str]:
+        """Put one application right; the policies of which there is something new to tell."""
+        self._evictions.withdraw(self._rule, ref)
+        known = self._records.pop(ref, None)
+        if known is not None:
+            yield known[0]
+        app = self._apps.object(ref)
+        bound = None if app is None else self._binding.settle(app)
+        before = "" if app is None else app.metadata.labels.get(self._pair.binding, "")
+        self._wrote = self._wrote or before != (bound or "")
+        if app is None or bound is None:
+            self._let_go(ref, app, before)
+            return
+        key = f"{app.metadata.namespace or 'default'}/{bound}"
+        self._records[ref] = key, self._put_right(ref, app, self._apps.tables.of(self._kind)[key])
+        yield key
+
+    # --- what is told
+
+    def _report(self, key: str) -> None:
+        policy = self._apps.tables.of(self._kind).get(key)
+        if policy is None:
+            self._warned.pop(key, None)
+            return
+        self._warn(policy)
+        records = [record for of, record in (self._records[ref] for ref in sorted(self._records)) if of == key]
+        words = self._conditions(policy, records)
+        status = PolicyStatus(
+            observed_generation=policy.metadata.generation,
+            conditions=merged(policy.status.conditions, words, self._store.clock.now()),
+            applications=[record.told for record in records],
+        )
+        if status == policy.status:
+            return
+        try:
+            self._store.update_status(replace(policy, status=status))
+            self._wrote = True
+        except NotFound:
+            return
+        if records and _is_satisfied(status) and not _is_satisfied(policy.status):
+            self._store.event(policy, Severity.NORMAL, "Satisfied", f"{len(records)} applications are as desired")
+
+    def _warn(self, policy: P) -> None:
+        """What is odd about the policy, as events, once."""
+        key, said = key_of(policy), [str(trouble) for trouble in self._troubles(policy)]
+        if (why := unaskable(policy.metadata.name)) is not None:
+            said.append(f"metadata.name: {why}")
+        for text in said:
+            if text not in self._warned.get(key, ()):
+                reason = next((reason for word, reason in _REASONS.items() if word in text), "PolicyWarning")
+                self._store.event(policy, Severity.WARNING, reason, text)
+        self._warned[key] = said
+
+
+def _is_satisfied(status: PolicyStatus) -> bool:
+    return any(c.type == "Satisfied" and c.status == "True" for c in status.conditions)

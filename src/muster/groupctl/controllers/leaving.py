@@ -1,0 +1,147 @@
+"""Which pods of an application leave first, and which never do: the ReplicaSet controller's ranking and its guards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from muster.groupctl.controllers.states import active, finished, is_ready, ready
+from muster.groupctl.controllers.tables import Tables
+from muster.groups.gate import DOMAIN
+from muster.model.batch import Deployment, ReplicaSet, ReplicationController, StatefulSet
+from muster.model.core import Node, Pod, PodDisruptionBudget
+from muster.model.custom import CustomApplication
+from muster.model.meta import seconds
+from muster.model.selectors import matches
+from muster.model.storage import PersistentVolume, PersistentVolumeClaim
+
+EVICT = f"{DOMAIN}/evict"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+MIRROR = "kubernetes.io/config.mirror"
+_PHASES = {"": 0, "Pending": 0, "Unknown": 1}
+
+
+# Their pods are made anew elsewhere. A DaemonSet's would come back to the same node, a Job's work would be lost.
+REPLACED = (Deployment, ReplicaSet, StatefulSet, ReplicationController, CustomApplication)
+
+
+def ranked(pods: Sequence[Pod], *, by_ordinal: bool) -> list[Pod]:
+    """The pods that leave first, first. Kubernetes: a StatefulSet gives up its highest number."""
+    if by_ordinal:
+        return sorted(pods, key=_ordinal, reverse=True)
+    beside: dict[str, int] = {}
+    for pod in pods:
+        beside[pod.spec.node_name] = beside.get(pod.spec.node_name, 0) + 1
+
+    def rank(pod: Pod) -> tuple[object, ...]:
+        since = [seconds(c.last_transition_time) for c in pod.status.conditions if c.type == "Ready"]
+        return (
+            _PHASES.get(pod.status.phase, 2),
+            is_ready(pod),
+            _cost(pod),
+            -beside[pod.spec.node_name],
+            -max(since, default=0.0),
+            -max((c.restart_count for c in pod.status.container_statuses), default=0),
+            -seconds(pod.metadata.creation_timestamp),
+            pod.metadata.uid,
+        )
+
+    return sorted(pods, key=rank)
+
+
+def _ordinal(pod: Pod) -> tuple[int, str]:
+    tail = pod.metadata.name.rpartition("-")[2]
+    return (int(tail) if tail.isascii() and tail.isdigit() else -1, pod.metadata.name)
+
+
+def _cost(pod: Pod) -> int:
+    text = pod.metadata.annotations.get(DELETION_COST, "0")
+    return int(text) if text.lstrip("-").isdecimal() and text.isascii() else 0
+
+
+def spared(pod: Pod, tables: Tables) -> str | None:
+    """Why the pod must not be evicted; None: it may."""
+    notes = pod.metadata.annotations
+    if not active(pod):
+        return "it is on its way out"
+    if notes.get(EVICT) == "false":
+        return f"it is annotated {EVICT}: false"
+    if MIRROR in notes:
+        return "it is a mirror pod"
+    node = tables.of(Node).get(pod.spec.node_name)
+    if node is None or not ready(node):
+        # KubeEdge: a node that is offline may still run it; a replacement would run beside it.
+        return f"node {pod.spec.node_name} is not ready"
+    if _local(pod, tables):
+        return "it has a volume that only its node has"
+    if pod.status.phase in ("", "Pending"):
+        return None  # Kubernetes: one that never ran is evicted without asking budgets
+    blocking = next((key for key, budget in _budgets(pod, tables) if not _allows(budget, pod, tables)), None)
+    return None if blocking is None else f"PodDisruptionBudget {blocking} allows no disruption"
+
+
+def _local(pod: Pod, tables: Tables) -> bool:
+    """Has the pod a claim whose volume lies on one node?"""
+    namespace = pod.metadata.namespace or "default"
+    for volume in pod.spec.volumes:
+        source = volume.persistent_volume_claim
+        name = source.claim_name if source is not None else f"{pod.metadata.name}-{volume.name}"
+        claim = tables.of(PersistentVolumeClaim).get(f"{namespace}/{name}")
+        bound = tables.of(PersistentVolume).get(claim.spec.volume_name) if claim is not None else None
+        if bound is not None and _on_one_node(bound):
+            return True
+    return False
+
+
+def _on_one_node(volume: PersistentVolume) -> bool:
+    """Does the volume name its node? One that names a zone can be had from others."""
+    affinity = volume.spec.node_affinity
+    terms = affinity.required.node_selector_terms if affinity is not None and affinity.required is not None else ()
+    return any(
+        term.match_fields or any(wish.key == "kubernetes.io/hostname" for wish in term.match_expressions)
+        for term in terms
+    )
+
+
+def _budgets(pod: Pod, tables: Tables) -> Iterable[tuple[str, PodDisruptionBudget]]:
+    """The budgets that cover the pod."""
+    namespace = pod.metadata.namespace or "default"
+    for key, budget in sorted(tables.of(PodDisruptionBudget).items()):
+        if key.startswith(f"{namespace}/") and matches(budget.spec.selector, pod.metadata.labels):
+            yield key, budget
+
+
+def _allows(budget: PodDisruptionBudget, pod: Pod, tables: Tables) -> bool:
+    """Kubernetes: one that is not ready may also go where the budget is kept without it, or always allows that."""
+    if not is_ready(pod):
+        healthy, wanted = budget.status.current_healthy, budget.status.desired_healthy
+        if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow" or (healthy and wanted and healthy >= wanted):
+            return True
+    return _allowed(budget, pod.metadata.namespace or "default", tables) > 0
+
+
+def _allowed(budget: PodDisruptionBudget, namespace: str, tables: Tables) -> int:
+    """What the budget's status says; where it says nothing, what Kubernetes' controller would write there."""
+    if budget.status.disruptions_allowed is not None:
+        return budget.status.disruptions_allowed
+    covered = [
+        pod
+        for key, pod in tables.of(Pod).items()
+        if key.startswith(f"{namespace}/")
+        and not finished(pod)
+        and matches(budget.spec.selector, pod.metadata.labels)
+    ]
+    healthy = sum(1 for pod in covered if is_ready(pod) and pod.metadata.deletion_timestamp is None)
+    spec = budget.spec
+    if spec.max_unavailable is not None:
+        return healthy - max(len(covered) - _scaled(spec.max_unavailable, len(covered)), 0)
+    return healthy - (_scaled(spec.min_available, len(covered)) if spec.min_available is not None else len(covered))
+
+
+def _scaled(value: int | str, of: int) -> int:
+    """A number, or a percentage rounded up."""
+    text = str(value)
+    if text.endswith("%") and text[:-1].isdecimal():
+        return -(-int(text[:-1]) * of // 100)
+    return int(text) if text.isdecimal() else 0
+
+

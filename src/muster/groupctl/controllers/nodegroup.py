@@ -1,0 +1,212 @@
+"""NodeGroupController: writes into each NodeGroup's status which nodes it contains, and how they are.
+
+With `exclusive` a node is in one group only, the oldest; an annotation of the groups tells the other parts so. With
+`labels` nodes carry a label for each of their groups, which the affinity of pods can ask for; a finalizer on the group
+sees to it that its label is off the nodes before the group is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from muster.groupctl.controllers.conditions import merged, said
+from muster.groupctl.controllers.retries import Retries, unheard
+from muster.groupctl.controllers.tables import News, Tables
+from muster.groups.assignment import MEMBER, member_label
+from muster.groups.gate import DOMAIN
+from muster.groups.membership import EXCLUSIVE, Membership, contains, is_exclusive, members, regroups
+from muster.model.core import Node
+from muster.model.groups import MemberStatus, NodeGroup, NodeGroupStatus
+from muster.store import Conflict, NotFound, Store
+
+FINALIZER = f"{DOMAIN}/node-labels"
+
+
+class NodeGroupController:
+    """Watches nodes besides groups: a status that is not corrected when nodes come, go or change is not true."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        labels: bool | None = None,
+        exclusive: bool | None = None,
+        report: Callable[[str], None] = unheard,
+    ) -> None:
+        """What is not given is left as it is: nodes' labels, groups' annotations."""
+        self._store = store
+        self._exclusive = exclusive
+        self._labels = labels
+        self._retries: Retries[tuple[str, str]] = Retries(report)
+        self._tables = Tables(store, (Node, NodeGroup))
+
+    def run(self) -> bool:
+        """Put right the status of every group whose answer changed; whether anything was written."""
+        now = self._store.clock.now()
+        groups: dict[str, None] = {}
+        nodes: dict[str, None] = {}
+        for news in self._tables.take():
+            groups.update(dict.fromkeys(self._concerned(news)))
+            if self._labels is not None:
+                nodes.update(dict.fromkeys(self._labelled(news)))
+        for kind, key in self._retries.due(now):
+            (groups if kind == "NodeGroup" else nodes)[key] = None
+        self._wrote = False
+        if not nodes and not groups:
+            return False
+        stay = {k: g for k, g in self._tables.of(NodeGroup).items() if g.metadata.deletion_timestamp is None}
+        among = Membership(stay)
+        for name in sorted(nodes):
+            with self._retries.trying(("Node", name), now):
+                self._label(name, among)
+        for name in sorted(groups):
+            with self._retries.trying(("NodeGroup", name), now):
+                self._reconcile(name, among)
+        return self._wrote
+
+    def next_time(self) -> float | None:
+        return self._retries.next_time()
+
+    def _concerned(self, news: News) -> Iterator[str]:
+        """The group itself; of a node, every group that holds it now or held it before."""
+        if news.kind == "NodeGroup":
+            # Where a node is in one group only, a change of one is news for all that want its nodes.
+            bears = regroups(news.old, news.new) and any(map(is_exclusive, self._tables.of(NodeGroup).values()))
+            yield from self._tables.of(NodeGroup) if bears else (news.key,)
+            return
+        if isinstance(news.old, Node) and isinstance(news.new, Node):
+            same = news.old.metadata.labels == news.new.metadata.labels
+            if same and readiness(news.old) == readiness(news.new):
+                return
+        for name, group in self._tables.of(NodeGroup).items():
+            if any(node is not None and contains(group.spec, news.key, node.metadata.labels) for node in news[2:]):
+                yield name
+
+    def _reconcile(self, name: str, among: Membership) -> None:
+        group = self._tables.of(NodeGroup).get(name)
+        if group is None or (self._labels is not None and not self._guarded(group)):
+            return
+        if self._exclusive is not None and is_exclusive(group) != self._exclusive:
+            mark = {"metadata": {"annotations": {EXCLUSIVE: "true" if self._exclusive else None}}}
+            self._store.patch(NodeGroup, name, mark)
+            self._wrote = True
+            return  # what was written comes back, and the rest with it
+        status = self._status(group, among)
+        if status != group.status:
+            try:
+                self._store.update_status(replace(group, status=status))
+                self._wrote = True
+            except NotFound:
+                return
+
+    # --- labels of nodes
+
+    def _guarded(self, group: NodeGroup) -> bool:
+        """Put the finalizer on a group with a label, and take it off one that goes; whether the status is next."""
+        meta = group.metadata
+        goes = meta.deletion_timestamp is not None
+        leaves = goes or not self._labels
+        label = member_label(meta.name)
+        if leaves and any(label in node.metadata.labels for node in self._tables.of(Node).values()):
+            raise Conflict("NodeGroup", meta.name, "its label is still on nodes")
+        if (FINALIZER in meta.finalizers) == leaves and label is not None:
+            kept = [name for name in meta.finalizers if name != FINALIZER]
+            finalizers = kept if leaves else [*kept, FINALIZER]
+            only_if = {"resourceVersion": meta.resource_version, "uid": meta.uid}
+            try:
+                self._store.patch(NodeGroup, meta.name, {"metadata": {**only_if, "finalizers": finalizers}})
+                self._wrote = True
+            except NotFound:
+                return False
+            return False  # what was written comes back, and the rest with it
+        return not goes
+
+    def _labelled(self, news: News) -> Iterator[str]:
+        """The nodes whose labels the news may bear on."""
+        if news.kind == "Node":
+            if news.new is not None and (news.old is None or news.old.metadata.labels != news.new.metadata.labels):
+                yield news.key
+            return
+        label = member_label(news.key)
+        groups = [group for group in (news.old, news.new) if isinstance(group, NodeGroup)]
+        for name, node in self._tables.of(Node).items():
+            labels = node.metadata.labels
+            if label in labels or any(contains(group.spec, name, labels) for group in groups):
+                yield name
+
+    def _label(self, name: str, among: Membership) -> None:
+        node = self._tables.of(Node).get(name)
+        if node is None:
+            return
+        has = node.metadata.labels
+        held = among.of(name, has) if self._labels else ()
+        wanted = [label for key in held if (label := member_label(key)) is not None]
+        change: dict[str, str | None] = {label: "" for label in wanted if has.get(label) != ""}
+        change |= {label: None for label in has if label.startswith(MEMBER) and label not in wanted}
+        if change:
+            try:
+                self._store.patch(Node, name, {"metadata": {"labels": change}})
+                self._wrote = True
+            except NotFound:
+                return
+
+    # --- the status
+
+    def _status(self, group: NodeGroup, among: Membership) -> NodeGroupStatus:
+        nodes, own = self._tables.of(Node), group.metadata.name
+        matching = members(group.spec, {name: node.metadata.labels for name, node in nodes.items()})
+        holder = {name: among.of(name, nodes[name].metadata.labels) for name in matching} if is_exclusive(group) else {}
+        taken = {name: held[0] for name, held in holder.items() if held and own not in held}
+        contained = [name for name in matching if name not in taken]
+        missing = sorted(dict.fromkeys(name for name in group.spec.nodes if name not in nodes))
+        statuses = [
+            MemberStatus(node_name=name, ready_status=readiness(nodes[name]), selection_status="Succeeded")
+            for name in contained
+        ]
+        statuses += [
+            MemberStatus(
+                node_name=name,
+                ready_status="Unknown",
+                selection_status="Failed",
+                selection_status_reason="node does not exist",
+            )
+            for name in missing
+        ]
+        ready = sum(1 for status in statuses if status.ready_status == "Ready")
+        statuses += [
+            MemberStatus(
+                node_name=name,
+                ready_status=readiness(nodes[name]),
+                selection_status="Failed",
+                selection_status_reason=f"already belongs to {other}",
+            )
+            for name, other in taken.items()
+        ]
+        generation = group.metadata.generation
+        if missing:
+            word = said("Resolved", False, "NodesMissing", f"no such node: {', '.join(missing)}", generation)
+        elif taken:
+            others = ", ".join(f"{name} belongs to {other}" for name, other in taken.items())
+            word = said("Resolved", False, "NodesTaken", others, generation)
+        elif not contained:
+            word = said("Resolved", False, "Empty", "the group contains no node", generation)
+        else:
+            word = said("Resolved", True, "NodesFound", f"{len(contained)} nodes, {ready} ready", generation)
+        return NodeGroupStatus(
+            contained_nodes=contained,
+            node_statuses=sorted(statuses, key=lambda status: status.node_name),
+            nodes=len(contained),
+            ready_nodes=ready,
+            observed_generation=generation,
+            conditions=merged(group.status.conditions, [word], self._store.clock.now()),
+        )
+
+
+def readiness(node: Node) -> str:
+    """Ready, NotReady or Unknown; a node that says nothing of it is taken to be ready."""
+    for condition in node.status.conditions:
+        if condition.type == "Ready":
+            return {"True": "Ready", "False": "NotReady"}.get(condition.status, "Unknown")
+    return "Ready"

@@ -1,0 +1,140 @@
+"""Writes the PodGroups of pods that name none, as Volcano's controller does, and names them on the pods.
+
+The group is the one that the scheduler has in memory (muster.engine.core.podgroups), so it does not matter which of
+the two sees a pod first. Its minimum follows its owner's annotation. A group of a ReplicaSet or StatefulSet that was
+scaled to nothing is deleted; every other one goes with its owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from msgspec.structs import replace
+
+from muster.engine.core.podgroups import GROUP, OWNING, derived_group, expected_owner, group_name, groups_of, owner_of
+from muster.engine.core.podgroups import owners_of_group as owners
+from muster.groupctl.controllers.retries import Retries
+from muster.groupctl.controllers.tables import News, Tables
+from muster.groups.applications import replicas_of
+from muster.model.batch import ReplicaSet, StatefulSet
+from muster.model.core import Pod
+from muster.model.meta import Object, seconds
+from muster.model.meta import key as key_of
+from muster.model.quantity import QuantityError
+from muster.model.requests import requests
+from muster.model.scheduling import PodGroup
+from muster.store import NotFound, Store
+
+KINDS: tuple[type[Object], ...] = (PodGroup, *OWNING, Pod)
+# Groups that are settled in one turn: whoever works in the same thread has to wait for it.
+MOST = 200
+
+
+class PodGroupController:
+    def __init__(
+        self, store: Store, scheduler_names: Collection[str], report: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._store = store
+        self._names = frozenset(scheduler_names)
+        self._report = report
+        self._tables = Tables(store, KINDS)
+        self._retries: Retries[str] = Retries(report)
+        self._members: dict[str, dict[str, None]] = {}  # group → the pods that are in it or should be
+        self._dirty: dict[str, None] = {}
+        self._scaled: dict[str, Object] = {}  # group → its owner, scaled to nothing
+
+    def run(self) -> bool:
+        now = self._store.clock.now()
+        for news in self._tables.take():
+            self._note(news)
+        self._dirty.update(dict.fromkeys(self._retries.due(now)))
+        wrote = False
+        for group in list(self._dirty)[:MOST]:
+            del self._dirty[group]
+            with self._retries.trying(group, now):
+                wrote = self._settle(group) or wrote
+        return wrote or bool(self._dirty)
+
+    def next_time(self) -> float | None:
+        return self._retries.next_time()
+
+    # --- what happened
+
+    def _note(self, news: News) -> None:
+        obj = news.new if news.new is not None else news.old
+        if isinstance(obj, Pod):
+            was, is_ = (self._group_of(pod) if isinstance(pod, Pod) else "" for pod in (news.old, news.new))
+            if was and was != is_:
+                self._members[was].pop(news.key, None)
+                self._dirty[was] = None
+            if is_ and (was != is_ or not obj.metadata.annotations.get(GROUP)):
+                self._members.setdefault(is_, {})[news.key] = None
+                self._dirty[is_] = None
+        elif isinstance(obj, PodGroup):
+            self._dirty[news.key] = None
+        elif obj is not None:
+            empty = news.new is not None and isinstance(obj, ReplicaSet | StatefulSet) and replicas_of(obj) == 0
+            for group in groups_of(obj):
+                self._dirty[group] = None
+                self._scaled.pop(group, None)
+                if empty:
+                    self._scaled[group] = obj
+
+    def _group_of(self, pod: Pod) -> str:
+        """The group that is the pod's if it names no other one; nothing for pods that are not ours or have ended."""
+        ended = pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp is not None
+        if ended or pod.spec.scheduler_name not in self._names:
+            return ""
+        name = group_name(pod)
+        if pod.metadata.annotations.get(GROUP, name) not in ("", name):
+            return ""
+        return f"{pod.metadata.namespace or 'default'}/{name}"
+
+    # --- what is to be done
+
+    def _settle(self, group: str) -> bool:
+        pods = [self._tables.of(Pod)[key] for key in self._members.get(group, ())]
+        there = self._tables.of(PodGroup).get(group)
+        if not pods:
+            self._members.pop(group, None)
+            return self._tidied(group, there)
+        oldest = min(pods, key=lambda pod: (seconds(pod.metadata.creation_timestamp), key_of(pod)))
+        owner = owner_of(oldest, self._tables.lookup)
+        if owner is None and expected_owner(oldest) is not None:
+            return False  # what it asks for is not known before it comes
+        try:
+            wanted = derived_group(oldest, requests(oldest.spec), owner)
+        except (QuantityError, ValueError) as fault:
+            self._report(f"pod {key_of(oldest)} cannot be read: {fault}")
+            return False
+        wrote = self._written(wanted, there, oldest)
+        for pod in pods:
+            if not pod.metadata.annotations.get(GROUP):
+                notes = {GROUP: wanted.metadata.name}
+                try:
+                    self._store.patch(Pod, key_of(pod), {"metadata": {"uid": pod.metadata.uid, "annotations": notes}})
+                except NotFound:
+                    continue
+                wrote = True
+        return wrote
+
+    def _written(self, wanted: PodGroup, there: PodGroup | None, oldest: Pod) -> bool:
+        if there is None:
+            meta = replace(wanted.metadata, creation_timestamp=None, owner_references=owners(oldest))
+            self._store.create(replace(wanted, metadata=meta))
+            return True
+        if there.spec.min_member == wanted.spec.min_member:
+            return False
+        spec = {"minMember": wanted.spec.min_member, "minResources": wanted.spec.min_resources}
+        self._store.patch(PodGroup, key_of(there), {"metadata": {"uid": there.metadata.uid}, "spec": spec})
+        return True
+
+    def _tidied(self, group: str, there: PodGroup | None) -> bool:
+        owner = self._scaled.get(group)
+        if owner is None or there is None or there.metadata.deletion_timestamp is not None:
+            return False
+        if all(reference.uid != owner.metadata.uid for reference in there.metadata.owner_references):
+            return False
+        self._store.delete(PodGroup, group, uid=there.metadata.uid)
+        return True
+

@@ -1,0 +1,382 @@
+"""Every request to the API server, passed on; pods that are held are left out of what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import aiohttp
+import h11
+
+from muster.groupctl.edge_gate.answers import expired
+from muster.groupctl.edge_gate.callers import Caller, Unknown, caller_of
+from muster.groupctl.edge_gate.changes import Change, Changes
+from muster.groupctl.edge_gate.connections import Exchange
+from muster.groupctl.edge_gate.front_proxy import TrustedHeaders
+from muster.groupctl.edge_gate.heads import BadRequest
+from muster.groupctl.edge_gate.listing import CutShort, ListFilter
+from muster.groupctl.edge_gate.metrics import Metrics
+from muster.groupctl.edge_gate.targets import JSON, Route, Target, asked_upstream, json_only, route_of, says
+from muster.groupctl.edge_gate.tunnels import check_upgrade, tunnel
+from muster.groupctl.edge_gate.upstream import HOP_BY_HOP, METADATA_LIST, Upstream
+from muster.groupctl.edge_gate.verdicts import Verdicts
+from muster.groupctl.edge_gate.watching import WatchFilter
+from muster.kube import errors
+from muster.model.core import Pod
+from muster.model.kinds import decode_json
+
+_FOREVER = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
+_PIECE = 1 << 16
+_REPLACED = ("accept", "accept-encoding", "content-length", "transfer-encoding")
+
+
+class Proxy:
+    def __init__(
+        self,
+        upstream: Upstream,
+        verdicts: Verdicts,
+        changes: Changes,
+        ready: Callable[[], str],
+        metrics: Metrics,
+        report: Callable[[str], None],
+    ) -> None:
+        """`ready`: nothing, or why verdicts cannot be given yet."""
+        self.front_proxy: TrustedHeaders | None = None
+        """What the API server trusts of us, if we may speak for users with certificates."""
+        self._upstream = upstream
+        self._verdicts = verdicts
+        self._changes = changes
+        self._ready = ready
+        self._metrics = metrics
+        self._report = report
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Answers one request; an error fails this request and no other."""
+        head = exchange.head
+        try:
+            await self._answer(exchange)
+        except BadRequest as why:
+            self._metrics.refuse(why.code)
+            await _give_up(exchange, why.code, str(why), close=True)
+        except Unknown as why:
+            self._metrics.refuse(401)
+            await _give_up(exchange, 401, str(why), close=True)
+        except errors.ApiError as fault:
+            if not exchange.is_closing:
+                self._report(f"{head.method} {head.path}: {fault}")
+            await _give_up(exchange, 502, f"the edge gate could not reach the API server: {fault}")
+        except (OSError, CutShort) as fault:  # TimeoutError is an OSError
+            await _give_up(exchange, 502, f"broken off: {fault}")
+        except (asyncio.CancelledError, h11.ProtocolError):
+            raise
+        except Exception as fault:
+            self._report(f"{head.method} {head.path}: unexpected {type(fault).__name__}: {fault}")
+            await _give_up(exchange, 500, f"the edge gate failed: {type(fault).__name__}")
+
+    async def _answer(self, exchange: Exchange) -> None:
+        head = exchange.head
+        route = route_of(head)
+        if "Upgrade" in head.headers:
+            check_upgrade(head, upgradable=route.upgradable)
+        self._metrics.requests.labels(_kind(route.target, head.method)).inc()
+        caller = caller_of(head.headers, exchange.certificate, head.path, self.front_proxy)
+        exchange.close = exchange.close or caller.anonymous
+        target = route.target
+        if target is None:
+            await self._pass_on(exchange, caller, route)
+            return
+        wrong = self._ready()
+        if wrong:
+            await exchange.refuse(503, f"the edge gate cannot answer yet: {wrong}")
+        elif head.method == "HEAD":
+            raise BadRequest("pods are read with GET", 405)
+        elif head.method == "GET" and target.returns_pods:
+            await exchange.small_body()
+            if target.watch:
+                await self._watch(exchange, caller, target)
+            else:
+                await (self._get if target.name else self._list)(exchange, caller, target)
+        elif head.method == "DELETE" and not target.name:
+            await self._list(exchange, caller, target)
+        elif target.name and await self._is_held(target):
+            await self._refuse_held(exchange, caller, target)
+        else:
+            await self._pass_on(exchange, caller, route)
+
+    async def _pass_on(self, exchange: Exchange, caller: Caller, route: Route) -> None:
+        """Unchanged, and in pieces as they come, both ways."""
+        head = exchange.head
+        if "Upgrade" in head.headers:
+            await tunnel(exchange, caller, self._headers(exchange, caller), self._upstream, self._metrics)
+            return
+        url = head.target
+        if route.target is not None and route.target.subresource != "proxy":
+            url = "?".join(filter(None, (route.target.path, head.target.partition("?")[2])))
+        body = _Body(exchange)
+        headers = [*self._headers(exchange, caller), *caller.headers]
+        data = await body.sent()
+        call = self._upstream.call(head.method, url, headers, vouched=caller.vouched, body=data)
+        try:
+            async with call as answer:
+                await self._passed(exchange, answer)
+        except errors.ApiError:
+            if body.fault is not None:
+                raise body.fault from None
+            raise
+
+    def _headers(self, exchange: Exchange, caller: Caller) -> list[tuple[str, str]]:
+        """The client's own, but for those that only a front proxy may send."""
+        trusted = self.front_proxy or TrustedHeaders()
+        kept = trusted.without(exchange.head.headers.items())
+        return [one for one in kept if one[0].lower() != "authorization"] if caller.vouched else kept
+
+    async def _passed(self, exchange: Exchange, answer: aiohttp.ClientResponse) -> None:
+        if answer.status == 401:
+            exchange.close = True  # a connection is kept for clients that the API server knows
+        await exchange.start(answer.status, _headers_of(answer, length=True), answer.reason or "")
+        async for piece in answer.content.iter_any():
+            await exchange.write(piece)
+        await exchange.finish()
+
+    # --- pods
+
+    async def _keep(self, pod: Pod, text: bytes | None) -> bool:
+        held = await self._verdicts.held(pod, text) is not None
+        if held:
+            self._metrics.held.inc()
+        else:
+            self._verdicts.send(pod, text)
+        return not held
+
+    async def _is_held(self, target: Target) -> bool:
+        """Whether the pod that a request names is not there for clients of the gate."""
+        text = await self._upstream.pod(target.key)
+        if text is None:
+            return False  # the API server will say so
+        pod = decode_json(Pod, text)
+        return await self._verdicts.held(pod, text) is not None
+
+    async def _refuse_held(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+        """404, but only to a client that the API server knows: others must not learn which pods are held."""
+        headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED]
+        sent = [*headers, *caller.headers]
+        async with self._upstream.call("GET", "/apis", sent, vouched=caller.vouched) as answer:
+            if answer.status == 401:
+                await self._passed(exchange, answer)
+                return
+        await exchange.refuse(404, f'pods "{target.name}" not found', name=target.name)
+
+    async def _get(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+        async with self._ask(exchange, caller, target) as (answer, bare):
+            if answer.status != 200:
+                await self._passed(exchange, answer)
+                return
+            body = await answer.read()
+            filter_ = WatchFilter(self._keep, self._changes, _nothing, since="", bookmarks=False, bare=bare)
+            text = await filter_.object(body)
+            if text is None:
+                await exchange.refuse(404, f'pods "{target.name}" not found', name=target.name)
+                return
+            headers = [*_headers_of(answer), ("Content-Length", str(len(text)))]
+            await exchange.start(answer.status, headers, answer.reason or "")
+            await exchange.write(text)
+            await exchange.finish()
+
+    async def _list(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+        async with self._ask(exchange, caller, target) as (answer, bare):
+            if answer.status != 200:
+                await self._passed(exchange, answer)
+                return
+            await exchange.start(answer.status, _headers_of(answer), answer.reason or "")
+            filter_ = ListFilter(self._keep, self._changes.hand, bare=bare)
+            try:
+                async for piece in answer.content.iter_chunked(_PIECE):
+                    kept = await filter_.feed(piece)
+                    if kept:
+                        await exchange.write(kept)
+                await exchange.write(await filter_.finish())
+            except (CutShort, errors.ApiError, aiohttp.ClientError):
+                exchange.abort()  # the client must see that this is not all
+                raise
+            await exchange.finish()
+
+    async def _watch(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+        query = target.query
+        since = query.get("resourceVersion", "")
+        fresh = since in ("", "0") or says(query, "sendInitialEvents")
+        news = self._changes.subscribe()
+        try:
+            missed = [] if fresh else self._changes.since(since)
+            async with self._ask(exchange, caller, target) as (answer, bare):
+                if answer.status != 200:
+                    await self._passed(exchange, answer)
+                    return
+                await exchange.start(answer.status, _headers_of(answer), answer.reason or "")
+                if missed is None:
+                    await exchange.write(expired(since, self._changes.floor))
+                    await exchange.finish()
+                    return
+                accept, include = json_only(exchange.head.headers), query.get("includeObject", "")
+                include = "Metadata" if bare else include
+
+                async def fetch(key: str) -> bytes | None:
+                    return await self._upstream.one(target, key, accept, include_object=include)
+
+                bookmarks = says(query, "allowWatchBookmarks")
+                filter_ = WatchFilter(
+                    self._keep, self._changes, fetch, since="" if fresh else since, bookmarks=bookmarks, bare=bare
+                )
+                if not fresh:
+                    await self._resume(filter_, target)
+                with self._metrics.watches.track_inprogress():
+                    try:
+                        await self._look_again(exchange, filter_, target, missed)
+                        await self._pump(exchange, answer, filter_, target, news)
+                    except (errors.ApiError, aiohttp.ClientError, ValueError):
+                        exchange.abort()
+                        raise
+                await exchange.finish()
+        finally:
+            self._changes.unsubscribe(news)
+
+    async def _pump(
+        self,
+        exchange: Exchange,
+        answer: aiohttp.ClientResponse,
+        filter_: WatchFilter,
+        target: Target,
+        news: asyncio.Queue[Change],
+    ) -> None:
+        """Events as they come, and between them what the log tells."""
+        rest = b""
+        piece = asyncio.ensure_future(answer.content.readany())
+        told = asyncio.ensure_future(news.get())
+        try:
+            while True:
+                await asyncio.wait((piece, told), return_when=asyncio.FIRST_COMPLETED)
+                if told.done():
+                    changes = [told.result()]
+                    while not news.empty():
+                        changes.append(news.get_nowait())
+                    told = asyncio.ensure_future(news.get())
+                    await self._look_again(exchange, filter_, target, list(dict.fromkeys(changes)))
+                if piece.done():
+                    data = piece.result()
+                    if not data:
+                        return
+                    *lines, rest = (rest + data).split(b"\n")
+                    for line in lines:
+                        filter_.remember_columns(line)
+                        text = await filter_.event(line) if line.strip() else b""
+                        if text:
+                            await exchange.write(text)
+                    piece = asyncio.ensure_future(answer.content.readany())
+        finally:
+            piece.cancel()
+            told.cancel()
+
+    async def _look_again(
+        self, exchange: Exchange, filter_: WatchFilter, target: Target, changes: list[Change]
+    ) -> None:
+        said = False
+        for change in changes:
+            if target.may_have(change.key, change.node):
+                text = await filter_.look_again(change)
+                if text:
+                    self._metrics.told.inc()
+                    await exchange.write(text)
+                    said = True
+        if said:
+            mark = filter_.bookmark()
+            if mark:
+                await exchange.write(mark)
+
+    async def _resume(self, filter_: WatchFilter, target: Target) -> None:
+        """What a client that was here before does not see, as far as can be known."""
+        changes = self._changes
+        begun, open_ = changes.turn, bool(changes.open)
+        filter_.known = changes.handed
+        filter_.hidden = await self._hidden(target)
+        filter_.turn = changes.turn
+        if open_ or filter_.turn != begun:
+            filter_.unsure = set(filter_.hidden)
+
+    async def _hidden(self, target: Target) -> set[str]:
+        """The pods among those asked for that are held now."""
+        found: set[str] = set()
+
+        async def keep(pod: Pod, text: bytes | None) -> bool:
+            if await self._verdicts.held(pod, text) is not None:
+                found.add(f"{pod.metadata.namespace}/{pod.metadata.name}")
+            return False
+
+        filter_ = ListFilter(keep, lambda version: None)
+        async with self._upstream.ours(target.collection, target.selectors, METADATA_LIST, _FOREVER) as answer:
+            async for piece in answer.content.iter_chunked(_PIECE):
+                await filter_.feed(piece)
+        await filter_.finish()
+        return found
+
+    @asynccontextmanager
+    async def _ask(
+        self, exchange: Exchange, caller: Caller, target: Target
+    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, bool]]:
+        """The client's question about pods, put so that the answer can be read: JSON, not packed. Also whether rows of
+        a Table must lose their object."""
+        head = exchange.head
+        query, bare = asked_upstream(target, self._changes.floor)
+        body = await exchange.small_body() if head.method == "DELETE" else b""
+        headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED]
+        headers += [("Accept", json_only(head.headers)), ("Accept-Encoding", "identity"), *caller.headers]
+        async with self._upstream.call(
+            head.method, target.path, headers, vouched=caller.vouched, params=query, body=body or None
+        ) as answer:
+            if answer.status == 200 and answer.content_type != JSON:
+                raise CutShort(f"the API server answered with {answer.content_type}")
+            yield answer, bare
+
+
+class _Body:
+    """The body of a request on its way to the API server."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.fault: BadRequest | None = None
+        self._exchange = exchange
+
+    async def sent(self) -> AsyncIterator[bytes] | bytes | None:
+        if self._exchange.head.method in ("GET", "HEAD"):
+            return await self._exchange.small_body() or None
+        return self._pieces() if self._exchange.head.has_body else None
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._exchange.body():
+                yield piece
+        except BadRequest as why:
+            self.fault = why
+            raise
+
+
+async def _nothing(key: str) -> bytes | None:
+    return None
+
+
+def _kind(target: Target | None, method: str) -> str:
+    if target is None or method != "GET" or not target.returns_pods:
+        return "other"
+    return "watch" if target.watch else "get" if target.name else "list"
+
+
+def _headers_of(answer: aiohttp.ClientResponse, *, length: bool = False) -> list[tuple[str, str]]:
+    left = HOP_BY_HOP if length else HOP_BY_HOP | {"content-length"}
+    return [(name, value) for name, value in answer.headers.items() if name.lower() not in left]
+
+
+async def _give_up(exchange: Exchange, code: int, message: str, *, close: bool = False) -> None:
+    """Answer with an error, or break off if an answer has begun."""
+    if exchange.started:
+        exchange.abort()
+        return
+    exchange.close = exchange.close or close
+    await exchange.refuse(code, message)

@@ -1,0 +1,171 @@
+"""What a request asks for, by its path: pods, one or many, once or as they change; and in which form to ask for them.
+
+The API server decodes the path once and matches it segment by segment. Every path that can return pods must be
+recognised here, so a path with more than one reading is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from multidict import CIMultiDictProxy, MultiDict, MultiDictProxy
+
+from muster.groupctl.edge_gate.heads import BadRequest, Head
+
+_NODE = re.compile(r"(?:^|,)spec\.nodeName==?([^,]+)")
+JSON = "application/json"
+# Subresources whose GET returns the pod, those that return something else, and those that may be upgraded.
+_POD_FORMS = frozenset({"", "status", "ephemeralcontainers", "resize"})
+_TUNNELS = frozenset({"exec", "attach", "portforward", "proxy"})
+_OTHERS = frozenset({"log", "binding", "eviction", *_TUNNELS})
+# A kubelet's own lists of its pods, behind the proxy subresource of its node.
+_KUBELET_PODS = frozenset({"pods", "runningpods"})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Pods: of a namespace ("" for all), one by name or those that selectors choose."""
+
+    namespace: str
+    name: str
+    watch: bool
+    query: MultiDictProxy[str]
+    subresource: str = ""
+
+    @property
+    def returns_pods(self) -> bool:
+        """Whether a GET returns pods, and not something else about one."""
+        return self.subresource in _POD_FORMS
+
+    @property
+    def key(self) -> str:
+        """The pod by its namespace and name. The proxy subresource takes [SCHEME:]NAME[:PORT]."""
+        parts = self.name.split(":") if self.subresource == "proxy" else [self.name]
+        return f"{self.namespace}/{parts[1] if len(parts) == 3 else parts[0]}"
+
+    @property
+    def collection(self) -> str:
+        return f"/api/v1/namespaces/{quote(self.namespace)}/pods" if self.namespace else "/api/v1/pods"
+
+    @property
+    def path(self) -> str:
+        """The path to ask the API server for, built from what was understood."""
+        parts = [self.collection, *(quote(part) for part in (self.name, self.subresource) if part)]
+        path = "/".join(parts)
+        return path.replace("/api/v1", "/api/v1/watch", 1) if self.watch and self.name else path
+
+    @property
+    def selectors(self) -> dict[str, str]:
+        """What chooses among the collection, a name included."""
+        fields = [self.query.get("fieldSelector", "")]
+        if self.name:
+            fields.append(f"metadata.name={self.name}")
+        given = {"labelSelector": self.query.get("labelSelector", ""), "fieldSelector": ",".join(filter(None, fields))}
+        return {name: value for name, value in given.items() if value}
+
+    def may_have(self, key: str, node: str) -> bool:
+        """Could the pod be among those asked for? Only what is cheap to tell is looked at."""
+        namespace, _, name = key.partition("/")
+        wanted = _NODE.search(self.query.get("fieldSelector", ""))
+        here = self.namespace in ("", namespace) and self.name in ("", name)
+        return here and (wanted is None or node in ("", wanted[1]))
+
+    def one(self, key: str) -> dict[str, str]:
+        """The selectors for just this pod, if it is among those asked for."""
+        namespace, _, name = key.partition("/")
+        fields = [self.query.get("fieldSelector", ""), f"metadata.name={name}", f"metadata.namespace={namespace}"]
+        return {**self.selectors, "fieldSelector": ",".join(filter(None, fields))}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`target`: the pods that the request is about, if it is about pods; `upgradable`: it may become a tunnel."""
+
+    target: Target | None = None
+    upgradable: bool = False
+
+
+def route_of(head: Head) -> Route:
+    """BadRequest if the path is not understood."""
+    segments = _segments(head)
+    if segments[:2] != ["api", "v1"]:
+        return Route()
+    rest = segments[2:]
+    watch = rest[:1] == ["watch"]
+    rest = rest[1:] if watch else rest
+    if rest[:1] in (["watch"], ["proxy"], ["redirect"]):
+        raise BadRequest(f"the path has {rest[0]} where a resource is expected")
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    resource, name, sub = rest[:1], "".join(rest[1:2]), rest[2:]
+    proxied = sub[:1] == ["proxy"]
+    if resource == ["nodes"]:
+        if proxied and not _KUBELET_PODS.isdisjoint(sub[1:2]):
+            raise BadRequest("pods are not read from kubelets through the edge gate", 403)
+        return Route(upgradable=proxied)
+    if resource == ["services"]:
+        return Route(upgradable=bool(proxied and namespace))
+    if resource != ["pods"]:
+        return Route()
+    subresource = "".join(sub[:1])
+    known = _POD_FORMS if watch else _POD_FORMS | _OTHERS
+    if (name and not namespace) or subresource not in known or (len(sub) > 1 and not proxied) or (watch and sub):
+        raise BadRequest("the edge gate knows no such path of pods", 404)
+    if not watch and not name:
+        watch = head.query.get("watch", "0").lower() not in ("0", "false")
+    return Route(Target(namespace, name, watch, head.query, subresource), subresource in _TUNNELS)
+
+
+def _segments(head: Head) -> list[str]:
+    """The decoded segments of the path; BadRequest if another reader could divide it otherwise."""
+    raw = head.target.partition("?")[0].removesuffix("/").split("/")[1:]
+    decoded = head.path.removesuffix("/").split("/")[1:]
+    if "" in decoded or "" in raw or not {".", ".."}.isdisjoint(decoded):
+        raise BadRequest("the path has an empty segment, or one that is . or ..")
+    # What follows a proxy subresource belongs to the server behind it, and may be encoded as that one likes.
+    ours = raw[: raw.index("proxy") + 1] if "proxy" in raw else raw
+    if ours != decoded[: len(ours)] and any("%2f" in one.lower() for one in ours):
+        raise BadRequest("the path has an encoded slash")
+    if any("%" in one or ";" in one for one in decoded[: len(ours)]):
+        raise BadRequest("the path has a character that no name in Kubernetes has")
+    return decoded
+
+
+def json_only(headers: CIMultiDictProxy[str]) -> str:
+    """The forms that the client accepts, each as JSON: what is to be filtered must be read."""
+    forms: dict[str, None] = {}
+    for part in ",".join(headers.getall("Accept", [JSON])).split(","):
+        options = [option.strip() for option in part.split(";")[1:]]
+        kept = [option for option in options if option.split("=")[0] in ("as", "g", "v")]
+        forms[";".join([JSON, *kept])] = None
+    return ",".join(forms)
+
+
+def asked_upstream(target: Target, floor: int) -> tuple[dict[str, str] | MultiDict[str], bool]:
+    """The query as the API server is to get it, and whether rows of a Table must lose their object again.
+
+    What is listed must not be older than the log (`floor`): a watch from there would be sent back to list again, and
+    where pods rest, what the API server has at hand stays that old.
+    """
+    query = MultiDict(target.query)
+    query.pop("pretty", None)
+    query.popall("watch", None)
+    if target.watch and not target.name:
+        query["watch"] = "1"
+    bare = query.get("includeObject") == "None"
+    if bare:
+        query["includeObject"] = "Metadata"
+    listed = not target.name and (not target.watch or says(query, "sendInitialEvents"))
+    version = query.get("resourceVersion", "")
+    if listed and version.isdecimal() and int(version) < floor and query.get("resourceVersionMatch") != "Exact":
+        query["resourceVersion"], query["resourceVersionMatch"] = str(floor), "NotOlderThan"
+    return query, bare
+
+
+def says(query: Mapping[str, str], name: str) -> bool:
+    """Is the query's switch on?"""
+    return query.get(name, "").lower() in ("true", "1")

@@ -1,0 +1,168 @@
+"""`muster bench extender`: how long kube-scheduler waits for an answer in a large cluster.
+
+The extender serves in a process of its own; this one asks as kube-scheduler does, one pod after the other over one
+connection, and lets the extender see each pod bound. `python -m muster.groupctl.extender.bench` is the serving process.
+"""
+
+from __future__ import annotations
+
+import gc
+import http.client
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from muster.cluster.clock import VirtualClock
+from muster.cluster.memory import MemoryStore
+from muster.groupctl.extender.deciding import GroupScheduling
+from muster.model.kinds import decode
+from muster.model.meta import Object
+
+NAME = "extender"
+NODES, GROUPS, REPLICAS, PODS = 5000, 500, 10_000, 1000
+WHOLE = 20  # requests with whole nodes
+FLOORS = {"filter_p99_ms": 5.0, "prioritize_p99_ms": 5.0, "whole_nodes_ms": 100.0}
+_GROUP = "groupmanagement.kubeedge.io"
+_OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "app-1", "uid": "u-rs", "controller": True}
+
+
+def measure(pods: int = PODS) -> dict[str, float]:
+    """One run: milliseconds, the slowest of a hundred and the usual, and how many pods a second could be asked for."""
+    serving = subprocess.Popen(
+        [sys.executable, "-m", "muster.groupctl.extender.bench"],
+        stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True,
+    )
+    try:
+        assert serving.stdout is not None
+        connection = http.client.HTTPConnection("127.0.0.1", int(serving.stdout.readline()), timeout=30)
+        connection.connect()
+        times = _asked(connection, pods)
+        connection.close()
+    finally:
+        serving.kill()
+        serving.wait()
+    told: dict[str, float] = {}
+    for verb in ("filter", "prioritize"):
+        ordered = sorted(times[verb])
+        told[f"{verb}_p50_ms"] = round(1000 * ordered[len(ordered) // 2], 3)
+        told[f"{verb}_p99_ms"] = round(1000 * ordered[int(len(ordered) * 0.99)], 3)
+    told["whole_nodes_ms"] = round(1000 * max(times["whole"]), 1)
+    seconds = sum(times["filter"]) + sum(times["prioritize"])
+    return {"seconds": round(seconds, 4), "pods_per_s": round(pods / seconds), **told}
+
+
+def row(runs: int) -> dict[str, object]:
+    """The best of several runs, as `muster bench` tells it."""
+    best = min((measure() for _ in range(runs)), key=lambda told: told["filter_p99_ms"])
+    about = f"{NODES} nodes, {GROUPS} groups: milliseconds kube-scheduler waits, one connection"
+    return {"work": NAME, "about": about, **best, "floor": FLOORS, "runs": runs}
+
+
+def _asked(connection: http.client.HTTPConnection, pods: int) -> dict[str, list[float]]:
+    names = [f"node-{i:05}" for i in range(NODES)]
+    times: dict[str, list[float]] = {"filter": [], "prioritize": [], "whole": []}
+    gc.disable()
+    for i in range(pods):
+        pod = {"metadata": _pod(f"new-{i}", "")["metadata"]}
+        answer, seconds = _timed(connection, "filter", {"Pod": pod, "Nodes": None, "NodeNames": names})
+        times["filter"].append(seconds)
+        left = answer["NodeNames"]
+        scores, seconds = _timed(connection, "prioritize", {"Pod": pod, "Nodes": None, "NodeNames": left})
+        times["prioritize"].append(seconds)
+        best = max(scores, key=lambda score: score["Score"])["Host"]
+        _timed(connection, "bind", {"pod": f"new-{i}", "node": best})
+    items = list(_nodes())
+    for i in range(WHOLE):
+        pod = {"metadata": _pod(f"whole-{i}", "")["metadata"]}
+        body = {"Pod": pod, "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+        answer, seconds = _timed(connection, "filter", body)
+        times["whole"].append(seconds)
+        _timed(connection, "bind", {"pod": f"whole-{i}", "node": answer["Nodes"]["items"][0]["metadata"]["name"]})
+    gc.enable()
+    return times
+
+
+def _timed(connection: http.client.HTTPConnection, verb: str, question: object) -> tuple[Any, float]:
+    body = msgspec.json.encode(question)
+    began = perf_counter()
+    connection.request("POST", f"/{verb}", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    text = answer.read()
+    seconds = perf_counter() - began
+    if answer.status != 200:
+        raise RuntimeError(f"{verb}: {answer.status} {text[:200]!r}")
+    return msgspec.json.decode(text), seconds
+
+
+# --- the serving process
+
+
+def _nodes() -> Iterator[dict[str, Any]]:
+    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+    for i in range(NODES):
+        labels = {"group": f"g{i % GROUPS}", "kubernetes.io/hostname": f"node-{i:05}", "kubernetes.io/os": "linux"}
+        images = [{"names": [f"registry.io/image-{n}:1"], "sizeBytes": 1 << 20} for n in range(10)]
+        status = {"allocatable": amounts, "capacity": amounts, "images": images}
+        yield {"metadata": {"name": f"node-{i:05}", "labels": labels}, "spec": {}, "status": status}
+
+
+def _objects() -> Iterator[Object]:
+    """A Deployment with most of its replicas on nodes, over all groups: half of them are full."""
+    for plain in _nodes():
+        yield decode({"apiVersion": "v1", "kind": "Node", **plain})
+    version = f"{_GROUP}/v1alpha1"
+    for i in range(GROUPS):
+        labelled = {"matchLabels": {"group": f"g{i}"}}
+        meta: dict[str, Any] = {"name": f"g{i}", "uid": f"u-g{i}"}
+        yield decode({"apiVersion": version, "kind": "NodeGroup", "metadata": meta, "spec": labelled})
+    entries = [{"nodeGroupNames": [f"g{i}"], "weight": 1} for i in range(GROUPS)]
+    meta = {"name": "pp", "namespace": "default", "uid": "u-pp"}
+    spec = {"staticWeightList": entries}
+    yield decode({"apiVersion": version, "kind": "PropagationPolicy", "metadata": meta, "spec": spec})
+    labels = {f"{_GROUP}/{word}-propagationpolicy": "pp" for word in ("required", "binding")}
+    meta = {"name": "app", "namespace": "default", "uid": "u-app", "labels": labels}
+    yield decode({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": {"replicas": REPLICAS}})
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "app", "uid": "u-app", "controller": True}
+    meta = {"name": "app-1", "namespace": "default", "uid": "u-rs", "ownerReferences": [owner]}
+    yield decode({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": {"replicas": REPLICAS}})
+    each = REPLICAS // GROUPS
+    for i in range(GROUPS):
+        for j in range(each if i % 2 else each - 6):
+            yield decode(_pod(f"p-{i}-{j}", f"node-{(i + GROUPS * (j % 10)) % NODES:05}"))
+
+
+def _pod(name: str, node: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "default", "uid": f"u-{name}", "ownerReferences": [_OWNER]}
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": node}, "status": {"phase": "Running"}
+    }  # fmt: skip
+
+
+def serve() -> None:
+    """Print the port, and serve until killed."""
+    from muster.groupctl.extender.http import ExtenderServer
+
+    store = MemoryStore(VirtualClock(0.0), _objects())
+    server = ExtenderServer(("127.0.0.1", 0), GroupScheduling(store))
+
+    def bind(body: memoryview) -> object:
+        told = json.loads(bytes(body))
+        store.create(decode(_pod(told["pod"], told["node"])))
+        return {}
+
+    server.verbs["bind"] = bind
+    gc.collect()
+    gc.freeze()
+    server.start()
+    print(server.port, flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,48 @@
+"""Nodes, node groups and propagation policies of a live cluster, held together anew only when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+from muster.groupctl.owners import Tables
+from muster.groups.grouping import Grouping
+from muster.groups.membership import regroups
+from muster.model.core import Node
+from muster.model.groups import NodeGroup, PropagationPolicy
+from muster.model.meta import Object
+
+T = TypeVar("T", bound=Object)
+
+
+class Grouped:
+    """Tell it of every change; `grouping` is then of the objects as they are."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._grouping: Grouping | None = None
+
+    def notice(self, kind: str, old: Object | None, new: Object | None) -> bool:
+        """Whether the change bears on who belongs where; a node's heartbeat does not."""
+        if kind not in ("Node", "NodeGroup", "PropagationPolicy"):
+            return False
+        if kind == "Node" and old is not None and new is not None:
+            bears = old.metadata.labels != new.metadata.labels
+        else:
+            bears = regroups(old, new) if kind == "NodeGroup" else kind == "Node" or _spec(old) != _spec(new)
+        if bears:
+            self._grouping = None
+        return bears
+
+    @property
+    def grouping(self) -> Grouping:
+        if self._grouping is None:
+            self._grouping = Grouping(self.of(Node), self.of(NodeGroup), self.of(PropagationPolicy))
+        return self._grouping
+
+    def of(self, kind: type[T]) -> Mapping[str, T]:
+        return cast("Mapping[str, T]", self._tables.get(kind.__name__, {}))
+
+
+def _spec(policy: Object | None) -> object:
+    return getattr(policy, "spec", None)

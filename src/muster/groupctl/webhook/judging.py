@@ -1,0 +1,177 @@
+"""What is refused before it is stored: policies that cannot be used, queues in a circle, jobs no board could serve.
+
+The rules are those of `groups/`, of `muster validate` and of the plugins themselves; only what can never become right
+by itself is refused, the rest is said in warnings, since objects may come in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from typing import Any
+
+from muster.cluster.checks import check
+from muster.cycle.scheduler import Scheduler
+from muster.engine.core.hooks import JobValid
+from muster.engine.core.podgroups import GROUP, MIN_MEMBER
+from muster.engine.core.state import State
+from muster.groupctl.owners import Tables
+from muster.groupctl.webhook.wire import AdmissionRequest, Verdict
+from muster.groups.applications import APPLICATIONS, replicas_of, template_of, template_path
+from muster.groups.gate import unaskable
+from muster.groups.override import faults
+from muster.groups.override.policy import warnings as override_warnings
+from muster.groups.propagation import read_propagation
+from muster.model.core import Node, Pod
+from muster.model.custom import CustomApplication
+from muster.model.finding import Finding
+from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
+from muster.model.kinds import decode_as, find
+from muster.model.meta import Object, controller, key
+from muster.model.scheduling import PodGroup, Queue
+from muster.model.shape import Problem
+from muster.plugins.topology910.boards import RESOURCE
+from muster.sim.opening import opened
+from muster.sim.validate.groups import group_findings
+from muster.sim.validate.places import Located
+from muster.sim.validate.queues import queue_findings
+
+_REFUSED = ("queue-cycle",)
+# What is always so when an object has just been made.
+_TOO_EARLY = ("too-few-pods", "over-cluster", "priority-class")
+_MOST_PODS = 10_000
+CHIPS = "topology910"
+
+
+class Judging:
+    def __init__(
+        self,
+        tables: Tables,
+        scheduler: Scheduler,
+        names: tuple[str, ...] = ("muster", "volcano"),
+        kinds: Callable[[], Sequence[type[CustomApplication]]] = tuple,
+    ) -> None:
+        """`scheduler`: the configuration whose plugins are asked; `names`: whose pods it places; `kinds`: the kinds of
+        applications that are configured."""
+        self._tables = tables
+        self._scheduler = scheduler
+        self._names = names
+        self._kinds = kinds
+
+    def answer(self, request: AdmissionRequest) -> Verdict:
+        verdict = Verdict()
+        if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or request.object is None:
+            return verdict
+        kind = request.kind
+        cls = find(f"{kind.group}/{kind.version}" if kind.group else kind.version, kind.kind)
+        if cls is None:
+            return verdict
+        meta = {**(request.object.get("metadata") or {}), "namespace": request.namespace}
+        if meta.get("deletionTimestamp"):
+            return verdict  # finalizers must always be removable
+        try:
+            obj = decode_as(cls, {**request.object, "metadata": meta})
+        except Problem as problem:
+            verdict.refusal = str(problem)
+            return verdict
+        if type(obj) not in APPLICATIONS:
+            wrong = [str(problem) for problem in check(obj)]
+            if wrong:
+                verdict.refusal = "; ".join(wrong)
+                return verdict
+        self._judge(obj, verdict)
+        return verdict
+
+    def _judge(self, obj: Object, verdict: Verdict) -> None:
+        if isinstance(obj, PropagationPolicy):
+            meant = read_propagation(obj.spec, self._tables.get("NodeGroup", {}))
+            verdict.refusal = "; ".join(map(str, meant.errors))
+            verdict.warnings += [*map(str, meant.warnings), *_unnameable(obj)]
+        elif isinstance(obj, OverridePolicy):
+            verdict.refusal = "; ".join(map(str, faults(obj.spec, [template_path(kind) for kind in self._kinds()])))
+            verdict.warnings += [*map(str, override_warnings(obj.spec)), *_unnameable(obj)]
+        elif isinstance(obj, NodeGroup):
+            if not obj.spec.nodes and not obj.spec.match_labels:
+                verdict.warnings.append(f"NodeGroup {obj.metadata.name} names neither nodes nor labels: it is empty")
+        elif isinstance(obj, Queue | PodGroup):
+            self._scheduling(obj, verdict)
+        elif type(obj) in APPLICATIONS:
+            verdict.refusal = self._chips(obj)
+
+    # --- queues and groups
+
+    def _scheduling(self, obj: Queue | PodGroup, verdict: Verdict) -> None:
+        queues = dict(self._tables.get("Queue", {}))
+        objects: dict[str, dict[str, Object]] = {"Queue": queues, "PodGroup": {}}
+        objects[type(obj).__name__][key(obj)] = obj
+        # Amounts are looked at only where there are nodes. One will do: what all of them have together is not asked.
+        nodes = self._tables.get("Node", {})
+        objects["Node"] = {name: nodes[name] for name in sorted(nodes)[:1]}
+        cluster, state = opened(objects, 0.0, self._names)
+        session = self._scheduler.session(state, 0.0)
+        try:
+            where = Located({}, cluster)
+            found = [*queue_findings(session, where), *group_findings(session, where)]
+        finally:
+            session.close()
+        for finding in found:
+            if finding.object == f"{type(obj).__name__} {key(obj)}" and finding.code not in _TOO_EARLY:
+                _say(finding, verdict)
+
+    # --- chips
+
+    def _chips(self, obj: Object) -> str:
+        """Why no board of the cluster serves a workload; topology910 is asked, as it will be for the pods."""
+        template = template_of(obj)
+        if template is None or controller(obj.metadata) is not None or template.metadata.annotations.get(GROUP):
+            return ""  # its owner was asked; or several workloads make up a job
+        spec = template.spec
+        replicas = min(replicas_of(obj) or 0, _MOST_PODS)
+        asks = any(c.resources is not None and _wants(c.resources) for c in spec.containers)
+        if not asks or not replicas or spec.scheduler_name not in self._names:
+            return ""
+        meta = obj.metadata
+        owner = {"apiVersion": obj.api_version, "kind": obj.kind, "name": meta.name, "uid": "new", "controller": True}
+        one = decode_as(Pod, {"metadata": {"namespace": meta.namespace, "ownerReferences": [owner]}})
+        least = meta.annotations.get(MIN_MEMBER) or template.metadata.annotations.get(MIN_MEMBER)
+        one.metadata.annotations = {MIN_MEMBER: least} if least else {}
+        one.spec = spec
+        pods: dict[str, Object] = {}
+        for i in range(replicas):
+            pod = deepcopy(one)
+            pod.metadata.name = pod.metadata.uid = f"{meta.name}-{i}"
+            pods[key(pod)] = pod
+        nodes = {name: node for name, node in self._tables.get("Node", {}).items() if _has_chips(node)}
+        state = State(self._names)
+        state.load({"Node": nodes, "Pod": pods})
+        session = self._scheduler.session(state, 0.0)
+        try:
+            for plugin in session.plugins:
+                if plugin.name == CHIPS and isinstance(plugin, JobValid):
+                    reasons = [plugin.valid(job) for job in state.jobs.values()]
+                    return next((reason.say() for reason in reasons if reason is not None), "")
+        finally:
+            session.close()
+        return ""
+
+
+def _wants(resources: Any) -> bool:
+    return RESOURCE in resources.requests or RESOURCE in resources.limits
+
+
+def _has_chips(node: Object) -> bool:
+    return isinstance(node, Node) and RESOURCE in node.status.allocatable
+
+
+def _say(finding: Finding, verdict: Verdict) -> None:
+    text = f"{finding.object}: {finding.message}" + (f" ({finding.fix})" if finding.fix else "")
+    if finding.code in _REFUSED and not verdict.refusal:
+        verdict.refusal = text
+    else:
+        verdict.warnings.append(text)
+
+
+def _unnameable(policy: Object) -> Iterator[str]:
+    name = policy.metadata.name
+    if name and (why := unaskable(name)) is not None:
+        yield f"{policy.kind} {name}: {why}"

@@ -1,0 +1,221 @@
+"""A pod as its node group runs it: the group chosen, the affinity added, the edition applied.
+
+Whatever goes wrong, the pod is let through as it is, with a warning: at the edge a pod in the wrong edition, which the
+controllers put right, is better than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any
+
+from muster.groupctl.grouped import Grouped
+from muster.groupctl.owners import Owners
+from muster.groupctl.webhook.patch import difference
+from muster.groupctl.webhook.seats import Seats
+from muster.groupctl.webhook.wire import AdmissionRequest, Verdict
+from muster.groups.applications import Application, OwnerLoop, template_path
+from muster.groups.assignment import (
+    ADMITTED,
+    EDITION,
+    assign,
+    edition_name,
+    is_of_job,
+    is_settled,
+    member_label,
+    pinned_to,
+    released,
+    suspend,
+)
+from muster.groups.gate import Pair, Situation, held, situation
+from muster.groups.override import OverrideError, edition, rules_for
+from muster.groups.policies import Bound, Refused
+from muster.kube.errors import ApiError
+from muster.model.core import Node, Pod
+from muster.model.groups import NodeGroup, OverridePolicy
+from muster.model.kinds import decode_as
+from muster.model.shape import Problem
+
+Plain = dict[str, Any]
+MayChoose = Callable[[], bool | None]
+"""False: the pod waits behind the gate for the replica that does; None: it does not, and is left as it is."""
+
+_OURS = ("metadata", "spec")
+_CONTESTED = "the node groups are full of pods that have not appeared yet: the pod gets its node group later"
+_NOT_ACTIVE = "this replica of muster webhook is not the active one: the pod gets its node group later"
+
+
+def _always() -> bool:
+    return True
+
+
+class Mutation:
+    def __init__(
+        self,
+        owners: Owners,
+        grouped: Grouped,
+        seats: Seats,
+        may_choose: MayChoose = _always,
+        *,
+        privileged: bool = False,
+        ungates: bool = True,
+    ) -> None:
+        """`may_choose`: whether this replica gives pods their place. `privileged`: policies may give pods privileges
+        that their templates have not. `ungates`: pods behind the gate are let go later."""
+        self._owners = owners
+        self._grouped = grouped
+        self._seats = seats
+        self._may_choose = may_choose
+        self._privileged = privileged
+        self._ungates = ungates
+
+    async def answer(self, request: AdmissionRequest) -> Verdict:
+        """The patch for a pod that is being created."""
+        verdict = Verdict()
+        if request.operation != "CREATE" or request.sub_resource or request.object is None:
+            return verdict
+        before = {part: request.object.get(part) or {} for part in _OURS}
+        if is_settled(before["metadata"]):
+            return verdict
+        after = await self.made(before, request.namespace, request.uid, verdict, reserve=not request.dry_run)
+        verdict.patch = difference(before, after)
+        return verdict
+
+    async def made(
+        self, pod: Plain, namespace: str, request: str, verdict: Verdict, *, reserve: bool, since: float | None = None
+    ) -> Plain:
+        """The pod (metadata and spec) as it should be created; with `reserve` its seat is kept for the request.
+
+        `since`: when the pod was seen, if it exists already.
+        """
+        try:
+            typed = decode_as(Pod, {**pod, "metadata": {**pod["metadata"], "namespace": namespace}})
+            application = await self._owners.application_of(typed)
+        except (ApiError, OwnerLoop, Problem) as fault:
+            verdict.warnings.append(f"the pod is left as it is: {fault}")
+            return pod
+        why = held(application.labels)
+        if why is not None:
+            return self._suspended(application, typed, pod, f"the pod waits: {why}", verdict)
+        # From here to the reservation nothing is waited for, so no other request can take the same seat.
+        ruling = self._grouped.grouping.policies.ruling(application)
+        node = pinned_to(typed)
+        seat = ruling if isinstance(ruling, Bound) and _needs_seat(ruling, node) else None
+        may_choose = True if seat is None else self._may_choose()
+        if may_choose is None:
+            verdict.warnings.append(_NOT_ACTIVE)
+            return pod
+        if not may_choose:
+            return self._suspended(application, typed, pod, _NOT_ACTIVE, verdict)
+        grouping = self._grouped.grouping
+        if seat is not None and self._ungates and self._seats.is_contested(application.unit, seat, grouping, since):
+            return self._suspended(application, typed, pod, _CONTESTED, verdict)
+        groups = self._groups(application, ruling, typed, verdict, since)
+        exists = since is not None
+        return released(self._edited(application, pod, groups, request, verdict, reserve, exists))
+
+    def forget(self, request: str) -> None:
+        """The pod does not come: its seat is free again."""
+        self._seats.forget(request)
+
+    def _suspended(self, application: Application, typed: Pod, pod: Plain, why: str, verdict: Verdict) -> Plain:
+        """Behind the gate. A Job's pod that may have to be made anew is not made yet: its controller tries again."""
+        if is_of_job(typed) and self._may_differ(application):
+            verdict.refusal = why
+            return pod
+        verdict.warnings.append(why)
+        after = deepcopy(pod)
+        suspend(after)
+        return after
+
+    def _may_differ(self, application: Application) -> bool:
+        """Could the pod's edition differ in more than a gated pod may change?"""
+        name = application.labels.get(Pair.OVERRIDE.required, "")
+        policy = self._grouped.of(OverridePolicy).get(f"{application.namespace}/{name}")
+        rules = [] if policy is None else rules_for(policy.spec, list(self._grouped.of(NodeGroup)))
+        return bool(name) and (policy is None or any(rule.commands or rule.args or rule.patches for rule in rules))
+
+    # --- the group
+
+    def _groups(
+        self, application: Application, ruling: Bound | Refused | None, pod: Pod, verdict: Verdict, since: float | None
+    ) -> list[str]:
+        """The group chosen for the pod; for one that has its node already, those that hold the node.
+
+        Without a PropagationPolicy nobody chooses, but the pod's own selector may leave it no other group.
+        """
+        grouping, node = self._grouped.grouping, pinned_to(pod)
+        if isinstance(ruling, Refused):
+            verdict.warnings.append(ruling.text)
+            return []
+        if not isinstance(ruling, Bound):
+            if node or situation(application.labels, Pair.OVERRIDE) != Situation.BOUND:
+                return list(grouping.held.get(node, ()))
+            return grouping.sure_of(pod.spec)
+        if not _needs_seat(ruling, node):
+            group = grouping.group_of(tuple(ruling.propagation.groups)).get(node)
+        else:
+            group = self._seats.choose(application.unit, ruling, grouping, since)
+            if group is None:
+                verdict.warnings.append(f"no node group of PropagationPolicy {ruling.policy} lacks a pod")
+        return [] if group is None else [group]
+
+    def _edited(
+        self, application: Application, pod: Plain, groups: list[str], request: str, verdict: Verdict, reserve: bool,
+        exists: bool,
+    ) -> Plain:  # fmt: skip
+        after = self._edition(application, pod, groups, verdict) if groups else pod
+        bound = situation(application.labels, Pair.PROPAGATION) == Situation.BOUND
+        if not groups or not (bound or after is not pod):
+            return pod
+        after = deepcopy(after)
+        if bound:
+            assign(after, groups[0], self._label(groups[0], verdict))
+            if reserve:
+                self._seats.reserve(request, application.unit, groups[0], exists=exists)
+        after["metadata"].setdefault("annotations", {})[ADMITTED] = request
+        return after
+
+    def _label(self, group: str, verdict: Verdict) -> str | None:
+        """The label to ask nodes for, unless that would keep the pod from all of them."""
+        label = member_label(group)
+        if label is None:
+            verdict.warnings.append(f"node group {group}: its name is too long for a node label, no affinity is added")
+            return None
+        grouping = self._grouped.grouping
+        nodes = [node for name, node in self._grouped.of(Node).items() if group in grouping.held.get(name, ())]
+        if nodes and all(label not in node.metadata.labels for node in nodes):
+            verdict.warnings.append(f"no node of {group} has the label {label}: is `muster controllers` running?")
+            return None
+        return label
+
+    # --- the edition
+
+    def _edition(self, application: Application, pod: Plain, groups: Sequence[str], verdict: Verdict) -> Plain:
+        labels = application.labels
+        if situation(labels, Pair.OVERRIDE) != Situation.BOUND:
+            return pod
+        name = labels[Pair.OVERRIDE.binding]
+        policy = self._grouped.of(OverridePolicy).get(f"{application.namespace}/{name}")
+        if policy is None:
+            verdict.warnings.append(f"OverridePolicy {name} not found")
+            return pod
+        try:
+            base = template_path(type(application.object))
+            made = edition(policy.spec, groups, pod, privileged=self._privileged, bases=(base,))
+        except OverrideError as fault:
+            verdict.warnings.append(f"OverridePolicy {name} cannot be applied: {fault}")
+            return pod
+        verdict.warnings += made.warnings
+        if made.template["spec"].get("priorityClassName") != pod["spec"].get("priorityClassName"):
+            # Kubernetes has read the class by now, and would keep the old one's number.
+            verdict.warnings.append(f"OverridePolicy {name} changes priorityClassName, which cannot be done to a pod")
+            return pod
+        made.template["metadata"].setdefault("annotations", {})[EDITION] = edition_name(policy, groups[0])
+        return made.template
+
+
+def _needs_seat(ruling: Bound, node: str) -> bool:
+    """Is the pod divided among groups? One that is made for a node, or has no number, is not."""
+    return not node and ruling.quotas.replicas is not None

@@ -1,0 +1,1 @@
+"""What every long-running part needs: access, leadership, probes, logs, certificates, configuration."""

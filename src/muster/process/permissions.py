@@ -1,0 +1,122 @@
+"""Says which permissions a part lacks: in the log, in metrics, in a condition of its own pod.
+
+Every refusal of the API server comes by here (Access.on_refusal), so no part can lack a permission in silence. What is
+missing is said at level 0 at once, and again every ten minutes while it is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from muster.kube import errors
+from muster.kube.client import Client
+from muster.kube.errors import ApiError, Permission
+from muster.kube.reviews import allowed, missing
+from muster.kube.writes import Writes
+from muster.model.core import Pod
+from muster.model.meta import Condition
+from muster.process.logs import Log
+from muster.store.clock import timestamp
+
+AGAIN_S = 600.0
+SOON_S = 5.0
+CONDITION = "muster.io/PermissionsGranted"
+
+
+class Permissions:
+    """`refused` hears of refusals. `run` asks the API server as well; it is for parts that know what they need."""
+
+    def __init__(
+        self, log: Log, registry: CollectorRegistry | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._lacks: dict[Permission, float] = {}  # → when it was last said
+        self._where: dict[Permission, str] = {}  # → the namespace of the last refusal
+        self._news = asyncio.Event()
+        labels = ["verb", "resource"]
+        self._refusals = Counter(
+            "muster_permission_denied", "Calls refused because the account lacks a permission", labels,
+            registry=registry,
+        )  # fmt: skip
+        self._missing = Gauge(
+            "muster_permission_missing", "1 while the account lacks the permission", labels, registry=registry
+        )
+
+    def refused(self, error: ApiError) -> None:
+        """A call was refused, for whatever reason."""
+        if isinstance(error, errors.Forbidden) and (permission := error.permission) is not None:
+            self._refusals.labels(permission.verb, permission.resource).inc()
+            self._where[permission] = error.namespace
+            self._say(permission, error.message)
+
+    async def run(self, client: Client, needed: Sequence[Permission], pod: str) -> None:
+        """Ask at the start and every ten minutes. `client` has no gate; `pod` is our own, or empty."""
+        said: list[str] | None = None
+        while True:
+            self._news.clear()
+            try:
+                lacks = await missing(client, needed)
+                others = [one for one in self._lacks if one not in needed]  # in one namespace, such as the Lease
+                lacks += [one for one in others if not await allowed(client, one, self._where.get(one, ""))]
+            except ApiError as error:
+                self._log(0, "the API server does not say which permissions are missing", why=str(error))
+            else:
+                self._note(lacks)
+            now = sorted(map(str, self._lacks))
+            if pod and now != said and await self._written(client, pod, now):
+                said = now
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Ten minutes; less if something new is missing, which the condition is to show, too."""
+        try:
+            async with asyncio.timeout(AGAIN_S):
+                await self._news.wait()
+            await asyncio.sleep(SOON_S)  # others follow
+        except TimeoutError:
+            return
+
+    def _note(self, lacks: Sequence[Permission]) -> None:
+        for permission in [one for one in self._lacks if one not in lacks]:
+            del self._lacks[permission]
+            self._missing.labels(permission.verb, permission.resource).set(0)
+            self._log(0, "permission granted", verb=permission.verb, resource=permission.resource,
+                      group=permission.group)  # fmt: skip
+        for permission in lacks:
+            self._say(permission, "by review of the account's permissions")
+
+    def _say(self, permission: Permission, why: str) -> None:
+        if permission not in self._lacks:
+            self._missing.labels(permission.verb, permission.resource).set(1)
+            self._news.set()
+        elif self._clock() < self._lacks[permission] + AGAIN_S:
+            return
+        self._lacks[permission] = self._clock()
+        self._log(0, f"missing permission: {permission}", verb=permission.verb, resource=permission.resource,
+                  group=permission.group, why=why)  # fmt: skip
+
+    async def _written(self, client: Client, pod: str, lacks: list[str]) -> bool:
+        writes = Writes(client)
+        try:
+            us = await writes.get(Pod, pod)
+            await writes.pod_condition(pod, _condition(us, lacks), uid=us.metadata.uid)
+        except ApiError:
+            return False  # the log and the metrics say it
+        return True
+
+
+def _condition(pod: Pod, lacks: list[str]) -> Condition:
+    status = "False" if lacks else "True"
+    before = next((one for one in pod.status.conditions if one.type == CONDITION), None)
+    now = timestamp(float(int(time.time())))
+    since = before.last_transition_time if before is not None and before.status == status else now
+    text = f"the account may not: {'; '.join(lacks)}" if lacks else ""
+    return Condition(
+        type=CONDITION, status=status, reason="PermissionsMissing" if lacks else "AllGranted", message=text,
+        last_transition_time=since,
+    )  # fmt: skip

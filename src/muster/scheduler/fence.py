@@ -1,0 +1,88 @@
+"""Refuses the bindings that a former leader may still have on their way (docs/decisions/0016).
+
+A binding carries the resourceVersion of the pod that was decided on. A new leader therefore changes every pending pod,
+by an annotation, before it decides: each binding of the former leader has then either arrived, and the answer shows it,
+or is refused by the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection
+
+from muster.kube import errors
+from muster.kube.client import Client
+from muster.kube.informers import Informers
+from muster.kube.lists import Selection, list_all
+from muster.kube.resources import resource_of
+from muster.kube.writes import FENCE, Writes
+from muster.model.core import Pod
+from muster.model.meta import key as key_of
+from muster.process.logs import Log
+
+# A standby has no connections to write on yet: more of them would take longer to open than they save.
+AT_ONCE = 16
+
+
+class Fence:
+    """`await Fence(…).close(token, seconds)`: then only this leader can bind, and `informers` have what others did."""
+
+    def __init__(self, client: Client, informers: Informers, scheduler_names: Collection[str], log: Log) -> None:
+        self._client = client
+        self._writes = Writes(client)
+        self._informers = informers
+        self._scheduler_names = scheduler_names
+        self._log = log
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._highest = 0  # resourceVersion
+
+    async def close(self, token: str, seconds: float) -> None:
+        """If a pod cannot be changed, `seconds` are waited instead: until then calls of the former leader have ended,
+        unless its process was stopped for as long.
+        """
+        begin, pods, why = time.monotonic(), 0, ""
+        try:
+            async with asyncio.timeout(seconds):
+                found = await self._pending()
+                pods = len(found)
+                refusals = await asyncio.gather(*(self._mark(pod, token) for pod in found))
+                why = next(filter(None, refusals), "")
+        except errors.ApiError as error:
+            why = str(error)
+        except TimeoutError:
+            why = f"not done after {seconds:g} s"
+        await self._informers.reached(Pod, str(self._highest))
+        took = time.monotonic() - begin
+        if not why:
+            self._log(0, "bindings of the former leader are refused", pods=pods, milliseconds=round(took * 1000))
+            return
+        left = max(seconds - took, 0.0)
+        self._log(0, "some bindings of the former leader may not be refused; waits for their end", pods=pods,
+                  seconds=round(left, 1), why=why)  # fmt: skip
+        await asyncio.sleep(left)
+
+    async def _pending(self) -> list[Pod]:
+        """Not from the watch: the former leader may have been ahead of ours."""
+        unassigned = Selection(resource_of(Pod), fields="spec.nodeName=")
+        found, _ = await list_all(self._client, unassigned, self._log.report)
+        return [pod for pod in found if isinstance(pod, Pod) and self._may_be_bound(pod)]
+
+    def _may_be_bound(self, pod: Pod) -> bool:
+        ours = pod.spec.scheduler_name in self._scheduler_names
+        return ours and not pod.spec.scheduling_gates and pod.metadata.deletion_timestamp is None
+
+    async def _mark(self, pod: Pod, token: str) -> str:
+        """Why the pod could not be changed, or nothing."""
+        merge = {"metadata": {"uid": pod.metadata.uid, "annotations": {FENCE: token}}}
+        try:
+            # Through the status, which the scheduler may patch; Kubernetes takes annotations there, too.
+            async with self._slots:
+                marked = await self._writes.patch(Pod, key_of(pod), merge, sub="status")
+        except (errors.NotFound, errors.Conflict):
+            return ""  # it is gone
+        except errors.ApiError as error:
+            return str(error)
+        version = marked.metadata.resource_version
+        self._highest = max(self._highest, int(version) if version.isdecimal() else 0)
+        return ""

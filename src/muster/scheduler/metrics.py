@@ -1,0 +1,92 @@
+"""Prometheus metrics: Volcano's names and units where its users know them, muster's own beside them.
+
+What happened is counted here as it happens; what describes the cluster is made anew at every scrape, in
+muster.scheduler.gauges.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from muster.model.core import Pod
+from muster.model.meta import seconds
+from muster.scheduler.gauges import Answers, Figures, Gauges
+
+_MILLISECONDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 60_000)
+_FINE = (0.05, 0.1, 0.2, 0.5, *_MILLISECONDS)
+_LONG = (*_MILLISECONDS, 300_000, 3_600_000)
+_SECONDS = tuple(n / 1000 for n in _MILLISECONDS)
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.figures = Figures()
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        # Volcano's
+        self.cycle_ms = histogram(
+            "volcano_e2e_scheduling_latency_milliseconds", "A whole scheduling cycle", buckets=_MILLISECONDS
+        )
+        self.action_ms = histogram(
+            "volcano_action_scheduling_latency_milliseconds", "An action of a cycle", ["action"], buckets=_FINE
+        )
+        self.plugin_ms = histogram(
+            "volcano_plugin_scheduling_latency_milliseconds", "A plugin at the start or end of a cycle",
+            ["plugin", "OnSession"], buckets=_FINE,
+        )  # fmt: skip
+        self.task_ms = histogram(
+            "volcano_task_scheduling_latency_milliseconds", "From a pod's creation to its binding", buckets=_LONG
+        )
+        self.job_ms = histogram(
+            "volcano_e2e_job_scheduling_latency_milliseconds", "From a PodGroup's creation to the last node for it",
+            buckets=_LONG,
+        )  # fmt: skip
+        self.attempts = counter("volcano_schedule_attempts", "Attempts to schedule pods, by result", ["result"])
+        # Volcano: a counter by nature, whose name does not end as a counter's; Python's client would append _total.
+        self.preemptions = gauge("volcano_total_preemption_attempts", "Claims for others' room, so far")
+        self.victims = gauge("volcano_pod_preemption_victims", "Victims that were chosen in the last cycle with any")
+        # muster's
+        self.decisions = counter("muster_decisions", "Pods that a cycle gave a node")
+        self.binds = counter("muster_binds", "Bindings that the API server accepted")
+        self.bind_failures = counter("muster_bind_failures", "Bindings that failed")
+        self.bind_seconds = histogram("muster_bind_seconds", "One binding, its claims included", buckets=_SECONDS)
+        self.cycle_seconds = histogram("muster_cycle_seconds", "Deciding, without waiting", buckets=_SECONDS)
+        self.evictions = counter("muster_evictions", "Pods evicted for others")
+        self.evictions_refused = counter("muster_evictions_refused", "Evictions the API server refused")
+        self.status_failures = counter("muster_status_write_failures", "Statuses that could not be written")
+        self.journals_closed = counter("muster_gang_commits_finished", "Gangs whose bindings all arrived")
+        self.repairs = counter("muster_gang_repairs", "Commits cut short, by what was done about them", ["way"])
+        self.rejections = counter("muster_kubelet_rejections", "Pods rejected by their kubelet", ["reason"])
+        self.drift = gauge("muster_cache_drift", "Accounts that the last recount found wrong; 0 without a fault")
+        self.rechecks = counter("muster_cache_rechecks", "Pods looked at because the watch was silent")
+        self.reloads = counter("muster_configuration_reloads", "Configurations read again, by result", ["result"])
+        self.config_good = gauge("muster_configuration_valid", "1 while the configuration found is the one in use")
+        labels = ["severity", "code"]
+        self.config_findings = gauge("muster_configuration_findings", "Findings of the configuration in use", labels)
+        self.unmet = gauge("muster_unmet_requirements", "Requirements of objects that no plugin provides", labels)
+        self.faults = counter("muster_faults", "Faults of muster itself, after which it began anew")
+        self.leading = gauge("muster_leader", "1 while this process leads")
+        self.loop_lag = histogram(
+            "muster_event_loop_lag_seconds", "How late the event loop is", buckets=(0.001, 0.005, 0.01, 0.02, 0.05,
+            0.1, 0.2, 0.5, 1, 2, 5),
+        )  # fmt: skip
+        self.config_good.set(1)
+        self.answers: Mapping[tuple[str, str, int], int] = {}  # of the API server: method, resource, status → count
+        self.registry.register(Gauges(lambda: self.figures))
+        self.registry.register(Answers(lambda: self.answers))
+
+    def bound(self, took: float, pod: Pod) -> None:
+        self.binds.inc()
+        self.bind_seconds.observe(took)
+        created = seconds(pod.metadata.creation_timestamp)
+        if created:
+            self.task_ms.observe(max(time.time() - created, 0.0) * 1000)
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)

@@ -1,0 +1,59 @@
+"""Objects of tests of the live scheduler, and a cluster of them."""
+
+from __future__ import annotations
+
+from builders.small_cluster import pod
+from muster.cluster.embedded import EmbeddedCluster
+from muster.model.core import Pod, PodDisruptionBudget, PriorityClass
+from muster.model.meta import LabelSelector, Object, ObjectMeta, key
+from muster.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+
+EVICTS = """
+actions: "enqueue, allocate, preempt, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+
+# Volcano's rules do not ask budgets, so that the scheduler drops evictions afterwards.
+EVICTS_BY_VOLCANO = f"compatibility: volcano\n{EVICTS}"
+
+
+def waiting(name: str, group: str = "", on: str = "", cpu: str = "1", priority: int = 0) -> Pod:
+    """A pod of muster's in the namespace d; with `on` it runs there."""
+    made = pod(name, group, on, cpu=cpu)
+    assert isinstance(made, Pod)
+    if not group:
+        made.metadata.annotations = {}
+    made.metadata.uid = f"uid-{name}"
+    made.metadata.labels = {"app": group or name}
+    made.spec.scheduler_name = "muster"
+    made.spec.priority = priority
+    made.spec.termination_grace_period_seconds = 1
+    if on:
+        made.status.phase = "Running"
+    return made
+
+
+def priority_class(name: str, value: int) -> PriorityClass:
+    return PriorityClass(metadata=ObjectMeta(name=name), value=value)
+
+
+def budget(app: str, allowed: int) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        metadata=ObjectMeta(name=f"keep-{app}", namespace="d"),
+        spec=PodDisruptionBudgetSpec(min_available=1, selector=LabelSelector(match_labels={"app": app})),
+        status=PodDisruptionBudgetStatus(disruptions_allowed=allowed),
+    )
+
+
+def cluster_of(*objects: Object) -> EmbeddedCluster:
+    tables: dict[str, dict[str, Object]] = {}
+    for obj in objects:
+        tables.setdefault(type(obj).__name__, {})[key(obj)] = obj
+    return EmbeddedCluster(tables, 1000.0)
+
+
+def bound(cluster: EmbeddedCluster) -> dict[str, str]:
+    """Pod → its node, of those that have one."""
+    return {p.metadata.name: p.spec.node_name for p in cluster.store.of(Pod).values() if p.spec.node_name}

@@ -1,0 +1,254 @@
+"""The live scheduler driven by hand over the embedded cluster: every call can fail, be lost, or be the process's last.
+
+The real cache, decider and binder; instead of the network a store in memory. A call can be refused before it has its
+effect, or its answer be lost after it; a process killed at call k sends nothing more, and a new one takes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from muster.cluster.embedded import EmbeddedCluster
+from muster.cycle.configure import configure, default_configuration
+from muster.cycle.scheduler import Scheduler
+from muster.kube import errors
+from muster.kube.writes import FENCE
+from muster.model.core import Pod, PodDisruptionBudget
+from muster.model.meta import Condition, Object
+from muster.model.scheduling import PodGroup
+from muster.model.selectors import matches
+from muster.process.logs import Log
+from muster.scheduler.binder import Binder
+from muster.scheduler.cache import Cache
+from muster.scheduler.decider import Decider, Decision
+from muster.scheduler.figures import drift
+from muster.scheduler.journal import JOURNAL
+from muster.scheduler.messages import Seen
+from muster.scheduler.metrics import Metrics
+from muster.scheduler.reload import Loaded
+from muster.scheduler.writer import Writer
+from muster.store import Change, Conflict, NotFound, Severity
+
+T = TypeVar("T", bound=Object)
+
+
+class Faults:
+    """Which calls go wrong. `before` and `after` are asked for every call (its number, its verb, its object)."""
+
+    def before(self, number: int, verb: str, key: str) -> Exception | None:
+        return None
+
+    def after(self, number: int, verb: str, key: str) -> Exception | None:
+        return None
+
+
+class Killed(Exception):
+    """The process died here."""
+
+
+class KillAt(Faults):
+    """kill -9 at call `number`: just before it is sent, or just after it had its effect."""
+
+    def __init__(self, number: int, *, sent: bool) -> None:
+        self.number, self.sent = number, sent
+
+    def before(self, number: int, verb: str, key: str) -> Exception | None:
+        return Killed() if number == self.number and not self.sent else None
+
+    def after(self, number: int, verb: str, key: str) -> Exception | None:
+        return Killed() if number == self.number and self.sent else None
+
+
+class StoreCalls:
+    """The calls of the live scheduler, answered by a store in memory."""
+
+    def __init__(self, cluster: EmbeddedCluster, faults: Faults) -> None:
+        self._store = cluster.store
+        self._faults = faults
+        self.made: list[tuple[str, str]] = []
+        self.dead = False
+
+    async def _call(self, verb: str, key: str, effect: Callable[[], T]) -> T:
+        if self.dead:
+            await asyncio.Event().wait()
+        number = len(self.made)
+        self.made.append((verb, key))
+        self._raise(self._faults.before(number, verb, key))
+        await asyncio.sleep(0)
+        if self.dead:
+            await asyncio.Event().wait()
+        try:
+            answer = effect()
+        except NotFound as error:
+            raise errors.NotFound(verb, str(error), code=404) from None
+        except Conflict as error:
+            raise errors.Conflict(verb, str(error), code=409) from None
+        self._raise(self._faults.after(number, verb, key))
+        return answer
+
+    def _raise(self, error: Exception | None) -> None:
+        if isinstance(error, Killed):
+            self.dead = True
+        if error is not None:
+            raise error
+
+    async def bind(
+        self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str, version: str = "",
+        fence: str = "",
+    ) -> None:  # fmt: skip
+        def effect() -> Pod:
+            if self._store.get(Pod, key).metadata.annotations.get(FENCE, "") != fence:
+                raise Conflict("Pod", key, "another leader has fenced it")
+            return self._store.bind(key, node, annotations, uid=uid)
+
+        await self._call("bind", key, effect)
+
+    async def evict(self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None) -> None:
+        def effect() -> Pod:
+            pod = self._store.get(Pod, key)
+            for budget in self._store.of(PodDisruptionBudget).values():
+                covers = matches(budget.spec.selector, pod.metadata.labels)
+                if covers and not budget.status.disruptions_allowed:
+                    raise errors.BudgetRefused("evict", "Cannot evict pod as it would violate its budget.", code=429)
+            if not dry_run:
+                self._store.evict(key, by="", rule="", uid=uid)
+            return pod
+
+        await self._call("evict-dry" if dry_run else "evict", key, effect)
+
+    async def pod_condition(
+        self, key: str, condition: Condition, *, uid: str, version: str = "", nominated: str | None = None
+    ) -> Pod:
+        def effect() -> Pod:
+            pod = self._store.get(Pod, key)
+            if version and pod.metadata.resource_version != version:
+                raise Conflict("Pod", key, "its resourceVersion is another")
+            others = [c for c in pod.status.conditions if c.type != condition.type]
+            status = replace(pod.status, conditions=[*others, condition])
+            if nominated is not None:
+                status = replace(status, nominated_node_name=nominated)
+            return self._store.write(replace(pod, status=status))
+
+        return await self._call("condition", key, effect)
+
+    async def get(self, kind: type[T], key: str, api_version: str = "") -> T:
+        return await self._call("get", key, lambda: self._store.get(kind, key))
+
+    async def patch_status(
+        self, kind: type[T], key: str, status: Mapping[str, Any], *, uid: str = "", version: str = ""
+    ) -> T:
+        return await self._call("status", key, lambda: self._store.patch(kind, key, {"status": status}, status=True))
+
+    async def annotate(
+        self, kind: type[T], key: str, annotations: Mapping[str, str | None], *, uid: str = "", version: str = ""
+    ) -> T:
+        merge = {"metadata": {"annotations": dict(annotations)}}
+        return await self._call("annotate", key, lambda: self._store.patch(kind, key, merge))
+
+    async def patch(
+        self, kind: type[T], key: str, merge: Mapping[str, Any], *, sub: str = "", api_version: str = ""
+    ) -> T:
+        return await self._call("patch", key, lambda: self._store.patch(kind, key, merge))
+
+
+class Leader:
+    """One process that leads, over a cluster that outlives it."""
+
+    def __init__(
+        self, cluster: EmbeddedCluster, config: str = "", faults: Faults | None = None, holder: str = "first",
+        loaded: Loaded | None = None,
+    ) -> None:  # fmt: skip
+        self.cluster = cluster
+        self.calls = StoreCalls(cluster, faults or Faults())
+        self.metrics = Metrics()
+        self.told: list[tuple[str, str, str]] = []
+        clock = cluster.clock.now
+        self.cache = Cache(("muster",), clock)
+        if loaded is None:
+            loaded = Loaded(Scheduler(configure(config, "test")[0] if config else default_configuration()), "test")
+        self.decider = Decider(self.cache, loaded, holder, 10.0, self.metrics, Log(-1), clock, clock)
+        self.binder = Binder(self.calls, self.cache.put, self._tell, self.metrics)
+        self.writer = Writer(self.calls, self._tell, self.metrics)
+        self._watch = cluster.store.watch(str(cluster.store.version))
+        self.decider.load(cluster.store.everything())
+
+    def _tell(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
+        self.told.append((obj.metadata.name, reason, message))
+
+    def watch(self) -> None:
+        """What the cluster did reaches the cache."""
+        for event in self._watch.take():
+            gone = event.change is Change.DELETED
+            self.cache.put(Seen(event.kind, event.key, None if gone else event.object))
+
+    def decide(self) -> Decision:
+        self.decider.take_in()
+        return self.decider.cycle()
+
+    async def turn(self) -> Decision:
+        """One cycle, carried out until nothing is in flight or the process is dead."""
+        decision = self.decide()
+        self.binder.start(decision.orders)
+        for place in decision.close:
+            self.binder.close_journal(place)
+        self.binder.look_at(decision.overdue)
+        await self.landed()
+        self.writer.write(decision.notes)
+        writing = asyncio.create_task(self.writer.run())
+        while self.writer.waiting and not self.calls.dead:
+            await asyncio.sleep(0)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        return decision
+
+    async def landed(self) -> None:
+        while self.binder.in_flight and not self.calls.dead:
+            await asyncio.sleep(0)
+
+    async def settle(self, turns: int = 8) -> None:
+        """Turns until nothing happens any more; kubelets and controllers act in between, time passes."""
+        for _ in range(turns):
+            await self.turn()
+            if self.calls.dead:
+                return
+            self.cluster.step()
+            due = self.cluster.next_time()
+            self.cluster.advance(self.cluster.clock.now() + 1.0 if due is None else due)
+            self.watch()
+
+    def assert_exact(self) -> None:
+        """The accounts are those of a cache that was read just now."""
+        self.decider.take_in()
+        assert drift(self.cache.state) == 0
+        fresh = Cache(("muster",))
+        fresh.load(self.cluster.store.everything())
+        mine, theirs = self.cache.state, fresh.state
+        mine.refresh()
+        assert mine.nodes.names == theirs.nodes.names
+        for name in mine.nodes.names:
+            here, there = _used(mine, name), _used(theirs, name)
+            assert here == there, f"{name}: {here} is not {there}"
+        assert {k: t.status for k, t in mine.tasks.items()} == {k: t.status for k, t in theirs.tasks.items()}
+        assert self.cache.assumed == {}
+
+
+def _used(state: Any, node: str) -> dict[str, int]:
+    nodes = state.nodes
+    i = nodes.rank[node]
+    return {name: int(nodes.rows[row, i]) for name, row in nodes.axis.rows.items() if nodes.alloc[row, i]}
+
+
+def assert_gangs_whole(cluster: EmbeddedCluster) -> None:
+    """Every gang has its minimum or nothing, and no journal is left."""
+    for key, group in cluster.store.of(PodGroup).items():
+        members = [
+            p for p in cluster.store.of(Pod).values()
+            if p.metadata.annotations.get("scheduling.k8s.io/group-name") == group.metadata.name
+            and p.spec.node_name and p.metadata.deletion_timestamp is None
+        ]  # fmt: skip
+        assert len(members) == 0 or len(members) >= group.spec.min_member, f"{key}: {len(members)} pods"
+        assert JOURNAL not in group.metadata.annotations, f"{key} has a journal left"

@@ -1,0 +1,17 @@
+"""Picks computed ahead are handed out only while nothing but themselves was placed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from builders.queued_jobs import job, node, of, queue, session, world
+from muster.engine.core.hooks import NodeSet
+
+
+def test_a_placement_on_a_set_of_nodes_voids_what_was_computed_for_all() -> None:
+    state = world(*(node(f"n{i}", cpu=1) for i in range(8)), queue("q"), job("a", waiting=4))
+    live = session(state, "gang")
+    statement, waiting = live.statement(), list(of(state, "a").tasks.values())
+    for task, within in zip(waiting, (None, None, NodeSet(np.array([2])), None), strict=True):
+        assert live.placement.place(statement, [task], within) == 1
+    assert [task.node for task in waiting] == [0, 1, 2, 3]

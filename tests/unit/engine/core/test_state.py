@@ -1,0 +1,93 @@
+"""State follows objects as they come, change and go."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders.few_nodes import node, pod
+from builders.few_nodes import state as read
+from builders.queued_jobs import group, made, queue, task, world
+from muster.config.types import Config
+from muster.cycle.scheduler import Scheduler
+from muster.model.core import Pod
+from muster.model.meta import OwnerReference
+
+
+def owned(name: str, created: str, on: str = "", **spec: object) -> Pod:
+    one = pod(name, on, cpu=1, **spec)
+    one.metadata.creation_timestamp = created
+    one.metadata.owner_references = [OwnerReference(kind="Job", name="owner", uid="u", controller=True)]
+    return one
+
+
+def test_a_queue_that_names_a_new_resource_gives_it_a_row_at_once() -> None:
+    state = read(node("n1"), pod("a", "n1", cpu=1))
+    state.upsert("Queue", "q", queue("q", capability={"rare.io/thing": 1}))
+    state.remove("Pod", "default/a")
+    assert len(state.nodes.rows) == 4 * state.axis.size + 2
+    assert state.nodes.everything().used.sum() == 0
+
+
+def test_pods_follow_their_priority_class() -> None:
+    state = read(pod("a", priorityClassName="high"))
+    assert task(state, "default/a").priority == 1
+    high = made("scheduling.k8s.io/v1", "PriorityClass", {"name": "high"}, value=9)
+    state.upsert("PriorityClass", "high", high)
+    assert task(state, "default/a").priority == 9
+    state.remove("PriorityClass", "high")
+    assert task(state, "default/a").priority == 1
+
+
+def test_a_group_that_was_made_anew_has_the_new_age() -> None:
+    state = world(queue("q"), group("g", created="2026-01-01T00:00:00Z"))
+    state.upsert("PodGroup", "d/g", group("g", created="2026-01-02T00:00:00Z"))
+    assert state.jobs["d/g"].created == 1767312000.0
+
+
+def test_the_oldest_pod_of_an_owner_speaks_for_its_group_in_memory() -> None:
+    old = owned("z", "2026-01-01T00:00:00Z", priorityClassName="high")
+    young = owned("a", "2026-01-02T00:00:00Z")
+    for pods in ((old, young), (young, old)):
+        state = read(node("n1"), *pods)
+        state.refresh()
+        job = state.jobs["default/podgroup-u"]
+        assert job.created == 1767225600.0
+        assert job.group.spec.priority_class_name == "high"
+
+
+def test_a_group_in_memory_runs_as_soon_as_one_of_its_pods_does_until_a_cycle_finds_that_none_does() -> None:
+    waits = owned("a", "2026-01-01T00:00:00Z")
+    state = read(node("n1"), waits, owned("b", "2026-01-02T00:00:00Z", "n1"))
+    state.refresh()
+    assert state.jobs["default/podgroup-u"].phase == "Running"
+    state.remove("Pod", "default/b")
+    state.refresh()
+    assert state.jobs["default/podgroup-u"].phase == "Running"
+    Scheduler(Config(("allocate",), ())).cycle(state, 0.0)
+    assert state.jobs["default/podgroup-u"].phase == "Pending"
+
+
+def test_a_group_in_memory_stays_admitted_while_its_pods_wait() -> None:
+    state = read(node("n1"), owned("a", "2026-01-01T00:00:00Z"))
+    state.jobs["default/podgroup-u"].phase = "Inqueue"
+    state.upsert("Pod", "default/b", owned("b", "2026-01-02T00:00:00Z"))
+    state.refresh()
+    assert state.jobs["default/podgroup-u"].phase == "Inqueue"
+
+
+@pytest.mark.parametrize(
+    ("note", "label", "may_go"),
+    [
+        (None, None, True), ("true", None, True), ("T", None, True), ("1", "false", True), ("false", "true", False),
+        ("yes", None, False), ("", "true", False), (None, "false", False), (None, "true", True), (None, "", False),
+    ],
+)  # fmt: skip
+def test_whether_a_pod_may_be_evicted_is_its_annotation_else_its_label(
+    note: str | None, label: str | None, may_go: bool
+) -> None:
+    key = "volcano.sh/preemptable"
+    meta: dict[str, object] = {"name": "p", "namespace": "d"}
+    meta |= {} if note is None else {"annotations": {key: note}}
+    meta |= {} if label is None else {"labels": {key: label}}
+    state = world(made("v1", "Pod", meta, spec={"containers": [{"name": "main"}]}))
+    assert task(state, "p").preemptable is may_go

@@ -1,0 +1,59 @@
+"""Sums that are kept from cycle to cycle are what counting anew gives."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from builders.small_cluster import node, pod, pod_group, queue, state_of
+from muster.engine.core.accounts import Sums, elastic, still_reserved
+from muster.engine.core.jobs import Job
+from muster.engine.core.resources import add
+
+
+def parts(job: Job) -> tuple[Mapping[str, int], ...]:
+    return job.allocated, job.total, still_reserved(job), elastic(job)
+
+
+def anew(jobs: Mapping[str, Job]) -> list[dict[str, int]]:
+    sums: list[dict[str, int]] = [{}, {}, {}, {}]
+    for job in jobs.values():
+        for one, part in zip(sums, parts(job), strict=True):
+            add(one, part)
+    return some(sums)
+
+
+def some(sums: list[dict[str, int]]) -> list[dict[str, int]]:
+    return [{name: amount for name, amount in one.items() if amount} for one in sums or [{}, {}, {}, {}]]
+
+
+def test_whatever_happens_to_jobs_their_sums_follow() -> None:
+    dice = random.Random(7)
+    state = state_of(queue("default"), *(node(f"n{i}") for i in range(3)))
+    sums = Sums(parts)
+    for _ in range(400):
+        name, what = f"g{dice.randrange(4)}", dice.randrange(6)
+        key, member = f"d/{name}", f"{name}-{dice.randrange(5)}"
+        if what == 0:
+            group = pod_group(name, members=dice.randrange(1, 4))
+            group.spec.min_resources = {"cpu": str(dice.randrange(6))}  # type: ignore[attr-defined]
+            state.upsert("PodGroup", key, group)
+        elif what == 1:
+            state.remove("PodGroup", key)
+        elif what == 2:
+            state.remove("Pod", f"d/{member}")
+        elif what == 3 and key in state.jobs:
+            state.jobs[key].phase = dice.choice(["Pending", "Inqueue", "Running"])
+            state.jobs[key].touch()
+        else:
+            on = dice.choice(["", "n0", "n1", "n2"])
+            state.upsert("Pod", f"d/{member}", pod(member, name, on, cpu=str(dice.randrange(1, 4))))
+        state.refresh()
+        assert some(sums.over(state.jobs)) == anew(state.jobs)
+
+
+def test_the_sums_are_the_callers_own() -> None:
+    state = state_of(queue("default"), node("n0"), pod_group("g"), pod("g-0", "g", "n0", cpu="2"))
+    sums = Sums(parts)
+    sums.over(state.jobs)[0]["cpu"] = 0
+    assert sums.over(state.jobs)[0]["cpu"] == 2000

@@ -1,0 +1,80 @@
+"""Taints and tolerations over all nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders.few_nodes import by_node, node, pod, state, task
+from muster.engine.core.state import State
+from muster.engine.pod_rules.taints import Standing, Tolerations
+
+
+def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, str]:
+    return {"key": key, "value": value, "effect": effect}
+
+
+NODES = (
+    node("bare"),
+    node("gpu", taints=[taint("gpu", "a100")]),
+    node("old", taints=[taint("old", effect="PreferNoSchedule"), taint("slow", effect="PreferNoSchedule")]),
+    node("leaving", taints=[taint("old", effect="PreferNoSchedule"), taint("leaving", "soon", "NoExecute")]),
+    node("shut", cordoned=True),
+)
+
+
+def standing(world: State, rule: Tolerations | None = None) -> Standing:
+    return (rule or Tolerations()).of(task(world, "p").shape, world.nodes)
+
+
+def against(*tolerations: dict[str, Any]) -> tuple[State, Standing]:
+    world = state(*NODES, pod("p", tolerations=list(tolerations)))
+    return world, standing(world)
+
+
+def keys(found: Standing) -> list[str]:
+    return [found.taints[k - 1].key if k else "" for k in found.refused]
+
+
+def test_a_pod_without_tolerations_is_kept_off_by_hard_taints_only() -> None:
+    world, found = against()
+    assert by_node(world, keys(found)) == {"bare": "", "gpu": "gpu", "leaving": "leaving", "old": "", "shut": ""}
+
+
+def test_soft_taints_are_counted() -> None:
+    world, found = against()
+    assert by_node(world, found.disliked) == {"bare": 0, "gpu": 0, "leaving": 1, "old": 2, "shut": 0}
+    world, found = against({"key": "old", "operator": "Exists"})
+    assert by_node(world, found.disliked) == {"bare": 0, "gpu": 0, "leaving": 0, "old": 1, "shut": 0}
+
+
+def test_tolerations_match_by_value_by_key_and_by_effect() -> None:
+    assert keys(against({"key": "gpu", "value": "a100"})[1]) == ["", "", "leaving", "", ""]
+    assert keys(against({"key": "gpu", "value": "h100"})[1]) == ["", "gpu", "leaving", "", ""]
+    assert keys(against({"operator": "Exists", "effect": "NoExecute"})[1]) == ["", "gpu", "", "", ""]
+    assert keys(against({"operator": "Exists"})[1]) == [""] * 5
+
+
+def test_the_first_untolerated_taint_of_the_node_is_named() -> None:
+    world = state(
+        node("n", taints=[taint("one"), taint("two"), taint("three")]), pod("p", tolerations=[{"key": "one"}])
+    )
+    assert standing(world).taints[0].key == "two"
+
+
+def test_a_cordoned_node_takes_pods_that_tolerate_the_cordon() -> None:
+    world, found = against()
+    assert by_node(world, found.cordoned)["shut"]
+    _, found = against({"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"})
+    assert not found.cordoned.any()
+
+
+def test_an_unknown_operator_tolerates_nothing() -> None:
+    assert keys(against({"key": "gpu", "operator": "About"})[1])[1] == "gpu"
+
+
+def test_answers_follow_a_changed_taint() -> None:
+    world = state(*NODES, pod("p"))
+    rule = Tolerations()
+    assert keys(standing(world, rule))[0] == ""
+    world.upsert("Node", "bare", node("bare", taints=[taint("new")]))
+    assert keys(standing(world, rule)) == ["new", "gpu", "leaving", "", ""]

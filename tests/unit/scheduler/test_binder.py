@@ -1,0 +1,110 @@
+"""A leader that is killed between any two calls: the next one finishes or undoes what it had begun."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from builders.live_objects import EVICTS, bound, cluster_of, priority_class, waiting
+from builders.small_cluster import node, pod_group, queue
+from fakes.hand_driven import Faults, KillAt, Leader, assert_gangs_whole
+from muster.cluster.embedded import EmbeddedCluster
+from muster.kube import errors
+
+
+def five_binds_and_two_evictions() -> EmbeddedCluster:
+    """A gang of five fits at once; a pod of high priority needs two small ones to go."""
+    low = pod_group("low", members=0)
+    high = pod_group("high", members=1)
+    high.spec.priority_class_name = "high"  # type: ignore[attr-defined]
+    return cluster_of(
+        queue("default"),
+        *(node(f"n{i}", cpu="2", labels={"kubernetes.io/hostname": f"n{i}"}) for i in range(3)),
+        node("full", cpu="4", labels={"kubernetes.io/hostname": "full"}),
+        priority_class("high", 1000), low, high, pod_group("gang", members=5),
+        *(waiting(f"low-{i}", "low", "full", cpu="2") for i in range(2)),
+        waiting("high-0", "high", cpu="4", priority=1000),
+        *(waiting(f"gang-x-{i}", "gang") for i in range(5)),
+    )  # fmt: skip
+
+
+def test_undisturbed_it_makes_these_calls() -> None:
+    async def run() -> None:
+        cluster = five_binds_and_two_evictions()
+        leader = Leader(cluster, EVICTS)
+        await leader.turn()
+        verbs = [verb for verb, _ in leader.calls.made]
+        assert verbs.count("bind") == 5
+        assert verbs.count("evict-dry") == 2
+        assert verbs.count("evict") == 2
+        assert verbs.count("annotate") == 2
+        leader.watch()
+        await leader.settle()
+        assert bound(cluster)["high-0"] == "full"
+        assert sum(name.startswith("gang") for name in bound(cluster)) == 5
+        assert_gangs_whole(cluster)
+        leader.assert_exact()
+
+    asyncio.run(run())
+
+
+CALLS = 16
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["unsent", "answer lost"])
+@pytest.mark.parametrize("number", range(CALLS))
+def test_killed_at_any_call_the_next_leader_makes_it_whole(number: int, sent: bool) -> None:
+    async def run() -> None:
+        cluster = five_binds_and_two_evictions()
+        first = Leader(cluster, EVICTS, KillAt(number, sent=sent))
+        await first.settle(3)
+        assert first.calls.dead, "the first leader makes more calls than this test kills it at"
+        second = Leader(cluster, EVICTS, holder="second")
+        await second.settle()
+        assert_gangs_whole(cluster)
+        there = bound(cluster)
+        assert there["high-0"] == "full"
+        assert sum(name.startswith("gang") for name in there) == 5
+        second.assert_exact()
+
+    asyncio.run(run())
+
+
+class LosesEverySecondAnswer(Faults):
+    def after(self, number: int, verb: str, key: str) -> Exception | None:
+        return errors.TimedOut(verb, "no answer") if number % 2 else None
+
+
+class FailsAThird(Faults):
+    """With all that an API server and the way to it can do to a call."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = random.Random(seed)
+
+    def before(self, number: int, verb: str, key: str) -> Exception | None:
+        kinds = (
+            errors.ServerFault(verb, "etcdserver: request timed out", code=500),
+            errors.TooManyRequests(verb, "too many requests", code=429, retry_after=0.0),
+            errors.Unreachable(verb, "connection reset"),
+        )
+        return self._dice.choice(kinds) if self._dice.random() < 0.2 else None
+
+    def after(self, number: int, verb: str, key: str) -> Exception | None:
+        return errors.TimedOut(verb, "no answer") if self._dice.random() < 0.15 else None
+
+
+@pytest.mark.parametrize("faults", [LosesEverySecondAnswer(), *map(FailsAThird, range(8))])
+def test_calls_that_fail_leave_the_accounts_exact(faults: Faults) -> None:
+    async def run() -> None:
+        cluster = five_binds_and_two_evictions()
+        leader = Leader(cluster, EVICTS, faults)
+        await leader.settle(60)
+        assert sum(name.startswith("gang") for name in bound(cluster)) == 5
+        leader.calls._faults = Faults()
+        await leader.settle(3)
+        assert_gangs_whole(cluster)
+        leader.assert_exact()
+
+    asyncio.run(run())

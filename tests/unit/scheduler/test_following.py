@@ -1,0 +1,187 @@
+"""What became of a configuration is told on the ConfigMap and on our own pod; where it is found in a ConfigMap."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders.live_objects import EVICTS
+from fakes.awkward_api import AwkwardApi, give, run, until
+from muster.kube import Recorder, Writes
+from muster.model.core import ConfigMap
+from muster.model.meta import Object, ObjectMeta
+from muster.process import config_sources as sources
+from muster.process.config_sources import File, Map
+from muster.process.logs import Log
+from muster.scheduler.following import CONDITION, Following
+from muster.scheduler.metrics import Metrics
+from muster.scheduler.reload import Found, Loaded, Unusable, checked
+
+POD = "/api/v1/namespaces/home/pods/me"
+MAP = "/api/v1/namespaces/home/configmaps/conf"
+EVENTS = "/api/v1/namespaces/home/events"
+GOOD = Found("here", EVICTS.encode())
+BAD = Found("here", b"actions: alocate\n")
+
+
+class Given:
+    """A source that finds what it is given."""
+
+    def __init__(self, *found: Found, of: Object | None = None) -> None:
+        self._found = found
+        self.object = of
+
+    async def now(self) -> Found:
+        return self._found[0]
+
+    async def changes(self) -> AsyncGenerator[Found, None]:
+        for one in self._found:
+            await asyncio.sleep(0.05)
+            yield one
+        await asyncio.sleep(60)
+
+
+def me(*conditions: dict[str, str]) -> dict[str, Any]:
+    meta = {"name": "me", "namespace": "home", "uid": "u1", "resourceVersion": "7"}
+    return {"metadata": meta, "status": {"conditions": list(conditions)}}
+
+
+async def followed(api: AwkwardApi, source: Given, written: int) -> list[dict[str, Any]]:
+    """The conditions that were written to our pod, in turn."""
+    api.plan("POST", EVENTS, give({}))
+    async with api.client() as client:
+        recorder = Recorder(client, "muster", "me")
+        following = Following(source, "home/me", Writes(client), recorder.record, Metrics(), Log(-1))
+        sending = asyncio.create_task(recorder.run())
+        working = asyncio.create_task(following.run(checked(GOOD), lambda loaded: None))
+        await until(lambda: api.count("PATCH", f"{POD}/status") >= written)
+        await asyncio.sleep(0.1)
+        for task in (working, sending):
+            task.cancel()
+        await asyncio.gather(working, sending, return_exceptions=True)
+    return [one.body["status"]["conditions"][0] for one in api.asked if one.path == f"{POD}/status"]
+
+
+def test_a_refusal_is_a_condition_of_our_pod_and_an_event_of_it() -> None:
+    async def story(api: AwkwardApi) -> None:
+        api.plan("GET", POD, give(me()))
+        api.plan("PATCH", f"{POD}/status", give(me()))
+        said = await followed(api, Given(GOOD, BAD, GOOD), 3)
+        assert [(one["type"], one["status"], one["reason"]) for one in said] == [
+            (CONDITION, "True", "ConfigurationUsed"),
+            (CONDITION, "False", "ConfigurationRefused"),
+            (CONDITION, "True", "ConfigurationUsed"),
+        ]
+        assert "here:1" in said[1]["message"] and f"version {GOOD.version} stays in use" in said[1]["message"]
+        told = [one.body for one in api.asked if one.path == EVENTS]
+        assert [(e["type"], e["reason"], e["involvedObject"]["name"]) for e in told] == [
+            ("Warning", "ConfigurationRefused", "me"), ("Normal", "ConfigurationUsed", "me"),
+        ]  # fmt: skip
+
+    run(story)
+
+
+def test_the_event_is_about_the_configmap_where_there_is_one() -> None:
+    async def story(api: AwkwardApi) -> None:
+        api.plan("GET", POD, give(me()))
+        api.plan("PATCH", f"{POD}/status", give(me()))
+        about = ConfigMap(metadata=ObjectMeta(name="conf", namespace="home", uid="u2"))
+        await followed(api, Given(GOOD, BAD, of=about), 2)
+        assert [one.body["involvedObject"]["kind"] for one in api.asked if one.path == EVENTS] == ["ConfigMap"]
+
+    run(story)
+
+
+def test_a_condition_that_stays_keeps_its_time() -> None:
+    async def story(api: AwkwardApi) -> None:
+        old = {"type": CONDITION, "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+        api.plan("GET", POD, give(me(old)))
+        api.plan("PATCH", f"{POD}/status", give(me(old)))
+        same, changed = await followed(api, Given(BAD), 2)
+        assert same["lastTransitionTime"] == "2020-01-01T00:00:00Z" < changed["lastTransitionTime"]
+
+    run(story)
+
+
+def test_a_pod_that_is_not_ours_to_see_stops_nothing() -> None:
+    async def story(api: AwkwardApi) -> list[Loaded]:
+        used: list[Loaded] = []
+        other = Found("here", EVICTS.replace("preempt, ", "").encode())
+        async with api.client() as client:
+            following = Following(Given(other), "home/me", Writes(client), lambda *_: None, Metrics(), Log(-1))
+            task = asyncio.create_task(following.run(checked(GOOD), used.append))
+            await until(lambda: used)
+            task.cancel()
+        return used
+
+    assert len(run(story)) == 1
+
+
+def test_one_that_is_bad_from_the_start_is_told_before_the_end() -> None:
+    async def story(api: AwkwardApi) -> str:
+        api.plan("GET", POD, give(me()))
+        api.plan("PATCH", f"{POD}/status", give(me()))
+        async with api.client() as client:
+            following = Following(Given(BAD), "home/me", Writes(client), lambda *_: None, Metrics(), Log(-1))
+            with pytest.raises(Unusable, match="here:1"):
+                await following.first()
+        (patched,) = [one.body for one in api.asked if one.method == "PATCH"]
+        return str(patched["status"]["conditions"][0]["status"])
+
+    assert run(story) == "False"
+
+
+# --- where it is found
+
+
+def config_map(**fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "conf", "namespace": "home", "uid": "u2", "resourceVersion": "7"}, **fields}
+
+
+@pytest.mark.parametrize(
+    ("place", "fields", "content", "fault"),
+    [
+        ("home/conf", {"data": {"a.txt": "x", "volcano-scheduler.conf": "y"}}, b"y", ""),
+        ("home/conf/a.txt", {"data": {"a.txt": "x", "volcano-scheduler.conf": "y"}}, b"x", ""),
+        ("home/conf", {"binaryData": {"b.conf": base64.b64encode(b"\xff").decode()}}, b"\xff", ""),
+        ("home/conf/none", {"data": {"b": "x", "a": "x"}}, b"", "has no key none: it has a, b"),
+        ("home/conf", {"data": {"a": "x"}}, b"", "no key that ends in .conf"),
+        ("home/conf", {}, b"", "it is empty"),
+    ],
+)
+def test_a_key_of_a_configmap(place: str, fields: dict[str, Any], content: bytes, fault: str) -> None:
+    async def story(api: AwkwardApi) -> Found:
+        api.plan("GET", MAP, give(config_map(**fields)))
+        async with api.client() as client:
+            return await Map(client, place, api.report.append).now()
+
+    found = run(story)
+    assert found.content == content and fault in found.fault and bool(fault) == bool(found.fault)
+    assert found.where == f"configmap:{place}"
+
+
+def test_a_configmap_that_is_not_there_is_said() -> None:
+    async def story(api: AwkwardApi) -> Found:
+        async with api.client() as client:
+            return await Map(client, "home/conf", api.report.append).now()
+
+    assert run(story).fault == "there is no such ConfigMap"
+
+
+def test_a_file_is_looked_at_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "LOOK_EVERY", 0.01)
+    path = tmp_path / "scheduler.yaml"
+
+    async def story() -> list[Found]:
+        path.write_text("one")
+        changes = File(str(path)).changes()
+        first = await anext(changes)
+        path.write_text("two")
+        return [first, await anext(changes)]
+
+    assert [found.content for found in asyncio.run(story())] == [b"one", b"two"]

@@ -1,0 +1,161 @@
+"""Gangs that no PodGroup speaks for: whole or absent all the same, whoever is killed and whatever is seen first."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from builders.live_objects import EVICTS, bound, cluster_of, waiting
+from builders.node_groups import thing
+from builders.small_cluster import node, queue
+from fakes.hand_driven import KillAt, Leader
+from muster.cluster.embedded import EmbeddedCluster
+from muster.engine.core.podgroups import MIN_MEMBER
+from muster.groupctl.controllers.podgroups import PodGroupController
+from muster.model.batch import ReplicaSet
+from muster.model.core import Node, Pod
+from muster.model.meta import Object, OwnerReference
+from muster.model.scheduling import PodGroup
+from muster.scheduler.journal import JOURNAL
+from muster.scheduler.messages import Seen
+from muster.scheduler.recovery import GRACE
+from muster.scheduler.status import PodNote
+
+SIZE = 5
+
+
+def replica_set(members: int = SIZE) -> Object:
+    meta = {"namespace": "d", "uid": "uid-web", "annotations": {MIN_MEMBER: str(members)}}
+    container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"schedulerName": "muster", "terminationGracePeriodSeconds": 1, "containers": [container]},
+    }
+    spec = {"replicas": SIZE, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return thing("apps/v1", "ReplicaSet", "web", meta, spec=spec)
+
+
+def five_pods() -> EmbeddedCluster:
+    return cluster_of(queue("default"), *(node(f"n{i}", cpu="2") for i in range(3)), replica_set())
+
+
+def no_journal(cluster: EmbeddedCluster) -> bool:
+    return not any(JOURNAL in pod.metadata.annotations for pod in cluster.store.of(Pod).values())
+
+
+def test_one_of_its_pods_carries_the_journal_while_it_is_bound() -> None:
+    async def run() -> None:
+        cluster = five_pods()
+        leader = Leader(cluster)
+        await leader.turn()
+        first = min(cluster.store.of(Pod))
+        calls = [call for call in leader.calls.made if call[0] in ("patch", "bind")]
+        assert calls[0] == calls[-1] == ("patch", first)
+        assert [verb for verb, _ in calls[1:-1]] == ["bind"] * SIZE
+        leader.watch()
+        await leader.settle(2)
+        assert len(bound(cluster)) == SIZE and no_journal(cluster)
+        leader.assert_exact()
+
+    asyncio.run(run())
+
+
+def test_a_gang_that_does_not_fit_is_not_begun() -> None:
+    async def run() -> None:
+        cluster = cluster_of(queue("default"), node("n0", cpu="4"), replica_set())
+        leader = Leader(cluster)
+        await leader.settle(3)
+        assert bound(cluster) == {} and no_journal(cluster)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["unsent", "answer lost"])
+@pytest.mark.parametrize("number", range(SIZE + 2))
+@pytest.mark.parametrize("written", [False, True], ids=["in memory", "then written"])
+def test_killed_at_any_call_the_next_leader_makes_it_whole(written: bool, number: int, sent: bool) -> None:
+    async def run() -> None:
+        cluster = five_pods()
+        first = Leader(cluster, "", KillAt(number, sent=sent))
+        await first.settle(3)
+        assert first.calls.dead, "the first leader makes more calls than this test kills it at"
+        if written:
+            cluster.join(PodGroupController(cluster.store, ("muster",)))
+            cluster.step()
+            assert len(cluster.store.of(PodGroup)) == 1
+        second = Leader(cluster, holder="second")
+        await second.settle()
+        assert len(bound(cluster)) == SIZE and no_journal(cluster)
+        second.assert_exact()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_killed_at_any_call_of_undoing_it_the_next_leader_undoes_the_rest(number: int) -> None:
+    async def run() -> None:
+        cluster = five_pods()
+        killed = Leader(cluster, EVICTS, KillAt(3, sent=True))
+        await killed.settle(3)
+        assert len(bound(cluster)) == 3
+        for one in list(cluster.store.of(Node).values()):
+            cluster.store.write(replace(one, spec=replace(one.spec, unschedulable=True)))
+        await Leader(cluster, EVICTS, holder="second").turn()
+        cluster.advance(cluster.clock.now() + GRACE + 1)
+        third = Leader(cluster, EVICTS, KillAt(number, sent=True), holder="third")
+        await third.turn()
+        cluster.advance(cluster.clock.now() + GRACE + 1)
+        third.watch()
+        await third.settle(6)
+        fourth = Leader(cluster, EVICTS, holder="fourth")
+        await fourth.turn()
+        cluster.advance(cluster.clock.now() + GRACE + 1)
+        fourth.watch()
+        await fourth.settle(8)
+        assert bound(cluster) == {} and no_journal(cluster)
+
+    asyncio.run(run())
+
+
+def test_a_pod_whose_owner_has_not_been_seen_yet_is_not_placed_alone() -> None:
+    async def run() -> None:
+        cluster = five_pods()
+        owner = cluster.store.get(ReplicaSet, "d/web")
+        leader = Leader(cluster)
+        leader.cache.state.remove("ReplicaSet", "d/web")
+        assert not leader.decide().orders.commits
+        cluster.clock.advance(1020.0)
+        said = {note.condition.message for note in leader.decide().notes if isinstance(note, PodNote)}
+        assert said == {"waits for its owner ReplicaSet web, which is not known yet."}
+        leader.cache.state.upsert("ReplicaSet", "d/web", owner)
+        await leader.settle(2)
+        assert len(bound(cluster)) == SIZE
+
+    asyncio.run(run())
+
+
+def test_pods_of_an_owner_that_was_deleted_are_not_placed_one_by_one() -> None:
+    async def run() -> None:
+        cluster = cluster_of(queue("default"), node("n0", cpu="4"), replica_set())
+        leader = Leader(cluster)
+        await leader.turn()
+        leader.cache.put(Seen("ReplicaSet", "d/web", None))
+        await leader.turn()
+        assert bound(cluster) == {}
+
+    asyncio.run(run())
+
+
+def test_owners_of_other_kinds_are_not_waited_for() -> None:
+    async def run() -> None:
+        theirs = waiting("theirs")
+        theirs.metadata.owner_references = [
+            OwnerReference(api_version="example.io/v1", kind="Job", name="x", uid="u", controller=True)
+        ]
+        cluster = cluster_of(queue("default"), node("n0"), theirs)
+        await Leader(cluster).turn()
+        assert bound(cluster) == {"theirs": "n0"}
+
+    asyncio.run(run())

@@ -1,0 +1,171 @@
+"""Who is left alone: pods whose binding was refused, victims under budgets, claims that came to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from builders.live_objects import EVICTS, EVICTS_BY_VOLCANO, bound, budget, cluster_of, priority_class, waiting
+from builders.small_cluster import node, pod_group, queue
+from fakes.hand_driven import Faults, Leader
+from muster.cluster.embedded import EmbeddedCluster
+from muster.kube import errors
+from muster.model.core import Pod
+from muster.model.pod import PodResourceClaim
+
+
+def crowded(*more: object, low: int = 2, namespace: str = "d") -> EmbeddedCluster:
+    """One full node, and a pod (in that namespace) that matters more than those on it."""
+    lows, high = pod_group("low", members=0), pod_group("high", members=1)
+    high.spec.priority_class_name = "high"  # type: ignore[attr-defined]
+    pods = [waiting(f"low-{i}", "low", "n1", cpu="2") for i in range(low)]
+    claimer = waiting("high", "high", cpu="4", priority=1000)
+    for one in (high, claimer):
+        one.metadata.namespace = namespace
+    return cluster_of(
+        queue("default"), node("n1", cpu=str(2 * low)), priority_class("high", 1000), lows, high, *pods,
+        claimer, *more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def said_to(cluster: EmbeddedCluster, pod: str) -> str:
+    return next(c.message for c in cluster.store.get(Pod, pod).status.conditions if c.type == "PodScheduled")
+
+
+def evictions(leader: Leader) -> list[str]:
+    return [key for verb, key in leader.calls.made if verb == "evict"]
+
+
+def test_without_a_budget_the_lower_ones_go() -> None:
+    async def run() -> None:
+        cluster = crowded()
+        leader = Leader(cluster, EVICTS)
+        await leader.settle(6)
+        assert bound(cluster)["high"] == "n1"
+
+    asyncio.run(run())
+
+
+def test_pods_that_a_budget_keeps_are_not_even_asked() -> None:
+    async def run() -> None:
+        leader = Leader(crowded(budget("low", 0)), EVICTS)
+        await leader.settle(4)
+        assert [verb for verb, _ in leader.calls.made if verb.startswith("evict")] == []
+
+    asyncio.run(run())
+
+
+def test_more_evictions_than_a_budget_allows_are_dropped_with_the_reason() -> None:
+    async def run() -> None:
+        cluster = crowded(budget("low", 1))
+        leader = Leader(cluster, EVICTS_BY_VOLCANO)
+        await leader.settle(4)
+        assert evictions(leader) == []
+        assert said_to(cluster, "d/high") == (
+            "no node has room for it without evictions. No room was made: budget d/keep-low allows 1 more disruptions."
+        )
+        assert not cluster.store.get(Pod, "d/high").status.nominated_node_name
+
+    asyncio.run(run())
+
+
+def test_what_another_namespace_has_is_not_named_to_who_wanted_the_room() -> None:
+    async def run() -> None:
+        for more, faults, why in (
+            ((budget("low", 1),), Faults(), "a budget of another namespace allows 1 more disruptions"),
+            ((), RefusesOne(), "the API server (500) keeps a pod of another namespace"),
+        ):
+            cluster = crowded(*more, namespace="e")
+            leader = Leader(cluster, EVICTS_BY_VOLCANO, faults)
+            await leader.settle(4)
+            assert evictions(leader) == []
+            assert why in said_to(cluster, "e/high") and "low-" not in said_to(cluster, "e/high")
+            assert not [text for name, _, text in leader.told if name == "high" and "low-" in text]
+
+    asyncio.run(run())
+
+
+class RefusesOne(Faults):
+    def before(self, number: int, verb: str, key: str) -> Exception | None:
+        if verb == "evict-dry" and key == "d/low-1":
+            return errors.ServerFault(verb, "This pod has more than one PodDisruptionBudget", code=500)
+        return None
+
+
+def test_one_refusal_drops_all_evictions_of_the_claim_and_is_not_asked_again_at_once() -> None:
+    async def run() -> None:
+        cluster = crowded()
+        leader = Leader(cluster, EVICTS, RefusesOne())
+        await leader.settle(5)
+        assert evictions(leader) == []
+        assert sum(verb == "evict-dry" for verb, _ in leader.calls.made) == 2
+        assert any(reason == "EvictionRefused" for name, reason, _ in leader.told if name == "high")
+        assert bound(cluster) == {"low-0": "n1", "low-1": "n1"}
+        leader.assert_exact()
+
+    asyncio.run(run())
+
+
+class Forbids(Faults):
+    def __init__(self) -> None:
+        self.times = 0
+
+    def before(self, number: int, verb: str, key: str) -> Exception | None:
+        if verb != "bind":
+            return None
+        self.times += 1
+        return errors.Forbidden(verb, "pods/binding is forbidden", code=403)
+
+
+def test_a_binding_that_is_refused_is_tried_again_ever_more_rarely() -> None:
+    async def run() -> None:
+        cluster = cluster_of(queue("default"), node("n1"), waiting("a"))
+        faults = Forbids()
+        leader = Leader(cluster, faults=faults)
+        await leader.settle(30)  # one second each
+        assert 4 <= faults.times <= 6
+        assert cluster.store.get(Pod, "d/a").status.conditions[0].message.startswith("could not be bound to n1")
+        leader.calls._faults = Faults()
+        await leader.settle(40)
+        assert bound(cluster) == {"a": "n1"}
+        leader.assert_exact()
+
+    asyncio.run(run())
+
+
+def test_pods_with_resource_claims_are_never_bound_even_without_predicates() -> None:
+    async def run() -> None:
+        claiming = waiting("b")
+        claiming.spec.resource_claims = [PodResourceClaim(name="gpu", resource_claim_name="gpu")]
+        cluster = cluster_of(queue("default"), node("n1"), waiting("a"), claiming)
+        leader = Leader(cluster, 'actions: "allocate"\ntiers: [{plugins: [{name: gang}]}]\n')
+        await leader.settle(8)
+        assert bound(cluster) == {"a": "n1"}
+        said = cluster.store.get(Pod, "d/b").status.conditions[0]
+        assert "resourceClaims" in said.message
+
+    asyncio.run(run())
+
+
+def test_the_room_of_the_evicted_is_held_for_the_one_that_asked() -> None:
+    async def run() -> None:
+        cluster = crowded()
+        leader = Leader(cluster, EVICTS)
+        await leader.turn()
+        assert cluster.store.get(Pod, "d/high").status.nominated_node_name == "n1"
+        assert len(evictions(leader)) == 2
+        leader.watch()
+        for _ in range(3):
+            await leader.turn()  # they are still going: nobody else is evicted
+        assert len(evictions(leader)) == 2
+
+    asyncio.run(run())
+
+
+def test_the_victim_is_told_of_a_claimer_of_its_own_namespace_only() -> None:
+    async def run() -> None:
+        leader = Leader(crowded(), EVICTS)
+        await leader.turn()
+        texts = [(name, message) for name, reason, message in leader.told if reason == "Evict"]
+        assert texts == [("low", "2 pods evicted by preempt to make room for d/high: d/low-0, d/low-1")]
+
+    asyncio.run(run())

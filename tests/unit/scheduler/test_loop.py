@@ -1,0 +1,118 @@
+"""When cycles run, and that the event loop keeps its deadlines while they do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from builders.live_objects import cluster_of, waiting
+from builders.small_cluster import node, queue
+from muster.kube.informers import Stream
+from muster.model.core import Pod
+from muster.model.meta import Object
+from muster.process.logs import Log
+from muster.scheduler.cache import Cache
+from muster.scheduler.decider import Decider
+from muster.scheduler.loop import Loop
+from muster.scheduler.metrics import Metrics
+from muster.scheduler.orders import Orders
+from muster.scheduler.reload import read
+from muster.scheduler.status import FIRST
+
+PENDING = 20_000
+
+
+class NoBinder:
+    def start(self, orders: Orders) -> None:
+        pass
+
+    def close_journal(self, place: object) -> None:
+        pass
+
+    def look_at(self, pods: dict[str, str]) -> None:
+        pass
+
+
+class NoWriter:
+    def drop(self, pods: object) -> None:
+        return None
+
+    def write(self, notes: object) -> None:
+        pass
+
+
+def made(objects: dict[str, dict[str, Object]]) -> tuple[Loop, Decider]:
+    metrics = Metrics()
+    decider = Decider(Cache(("muster",)), read(None), "me", 10.0, metrics, Log(-1))
+    return Loop(decider, metrics), decider
+
+
+def test_the_event_loop_keeps_its_deadlines_while_thousands_of_pods_wait() -> None:
+    """Measured alone: under 20 ms late with 50,000 pods. Here others use the machine, too."""
+    objects: dict[str, dict[str, Object]] = {"Queue": {"default": queue("default")}, "Node": {}, "Pod": {}}
+    for i in range(500):
+        objects["Node"][f"n{i:03d}"] = node(f"n{i:03d}", cpu="1")
+    for i in range(PENDING):
+        objects["Pod"][f"d/p{i}"] = waiting(f"p{i}", cpu="4")
+
+    async def run() -> tuple[float, list[float]]:
+        loop, decider = made(objects)
+        await loop.load(objects)
+        late: list[float] = []
+
+        async def lease() -> None:
+            while True:
+                wanted = time.monotonic() + 0.02
+                await asyncio.sleep(0.02)
+                late.append(time.monotonic() - wanted)
+
+        renewing = asyncio.create_task(lease())
+        begin = time.monotonic()
+        decision = await loop.in_thread(decider.cycle)
+        took = time.monotonic() - begin
+        renewing.cancel()
+        assert decision.pending == PENDING
+        return took, late
+
+    took, late = asyncio.run(run())
+    assert len(late) > 3, f"the cycle took {took:.2f} s and the event loop never ran"
+    assert sorted(late)[len(late) // 2] < 0.25
+    assert max(late) < 5.0, "a lease must be renewed within ten seconds"
+
+
+def test_a_cycle_runs_for_a_new_pod_and_for_nothing_that_bears_on_nothing() -> None:
+    cluster = cluster_of(queue("default"), node("n1"), waiting("a", cpu="9"))
+
+    async def run() -> None:
+        loop, _ = made({})
+        await loop.load(cluster.store.everything())
+        stream = Stream(frozenset(), {})
+        running = asyncio.create_task(loop.run(stream, NoBinder(), NoWriter()))  # type: ignore[arg-type]
+        try:
+            await _until(lambda: loop.cycles >= 1)
+            await asyncio.sleep(FIRST + 0.5)  # the first status of the pod that waits
+            before = loop.cycles
+            push(stream, waiting("a", cpu="9"))
+            await asyncio.sleep(0.3)
+            assert loop.cycles == before
+            push(stream, waiting("b"))
+            await _until(lambda: loop.cycles > before)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def push(stream: Stream, pod: Pod) -> None:
+    from muster.kube.informer import Delta
+    from muster.store import Change
+
+    stream.push(Delta(Change.MODIFIED, "Pod", f"d/{pod.metadata.name}", None, pod))
+
+
+async def _until(asked: object, seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not asked():  # type: ignore[operator]
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)

@@ -1,0 +1,80 @@
+"""A node whose kubelet turned a pod away is left alone by such pods for a while."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from builders.live_objects import bound, cluster_of, waiting
+from builders.small_cluster import node, queue
+from fakes.hand_driven import Leader
+from muster.model.core import Pod
+from muster.scheduler.rejections import FIRST, rejected
+from muster.scheduler.reload import read
+
+
+def turned_away(name: str, on: str, reason: str = "OutOfcpu") -> Pod:
+    pod = waiting(name, on=on)
+    return replace(pod, status=replace(pod.status, phase="Failed", reason=reason))
+
+
+def test_only_admission_counts() -> None:
+    assert rejected(turned_away("a", "n1")) and rejected(turned_away("a", "n1", "UnexpectedAdmissionError"))
+    assert not rejected(turned_away("a", "n1", "Evicted")) and not rejected(waiting("a", on="n1"))
+
+
+def test_equal_pods_go_elsewhere_others_do_not_care_and_it_ends() -> None:
+    async def run() -> None:
+        cluster = cluster_of(queue("default"), node("n1"), waiting("x", on="n1"))
+        leader = Leader(cluster)
+        cluster.store.write(replace(turned_away("x", "n1"), metadata=cluster.store.get(Pod, "d/x").metadata))
+        cluster.store.create(waiting("same"))
+        cluster.store.create(waiting("other", cpu="2"))
+        leader.watch()
+        await leader.turn()
+        assert "same" not in bound(cluster) and bound(cluster)["other"] == "n1"
+        assert leader.metrics.registry.get_sample_value(
+            "muster_kubelet_rejections_total", {"reason": "OutOfcpu"}
+        ) == 1  # fmt: skip
+        cluster.advance(1000.0 + FIRST + 1)
+        leader.watch()
+        await leader.turn()
+        assert bound(cluster)["same"] == "n1"
+
+    asyncio.run(run())
+
+
+def test_a_term_knows_nothing_of_the_rejections_of_the_terms_before_it() -> None:
+    """The number of a shape means another one to another term's cache."""
+
+    async def run() -> None:
+        loaded = read(None)  # as long as the process lives
+        cluster = cluster_of(queue("default"), node("n1"), waiting("x", on="n1"))
+        first = Leader(cluster, loaded=loaded)
+        cluster.store.write(replace(turned_away("x", "n1"), metadata=cluster.store.get(Pod, "d/x").metadata))
+        first.watch()
+        await first.turn()
+        cluster.store.delete(Pod, "d/x")
+        cluster.store.create(waiting("unrelated", cpu="2"))
+        second = Leader(cluster, loaded=loaded)
+        await second.turn()
+        assert bound(cluster) == {"unrelated": "n1"}
+
+    asyncio.run(run())
+
+
+def test_a_term_leaves_the_configured_scheduler_as_it_was() -> None:
+    """Else each term would add its own timing and its own rejections to it."""
+
+    async def run() -> None:
+        loaded = read(None)
+        tiers, actions = [list(tier) for tier in loaded.scheduler.tiers], list(loaded.scheduler.actions)
+        cluster = cluster_of(queue("default"), node("n1"), waiting("a"))
+        for _ in range(3):
+            await Leader(cluster, loaded=loaded).turn()
+        assert [list(tier) for tier in loaded.scheduler.tiers] == tiers
+        assert loaded.scheduler.actions == actions
+        assert not any("open" in vars(plugin) for tier in tiers for plugin in tier)
+
+    asyncio.run(run())
