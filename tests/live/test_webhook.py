@@ -248,15 +248,15 @@ def test_chips_in_a_number_that_no_board_serves_are_refused(
     api.create(job)
 
 
-def test_a_queue_that_would_close_a_circle_is_refused(webhook: Part, cities: str, api: Api) -> None:
+def test_a_queue_that_would_close_a_cycle_is_refused(webhook: Part, cities: str, api: Api) -> None:
     ring = []
     for name, parent in (("ring-a", "root"), ("ring-b", "ring-a")):
         queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
         ring.append(api.create({**queue, "spec": {"parent": parent}}))
     time.sleep(0.5)
-    with pytest.raises(Refused) as circle:
+    with pytest.raises(Refused) as cycle:
         api.merge(place(ring[0]), {"spec": {"parent": "ring-b"}})
-    assert "goes in a circle" in circle.value.message
+    assert "form a cycle" in cycle.value.message
     for queue in ring:
         api.delete(place(queue))
 

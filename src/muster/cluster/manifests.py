@@ -14,7 +14,6 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from muster.cluster import checks, timestamps
 from muster.cluster.configured import could_be_configured, kinds_named_by
 from muster.cluster.place import Place, Places
 from muster.cluster.sources import contents
@@ -28,6 +27,8 @@ from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Object, key
 from muster.model.scheduling import PodGroup
 from muster.model.shape import Problem
+from muster.model.timestamps import latest
+from muster.validation.object_checks import check, pods_at_once
 
 T = TypeVar("T", bound=Object)
 
@@ -70,7 +71,7 @@ class Manifests:
     @property
     def latest(self) -> float:
         """The latest timestamp in the input, in seconds since the epoch: where a simulated clock starts."""
-        return timestamps.latest(self)
+        return latest(self)
 
 
 def read(sources: Iterable[tuple[str, bytes]]) -> Manifests:
@@ -165,7 +166,7 @@ class _Reader:
         _complete(obj, value)
         for unknown in unknown_fields(cls, value):
             self.tell(unknown.severity, place, unknown.path, about, "unknown-field", unknown.message, unknown.fix)
-        faults = list(checks.check(obj))
+        faults = list(check(obj))
         for problem in faults:
             self.tell("error", place, problem.path, about, "value", problem.message, problem.fix)
         if not faults:
@@ -236,7 +237,7 @@ class _Reader:
         made = 0
         for kind, of_kind in manifests.objects.items():
             for name, workload in list(of_kind.items()):
-                path, number = checks.pods_at_once(workload)
+                path, number = pods_at_once(workload)
                 made += number
                 if made > MOST_PODS:
                     made -= number

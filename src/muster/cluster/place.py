@@ -56,6 +56,11 @@ class Places(Mapping[tuple[str, str], tuple[str, int]]):
         """The place itself, which also knows the lines of fields where the file is still at hand."""
         return self._places[kind, key]
 
+    def line_of_field(self, kind: str, key: str, path: str) -> int | None:
+        """Returns the line of a field of an object; None if the object is not in the input."""
+        place = self._places.get((kind, key))
+        return None if place is None else place.line_of(path)
+
     def __getitem__(self, at: tuple[str, str]) -> tuple[str, int]:
         place = self._places[at]
         return place.file, place.line_of("")

@@ -13,7 +13,7 @@ from muster.engine.core.session import Log, silent
 from muster.engine.core.state import Objects, State
 from muster.engine.core.trace import NodeTrace
 from muster.engine.core.trace import explain as trace
-from muster.sim.opening import opened, waits
+from muster.sim.opening import open_cluster
 from muster.sim.sets import SetTrace, sets_tried
 
 
@@ -80,7 +80,7 @@ def explain(
     sets: bool = False,
 ) -> Explanation:
     """The pod's chances on every node; with `sets` also the node sets its group is tried on."""
-    _, state = opened(objects, now, scheduler_names)
+    _, state = open_cluster(objects, now, scheduler_names)
     task = find(state, pod)
     said = warnings(scheduler.config, state, log)
     session = scheduler.session(state, now, log)
@@ -111,7 +111,7 @@ def find(state: State, pod: str) -> Task:
         raise Unexplained(f"pod {key} has its node already: {task.pod.spec.node_name}")
     if task.status != Status.PENDING:
         raise Unexplained(f"pod {key} does not wait for a node: it is {task.status.name.lower()}")
-    if not waits(state, task):
+    if not state.needs_node(task):
         name = task.pod.spec.scheduler_name
         raise Unexplained(f"pod {key} is for the scheduler {name}: give --scheduler-name {name} to take it in")
     return task

@@ -25,7 +25,7 @@ from muster.model.core import Pod
 from muster.model.meta import controller
 from muster.sim import summary
 from muster.sim.breaches import Breaches
-from muster.sim.opening import opened, waits
+from muster.sim.opening import open_cluster
 from muster.sim.result import Result
 
 MOST_CYCLES = 10_000
@@ -44,7 +44,7 @@ def simulate(
     unusable: Mapping[str, str] | None = None,
 ) -> Result:
     """Cycles until nothing changes, or so many. `unusable` are objects that were left out, and why."""
-    run = Run(scheduler, *opened(objects, now, scheduler_names), log)
+    run = Run(scheduler, *open_cluster(objects, now, scheduler_names), log)
     run.unusable = unusable or {}
     run.warnings.update(dict.fromkeys(warnings(scheduler.config, run.state, log)))
     run.until_quiet(cycles)
@@ -139,7 +139,7 @@ class Run:
             if task is not None and task.uid == uid and task.pod.metadata.deletion_timestamp is None:
                 result.binds[key] = node
         for key, task in state.tasks.items():
-            if waits(state, task):
+            if state.needs_node(task):
                 result.pending[key] = self.reason(task)
         result.pipelined = {key: node for key, node in self.plan.pipelined.items() if key in result.pending}
         result.devices = {key: ids for key, ids in self.devices.items() if key in result.binds}

@@ -276,6 +276,10 @@ class State:
             self._regrouped[name] = None
         return job
 
+    def needs_node(self, task: Task) -> bool:
+        """Returns whether this scheduler must find a node for the pod."""
+        return task.status == Status.PENDING and task.pod.spec.scheduler_name in self.ours
+
     def _remove_task(self, key: str) -> None:
         self.set_aside.pop(key, None)
         task = self.tasks.pop(key, None)

@@ -18,7 +18,6 @@ from muster.groupctl.controllers.pace import REPLACED
 from muster.groupctl.grouped import Grouped
 from muster.groupctl.owners import Owners
 from muster.groupctl.webhook.answering import LARGEST_BODY, Answering, Ask
-from muster.groupctl.webhook.judging import Judging
 from muster.groupctl.webhook.metrics import Metrics
 from muster.groupctl.webhook.mutation import Mutation
 from muster.groupctl.webhook.readmission import Readmission
@@ -26,6 +25,7 @@ from muster.groupctl.webhook.registered import Registered
 from muster.groupctl.webhook.registration import NAME, Endpoint
 from muster.groupctl.webhook.seats import Seats
 from muster.groupctl.webhook.ungating import Ungating
+from muster.groupctl.webhook.validator import Validator
 from muster.groupctl.webhook.wire import AdmissionRequest, Verdict
 from muster.groups.applications import APPLICATIONS
 from muster.kube import config as access
@@ -127,7 +127,7 @@ class Service:
         mutation = Mutation(
             owners, grouped, seats, self._may_choose, privileged=settings.privileged, ungates=settings.ungate
         )
-        judging = Judging(informers.objects, settings.scheduler, kinds=lambda: self._kinds.kinds)
+        validator = Validator(informers.objects, settings.scheduler, kinds=lambda: self._kinds.kinds)
         self._seats = seats
         self._ungating = Ungating(active, owners, mutation, report)
         self._readmission = Readmission(Writes(active), owners, seats, self._log, self.metrics, settings.readmit_after)
@@ -145,10 +145,10 @@ class Service:
 
         informers.subscribe(notice)
 
-        async def judge(request: AdmissionRequest) -> Verdict:
-            return judging.answer(request)
+        async def validate(request: AdmissionRequest) -> Verdict:
+            return validator.review(request)
 
-        asks: dict[str, Ask] = {"mutate": mutation.answer, "validate": judge}
+        asks: dict[str, Ask] = {"mutate": mutation.answer, "validate": validate}
         loop = asyncio.get_running_loop()
         handler = Answering(asks, lambda: informers.is_synced, self.metrics, self._log, loop)
         at = (settings.host, settings.port)

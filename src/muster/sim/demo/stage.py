@@ -16,7 +16,7 @@ from muster.model.meta import Object, key
 from muster.sim.demo.story import Chapter, Grid, Step
 from muster.sim.explain import Explanation, explain
 from muster.sim.html import drawn
-from muster.sim.opening import opened
+from muster.sim.opening import open_cluster
 from muster.sim.simulate import Run
 
 NAMES = ("muster",)  # schedulerName of the demo's pods
@@ -49,7 +49,7 @@ class Stage:
         self.config = f"{chapter.name}/{config}"
         self.scheduler = scheduler_of(self.config)
         self.files = [f"{chapter.name}/{file}" for file in nodes]
-        self.cluster, self.state = opened(manifests_of(*self.files).objects, START, NAMES)
+        self.cluster, self.state = open_cluster(manifests_of(*self.files).objects, START, NAMES)
 
     def ask(self, asks: str, *manifests: str, why: str = "", plugin: str = "", log: Log = silent) -> Step:
         """Put manifests into the cluster and let it come to rest. `why`: a pod to explain before it is placed."""

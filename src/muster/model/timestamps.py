@@ -1,4 +1,4 @@
-"""The moments an object speaks of: when it was made, when it changed state."""
+"""Reads the timestamps of an object: its creation, its deletion, its changes of state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from muster.model.meta import Condition, Object, seconds
 
 
 def timestamps(obj: Object) -> Iterator[tuple[str, str]]:
-    """Every timestamp of the object that is given, with the path of its field."""
+    """Yields the path and the value of every timestamp that the object has."""
     meta = obj.metadata
     if meta.creation_timestamp is not None:
         yield "metadata.creationTimestamp", meta.creation_timestamp
@@ -52,5 +52,5 @@ def _condition(condition: Condition, path: str) -> Iterator[tuple[str, str]]:
 
 
 def latest(objects: Iterable[Object]) -> float:
-    """The latest moment any of the objects speaks of, where a simulated clock starts; without any, the epoch."""
+    """Returns the latest timestamp of the objects, at which a simulated clock starts; 0 if they have none."""
     return max((seconds(text) for obj in objects for _, text in timestamps(obj)), default=0.0)

@@ -10,7 +10,7 @@ import pytest
 
 from muster.cycle.configure import default_configuration
 from muster.cycle.scheduler import Scheduler
-from muster.groupctl.webhook.judging import Judging
+from muster.groupctl.webhook.validator import Validator
 from muster.groupctl.webhook.wire import (
     AdmissionRequest,
     GroupVersionKind,
@@ -37,7 +37,7 @@ def judged(value: dict[str, Any], *there: dict[str, Any], operation: str = "CREA
         uid="u", kind=GroupVersionKind(group=group, version=version, kind=value["kind"]), namespace="default",
         operation=operation, object=value,
     )  # fmt: skip
-    return Judging(tables, Scheduler(default_configuration())).answer(request)
+    return Validator(tables, Scheduler(default_configuration())).review(request)
 
 
 def policy(kind: str, name: str = "p", **spec: Any) -> dict[str, Any]:
@@ -89,9 +89,9 @@ def test_what_cannot_be_used_is_refused_with_its_field(value: dict[str, Any], sa
     assert said in judged(value).refusal
 
 
-def test_a_queue_that_closes_a_circle_is_refused() -> None:
+def test_a_queue_that_closes_a_cycle_is_refused() -> None:
     verdict = judged(queue("a", parent="b"), queue("b", parent="a"), queue("a"), operation="UPDATE")
-    assert "goes in a circle" in verdict.refusal
+    assert "form a cycle" in verdict.refusal
 
 
 def test_what_may_still_become_right_is_only_warned_of() -> None:

@@ -1,6 +1,6 @@
-"""What is wrong inside an object that reads well: quantities, selectors, timestamps, numbers below zero.
+"""Checks the fields of one object: quantities, selectors, timestamps, negative numbers.
 
-Kubernetes would refuse such an object; here each fault becomes a Problem with the path of its field.
+The API server would reject such an object; here each fault is a Problem with the path of its field.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from muster.cluster.timestamps import timestamps
 from muster.config.names import nearest
 from muster.model import batch, core, policy, scheduling, storage, topology
 from muster.model.affinity import Affinity, PodAffinity
@@ -25,6 +24,7 @@ from muster.model.selectors import (
     matches,
 )
 from muster.model.shape import Problem, below
+from muster.model.timestamps import timestamps
 
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _PERCENT = re.compile(r"\d{1,3}%", re.ASCII)
@@ -33,19 +33,19 @@ Problems = Iterator[Problem]
 
 
 def check(obj: Object) -> Problems:
-    """Every fault of the object."""
+    """Yields every fault of the object."""
     for path, text in timestamps(obj):
         try:
             seconds(text)
         except ValueError as error:
             yield Problem(path, str(error), "write it like 2026-01-31T08:00:00Z")
-    look = _CHECKS.get(type(obj))
-    if look is not None:
-        yield from look(obj)
+    check_kind = _CHECKS.get(type(obj))
+    if check_kind is not None:
+        yield from check_kind(obj)
 
 
 def quantities(resources: ResourceList, path: str) -> Problems:
-    """The entries of a resource list that are no quantities, or negative ones."""
+    """Yields the entries of a resource list that are not quantities, or are negative."""
     for name, value in resources.items():
         try:
             if counted(name):
@@ -62,15 +62,15 @@ def _requirements(resources: ResourceRequirements | None, path: str) -> Problems
         yield from quantities(resources.limits, f"{path}.limits")
 
 
-def _sound(ask: Callable[..., None], subject: object, path: str) -> Problems:
+def _checked(check_one: Callable[..., None], subject: object, path: str) -> Problems:
     try:
-        ask(subject, path)
+        check_one(subject, path)
     except Problem as problem:
         yield problem
 
 
 def _selector(selector: LabelSelector | None, path: str) -> Problems:
-    yield from _sound(check_label_selector, selector, path)
+    yield from _checked(check_label_selector, selector, path)
 
 
 def _not_negative(number: int | None, path: str) -> Problems:
@@ -79,7 +79,7 @@ def _not_negative(number: int | None, path: str) -> Problems:
 
 
 def pod_spec(spec: PodSpec, path: str) -> Problems:
-    """The faults of a pod's spec, or of a pod template's."""
+    """Yields the faults of a pod's spec, or of a pod template's."""
     faults = 0
     for problem in _pod_resources(spec, path):
         faults += 1
@@ -90,7 +90,7 @@ def pod_spec(spec: PodSpec, path: str) -> Problems:
         except QuantityError as error:
             yield Problem("", error.message, error.fix)
     for i, toleration in enumerate(spec.tolerations):
-        yield from _sound(check_toleration, toleration, f"{path}.tolerations[{i}]")
+        yield from _checked(check_toleration, toleration, f"{path}.tolerations[{i}]")
     for i, spread in enumerate(spec.topology_spread_constraints):
         yield from _selector(spread.label_selector, f"{path}.topologySpreadConstraints[{i}].labelSelector")
         if spread.max_skew < 1:
@@ -122,9 +122,9 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 def _affinity(affinity: Affinity, path: str) -> Problems:
     if affinity.node_affinity is not None:
         place = f"{path}.nodeAffinity"
-        yield from _sound(check_node_selector, affinity.node_affinity.required, f"{place}.{_REQUIRED}")
+        yield from _checked(check_node_selector, affinity.node_affinity.required, f"{place}.{_REQUIRED}")
         for i, preferred in enumerate(affinity.node_affinity.preferred):
-            yield from _sound(check_node_term, preferred.preference, f"{place}.{_PREFERRED}[{i}].preference")
+            yield from _checked(check_node_term, preferred.preference, f"{place}.{_PREFERRED}[{i}].preference")
     yield from _pod_affinity(affinity.pod_affinity, f"{path}.podAffinity")
     yield from _pod_affinity(affinity.pod_anti_affinity, f"{path}.podAntiAffinity")
 
@@ -140,7 +140,7 @@ def _pod_affinity(affinity: PodAffinity | None, path: str) -> Problems:
         yield from _selector(term.label_selector, f"{place}.labelSelector")
         yield from _selector(term.namespace_selector, f"{place}.namespaceSelector")
         if not term.topology_key:
-            yield Problem(f"{place}.topologyKey", "is missing", "name the node label that says what is near")
+            yield Problem(f"{place}.topologyKey", "is missing", "name the node label that defines the domain")
 
 
 def _pod(pod: core.Pod) -> Problems:
@@ -191,7 +191,7 @@ def _budget(budget: policy.PodDisruptionBudget) -> Problems:
     spec = budget.spec
     yield from _selector(spec.selector, "spec.selector")
     if spec.min_available is not None and spec.max_unavailable is not None:
-        yield Problem("spec.maxUnavailable", "stands beside minAvailable", "give only one of the two")
+        yield Problem("spec.maxUnavailable", "is set together with minAvailable", "give only one of the two")
     for name, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         if isinstance(value, str) and not _PERCENT.fullmatch(value):
             yield Problem(f"spec.{name}", f"{value!r} is neither a whole number nor a percentage", "write 2 or 50%")
@@ -200,7 +200,7 @@ def _budget(budget: policy.PodDisruptionBudget) -> Problems:
 
 
 def _workload(workload: Any) -> Problems:
-    """Anything with a pod template: its numbers, its selector, the pods it makes."""
+    """Checks an object with a pod template: its numbers, its selector, its template."""
     spec, path = workload.spec, "spec"
     if isinstance(workload, batch.CronJob):
         spec, path = workload.spec.job_template.spec, "spec.jobTemplate.spec"
@@ -208,15 +208,15 @@ def _workload(workload: Any) -> Problems:
         yield from _not_negative(getattr(spec, attribute, None), below(path, name))
     if isinstance(spec.selector, LabelSelector):
         yield from _selector(spec.selector, f"{path}.selector")
-    yield from _own_pods(workload, spec, path)
+    yield from _template_labels(workload, spec, path)
     yield from pod_spec(spec.template.spec, f"{path}.template.spec")
     if isinstance(workload, batch.StatefulSet):
         for i, claim in enumerate(workload.spec.volume_claim_templates):
             yield from _claim_spec(claim.spec, f"spec.volumeClaimTemplates[{i}].spec")
 
 
-def _own_pods(workload: Object, spec: Any, path: str) -> Problems:
-    """A selector that does not match the pod template: the API server refuses such a workload."""
+def _template_labels(workload: Object, spec: Any, path: str) -> Problems:
+    """Checks that the selector matches the pod template; the API server rejects a workload whose selector does not."""
     labels, selector = spec.template.metadata.labels or {}, spec.selector
     if isinstance(workload, batch.Job | batch.CronJob) and not spec.manual_selector:
         return  # the API server writes the selector and the label itself
@@ -229,7 +229,7 @@ def _own_pods(workload: Object, spec: Any, path: str) -> Problems:
         return  # reported as a faulty selector
     wrong = {key for key, value in selector.match_labels.items() if labels.get(key) != value}
     near = [f"{key}: {labels[key]}" for key in sorted(wrong & labels.keys())]
-    near += [f"{meant}: {labels[meant]}" for key in sorted(wrong - labels.keys()) if (meant := nearest(key, labels))]
+    near += [f"{close}: {labels[close]}" for key in sorted(wrong - labels.keys()) if (close := nearest(key, labels))]
     has = ", ".join(f"{key}: {value}" for key, value in sorted(labels.items())) or "none"
     message = f"does not match the labels of {path}.template ({has})"
     fix = f"did you mean {', '.join(near)}?" if near else f"give both the same labels under {path}.template.metadata"
@@ -237,7 +237,8 @@ def _own_pods(workload: Object, spec: Any, path: str) -> Problems:
 
 
 def pods_at_once(workload: Object) -> tuple[str, int]:
-    """How many pods the workload keeps at a time, and the field that says so; DaemonSets go by the nodes there are."""
+    """Returns the field that sets the number of pods of a workload, and the number; 0 for DaemonSets, which have one
+    per node."""
     if isinstance(workload, batch.Job):
         most = workload.spec.completions
         given = workload.spec.parallelism
@@ -249,7 +250,7 @@ def pods_at_once(workload: Object) -> tuple[str, int]:
 def _volume(volume: storage.PersistentVolume) -> Problems:
     yield from quantities(volume.spec.capacity, "spec.capacity")
     if volume.spec.node_affinity is not None:
-        yield from _sound(check_node_selector, volume.spec.node_affinity.required, "spec.nodeAffinity.required")
+        yield from _checked(check_node_selector, volume.spec.node_affinity.required, "spec.nodeAffinity.required")
 
 
 def _claim(claim: storage.PersistentVolumeClaim) -> Problems:

@@ -1,4 +1,5 @@
-"""Policies of node group management that cannot be used or are odd, and applications that ask for ones not there."""
+"""Finds PropagationPolicies and OverridePolicies that are invalid or doubtful, and applications whose policy does not
+exist."""
 
 from __future__ import annotations
 
@@ -16,45 +17,46 @@ from muster.model.custom import custom_kinds
 from muster.model.finding import Finding, Severity
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Object
-from muster.sim.validate.places import Located
+from muster.validation.locator import Locator
 
 Whole = Callable[[type[Object], str], dict[str, Any]]
-"""Kind and key → the object with all its fields."""
+"""Returns the object with all its fields, by kind and key."""
 
 
-def policy_findings(session: Session, where: Located, whole: Whole, *, privileged: bool = False) -> Iterator[Finding]:
+def policy_findings(session: Session, locator: Locator, whole: Whole, *, privileged: bool = False) -> Iterator[Finding]:
+    """Checks every policy and every application that requires one."""
     objects = session.state.objects
     existing = list(objects["NodeGroup"])
     bases = [template_path(kind) for kind in custom_kinds(objects)]
     for key, policy in sorted(objects["PropagationPolicy"].items()):
         assert isinstance(policy, PropagationPolicy)
         meant = read_propagation(policy.spec, existing)
-        yield from _troubles(where, "PropagationPolicy", key, meant.errors, meant.warnings)
+        yield from _policy_problems(locator, "PropagationPolicy", key, meant.errors, meant.warnings)
     for key, override in sorted(objects["OverridePolicy"].items()):
         assert isinstance(override, OverridePolicy)
         wrong = faults(override.spec, bases)
-        yield from _troubles(where, "OverridePolicy", key, wrong, list(warnings(override.spec)))
+        yield from _policy_problems(locator, "OverridePolicy", key, wrong, list(warnings(override.spec)))
         if not wrong:
-            yield from _editions(session, where, whole, key, override, privileged)
-    yield from _asking(session, where)
+            yield from _editions(session, locator, whole, key, override, privileged)
+    yield from _missing_policies(session, locator)
 
 
-def _troubles(
-    where: Located, kind: str, key: str, errors: list[Trouble], odd: list[Trouble]
+def _policy_problems(
+    locator: Locator, kind: str, key: str, errors: list[Trouble], odd: list[Trouble]
 ) -> Iterator[Finding]:
     if (why := unaskable(key.partition("/")[2])) is not None:
-        yield where.say("warning", kind, key, "policy", f"metadata.name: {why}", "give it a shorter name")
+        yield locator.finding("warning", kind, key, "policy", f"metadata.name: {why}", "give it a shorter name")
     graded: list[tuple[Severity, list[Trouble]]] = [("error", errors), ("warning", odd)]
     for severity, troubles in graded:
         for trouble in troubles:
             message = f"{trouble.path}: {trouble.message}"
-            yield where.say(severity, kind, key, "policy", message, trouble.fix, trouble.path)
+            yield locator.finding(severity, kind, key, "policy", message, trouble.fix, trouble.path)
 
 
 def _editions(
-    session: Session, where: Located, whole: Whole, key: str, policy: OverridePolicy, privileged: bool
+    session: Session, locator: Locator, whole: Whole, key: str, policy: OverridePolicy, privileged: bool
 ) -> Iterator[Finding]:
-    """Editions that cannot be made of the applications that require the policy, for every node group it may be for."""
+    """Reports node groups for which the policy cannot be applied to an application that requires it."""
     objects = session.state.objects
     targets = {name.lower() for rule in policy.spec.override_rules for name in rule.target_node_group}
     groups = sorted({*objects["NodeGroup"], *targets}) or ["any"]
@@ -71,11 +73,11 @@ def _editions(
                     refused.setdefault((str(fault), fault.path), []).append(group)
             for (text, path), those in refused.items():
                 message = f"{kind.__name__} {at} in node group {', '.join(those)}: {text}"
-                yield where.say("error", "OverridePolicy", key, "edition", message, "change the override", path)
+                yield locator.finding("error", "OverridePolicy", key, "edition", message, "change the override", path)
 
 
-def _asking(session: Session, where: Located) -> Iterator[Finding]:
-    """Applications whose policy is not there."""
+def _missing_policies(session: Session, locator: Locator) -> Iterator[Finding]:
+    """Reports applications whose policy does not exist."""
     objects = session.state.objects
     for kind in sorted(cls.__name__ for cls in (*APPLICATIONS, *custom_kinds(objects))):
         for key, app in sorted(objects[kind].items()):
@@ -87,4 +89,4 @@ def _asking(session: Session, where: Located) -> Iterator[Finding]:
                 if f"{namespace}/{name}" not in objects[pair.value]:
                     there = [k.partition("/")[2] for k in objects[pair.value] if k.startswith(f"{namespace}/")]
                     message = f"requires {pair.value} {name}, and there is none: its pods wait"
-                    yield where.say("warning", kind, key, "no-policy", message, suggest(name, there))
+                    yield locator.finding("warning", kind, key, "no-policy", message, suggest(name, there))

@@ -1,7 +1,7 @@
-"""What is refused before it is stored: policies that cannot be used, queues in a circle, jobs no board could serve.
+"""Rejects objects that could never work: invalid policies, queues in a cycle, jobs that no board can serve.
 
-The rules are those of `groups/`, of `muster validate` and of the plugins themselves; only what can never become right
-by itself is refused, the rest is said in warnings, since objects may come in any order.
+The rules are those of `groups`, of `validation` and of the plugins. Only what no later object can correct is rejected;
+the rest is returned as warnings, because objects may be created in any order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
-from muster.cluster.checks import check
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import JobValid
 from muster.engine.core.podgroups import GROUP, MIN_MEMBER
@@ -31,19 +30,21 @@ from muster.model.meta import Object, controller, key
 from muster.model.scheduling import PodGroup, Queue
 from muster.model.shape import Problem
 from muster.plugins.topology910.boards import RESOURCE
-from muster.sim.opening import opened
-from muster.sim.validate.groups import group_findings
-from muster.sim.validate.places import Located
-from muster.sim.validate.queues import queue_findings
+from muster.validation.locator import Locator
+from muster.validation.object_checks import check
+from muster.validation.pod_groups import pod_group_findings
+from muster.validation.queues import queue_findings
 
-_REFUSED = ("queue-cycle",)
-# What is always so when an object has just been made.
-_TOO_EARLY = ("too-few-pods", "over-cluster", "priority-class")
-_MOST_PODS = 10_000
+_REJECTED = ("queue-cycle",)
+# These always hold for an object that was just created.
+_EXPECTED_AT_CREATION = ("too-few-pods", "over-cluster", "priority-class")
+_MAX_PODS = 10_000
 CHIPS = "topology910"
 
 
-class Judging:
+class Validator:
+    """Answers validating admission requests."""
+
     def __init__(
         self,
         tables: Tables,
@@ -51,14 +52,14 @@ class Judging:
         names: tuple[str, ...] = ("muster", "volcano"),
         kinds: Callable[[], Sequence[type[CustomApplication]]] = tuple,
     ) -> None:
-        """`scheduler`: the configuration whose plugins are asked; `names`: whose pods it places; `kinds`: the kinds of
-        applications that are configured."""
+        """Takes the scheduler whose plugins validate, the names of the schedulers whose jobs are checked, and the
+        configured application kinds."""
         self._tables = tables
         self._scheduler = scheduler
         self._names = names
         self._kinds = kinds
 
-    def answer(self, request: AdmissionRequest) -> Verdict:
+    def review(self, request: AdmissionRequest) -> Verdict:
         verdict = Verdict()
         if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or request.object is None:
             return verdict
@@ -79,17 +80,17 @@ class Judging:
             if wrong:
                 verdict.refusal = "; ".join(wrong)
                 return verdict
-        self._judge(obj, verdict)
+        self._validate(obj, verdict)
         return verdict
 
-    def _judge(self, obj: Object, verdict: Verdict) -> None:
+    def _validate(self, obj: Object, verdict: Verdict) -> None:
         if isinstance(obj, PropagationPolicy):
-            meant = read_propagation(obj.spec, self._tables.get("NodeGroup", {}))
-            verdict.refusal = "; ".join(map(str, meant.errors))
-            verdict.warnings += [*map(str, meant.warnings), *_unnameable(obj)]
+            plan = read_propagation(obj.spec, self._tables.get("NodeGroup", {}))
+            verdict.refusal = "; ".join(map(str, plan.errors))
+            verdict.warnings += [*map(str, plan.warnings), *_name_warnings(obj)]
         elif isinstance(obj, OverridePolicy):
             verdict.refusal = "; ".join(map(str, faults(obj.spec, [template_path(kind) for kind in self._kinds()])))
-            verdict.warnings += [*map(str, override_warnings(obj.spec)), *_unnameable(obj)]
+            verdict.warnings += [*map(str, override_warnings(obj.spec)), *_name_warnings(obj)]
         elif isinstance(obj, NodeGroup):
             if not obj.spec.nodes and not obj.spec.match_labels:
                 verdict.warnings.append(f"NodeGroup {obj.metadata.name} names neither nodes nor labels: it is empty")
@@ -104,30 +105,31 @@ class Judging:
         queues = dict(self._tables.get("Queue", {}))
         objects: dict[str, dict[str, Object]] = {"Queue": queues, "PodGroup": {}}
         objects[type(obj).__name__][key(obj)] = obj
-        # Amounts are looked at only where there are nodes. One will do: what all of them have together is not asked.
+        # The rules check amounts only if there are nodes. One is enough: the total is not used here.
         nodes = self._tables.get("Node", {})
         objects["Node"] = {name: nodes[name] for name in sorted(nodes)[:1]}
-        cluster, state = opened(objects, 0.0, self._names)
+        state = State(self._names)
+        state.load(objects)
         session = self._scheduler.session(state, 0.0)
         try:
-            where = Located({}, cluster)
-            found = [*queue_findings(session, where), *group_findings(session, where)]
+            locator = Locator({}, objects)
+            found = [*queue_findings(session, locator), *pod_group_findings(session, locator)]
         finally:
             session.close()
         for finding in found:
-            if finding.object == f"{type(obj).__name__} {key(obj)}" and finding.code not in _TOO_EARLY:
-                _say(finding, verdict)
+            if finding.object == f"{type(obj).__name__} {key(obj)}" and finding.code not in _EXPECTED_AT_CREATION:
+                _add_finding(finding, verdict)
 
     # --- chips
 
     def _chips(self, obj: Object) -> str:
-        """Why no board of the cluster serves a workload; topology910 is asked, as it will be for the pods."""
+        """Returns why no board of the cluster can serve a workload, by the rules of the plugin topology910."""
         template = template_of(obj)
         if template is None or controller(obj.metadata) is not None or template.metadata.annotations.get(GROUP):
-            return ""  # its owner was asked; or several workloads make up a job
+            return ""  # its owner was checked, or several workloads form one job
         spec = template.spec
-        replicas = min(replicas_of(obj) or 0, _MOST_PODS)
-        asks = any(c.resources is not None and _wants(c.resources) for c in spec.containers)
+        replicas = min(replicas_of(obj) or 0, _MAX_PODS)
+        asks = any(c.resources is not None and _requests_chips(c.resources) for c in spec.containers)
         if not asks or not replicas or spec.scheduler_name not in self._names:
             return ""
         meta = obj.metadata
@@ -155,7 +157,7 @@ class Judging:
         return ""
 
 
-def _wants(resources: Any) -> bool:
+def _requests_chips(resources: Any) -> bool:
     return RESOURCE in resources.requests or RESOURCE in resources.limits
 
 
@@ -163,15 +165,15 @@ def _has_chips(node: Object) -> bool:
     return isinstance(node, Node) and RESOURCE in node.status.allocatable
 
 
-def _say(finding: Finding, verdict: Verdict) -> None:
+def _add_finding(finding: Finding, verdict: Verdict) -> None:
     text = f"{finding.object}: {finding.message}" + (f" ({finding.fix})" if finding.fix else "")
-    if finding.code in _REFUSED and not verdict.refusal:
+    if finding.code in _REJECTED and not verdict.refusal:
         verdict.refusal = text
     else:
         verdict.warnings.append(text)
 
 
-def _unnameable(policy: Object) -> Iterator[str]:
+def _name_warnings(policy: Object) -> Iterator[str]:
     name = policy.metadata.name
     if name and (why := unaskable(name)) is not None:
         yield f"{policy.kind} {name}: {why}"

@@ -96,7 +96,7 @@ def test_what_may_yet_be_is_a_warning(documents: Documents, code: str, said: str
     assert said in finding.message
 
 
-def test_a_circle_is_told_at_each_of_its_queues_and_not_below() -> None:
+def test_a_cycle_is_reported_for_each_of_its_queues_and_not_below() -> None:
     tree = [queue("a", parent="b"), queue("b", parent="a"), queue("leaf", parent="a"), queue("default")]
     found = findings(node("n1"), *tree)
     assert [(f.object, f.code) for f in found] == [("Queue a", "queue-cycle"), ("Queue b", "queue-cycle")]

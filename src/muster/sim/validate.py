@@ -1,0 +1,44 @@
+"""`muster validate`: checks a configuration and manifests, and reports what could never be scheduled and why.
+
+`muster.cycle.validation` checks the configuration; the rules for the cluster are in `muster.validation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from muster.cluster.manifests import Manifests
+from muster.cycle.requirements import ignored
+from muster.cycle.scheduler import Scheduler
+from muster.cycle.validation import effective, validate_configuration
+from muster.model.finding import Finding, in_order
+from muster.sim.opening import open_cluster
+from muster.validation.locator import Locator
+from muster.validation.pod_groups import pod_group_findings
+from muster.validation.pods import pod_findings
+from muster.validation.policies import policy_findings
+from muster.validation.queues import queue_findings
+
+__all__ = ["effective", "validate_cluster", "validate_configuration"]
+
+
+def validate_cluster(
+    scheduler: Scheduler, manifests: Manifests, scheduler_names: Iterable[str], *, privileged: bool = False
+) -> list[Finding]:
+    """Returns the findings of the manifest reader, and those about the cluster that the manifests describe.
+
+    With `privileged`, OverridePolicies may give pods privileges that their templates do not have.
+    """
+    cluster, state = open_cluster(manifests.objects, manifests.latest, scheduler_names)
+    locator = Locator(manifests.where, cluster.store.everything(), manifests.where.line_of_field)
+    session = scheduler.session(state, manifests.latest)
+    try:
+        found = [*queue_findings(session, locator), *pod_group_findings(session, locator)]
+        found += pod_findings(session, locator)
+        found += policy_findings(session, locator, cluster.store.whole, privileged=privileged)
+        found += locator.locate(ignored(scheduler.config, state))
+        for plugin in session.plugins:
+            found += locator.locate(type(plugin).examine(session))
+    finally:
+        session.close()
+    return in_order([*manifests.findings, *found])
