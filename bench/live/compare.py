@@ -18,7 +18,7 @@ from typing import NamedTuple
 import click
 from raw import running as raw
 from scene import EVENTS, GROUPS, NAMESPACE, PODS, clean, counted, cpu_seconds, peak_mib, rests, scene, unbound
-from wire import Place, place_of, post_all
+from wire import JournalCarrier, place_of, post_all
 
 from live.api import Plain, until
 from live.controlplane import ControlPlane
@@ -75,7 +75,7 @@ FLOORS = (
 )  # fmt: skip
 
 
-def create(place: Place, scheduler: str, pods: int, gangs: bool) -> None:
+def create(place: JournalCarrier, scheduler: str, pods: int, gangs: bool) -> None:
     """In a process of its own: make the pods as fast as they are taken."""
     if gangs:
         groups = (json.dumps(pod_group(NAMESPACE, f"g{i}", GANG)).encode() for i in range(pods // GANG))

@@ -20,7 +20,7 @@ from pathlib import Path
 import aiohttp
 import click
 from scene import NAMESPACE, PODS, cpu_seconds, node, node_name, peak_mib
-from wire import Place, place_of, post_all
+from wire import JournalCarrier, place_of, post_all
 
 from live.api import Plain, until
 from live.controlplane import ControlPlane
@@ -60,7 +60,7 @@ def scene(pods: int) -> Iterator[ControlPlane]:
         yield plane
 
 
-async def _fill(place: Place, plane: ControlPlane, pods: int) -> None:
+async def _fill(place: JournalCarrier, plane: ControlPlane, pods: int) -> None:
     await post_all(place, "/api/v1/nodes", (_bytes(node(i)) for i in range(NODES)), AT_ONCE)
     apps = range(pods // EACH)
     await post_all(place, APPS, (_bytes(_top(f"app-{i}", held=i % 10 == 0)) for i in apps), AT_ONCE)

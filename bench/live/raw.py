@@ -16,7 +16,7 @@ from multiprocessing.synchronize import Event
 
 import msgspec
 from scene import EVENTS, GROUPS, NAMESPACE, PODS, node_name
-from wire import PATCH, Place, Wire
+from wire import PATCH, JournalCarrier, Wire
 
 GROUP = "scheduling.k8s.io/group-name"
 _AT_ONCE, _EVENTS_AT_ONCE = 64, 8
@@ -47,7 +47,7 @@ class _List(msgspec.Struct):
 
 
 @contextmanager
-def running(place: Place, nodes: int, events: bool, gang: int) -> Iterator[int]:
+def running(place: JournalCarrier, nodes: int, events: bool, gang: int) -> Iterator[int]:
     """The client in a process of its own; its pid."""
     context = multiprocessing.get_context("spawn")
     ready = context.Event()
@@ -61,7 +61,7 @@ def running(place: Place, nodes: int, events: bool, gang: int) -> Iterator[int]:
         process.join()
 
 
-def _main(place: Place, nodes: int, events: bool, gang: int, ready: Event) -> None:
+def _main(place: JournalCarrier, nodes: int, events: bool, gang: int, ready: Event) -> None:
     asyncio.run(_Client(nodes, events, gang).run(place, ready))
 
 
@@ -73,7 +73,7 @@ class _Client:
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = 0
 
-    async def run(self, place: Place, ready: Event) -> None:
+    async def run(self, place: JournalCarrier, ready: Event) -> None:
         async with Wire(place) as self._wire:
             for _ in range(_EVENTS_AT_ONCE):
                 self._go(self._tell())

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 from pending import under_load
 from scene import GROUPS, NAMESPACE, PODS, node, node_name, peak_mib
-from wire import PATCH, Place, Wire, place_of, post_all
+from wire import PATCH, JournalCarrier, Wire, place_of, post_all
 
 from live.api import Api, Plain, until
 from live.controlplane import ControlPlane
@@ -51,7 +51,7 @@ def scene(nodes: int, pods: int, gangs: bool) -> Iterator[ControlPlane]:
         yield plane
 
 
-async def _fill(place: Place, nodes: int, pods: int, gangs: bool) -> None:
+async def _fill(place: JournalCarrier, nodes: int, pods: int, gangs: bool) -> None:
     await post_all(place, "/api/v1/nodes", (_bytes(_ready(node(i))) for i in range(nodes)), AT_ONCE)
     if gangs:
         groups = (_bytes(pod_group(NAMESPACE, f"g{i}", GANG)) for i in range(pods // GANG))

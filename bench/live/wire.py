@@ -1,4 +1,4 @@
-"""Calls without any of muster's code: aiohttp, bodies that are bytes, so many in flight."""
+"""SchedulerApi without any of muster's code: aiohttp, bodies that are bytes, so many in flight."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from live.controlplane import ControlPlane
 PATCH = "application/merge-patch+json"
 
 
-class Place(NamedTuple):
+class JournalCarrier(NamedTuple):
     """Where the API server is; can be given to another process."""
 
     url: str
@@ -24,13 +24,13 @@ class Place(NamedTuple):
     key: str
 
 
-def place_of(plane: ControlPlane) -> Place:
+def place_of(plane: ControlPlane) -> JournalCarrier:
     pki = plane.folder / "pki"
-    return Place(plane.url, str(plane.ca), str(pki / "admin.crt"), str(pki / "admin.key"))
+    return JournalCarrier(plane.url, str(plane.ca), str(pki / "admin.crt"), str(pki / "admin.key"))
 
 
 class Wire:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: JournalCarrier) -> None:
         self._place = place
         self._tls = ssl.create_default_context(cafile=place.ca)
         self._tls.load_cert_chain(place.certificate, place.key)
@@ -66,7 +66,7 @@ class Wire:
                     yield line
 
 
-async def post_all(place: Place, path: str, bodies: Iterable[bytes], at_once: int) -> None:
+async def post_all(place: JournalCarrier, path: str, bodies: Iterable[bytes], at_once: int) -> None:
     """Make many objects, so many at a time."""
     left = iter(bodies)
 

@@ -26,11 +26,11 @@ from muster.scheduler.binder import Binder
 from muster.scheduler.cache import Cache
 from muster.scheduler.decider import Decider, Decision
 from muster.scheduler.figures import drift
+from muster.scheduler.inbox import Observed
 from muster.scheduler.journal import JOURNAL
-from muster.scheduler.messages import Seen
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.reload import Loaded
-from muster.scheduler.writer import Writer
+from muster.scheduler.status_writer import StatusWriter
 from muster.store import Change, Conflict, NotFound, Severity
 
 T = TypeVar("T", bound=Object)
@@ -172,7 +172,7 @@ class Leader:
             loaded = Loaded(Scheduler(configure(config, "test")[0] if config else default_configuration()), "test")
         self.decider = Decider(self.cache, loaded, holder, 10.0, self.metrics, Log(-1), clock, clock)
         self.binder = Binder(self.calls, self.cache.put, self._tell, self.metrics)
-        self.writer = Writer(self.calls, self._tell, self.metrics)
+        self.writer = StatusWriter(self.calls, self._tell, self.metrics)
         self._watch = cluster.store.watch(str(cluster.store.version))
         self.decider.load(cluster.store.everything())
 
@@ -183,7 +183,7 @@ class Leader:
         """What the cluster did reaches the cache."""
         for event in self._watch.take():
             gone = event.change is Change.DELETED
-            self.cache.put(Seen(event.kind, event.key, None if gone else event.object))
+            self.cache.put(Observed(event.kind, event.key, None if gone else event.object))
 
     def decide(self) -> Decision:
         self.decider.take_in()
@@ -192,7 +192,7 @@ class Leader:
     async def turn(self) -> Decision:
         """One cycle, carried out until nothing is in flight or the process is dead."""
         decision = self.decide()
-        self.binder.start(decision.orders)
+        self.binder.start(decision.commits)
         for place in decision.close:
             self.binder.close_journal(place)
         self.binder.look_at(decision.overdue)

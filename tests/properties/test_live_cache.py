@@ -17,7 +17,7 @@ from muster.engine.core.plan import Eviction, Plan
 from muster.model.core import Node, Pod
 from muster.scheduler.cache import CONFIRM, Cache
 from muster.scheduler.figures import drift
-from muster.scheduler.messages import Seen, Settled
+from muster.scheduler.inbox import CallResult, Observed
 from muster.store.clock import timestamp
 
 NODES = ("n0", "n1", "n2", "n3")
@@ -32,7 +32,7 @@ class World:
         self.cache = Cache(("muster",), lambda: self.now)
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
-        self.untold: list[Seen] = []  # the watch lags behind
+        self.untold: list[Observed] = []  # the watch lags behind
         self.calls: list[tuple[str, str, str]] = []  # pod, uid, node ("" = eviction) on their way
         self.made = 0
         self.cache.load(cluster_of().store.everything())
@@ -43,19 +43,19 @@ class World:
     # --- the cluster
 
     def show(self, key: str) -> None:
-        self.untold.append(Seen("Pod", key, self.pods.get(key)))
+        self.untold.append(Observed("Pod", key, self.pods.get(key)))
 
     def node_comes(self, name: str) -> None:
         made = node(name, cpu=str(self.dice.randint(2, 9)))
         assert isinstance(made, Node)
         self.nodes[name] = made
-        self.untold.append(Seen("Node", name, made))
+        self.untold.append(Observed("Node", name, made))
 
     def node_goes(self) -> None:
         if self.nodes:
             name = self.dice.choice(sorted(self.nodes))
             del self.nodes[name]
-            self.untold.append(Seen("Node", name, None))
+            self.untold.append(Observed("Node", name, None))
 
     def node_returns(self) -> None:
         gone = [name for name in NODES if name not in self.nodes]
@@ -95,7 +95,7 @@ class World:
     # --- the scheduler
 
     def decide(self) -> None:
-        """Bind what the cache believes to wait, evict what it believes to run; right or wrong by now."""
+        """PodBinding what the cache believes to wait, evict what it believes to run; right or wrong by now."""
         self.cache.take_in()
         self.cache.state.refresh()
         names, plan = self.cache.state.nodes.names, Plan()
@@ -125,7 +125,7 @@ class World:
             meta = replace(pod.metadata, deletion_timestamp=timestamp(1.0))
             self.pods[key] = replace(pod, metadata=meta)
             self.show(key)
-        self.cache.put(Settled(key, uid, to, bool(works)))
+        self.cache.put(CallResult(key, uid, to, bool(works)))
 
     # --- the watch
 
@@ -152,7 +152,7 @@ class World:
         self.catch_up()
         self.now += CONFIRM + 1
         for key in self.cache.overdue(self.now):
-            self.cache.put(Seen("Pod", key, self.pods.get(key), looked=True))
+            self.cache.put(Observed("Pod", key, self.pods.get(key), looked=True))
         self.cache.take_in()
         fresh = Cache(("muster",))
         fresh.load({"Node": dict(self.nodes), "Pod": dict(self.pods)})

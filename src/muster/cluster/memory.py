@@ -20,7 +20,7 @@ from muster.model.core import Pod
 from muster.model.kinds import decode_as, plain
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
-from muster.store import AlreadyExists, Change, Clock, Conflict, Gone, Listing, Note, NotFound, Severity, WatchEvent
+from muster.store import AlreadyExists, Change, Clock, Conflict, Event, Gone, Listing, NotFound, Severity, WatchEvent
 from muster.store.clock import timestamp
 
 T = TypeVar("T", bound=Object)
@@ -64,7 +64,7 @@ class MemoryStore:
         self._history: deque[WatchEvent] = deque(maxlen=HISTORY)
         self._lives: dict[tuple[str, str], int] = {}  # how often an object of this name has been deleted
         self._applied: dict[tuple[str, str, str], Mapping[str, Any]] = {}  # what each field manager applied last
-        self.notes: deque[Note] = deque()
+        self.events: deque[Event] = deque()
         for obj in sorted(objects, key=lambda o: (type(o).__name__, key_of(o))):
             self._add(obj)
 
@@ -196,7 +196,7 @@ class MemoryStore:
             self._end(pods.evicted(pod, by, rule, self._clock.now()), key, grace)
 
     def event(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
-        self.notes.append(Note(type(obj).__name__, key_of(obj), severity, reason, message, self._clock.now()))
+        self.events.append(Event(type(obj).__name__, key_of(obj), severity, reason, message, self._clock.now()))
 
     # --- writing, for the parts of the embedded cluster
 

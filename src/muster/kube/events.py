@@ -24,7 +24,7 @@ REMEMBERED = 8192
 LONGEST_MESSAGE = 1024
 
 
-class Note(NamedTuple):
+class EventIdentity(NamedTuple):
     """What makes two events equal."""
 
     api_version: str
@@ -64,8 +64,8 @@ class Recorder:
         self._at_once = at_once
         self._waiting = waiting
         self._clock = clock
-        self._queue: OrderedDict[Note, int] = OrderedDict()  # how often it happened since it was last sent
-        self._told: OrderedDict[Note, _Told] = OrderedDict()
+        self._queue: OrderedDict[EventIdentity, int] = OrderedDict()  # how often it happened since it was last sent
+        self._told: OrderedDict[EventIdentity, _Told] = OrderedDict()
         self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
         self._some = asyncio.Event()
         self._serial = 0
@@ -75,7 +75,7 @@ class Recorder:
         meta = obj.metadata
         if len(message) > LONGEST_MESSAGE:
             message = message[: LONGEST_MESSAGE - 1] + "…"
-        note = Note(obj.api_version, obj.kind, meta.namespace, meta.name, meta.uid, severity, reason, message)
+        note = EventIdentity(obj.api_version, obj.kind, meta.namespace, meta.name, meta.uid, severity, reason, message)
         if note in self._queue:
             self._queue[note] += 1
             return
@@ -113,7 +113,7 @@ class Recorder:
                 continue
             await self._send(*self._queue.popitem(last=False))
 
-    async def _send(self, note: Note, times: int) -> None:
+    async def _send(self, note: EventIdentity, times: int) -> None:
         now = self._clock()
         told = self._told.get(note)
         try:
@@ -129,7 +129,7 @@ class Recorder:
             # A namespace that goes takes no events, a leader that is none may not write: nothing depends on them.
             self.dropped += 1
 
-    async def _again(self, note: Note, told: _Told, times: int, now: float) -> bool:
+    async def _again(self, note: EventIdentity, told: _Told, times: int, now: float) -> bool:
         """Count an event once more that the cluster has already; False if it does not have it any longer."""
         merge = {"count": told.count + times, "lastTimestamp": timestamp(float(int(now)))}
         path = f"{_path(note)}/{told.name}"
@@ -141,7 +141,7 @@ class Recorder:
         self.sent += 1
         return True
 
-    def _event(self, note: Note, name: str, times: int, now: float) -> dict[str, Any]:
+    def _event(self, note: EventIdentity, name: str, times: int, now: float) -> dict[str, Any]:
         at = timestamp(float(int(now)))
         about = {
             "apiVersion": note.api_version,
@@ -166,18 +166,18 @@ class Recorder:
             "reportingInstance": self._instance,
         }
 
-    def _name(self, note: Note, now: float) -> str:
+    def _name(self, note: EventIdentity, now: float) -> str:
         self._serial += 1
         # Kubernetes' recorder: the object's name, a dot, a number that no other event of it has.
         return f"{note.name[:200]}.{int(now * 1_000_000):x}{self._serial & 0xFFFFF:05x}"
 
-    def _remember(self, note: Note, told: _Told) -> None:
+    def _remember(self, note: EventIdentity, told: _Told) -> None:
         self._told[note] = told
         self._told.move_to_end(note)
         while len(self._told) > REMEMBERED:
             self._told.popitem(last=False)
 
-    def _allowed(self, note: Note) -> bool:
+    def _allowed(self, note: EventIdentity) -> bool:
         key = (note.kind, note.uid or f"{note.namespace}/{note.name}")
         now = self._clock()
         left, since = self._buckets.pop(key, (BURST, now))
@@ -189,5 +189,5 @@ class Recorder:
         return allowed
 
 
-def _path(note: Note) -> str:
+def _path(note: EventIdentity) -> str:
     return f"/api/v1/namespaces/{note.namespace or 'default'}/events"

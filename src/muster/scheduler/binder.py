@@ -19,13 +19,13 @@ from muster.kube.backoff import Backoff
 from muster.kube.writes import FENCE
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup
-from muster.scheduler.calls import Calls, Tell
-from muster.scheduler.journal import JOURNAL, Place, written
-from muster.scheduler.messages import Committed, Held, Message, Seen, Settled
+from muster.scheduler.api import RecordEvent, SchedulerApi
+from muster.scheduler.commits import BindCommit, Commits, PodBinding
+from muster.scheduler.evictor import Evictor
+from muster.scheduler.inbox import BindRefused, CallResult, CommitFinished, Message, Observed
+from muster.scheduler.journal import JOURNAL, JournalCarrier, written
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.orders import Bind, Commit, Orders
-from muster.scheduler.removal import Remover
-from muster.scheduler.volumes import ClaimBinder, NotProvided
+from muster.scheduler.volumes import VolumeBinder, VolumesNotBound
 from muster.store import Severity
 
 Put = Callable[[Message], None]
@@ -40,28 +40,28 @@ class Bound(Enum):
 
 class Binder:
     def __init__(
-        self, calls: Calls, put: Put, tell: Tell, metrics: Metrics, *, claim_patience: float = 600.0
+        self, calls: SchedulerApi, put: Put, tell: RecordEvent, metrics: Metrics, *, claim_patience: float = 600.0
     ) -> None:
         self._calls = calls
         self._put = put
         self._tell = tell
         self._metrics = metrics
-        self._claims = ClaimBinder(calls, claim_patience)
-        self._remover = Remover(calls, put, tell, metrics)
+        self._claims = VolumeBinder(calls, claim_patience)
+        self._remover = Evictor(calls, put, tell, metrics)
         self._running: set[asyncio.Task[object]] = set()
 
     @property
     def in_flight(self) -> int:
         return len(self._running)
 
-    def start(self, orders: Orders) -> None:
+    def start(self, orders: Commits) -> None:
         """Begin; returns at once."""
         for commit in orders.commits:
             self._spawn(self._commit(commit))
         for removal in orders.removals:
             self._spawn(self._remover.remove(removal))
 
-    def close_journal(self, place: Place) -> None:
+    def close_journal(self, place: JournalCarrier) -> None:
         self._spawn(self._close(place))
 
     def look_at(self, pods: dict[str, str]) -> None:
@@ -83,7 +83,7 @@ class Binder:
 
     # --- commits
 
-    async def _commit(self, commit: Commit) -> None:
+    async def _commit(self, commit: BindCommit) -> None:
         if commit.place is None:
             if await self._bind(commit.binds[0]) is Bound.YES:
                 self._report(commit.binds[0])
@@ -98,15 +98,15 @@ class Binder:
             self._report_all(commit, [b for b, r in zip(commit.binds, results, strict=True) if r is Bound.YES])
             if all(result is Bound.YES for result in results):
                 await self._close(commit.place)
-        self._put(Committed(commit.group))
+        self._put(CommitFinished(commit.group))
 
-    async def _write_journal(self, place: Place, text: str | None) -> PodGroup | Pod:
+    async def _write_journal(self, place: JournalCarrier, text: str | None) -> PodGroup | Pod:
         if place.kind is PodGroup:
             return await self._calls.annotate(PodGroup, place.key, {JOURNAL: text})
         # Through the status, which we may write to; the uid, because a pod can be made anew under its name.
         return await self._calls.patch(Pod, place.key, written(text, place.uid), sub="status")
 
-    async def _close(self, place: Place) -> None:
+    async def _close(self, place: JournalCarrier) -> None:
         try:
             await self._write_journal(place, None)
         except errors.ApiError:
@@ -115,14 +115,14 @@ class Binder:
 
     # --- one binding
 
-    async def _bind(self, bind: Bind) -> Bound:
+    async def _bind(self, bind: PodBinding) -> Bound:
         begin = time.monotonic()
         try:
             if bind.claims:
                 await self._claims.provide(bind)
             version, fence = bind.pod.metadata.resource_version, _fence(bind.pod)
             await self._calls.bind(bind.key, bind.node, bind.notes, uid=bind.uid, version=version, fence=fence)
-        except NotProvided as why:
+        except VolumesNotBound as why:
             return self._failed(bind, str(why), Bound.REFUSED)
         except (errors.Conflict, errors.NotFound) as error:
             await self._look(bind.key)
@@ -133,14 +133,14 @@ class Binder:
             pod = await self._look(bind.key)
             if pod is None or pod.metadata.uid != bind.uid or pod.spec.node_name != bind.node:
                 return self._failed(bind, str(error), Bound.REFUSED)
-        self._put(Settled(bind.key, bind.uid, bind.node, True))
+        self._put(CallResult(bind.key, bind.uid, bind.node, True))
         self._metrics.bound(time.monotonic() - begin, bind.pod)
         return Bound.YES
 
-    def _report(self, bind: Bind) -> None:
+    def _report(self, bind: PodBinding) -> None:
         self._tell(bind.pod, Severity.NORMAL, telling.SCHEDULED, telling.assigned(bind.key, bind.node))
 
-    def _report_all(self, commit: Commit, bound: list[Bind]) -> None:
+    def _report_all(self, commit: BindCommit, bound: list[PodBinding]) -> None:
         """One event on the PodGroup; without one, an event on each pod."""
         if commit.about is None or len(bound) == 1:
             for bind in bound:
@@ -151,10 +151,10 @@ class Binder:
             text = f"Successfully assigned {len(bound)} pods to {nodes} node{'s'[: nodes != 1]}: {shown}"
             self._tell(commit.about, Severity.NORMAL, telling.SCHEDULED, text + ", …" * (len(bound) > NAMED))
 
-    def _failed(self, bind: Bind, why: str, result: Bound) -> Bound:
+    def _failed(self, bind: PodBinding, why: str, result: Bound) -> Bound:
         if result is Bound.REFUSED:
-            self._put(Held(bind.key, bind.uid, f"could not be bound to {bind.node}: {why}"))
-        self._put(Settled(bind.key, bind.uid, bind.node, False))
+            self._put(BindRefused(bind.key, bind.uid, f"could not be bound to {bind.node}: {why}"))
+        self._put(CallResult(bind.key, bind.uid, bind.node, False))
         self._metrics.bind_failures.inc()
         self._tell(bind.pod, Severity.WARNING, telling.FAILED_BINDING, why)
         return result
@@ -166,16 +166,16 @@ class Binder:
             try:
                 pod = await self._calls.get(Pod, key)
             except errors.NotFound:
-                self._put(Seen("Pod", key, None, looked=True))
+                self._put(Observed("Pod", key, None, looked=True))
                 return None
             except errors.ApiError as error:
                 await asyncio.sleep(backoff.next(error.retry_after))
                 continue
-            self._put(Seen("Pod", key, pod, looked=True))
+            self._put(Observed("Pod", key, pod, looked=True))
             return pod
 
 
-def _as_written(bind: Bind, carrier: PodGroup | Pod) -> Bind:
+def _as_written(bind: PodBinding, carrier: PodGroup | Pod) -> PodBinding:
     """With the version that the pod got by the journal, unless another leader has fenced it meanwhile."""
     if not isinstance(carrier, Pod) or carrier.metadata.uid != bind.uid or _fence(carrier) != _fence(bind.pod):
         return bind

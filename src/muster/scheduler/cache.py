@@ -25,12 +25,12 @@ from muster.model.collector import collector_paused
 from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.model.scheduling import Queue
-from muster.scheduler.bearing import Bearing, bearing
-from muster.scheduler.claims import Overlays
-from muster.scheduler.holds import Holds
+from muster.scheduler.assumed_claims import AssumedClaims
+from muster.scheduler.backoffs import Backoffs
+from muster.scheduler.inbox import BindRefused, CallResult, CommitFinished, EvictionRefused, Message, Observed
 from muster.scheduler.journal import JOURNAL
-from muster.scheduler.messages import Committed, Held, Message, Refusal, Seen, Settled
-from muster.scheduler.rejections import rejected
+from muster.scheduler.kubelet_rejections import rejected
+from muster.scheduler.queueing_hints import Hint, queueing_hint
 from muster.store.clock import timestamp
 
 # When the watch should have shown what the API server accepted; then the pod is looked at.
@@ -58,13 +58,13 @@ class Assumed:
 class Cache:
     def __init__(self, scheduler_names: Iterable[str], clock: Callable[[], float] = time.monotonic) -> None:
         self.state = State(scheduler_names)
-        self.holds = Holds()
+        self.backoffs = Backoffs()
         self._clock = clock
         self.assumed: dict[str, Assumed] = {}
         self.committing: set[str] = set()  # groups whose commit the binder has in hand
         self.journalled: set[str] = set()  # groups that carry a journal
         self.carriers: set[str] = set()  # pods that carry one
-        self.claims = Overlays(self.state)
+        self.claims = AssumedClaims(self.state)
         self.inbox: deque[Message] = deque()
         self._nodes: dict[str, Object] = {}
         self._rejected: list[str] = []
@@ -93,24 +93,24 @@ class Cache:
         carrying = (task.job for key in self.carriers if (task := self.state.tasks.get(key)) is not None)
         return (self.journalled | {job.key for job in carrying if job is not None}) - self.committing
 
-    def take_in(self) -> Bearing:
+    def take_in(self) -> Hint:
         """Bring the state up to date; how much of it bears on a decision."""
-        most = Bearing.NONE
+        most = Hint.IGNORE
         with collector_paused():
             for _ in range(len(self.inbox)):
                 message = self.inbox.popleft()
-                if isinstance(message, Seen):
+                if isinstance(message, Observed):
                     most = max(most, self._see(message))
-                elif isinstance(message, Settled):
+                elif isinstance(message, CallResult):
                     self._accepted += message.done and bool(message.node)
                     most = max(most, self._settle(message))
-                elif isinstance(message, Committed):
+                elif isinstance(message, CommitFinished):
                     self.committing.discard(message.group)
-                    most = max(most, Bearing.SOON)
-                elif isinstance(message, Held):
-                    self.holds.hold(message, self._clock())
-                elif isinstance(message, Refusal):
-                    self.holds.refused(message, self._clock())
+                    most = max(most, Hint.SCHEDULE_SOON)
+                elif isinstance(message, BindRefused):
+                    self.backoffs.hold(message, self._clock())
+                elif isinstance(message, EvictionRefused):
+                    self.backoffs.refused(message, self._clock())
         return most
 
     def assume(self, plan: Plan) -> None:
@@ -150,13 +150,13 @@ class Cache:
 
     # --- taking in
 
-    def _see(self, message: Seen) -> Bearing:
+    def _see(self, message: Observed) -> Hint:
         kind, key, new = message.kind, message.key, message.object
         if kind == "Pod":
             return self._see_pod(key, new if isinstance(new, Pod) else None, message.looked)
         if kind == "Node":
-            weight = bearing(self._nodes.get(key), new)
-            if weight == Bearing.NONE:
+            weight = queueing_hint(self._nodes.get(key), new)
+            if weight == Hint.IGNORE:
                 return weight  # a heartbeat must not void what is known of the node
             if new is None:
                 self._nodes.pop(key, None)
@@ -166,15 +166,15 @@ class Cache:
         new = self.claims.over(kind, key, new)
         old = self.state.objects[kind].get(key)
         gone = old if new is None else None
-        weight = bearing(old, new)
-        if weight == Bearing.NONE and new is not None and isinstance(new, (Queue, *APPLICATIONS)):
+        weight = queueing_hint(old, new)
+        if weight == Hint.IGNORE and new is not None and isinstance(new, (Queue, *APPLICATIONS)):
             self.state.objects[kind][key] = new  # only its status changed, which no decision asks for
             return weight
         if isinstance(gone, OWNING):
             # Its pods will go with it; meanwhile they are not placed as if nobody had asked for a gang.
             for group in filter(None, map(self.state.jobs.get, groups_of(gone))):
                 for member in group.tasks:
-                    self.holds.look_for_owner(member)
+                    self.backoffs.look_for_owner(member)
         if kind == "PodGroup":
             if new is not None and JOURNAL in new.metadata.annotations:
                 self.journalled.add(key)
@@ -182,7 +182,7 @@ class Cache:
                 self.journalled.discard(key)
         return self._put(kind, key, new, weight)
 
-    def _see_pod(self, key: str, new: Pod | None, looked: bool) -> Bearing:
+    def _see_pod(self, key: str, new: Pod | None, looked: bool) -> Hint:
         known = self.state.tasks.get(key)
         old = known.pod if known is not None else None
         if new is None:
@@ -201,8 +201,8 @@ class Cache:
             else:
                 self._forget(key)
         elif old is not None and new is not None and _older(old, new):
-            return Bearing.NONE
-        return self._put("Pod", key, new, bearing(old, new) if old is not new else Bearing.NONE)
+            return Hint.IGNORE
+        return self._put("Pod", key, new, queueing_hint(old, new) if old is not new else Hint.IGNORE)
 
     def _note_pod(self, key: str, pod: Pod) -> None:
         """What a pod says that is not for decisions."""
@@ -211,7 +211,7 @@ class Cache:
         else:
             self.carriers.discard(key)
         if not pod.spec.node_name and pod.metadata.owner_references:
-            self.holds.look_for_owner(key)
+            self.backoffs.look_for_owner(key)
 
     @staticmethod
     def _shown(assumed: Assumed, new: Pod) -> bool:
@@ -220,22 +220,22 @@ class Cache:
             return bool(new.spec.node_name) or new.metadata.deletion_timestamp is not None
         return new.metadata.deletion_timestamp is not None or new.status.phase in ("Succeeded", "Failed")
 
-    def _settle(self, message: Settled) -> Bearing:
+    def _settle(self, message: CallResult) -> Hint:
         assumed = self.assumed.get(message.key)
         if assumed is None or (assumed.uid, assumed.node) != (message.uid, message.node):
-            return Bearing.NONE  # the watch was faster
+            return Hint.IGNORE  # the watch was faster
         if message.done:
             assumed.check_at = self._clock() + CONFIRM
-            return Bearing.NONE
+            return Hint.IGNORE
         self._forget(message.key)
         self.state.upsert("Pod", message.key, assumed.seen)
-        return Bearing.NOW
+        return Hint.SCHEDULE_NOW
 
     def _forget(self, key: str) -> None:
         del self.assumed[key]
         self.claims.lift(key)
 
-    def _put(self, kind: str, key: str, new: Object | None, weight: Bearing) -> Bearing:
+    def _put(self, kind: str, key: str, new: Object | None, weight: Hint) -> Hint:
         if new is None:
             self.state.remove(kind, key)
         else:

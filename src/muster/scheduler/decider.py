@@ -15,21 +15,21 @@ from muster.engine.core.plan import Eviction, Plan
 from muster.engine.core.session import Session
 from muster.model.meta import Object
 from muster.process.logs import Log
-from muster.scheduler.bearing import Bearing
+from muster.scheduler.backoffs import keep_to_budgets
 from muster.scheduler.cache import Cache
+from muster.scheduler.commits import Commits, commits_of
 from muster.scheduler.figures import deserved, drift, figures, overused
 from muster.scheduler.findings import UnmetRequirements
-from muster.scheduler.holdings import Holdings
-from muster.scheduler.holds import keep_to_budgets
-from muster.scheduler.journal import Place
-from muster.scheduler.messages import Held
+from muster.scheduler.inbox import BindRefused
+from muster.scheduler.journal import JournalCarrier
+from muster.scheduler.kubelet_rejections import KubeletRejections
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.orders import Orders, orders
 from muster.scheduler.queue_gates import admit
+from muster.scheduler.queue_usage import QueueUsage
+from muster.scheduler.queueing_hints import Hint
 from muster.scheduler.recovery import Repair, Way, repair
-from muster.scheduler.rejections import Rejections
 from muster.scheduler.reload import Loaded
-from muster.scheduler.status import Note, Teller
+from muster.scheduler.status import StatusPatch, StatusUpdater
 from muster.scheduler.timed import timed
 
 SOON = 1.0
@@ -44,9 +44,9 @@ class Drift(Exception):
 class Decision:
     """What a cycle leaves for the event loop to do."""
 
-    orders: Orders
-    notes: list[Note]
-    close: list[Place] = field(default_factory=list)  # journals that have done their service
+    commits: Commits
+    notes: list[StatusPatch]
+    close: list[JournalCarrier] = field(default_factory=list)  # journals that have done their service
     overdue: dict[str, str] = field(default_factory=dict)  # pods to look at
     due: float | None = None  # monotonic: when a cycle should look again by itself
     took: float = 0.0
@@ -60,15 +60,15 @@ class Decider:
         clock: Callable[[], float] = time.time, ticks: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.cache = cache
-        self.rejections = Rejections()
+        self.rejections = KubeletRejections()
         self._holder = holder
         self._period = period
         self._metrics = metrics
         self._log = log
         self._clock = clock
         self._ticks = ticks  # never goes back
-        self._teller = Teller()
-        self._holdings = Holdings()
+        self._teller = StatusUpdater()
+        self._queue_usage = QueueUsage()
         self._unmet = UnmetRequirements(metrics, log, ticks)
         self._count = 0
         self._recount_at = ticks() + RECOUNT
@@ -88,7 +88,7 @@ class Decider:
         self.cache.load(objects)
         self._note_rejections()
 
-    def take_in(self) -> Bearing:
+    def take_in(self) -> Hint:
         weight = self.cache.take_in()
         self._note_rejections()
         return weight
@@ -98,22 +98,22 @@ class Decider:
         cache, state = self.cache, self.cache.state
         self._count += 1
         plan, close = self._repaired(now)
-        made = orders(plan, state, self._holder, now) if plan.binds or plan.evictions else Orders()
+        made = commits_of(plan, state, self._holder, now) if plan.binds or plan.evictions else Commits()
         self._assume(plan, made)
-        cache.holds.mark(state, begin)
+        cache.backoffs.mark(state, begin)
         plan = self._decided(now)
-        keep_to_budgets(plan, state, cache.holds, begin)
-        cache.holds.tell(plan, state, begin)
+        keep_to_budgets(plan, state, cache.backoffs, begin)
+        cache.backoffs.tell(plan, state, begin)
         admitted = admit(plan, state)
-        fresh = orders(plan, state, self._holder, now)
+        fresh = commits_of(plan, state, self._holder, now)
         for key, why in fresh.faults.items():
-            cache.holds.hold(Held(key, state.tasks[key].uid, why), begin)
+            cache.backoffs.hold(BindRefused(key, state.tasks[key].uid, why), begin)
             plan.binds.pop(key)
         self._assume(plan, fresh)
         transition = f"{self._holder}.{self._count}"
-        notes = [*admitted, *self._teller.notes(plan, state, self._holdings.now(state), transition, now)]
-        self._metrics.figures.assumed = len(cache.assumed)
-        self._metrics.figures.below_minimum = self._teller.below
+        notes = [*admitted, *self._teller.notes(plan, state, self._queue_usage.now(state), transition, now)]
+        self._metrics.statistics.assumed = len(cache.assumed)
+        self._metrics.statistics.below_minimum = self._teller.below
         made.commits += fresh.commits
         made.removals += fresh.removals
         took = self._ticks() - begin
@@ -133,11 +133,11 @@ class Decider:
 
         self._unmet.look(scheduler.config, state)
         plan = scheduler.cycle(state, now, self._log, look)
-        holdings = self._holdings
-        self._metrics.figures = figures(
-            plan, state, shares, over, holdings.now(state), holdings.in_node_groups(state)
+        usage = self._queue_usage
+        self._metrics.statistics = figures(
+            plan, state, shares, over, usage.now(state), usage.in_node_groups(state)
         )  # fmt: skip
-        self._tell_overfull(self._metrics.figures.overfull)
+        self._tell_overfull(self._metrics.statistics.overfull)
         self._recount()
         return plan
 
@@ -160,16 +160,16 @@ class Decider:
         if wrong:
             raise Drift(f"{wrong} accounts of nodes differ from a recount of their pods")
 
-    def _assume(self, plan: Plan, made: Orders) -> None:
+    def _assume(self, plan: Plan, made: Commits) -> None:
         self.cache.assume(plan)
         self.cache.committing.update(commit.group for commit in made.commits if commit.group)
 
     # --- commits cut short
 
-    def _repaired(self, now: float) -> tuple[Plan, list[Place]]:
+    def _repaired(self, now: float) -> tuple[Plan, list[JournalCarrier]]:
         """What finishes or undoes commits that were cut short, as a plan; and the journals that can be closed."""
         cache, plan = self.cache, Plan()
-        close: list[Place] = []
+        close: list[JournalCarrier] = []
         open_ = sorted(cache.open_journals())
         self._repairs = {group: self._repairs.get(group, now) for group in open_}
         self._tried &= self._repairs.keys()
@@ -216,7 +216,7 @@ class Decider:
 
     def _due(self, plan: Plan) -> float | None:
         now, wall = self._ticks(), self._clock()
-        ends = [self.cache.holds.wake(now), self._unmet.due]
+        ends = [self.cache.backoffs.wake(now), self._unmet.due]
         again = self.rejections.wake(wall)
         ends.append(None if again is None else now + again - wall)
         ends.append(now + self._period if plan.reasons else None)
@@ -237,7 +237,7 @@ class Decider:
         metrics.preemptions.inc(len({eviction.by for eviction in plan.evictions}))
         if plan.evictions:
             metrics.victims.set(len(plan.evictions))
-        for created in metrics.figures.placed:
+        for created in metrics.statistics.placed:
             metrics.job_ms.observe(max(self._clock() - created, 0.0) * 1000)
         bound = self.cache.take_accepted()  # of what earlier cycles decided: these bindings are yet to be sent
         level = 1 if plan.binds or plan.evictions or bound else 3

@@ -12,8 +12,8 @@ from muster.engine.core.plan import Plan
 from muster.engine.core.resources import largest_share
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
-from muster.scheduler.gauges import Figures, QueueFigures
-from muster.scheduler.holdings import Holding, node_groups
+from muster.scheduler.cluster_metrics import CycleStatistics, QueueStatistics
+from muster.scheduler.queue_usage import Usage, node_groups
 
 _PHASE = {"": "pending"}
 
@@ -31,10 +31,10 @@ def overused(session: Session) -> set[str]:
 
 
 def figures(
-    plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str], holdings: Mapping[str, Holding],
+    plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str], usage: Mapping[str, Usage],
     in_groups: Mapping[str, dict[str, dict[str, float]]],
-) -> Figures:  # fmt: skip
-    found = Figures(nodes=len(state.nodes), pods=len(state.tasks))
+) -> CycleStatistics:  # fmt: skip
+    found = CycleStatistics(nodes=len(state.nodes), pods=len(state.tasks))
     found.pending = dict(Counter(reason.code for reason in plan.reasons.values()))
     waiting = Counter(task.job.key for key in plan.reasons if (task := state.tasks.get(key)) and task.job is not None)
     found.waiting_jobs = len(waiting)
@@ -46,14 +46,14 @@ def figures(
     placed = {task.job.key: task.job for key in plan.binds if (task := state.tasks.get(key)) and task.job is not None}
     found.placed = [job.created for key, job in placed.items() if key in groups_there and key not in waiting]
     for name, queue in state.queues.items():
-        allocated, requested = holdings[name]
+        allocated, requested = usage[name]
         groups: Counter[str] = Counter()
         for job in queue.jobs.values():
             if job.key in groups_there:
                 phase = plan.phases.get(job.key, job.phase)
                 groups[_PHASE.get(phase, phase.lower())] += 1
         given = shares.get(name, {})
-        found.queues[name] = QueueFigures(
+        found.queues[name] = QueueStatistics(
             weight=queue.weight,
             overused=name in over,
             share=largest_share(allocated, given) if given else 0.0,
@@ -76,7 +76,7 @@ def overfull(state: State) -> list[str]:
     return [state.nodes.names[i] for i in np.flatnonzero(np.any(nodes.used > nodes.alloc, axis=0))]
 
 
-def _offered(state: State, found: Figures) -> None:
+def _offered(state: State, found: CycleStatistics) -> None:
     """What the nodes of each node group have."""
     groups = node_groups(state)
     for name in sorted(set(groups) - {""}):

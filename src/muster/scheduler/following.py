@@ -18,7 +18,7 @@ from muster.model.core import Pod
 from muster.model.meta import Condition
 from muster.process.config_sources import Source
 from muster.process.logs import Log
-from muster.scheduler.calls import Calls, Tell
+from muster.scheduler.api import RecordEvent, SchedulerApi
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.reload import Loaded, Reloader, Unusable, Verdict, checked
 from muster.store import Severity
@@ -31,7 +31,9 @@ USED, REFUSED = "ConfigurationUsed", "ConfigurationRefused"
 class Following:
     """`first` where nothing has been read yet; then `run` as a task. `pod` is our own, or empty outside a cluster."""
 
-    def __init__(self, source: Source, pod: str, calls: Calls, tell: Tell, metrics: Metrics, log: Log) -> None:
+    def __init__(
+        self, source: Source, pod: str, calls: SchedulerApi, tell: RecordEvent, metrics: Metrics, log: Log
+    ) -> None:
         self._source = source
         self._pod = pod
         self._calls = calls

@@ -51,7 +51,7 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
         return entry is not None and uid.startswith(entry.uid)
 
 
-class Place(msgspec.Struct, frozen=True):
+class JournalCarrier(msgspec.Struct, frozen=True):
     """The object that carries a gang's journal: its PodGroup, or one of its pods."""
 
     kind: type[PodGroup] | type[Pod]
@@ -92,24 +92,24 @@ def journal_of(carrier: Object) -> Journal | None:
     return None if text is None else decode(text)
 
 
-def standing(state: State, job: Job) -> tuple[Place, Object] | None:
+def open_journal(state: State, job: Job) -> tuple[JournalCarrier, Object] | None:
     """Where the job's journal is, if it has one: on its group, else on the first of its pods."""
     group = state.objects["PodGroup"].get(job.key)
     if group is not None and JOURNAL in group.metadata.annotations:
-        return Place(PodGroup, job.key, group.metadata.uid), group
+        return JournalCarrier(PodGroup, job.key, group.metadata.uid), group
     carriers = [task for task in job.tasks.values() if JOURNAL in task.pod.metadata.annotations]
     if not carriers:
         return None
     first = min(carriers, key=lambda task: task.key)
-    return Place(Pod, first.key, first.pod.metadata.uid), first.pod
+    return JournalCarrier(Pod, first.key, first.pod.metadata.uid), first.pod
 
 
-def place_for(state: State, job: Job, first: Pod) -> Place:
+def carrier_for(state: State, job: Job, first: Pod) -> JournalCarrier:
     """Where the job's next journal goes, if it has none; `first` is a pod of the commit."""
     group = state.objects["PodGroup"].get(job.key)
     if group is not None:
-        return Place(PodGroup, job.key, group.metadata.uid)
-    return Place(Pod, key_of(first), first.metadata.uid)
+        return JournalCarrier(PodGroup, job.key, group.metadata.uid)
+    return JournalCarrier(Pod, key_of(first), first.metadata.uid)
 
 
 def written(text: str | None, uid: str) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from typing import TypeVar
 from muster.kube.informers import Stream
 from muster.model.meta import Object
 from muster.process.garbage_collection import Collecting
-from muster.scheduler.bearing import Bearing
 from muster.scheduler.binder import Binder
 from muster.scheduler.decider import SOON, Decider, Decision
-from muster.scheduler.messages import Message, Seen
+from muster.scheduler.inbox import Message, Observed
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.writer import Writer
+from muster.scheduler.queueing_hints import Hint
+from muster.scheduler.status_writer import StatusWriter
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ class Loop:
         """A cycle that has begun ends by itself; what it decides is not carried out any more."""
         self._thread.shutdown(wait=False)
 
-    async def run(self, stream: Stream, binder: Binder, writer: Writer) -> None:
+    async def run(self, stream: Stream, binder: Binder, writer: StatusWriter) -> None:
         """Follow the stream and decide, until cancelled."""
         self._take(stream)  # the first cycle knows what is known by now
         follow = asyncio.create_task(self._follow(stream))
@@ -134,20 +134,20 @@ class Loop:
     def _turn(self, due: float | None) -> tuple[Decision | None, float | None]:
         """In the cycle thread: take in what happened and, if it is time, decide; and when the next cycle is due."""
         weight = self._decider.take_in()
-        if weight is Bearing.NOW or (due is not None and time.monotonic() >= due):
+        if weight is Hint.SCHEDULE_NOW or (due is not None and time.monotonic() >= due):
             begin = time.thread_time()  # on a busy machine a cycle takes long, but costs the others no more
             decision = self._decider.cycle()
             cost = time.thread_time() - begin
-            decided = decision.bound + sum(len(removal.victims) for removal in decision.orders.removals)
+            decided = decision.bound + sum(len(removal.victims) for removal in decision.commits.removals)
             per_cycle = GAP_PER_CYCLE if cost <= decided * COST_PER_DECISION else GAP_PER_IDLE_CYCLE
             self._gap = min(max(cost * per_cycle, SHORTEST_GAP), LONGEST_GAP)
             return decision, decision.due
-        return None, _earlier(due, time.monotonic() + SOON) if weight is Bearing.SOON else due
+        return None, _earlier(due, time.monotonic() + SOON) if weight is Hint.SCHEDULE_SOON else due
 
-    def _carry_out(self, decision: Decision, binder: Binder, writer: Writer) -> None:
+    def _carry_out(self, decision: Decision, binder: Binder, writer: StatusWriter) -> None:
         self.cycles += 1
-        writer.drop(bind.key for commit in decision.orders.commits for bind in commit.binds)
-        binder.start(decision.orders)
+        writer.drop(bind.key for commit in decision.commits.commits for bind in commit.binds)
+        binder.start(decision.commits)
         writer.write(decision.notes)
         for place in decision.close:
             binder.close_journal(place)
@@ -160,7 +160,7 @@ class Loop:
 
     def _take(self, stream: Stream) -> None:
         for delta in stream.take():
-            self.put(Seen(delta.kind, delta.key, delta.new))
+            self.put(Observed(delta.kind, delta.key, delta.new))
 
     async def _watch_lag(self) -> None:
         """How late the event loop is: what lease renewals and probes would feel."""

@@ -1,7 +1,7 @@
 """Prometheus metrics: Volcano's names and units where its users know them, muster's own beside them.
 
 What happened is counted here as it happens; what describes the cluster is made anew at every scrape, in
-muster.scheduler.gauges.
+muster.scheduler.cluster_metrics.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from muster.model.core import Pod
 from muster.model.meta import seconds
-from muster.scheduler.gauges import Answers, Figures, Gauges
+from muster.scheduler.cluster_metrics import ApiRequestCollector, ClusterCollector, CycleStatistics
 
 _MILLISECONDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 60_000)
 _FINE = (0.05, 0.1, 0.2, 0.5, *_MILLISECONDS)
@@ -25,7 +25,7 @@ _SECONDS = tuple(n / 1000 for n in _MILLISECONDS)
 class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.figures = Figures()
+        self.statistics = CycleStatistics()
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry)
@@ -78,8 +78,8 @@ class Metrics:
         )  # fmt: skip
         self.config_good.set(1)
         self.answers: Mapping[tuple[str, str, int], int] = {}  # of the API server: method, resource, status → count
-        self.registry.register(Gauges(lambda: self.figures))
-        self.registry.register(Answers(lambda: self.answers))
+        self.registry.register(ClusterCollector(lambda: self.statistics))
+        self.registry.register(ApiRequestCollector(lambda: self.answers))
 
     def bound(self, took: float, pod: Pod) -> None:
         self.binds.inc()

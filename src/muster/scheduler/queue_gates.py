@@ -13,13 +13,13 @@ from muster.engine.core.jobs import Job
 from muster.engine.core.plan import Plan, PodReason
 from muster.engine.core.reading import ADMITTED, waits_for_queue
 from muster.engine.core.state import State
-from muster.scheduler.status import AdmissionNote
+from muster.scheduler.status import AdmissionPatch
 
 # Reasons of pods that their queue would have taken: no node does, or not yet.
 _ADMITTED = ("unschedulable", "gang", "pipelined")
 
 
-def admit(plan: Plan, state: State) -> list[AdmissionNote]:
+def admit(plan: Plan, state: State) -> list[AdmissionPatch]:
     """Take the bindings of gated pods, and of the gangs they are missing in, out of the plan; who is to be told."""
     gated = [key for key in plan.binds if waits_for_queue(state.tasks[key].pod)]
     for key in gated:
@@ -32,7 +32,7 @@ def admit(plan: Plan, state: State) -> list[AdmissionNote]:
                 plan.phases[job.key] = "Inqueue"
     gated += _refused_by_nodes(plan, state)
     pods = {key: state.tasks[key].pod for key in gated}
-    return [AdmissionNote(pod, key) for key, pod in pods.items() if ADMITTED not in pod.metadata.annotations]
+    return [AdmissionPatch(pod, key) for key, pod in pods.items() if ADMITTED not in pod.metadata.annotations]
 
 
 def _withhold(plan: Plan, key: str) -> None:

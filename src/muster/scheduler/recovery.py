@@ -12,7 +12,7 @@ from enum import Enum
 
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.state import State
-from muster.scheduler.journal import Journal, Place, journal_of, standing
+from muster.scheduler.journal import Journal, JournalCarrier, journal_of, open_journal
 
 GRACE = 30.0
 _HERE = (Status.BOUND, Status.RUNNING, Status.ALLOCATED, Status.BINDING)
@@ -30,13 +30,13 @@ class Repair:
     way: Way
     tasks: tuple[Task, ...] = ()  # to bind (FINISH) or to evict (UNDO)
     journal: Journal | None = None
-    place: Place | None = None  # of the journal; None: it is gone
+    place: JournalCarrier | None = None  # of the journal; None: it is gone
 
 
 def repair(state: State, group: str, tried: bool, since: float, now: float) -> Repair:
     """What to do about the group's journal. `tried`: its rest was tried once; `since`: when we first looked at it."""
     job = state.jobs.get(group)
-    found = standing(state, job) if job is not None else None
+    found = open_journal(state, job) if job is not None else None
     if found is None or job is None:
         return Repair(Way.CLOSE)
     place, carrier = found

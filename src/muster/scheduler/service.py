@@ -34,17 +34,17 @@ from muster.process.permissions import Permissions
 from muster.process.probes import Probes, not_read
 from muster.scheduler.binder import Binder
 from muster.scheduler.cache import Cache
+from muster.scheduler.cluster_metrics import CycleStatistics
 from muster.scheduler.decider import Decider
 from muster.scheduler.fence import Fence
 from muster.scheduler.findings import REPEAT_S, ConfigurationFindings
 from muster.scheduler.following import Following
-from muster.scheduler.gauges import Figures
+from muster.scheduler.inbox import Observed
 from muster.scheduler.loop import Loop
-from muster.scheduler.messages import Seen
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.reload import Loaded, read
 from muster.scheduler.standby import Ready, Standby
-from muster.scheduler.writer import Writer
+from muster.scheduler.status_writer import StatusWriter
 
 # What decisions are made from. ConfigMaps and workloads are not among it.
 KINDS: tuple[type[Object], ...] = (
@@ -210,7 +210,7 @@ class Service:
         # A leader that gave the lease back wrote a moment ago, which our watches may not have told yet: read anew then.
         async with self._standby.for_term(client, warm=self._terms.taken_over) as ready:
             informers, loop = ready.informers, ready.loop
-            writer = Writer(writes, recorder.record, metrics)
+            writer = StatusWriter(writes, recorder.record, metrics)
             binder = Binder(writes, loop.put, recorder.record, metrics, claim_patience=settings.claim_patience)
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
             try:
@@ -219,7 +219,7 @@ class Service:
                 await loop.run(ready.stream, binder, writer)
             finally:
                 self._loop = self._decider = None
-                metrics.figures = Figures()  # whoever leads next has the cluster's
+                metrics.statistics = CycleStatistics()  # whoever leads next has the cluster's
                 writer.forget()
                 unfinished = self._terms.unfinished = not await binder.finished(min(settings.lease.renew_deadline, 5.0))
                 if unfinished:
@@ -287,7 +287,7 @@ async def _forget_others(loop: Loop, cache: Cache, kinds: Kinds) -> None:
         for kind in custom_kinds(cache.state.objects):
             if kind not in kinds:
                 for key in list(cache.state.objects[kind.__name__]):
-                    cache.put(Seen(kind.__name__, key, None))
+                    cache.put(Observed(kind.__name__, key, None))
 
     await loop.in_thread(forget)
     loop.soon()

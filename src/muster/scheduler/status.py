@@ -22,8 +22,8 @@ from muster.model.core import Pod
 from muster.model.meta import Condition, Object
 from muster.model.quantity import format as quantity
 from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
-from muster.scheduler.holdings import Holding
-from muster.scheduler.holds import BINDING_REFUSED
+from muster.scheduler.backoffs import BINDING_REFUSED
+from muster.scheduler.queue_usage import Usage
 from muster.store.clock import timestamp
 
 # A new message of a pod waits at least so long if its cause is another one. With the same cause it waits twice as long,
@@ -40,7 +40,7 @@ _PHASES = {"Pending": "pending", "": "pending", "Inqueue": "inqueue", "Running":
 
 
 @dataclass(frozen=True, slots=True)
-class PodNote:
+class PodStatusPatch:
     """A pod's PodScheduled condition, and the node held for it (None: unchanged)."""
 
     pod: Pod
@@ -51,7 +51,7 @@ class PodNote:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupNote:
+class GroupStatusPatch:
     object: PodGroup
     key: str
     status: dict[str, Any]
@@ -59,21 +59,21 @@ class GroupNote:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueNote:
+class QueueStatusPatch:
     object: Queue
     key: str
     status: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class AdmissionNote:
+class AdmissionPatch:
     """The queue has room for a pod that holds the queue's gate."""
 
     pod: Pod
     key: str
 
 
-Note = PodNote | GroupNote | QueueNote | AdmissionNote
+StatusPatch = PodStatusPatch | GroupStatusPatch | QueueStatusPatch | AdmissionPatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +85,29 @@ class _Told:
     wait: float  # until a new message for the same reason is written
 
 
-class Teller:
+class StatusUpdater:
     """Lives in the cycle thread; remembers what it said last to whom, and when."""
 
     def __init__(self) -> None:
         self._told: dict[str, _Told] = {}
         # Version, change, when, and how long a new count or message waits.
-        self._sent: dict[tuple[type[Note], str], tuple[str, dict[str, Any], float, float]] = {}
+        self._sent: dict[tuple[type[StatusPatch], str], tuple[str, dict[str, Any], float, float]] = {}
         self._group_events: dict[str, float] = {}  # group → when an event about its waiting pods was last recorded
         self.again_at = float("inf")  # when there may be something to say that is held back now
         self.below: int = 0  # running gangs with fewer pods than their minimum
 
     def notes(
-        self, plan: Plan, state: State, holdings: Mapping[str, Holding], transition: str, now: float
-    ) -> list[Note]:
+        self, plan: Plan, state: State, usage: Mapping[str, Usage], transition: str, now: float
+    ) -> list[StatusPatch]:
         self.again_at = float("inf")
-        others: list[GroupNote | QueueNote] = self._groups(plan, state, transition, now)
-        others += _queues(plan, state, holdings)
+        others: list[GroupStatusPatch | QueueStatusPatch] = self._groups(plan, state, transition, now)
+        others += _queues(plan, state, usage)
         if len(self._sent) > 2 * len(others) + 1000:
             self._sent = {key: sent for key, sent in self._sent.items() if now < sent[2] + PACE_MOST}
             self._group_events = {key: at for key, at in self._group_events.items() if now < at + AGAIN}
         return [*self._pods(plan, state, now), *(note for note in others if self._news(note, now))]
 
-    def _news(self, note: GroupNote | QueueNote, now: float) -> bool:
+    def _news(self, note: GroupStatusPatch | QueueStatusPatch, now: float) -> bool:
         """Not if it is on its way already (the object has not changed since we sent the same), nor at every count."""
         version = note.object.metadata.resource_version
         key, says = (type(note), note.key), _without_times(note.status)
@@ -122,8 +122,8 @@ class Teller:
         self._sent[key] = (version, says, now, wait)
         return True
 
-    def _pods(self, plan: Plan, state: State, now: float) -> list[Note]:
-        made: list[Note] = []
+    def _pods(self, plan: Plan, state: State, now: float) -> list[StatusPatch]:
+        made: list[StatusPatch] = []
         told: dict[str, _Told] = {}
         for key, reason in plan.reasons.items():
             task = state.tasks.get(key)
@@ -151,7 +151,7 @@ class Teller:
                 condition = next(c for c in after.status.conditions if c.type == "PodScheduled")
                 changed = nominated != pod.status.nominated_node_name or nominated != held
                 about = self._about(plan, state, task, reason.code, now)
-                made.append(PodNote(pod, key, condition, nominated if changed else None, about))
+                made.append(PodStatusPatch(pod, key, condition, nominated if changed else None, about))
         self._told = told
         return made
 
@@ -169,8 +169,10 @@ class Teller:
         self._group_events[key] = now
         return group
 
-    def _groups(self, plan: Plan, state: State, transition: str, now: float) -> list[GroupNote | QueueNote]:
-        made: list[GroupNote | QueueNote] = []
+    def _groups(
+        self, plan: Plan, state: State, transition: str, now: float
+    ) -> list[GroupStatusPatch | QueueStatusPatch]:
+        made: list[GroupStatusPatch | QueueStatusPatch] = []
         self.below = 0
         for key, group in state.objects["PodGroup"].items():
             job = state.jobs.get(key)
@@ -180,7 +182,7 @@ class Teller:
             status, news = telling.group_status(group, plan.phases.get(key), said, transition, now)
             status = self._counted(status, job, now)
             if status != group.status:
-                made.append(GroupNote(group, key, _change(status, group.status), said if news else None))
+                made.append(GroupStatusPatch(group, key, _change(status, group.status), said if news else None))
         return made
 
     def _counted(self, status: PodGroupStatus, job: Job, now: float) -> PodGroupStatus:
@@ -206,14 +208,14 @@ def _cause(code: str) -> str:
     return "capacity" if code in _SHORT_OF_CAPACITY else code
 
 
-def _queues(plan: Plan, state: State, holdings: Mapping[str, Holding]) -> list[QueueNote]:
+def _queues(plan: Plan, state: State, usage: Mapping[str, Usage]) -> list[QueueStatusPatch]:
     """What each queue's jobs hold, and how many groups it has of each phase. Groups in memory are not counted."""
-    made: list[QueueNote] = []
+    made: list[QueueStatusPatch] = []
     for key, found in state.objects["Queue"].items():
         queue = state.queues.get(key)
         if queue is None or not isinstance(found, Queue):
             continue
-        allocated = holdings[key].allocated
+        allocated = usage[key].allocated
         counts = dict.fromkeys(("pending", "inqueue", "running", "unknown", "completed"), 0)
         for job in queue.jobs.values():
             if job.key in state.objects["PodGroup"]:
@@ -229,15 +231,15 @@ def _queues(plan: Plan, state: State, holdings: Mapping[str, Holding]) -> list[Q
         if change:
             # Volcano: its own definition of Queue takes no status without it.
             change.setdefault("allocated", {})
-            made.append(QueueNote(found, key, change))
+            made.append(QueueStatusPatch(found, key, change))
     return made
 
 
-def _turns(note: GroupNote | QueueNote) -> bool:
+def _turns(note: GroupStatusPatch | QueueStatusPatch) -> bool:
     """A phase, a state, or a condition that came to hold or no longer does: more than a count or a wording."""
     if "phase" in note.status or "state" in note.status:
         return True
-    if isinstance(note, QueueNote) or "conditions" not in note.status:
+    if isinstance(note, QueueStatusPatch) or "conditions" not in note.status:
         return False
     before = {c.type: c.status for c in note.object.status.conditions}
     return {c["type"]: c["status"] for c in note.status["conditions"]} != before

@@ -13,18 +13,18 @@ from collections.abc import Mapping
 from muster.engine.volumes.volume_claims import SELECTED_NODE, is_bound
 from muster.kube import errors
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
-from muster.scheduler.calls import Calls
-from muster.scheduler.orders import Bind
+from muster.scheduler.api import SchedulerApi
+from muster.scheduler.commits import PodBinding
 
 BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
 
-class NotProvided(Exception):
+class VolumesNotBound(Exception):
     """The claims of a pod were not met; the text says which and why."""
 
 
-class ClaimBinder:
-    def __init__(self, calls: Calls, patience: float = 600.0, look_every: float = 1.0) -> None:
+class VolumeBinder:
+    def __init__(self, calls: SchedulerApi, patience: float = 600.0, look_every: float = 1.0) -> None:
         self._calls = calls
         self._patience = patience
         self._look_every = look_every
@@ -34,17 +34,17 @@ class ClaimBinder:
         """Wait for no claim any longer: who decides next may choose another node."""
         self._ending = True
 
-    async def provide(self, bind: Bind) -> None:
-        """Have the pod's claims bound; NotProvided (and nothing left behind) if they are not."""
+    async def provide(self, bind: PodBinding) -> None:
+        """Have the pod's claims bound; VolumesNotBound (and nothing left behind) if they are not."""
         written: list[tuple[str, Mapping[str, str]]] = []
         try:
             for key, values in bind.claims:
                 if await self._write(key, values):
                     written.append((key, values))
             await self._bound([key for key, _ in bind.claims], {key for key, v in written if "selectedNode" in v})
-        except (NotProvided, errors.ApiError) as why:
+        except (VolumesNotBound, errors.ApiError) as why:
             await self._undo(written)
-            raise NotProvided(str(why)) from None
+            raise VolumesNotBound(str(why)) from None
 
     async def _write(self, key: str, values: Mapping[str, str]) -> bool:
         claim = await self._calls.get(PersistentVolumeClaim, key)
@@ -60,7 +60,7 @@ class ClaimBinder:
         held = found.spec.claim_ref
         namespace, _, name = key.partition("/")
         if held is not None and (held.namespace, held.name) != (namespace, name):
-            raise NotProvided(f"volume {volume} was taken by another claim")
+            raise VolumesNotBound(f"volume {volume} was taken by another claim")
         reference = {
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "namespace": namespace, "name": name, "uid": claim.metadata.uid,
@@ -87,13 +87,13 @@ class ClaimBinder:
                     del waiting[key]
                 elif key in selected and SELECTED_NODE not in claim.metadata.annotations:
                     # A driver that cannot serve the node takes the annotation away.
-                    raise NotProvided(f"claim {key} cannot be served on that node, says its driver")
+                    raise VolumesNotBound(f"claim {key} cannot be served on that node, says its driver")
             if not waiting:
                 return
             if self._ending:
-                raise NotProvided("the scheduler ends")
+                raise VolumesNotBound("the scheduler ends")
             if loop.time() > end:
-                raise NotProvided(f"claim {next(iter(waiting))} was not bound within {self._patience:g} s")
+                raise VolumesNotBound(f"claim {next(iter(waiting))} was not bound within {self._patience:g} s")
             await asyncio.sleep(self._look_every)
 
     async def _undo(self, written: list[tuple[str, Mapping[str, str]]]) -> None:

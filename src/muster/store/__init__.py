@@ -5,7 +5,7 @@ it the clock. The embedded cluster and the live one each have a store that keeps
 from muster.store.clock import Clock, timestamp
 from muster.store.errors import AlreadyExists, Conflict, Gone, NotFound, Refused, StoreError
 from muster.store.protocol import Store
-from muster.store.record import Note, Severity
+from muster.store.record import Event, Severity
 from muster.store.watch import Change, Listing, Watch, WatchEvent
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
     "Gone",
     "Listing",
     "NotFound",
-    "Note",
+    "Event",
     "Refused",
     "Severity",
     "Store",

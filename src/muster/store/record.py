@@ -14,7 +14,7 @@ class Severity(Enum):
     WARNING = "Warning"
 
 
-class Note(Struct, frozen=True, gc=False):
+class Event(Struct, frozen=True, gc=False):
     """One Event: about which object, when, a reason in one word and a message for people."""
 
     kind: str

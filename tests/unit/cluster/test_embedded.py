@@ -25,7 +25,7 @@ def group(name: str = "gang") -> PodGroup:
 
 
 def notes(c: EmbeddedCluster) -> list[tuple[str, str, str, str]]:
-    return [(n.kind, n.key, n.severity.value, n.reason) for n in c.store.notes]
+    return [(n.kind, n.key, n.severity.value, n.reason) for n in c.store.events]
 
 
 def test_a_bound_pod_has_its_node_its_annotations_and_an_event() -> None:
@@ -35,7 +35,7 @@ def test_a_bound_pod_has_its_node_its_annotations_and_an_event() -> None:
     assert outcome.bound == {"default/a": "n"}
     assert pods_of(c)["a"].metadata.annotations == {"chips": "0,1"}
     assert notes(c) == [("Pod", "default/a", "Normal", "Scheduled")]
-    assert c.store.notes[0].message == "Successfully assigned default/a to n"
+    assert c.store.events[0].message == "Successfully assigned default/a to n"
 
 
 def test_claims_are_settled_with_the_binding() -> None:
@@ -71,7 +71,7 @@ def test_a_victim_does_not_learn_names_of_another_namespace() -> None:
     c.apply(Plan(evictions=[Eviction("default/v", "n", "secret/p", "reclaim")]))
     found = pods_of(c)["v"].metadata.annotations
     assert found == {"muster.io/evicted-by": "a pod of another namespace", "muster.io/evicted-rule": "reclaim"}
-    assert "secret" not in c.store.notes[0].message
+    assert "secret" not in c.store.events[0].message
 
 
 def test_a_waiting_pod_says_why_and_says_it_once() -> None:
@@ -122,7 +122,7 @@ def test_a_group_gets_its_phase_and_the_latest_condition() -> None:
         ("Unschedulable", "False", "2"),
         ("Scheduled", "True", "3"),
     ]
-    assert [(n.severity.value, n.reason) for n in c.store.notes] == [
+    assert [(n.severity.value, n.reason) for n in c.store.events] == [
         ("Warning", "Unschedulable"),
         ("Normal", "Scheduled"),
     ]
@@ -221,6 +221,6 @@ def test_the_same_input_gives_the_same_bytes() -> None:
         bind_all(c, "n")
         c.apply(Plan(evictions=[Eviction(f"default/{sorted(pods_of(c))[0]}", "n", "default/x", "reclaim")]))
         c.advance(1100.0)
-        return c.store.everything(), list(c.store.notes)
+        return c.store.everything(), list(c.store.events)
 
     assert play() == play()

@@ -81,5 +81,5 @@ def test_a_length_that_is_no_number_is_told_once_and_the_pod_runs_on() -> None:
     c = cluster(node("n"), odd)
     c.step()
     c.step()
-    assert [note.reason for note in c.store.notes] == ["BadAnnotation"]
+    assert [note.reason for note in c.store.events] == ["BadAnnotation"]
     assert pods_of(c)["a"].status.phase == "Running"

@@ -79,7 +79,7 @@ def test_a_workload_that_cannot_be_read_does_not_stop_the_others() -> None:
     bad.spec.selector = LabelSelector(match_expressions=[odd])
     c = cluster(bad, replica_set(1, "good"), pod("stray"))
     assert [name for name in pods_of(c) if name.startswith("good-")]
-    assert [note.reason for note in c.store.notes] == ["FailedCreate"]
+    assert [note.reason for note in c.store.events] == ["FailedCreate"]
 
 
 def test_what_an_owner_made_goes_with_it() -> None:

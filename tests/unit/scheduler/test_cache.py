@@ -11,10 +11,10 @@ from muster.engine.core.jobs import Status
 from muster.engine.core.plan import Eviction, Plan
 from muster.model.core import Node, Pod
 from muster.model.meta import Condition
-from muster.scheduler.bearing import Bearing
 from muster.scheduler.cache import CONFIRM, Cache
 from muster.scheduler.figures import drift, overfull
-from muster.scheduler.messages import Seen, Settled
+from muster.scheduler.inbox import CallResult, Observed
+from muster.scheduler.queueing_hints import Hint
 
 
 class Ticks:
@@ -47,8 +47,8 @@ def on(pod: Pod, where: str) -> Pod:
     return replace(pod, spec=replace(pod.spec, node_name=where))
 
 
-def seen(cache: Cache, pod: Pod | None, name: str = "a", *, looked: bool = False) -> Bearing:
-    cache.put(Seen("Pod", f"d/{name}", pod, looked))
+def seen(cache: Cache, pod: Pod | None, name: str = "a", *, looked: bool = False) -> Hint:
+    cache.put(Observed("Pod", f"d/{name}", pod, looked))
     return cache.take_in()
 
 
@@ -65,7 +65,7 @@ def test_an_assumed_pod_takes_its_room_until_the_watch_shows_it() -> None:
     cache.assume(Plan(binds={"d/a": "n1"}))
     assert free(cache, "n1") == 3000
     assert cache.state.tasks["d/a"].status == Status.BOUND
-    assert seen(cache, on(real, "n1")) == Bearing.NONE
+    assert seen(cache, on(real, "n1")) == Hint.IGNORE
     assert cache.assumed == {} and free(cache, "n1") == 3000
     assert drift(cache.state) == 0
 
@@ -82,8 +82,8 @@ def test_other_changes_of_an_assumed_pod_do_not_undo_it() -> None:
 def test_a_failed_binding_gives_the_room_back() -> None:
     cache, _ = made(waiting("a"))
     cache.assume(Plan(binds={"d/a": "n1"}))
-    cache.put(Settled("d/a", "uid-a", "n1", False))
-    assert cache.take_in() == Bearing.NOW
+    cache.put(CallResult("d/a", "uid-a", "n1", False))
+    assert cache.take_in() == Hint.SCHEDULE_NOW
     assert free(cache, "n1") == 4000
     assert cache.state.tasks["d/a"].status == Status.PENDING
     assert drift(cache.state) == 0
@@ -95,7 +95,7 @@ def test_somebody_else_bound_it_elsewhere() -> None:
     cache.assume(Plan(binds={"d/a": "n1"}))
     seen(cache, on(real, "n2"))
     assert (free(cache, "n1"), free(cache, "n2")) == (4000, 3000)
-    cache.put(Settled("d/a", "uid-a", "n1", False))  # our 409 comes after the watch
+    cache.put(CallResult("d/a", "uid-a", "n1", False))  # our 409 comes after the watch
     cache.take_in()
     assert (free(cache, "n1"), free(cache, "n2")) == (4000, 3000)
 
@@ -104,7 +104,7 @@ def test_a_pod_deleted_while_it_is_bound_leaves_nothing() -> None:
     cache, _ = made(waiting("a"))
     cache.assume(Plan(binds={"d/a": "n1"}))
     seen(cache, None)
-    cache.put(Settled("d/a", "uid-a", "n1", True))
+    cache.put(CallResult("d/a", "uid-a", "n1", True))
     cache.take_in()
     assert cache.assumed == {} and free(cache, "n1") == 4000 and drift(cache.state) == 0
 
@@ -114,18 +114,18 @@ def test_a_pod_made_anew_under_its_name_is_another_one() -> None:
     cache.assume(Plan(binds={"d/a": "n1"}))
     anew = waiting("a")
     anew.metadata.uid = "another"
-    assert seen(cache, anew) is not Bearing.NONE
+    assert seen(cache, anew) is not Hint.IGNORE
     assert free(cache, "n1") == 4000 and cache.state.tasks["d/a"].status == Status.PENDING
 
 
 def test_a_node_that_vanishes_takes_the_assumption_with_it_and_gives_it_back_when_it_returns() -> None:
     cache, _ = made(waiting("a"))
     cache.assume(Plan(binds={"d/a": "n1"}))
-    cache.put(Seen("Node", "n1", None))
-    assert cache.take_in() == Bearing.NOW
+    cache.put(Observed("Node", "n1", None))
+    assert cache.take_in() == Hint.SCHEDULE_NOW
     cache.state.refresh()
     assert cache.state.nodes.names == ["n2"] and free(cache, "n2") == 4000
-    cache.put(Seen("Node", "n1", node("n1", cpu="4")))
+    cache.put(Observed("Node", "n1", node("n1", cpu="4")))
     cache.take_in()
     cache.state.refresh()
     assert free(cache, "n1") == 3000 and drift(cache.state) == 0
@@ -156,7 +156,7 @@ def test_a_call_that_was_accepted_and_never_shown_is_asked_after() -> None:
     cache, ticks = made(waiting("a"))
     real = pod_of(cache, "a")
     cache.assume(Plan(binds={"d/a": "n1"}))
-    cache.put(Settled("d/a", "uid-a", "n1", True))
+    cache.put(CallResult("d/a", "uid-a", "n1", True))
     cache.take_in()
     assert cache.overdue(ticks.now) == {}
     ticks.now += CONFIRM
@@ -169,7 +169,7 @@ def test_an_old_word_of_the_watch_does_not_take_a_pod_off_its_node() -> None:
     cache, _ = made(waiting("a"))
     real = pod_of(cache, "a")
     seen(cache, on(real, "n1"), looked=True)
-    assert seen(cache, real) == Bearing.NONE
+    assert seen(cache, real) == Hint.IGNORE
     assert free(cache, "n1") == 3000
 
 
@@ -182,8 +182,8 @@ def test_a_heartbeat_bears_on_nothing_and_voids_nothing() -> None:
     same.metadata = replace(old.metadata, resource_version="99")
     beat = Condition(type="Ready", status="True", last_heartbeat_time="2026-01-01T00:00:00Z")
     same.status = replace(old.status, conditions=[*old.status.conditions])
-    cache.put(Seen("Node", "n1", same))
-    assert cache.take_in() == Bearing.NONE and cache.state.nodes.version == version
+    cache.put(Observed("Node", "n1", same))
+    assert cache.take_in() == Hint.IGNORE and cache.state.nodes.version == version
     same = replace(same, status=replace(same.status, conditions=[beat]))
-    cache.put(Seen("Node", "n1", same))
-    assert cache.take_in() == Bearing.NOW
+    cache.put(Observed("Node", "n1", same))
+    assert cache.take_in() == Hint.SCHEDULE_NOW

@@ -18,10 +18,10 @@ from muster.model.batch import ReplicaSet
 from muster.model.core import Node, Pod
 from muster.model.meta import Object, OwnerReference
 from muster.model.scheduling import PodGroup
+from muster.scheduler.inbox import Observed
 from muster.scheduler.journal import JOURNAL
-from muster.scheduler.messages import Seen
 from muster.scheduler.recovery import GRACE
-from muster.scheduler.status import PodNote
+from muster.scheduler.status import PodStatusPatch
 
 SIZE = 5
 
@@ -125,9 +125,9 @@ def test_a_pod_whose_owner_has_not_been_seen_yet_is_not_placed_alone() -> None:
         owner = cluster.store.get(ReplicaSet, "d/web")
         leader = Leader(cluster)
         leader.cache.state.remove("ReplicaSet", "d/web")
-        assert not leader.decide().orders.commits
+        assert not leader.decide().commits.commits
         cluster.clock.advance(1020.0)
-        said = {note.condition.message for note in leader.decide().notes if isinstance(note, PodNote)}
+        said = {note.condition.message for note in leader.decide().notes if isinstance(note, PodStatusPatch)}
         assert said == {"waits for its owner ReplicaSet web, which is not known yet."}
         leader.cache.state.upsert("ReplicaSet", "d/web", owner)
         await leader.settle(2)
@@ -141,7 +141,7 @@ def test_pods_of_an_owner_that_was_deleted_are_not_placed_one_by_one() -> None:
         cluster = cluster_of(queue("default"), node("n0", cpu="4"), replica_set())
         leader = Leader(cluster)
         await leader.turn()
-        leader.cache.put(Seen("ReplicaSet", "d/web", None))
+        leader.cache.put(Observed("ReplicaSet", "d/web", None))
         await leader.turn()
         assert bound(cluster) == {}
 

@@ -12,10 +12,10 @@ from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.process.logs import Log
 from muster.scheduler.cache import Cache
+from muster.scheduler.commits import Commits
 from muster.scheduler.decider import Decider
 from muster.scheduler.loop import Loop
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.orders import Orders
 from muster.scheduler.reload import read
 from muster.scheduler.status import FIRST
 
@@ -23,7 +23,7 @@ PENDING = 20_000
 
 
 class NoBinder:
-    def start(self, orders: Orders) -> None:
+    def start(self, orders: Commits) -> None:
         pass
 
     def close_journal(self, place: object) -> None:

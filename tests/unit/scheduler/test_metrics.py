@@ -10,7 +10,7 @@ from pathlib import Path
 from builders.live_objects import cluster_of, waiting
 from builders.small_cluster import node, pod_group, queue
 from fakes.hand_driven import Leader
-from muster.scheduler.gauges import Figures, QueueFigures
+from muster.scheduler.cluster_metrics import CycleStatistics, QueueStatistics
 from muster.scheduler.metrics import Metrics
 
 DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana" / "scheduler.json"
@@ -54,9 +54,9 @@ def test_volcanos_metrics_have_volcanos_names() -> None:
 
 def test_what_is_gone_from_the_cluster_is_gone_from_the_metrics() -> None:
     metrics = Metrics()
-    metrics.figures = Figures(queues={"red": QueueFigures(weight=3)}, pending={"unschedulable": 2})
+    metrics.statistics = CycleStatistics(queues={"red": QueueStatistics(weight=3)}, pending={"unschedulable": 2})
     assert metrics.registry.get_sample_value("volcano_queue_weight", {"queue_name": "red"}) == 3
-    metrics.figures = Figures()
+    metrics.statistics = CycleStatistics()
     assert metrics.registry.get_sample_value("volcano_queue_weight", {"queue_name": "red"}) is None
     assert metrics.registry.get_sample_value("muster_pending_pods", {"reason": "unschedulable"}) is None
     assert "red" not in metrics.text().decode()

@@ -85,7 +85,7 @@ def test_a_pod_made_anew_is_not_the_one_that_was_meant() -> None:
         cluster.store.create(replace(anew, metadata=replace(anew.metadata, uid="other", resource_version="")))
         leader = Leader(cluster, holder="new")
         decision = leader.decide()
-        first = decision.orders.commits[0]
+        first = decision.commits.commits[0]
         assert [bind.key for bind in first.binds] == ["d/gang-x-1"]
 
     asyncio.run(run())

@@ -9,7 +9,7 @@ from builders.small_cluster import node, pod_group, queue
 from fakes.hand_driven import Leader
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup, Queue
-from muster.scheduler.status import AGAIN, BELOW, FIRST, PACE, GroupNote, PodNote, QueueNote
+from muster.scheduler.status import AGAIN, BELOW, FIRST, PACE, GroupStatusPatch, PodStatusPatch, QueueStatusPatch
 
 
 def test_a_pod_that_just_came_is_told_nothing_and_one_that_waits_is() -> None:
@@ -17,10 +17,10 @@ def test_a_pod_that_just_came_is_told_nothing_and_one_that_waits_is() -> None:
         cluster = cluster_of(queue("default"), node("n1", cpu="1"), waiting("big", cpu="4"))
         leader = Leader(cluster)
         first = leader.decide()
-        assert not [n for n in first.notes if isinstance(n, PodNote)]
+        assert not [n for n in first.notes if isinstance(n, PodStatusPatch)]
         cluster.advance(1000.0 + FIRST + 0.5)
         second = leader.decide()
-        told = [n for n in second.notes if isinstance(n, PodNote)]
+        told = [n for n in second.notes if isinstance(n, PodStatusPatch)]
         assert [n.key for n in told] == ["d/big"]
         assert told[0].condition.reason == "Unschedulable" and told[0].condition.status == "False"
 
@@ -68,20 +68,20 @@ def test_counts_are_told_now_and_then_and_a_phase_at_once() -> None:
         pods = [waiting(f"g-x-{i}", "g", "n1") for i in range(2)]
         cluster = cluster_of(queue("default"), node("n1", cpu="4"), pod_group("g", members=2), *pods)
         leader = Leader(cluster)
-        told = [n.status for n in (await leader.turn()).notes if isinstance(n, GroupNote)]
+        told = [n.status for n in (await leader.turn()).notes if isinstance(n, GroupStatusPatch)]
         assert [(s["phase"], s["running"]) for s in told] == [("Running", 2)]
         cluster.store.create(waiting("g-x-4", "g", "n1"))
         leader.watch()
         held = leader.decide()
-        assert not [n for n in held.notes if isinstance(n, GroupNote | QueueNote)]
+        assert not [n for n in held.notes if isinstance(n, GroupStatusPatch | QueueStatusPatch)]
         assert held.due is not None and held.due <= cluster.clock.now() + PACE
         cluster.advance(cluster.clock.now() + PACE)
-        told = [n.status for n in leader.decide().notes if isinstance(n, GroupNote)]
+        told = [n.status for n in leader.decide().notes if isinstance(n, GroupStatusPatch)]
         assert [s["running"] for s in told] == [3]
         for name in ("g-x-1", "g-x-4"):
             cluster.store.delete(Pod, f"d/{name}")
         leader.watch()
-        told = [n.status for n in leader.decide().notes if isinstance(n, GroupNote)]
+        told = [n.status for n in leader.decide().notes if isinstance(n, GroupStatusPatch)]
         assert [c["type"] for c in told[0]["conditions"] if c["status"] == "True"] == ["Scheduled", BELOW]
 
     asyncio.run(run())
@@ -108,9 +108,9 @@ def test_a_running_gang_that_lost_pods_says_so_and_takes_it_back() -> None:
         )  # fmt: skip
         leader = Leader(cluster)
         decision = await leader.turn()
-        notes = [n for n in decision.notes if isinstance(n, GroupNote)]
+        notes = [n for n in decision.notes if isinstance(n, GroupStatusPatch)]
         assert any(c["type"] == BELOW and c["status"] == "True" for c in notes[0].status["conditions"])
-        assert leader.metrics.figures.below_minimum == 1
+        assert leader.metrics.statistics.below_minimum == 1
         cluster.store.create(waiting("g-x-2", "g"))
         leader.watch()
         await leader.settle(4)

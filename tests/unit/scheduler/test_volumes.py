@@ -21,8 +21,8 @@ from muster.model.storage import (
     PersistentVolumeSpec,
     StorageClass,
 )
-from muster.scheduler.status import PodNote
-from muster.scheduler.volumes import ClaimBinder
+from muster.scheduler.status import PodStatusPatch
+from muster.scheduler.volumes import VolumeBinder
 
 
 def with_claim(provisioner: str, *, volume: bool) -> EmbeddedCluster:
@@ -56,8 +56,8 @@ def bind_claim(cluster: EmbeddedCluster, volume: str) -> None:
 
 async def begun(cluster: EmbeddedCluster, patience: float) -> Leader:
     leader = Leader(cluster)
-    leader.binder._claims = ClaimBinder(leader.calls, patience, 0.01)
-    leader.binder.start(leader.decide().orders)
+    leader.binder._claims = VolumeBinder(leader.calls, patience, 0.01)
+    leader.binder.start(leader.decide().commits)
     for _ in range(20):
         await asyncio.sleep(0)
     return leader
@@ -101,7 +101,7 @@ def test_claims_that_are_not_met_in_time_leave_nothing_behind() -> None:
         leader.watch()
         leader.assert_exact()
         assert any("was not bound within" in message for _, _, message in leader.told)
-        said = [note for note in leader.decide().notes if isinstance(note, PodNote)]
+        said = [note for note in leader.decide().notes if isinstance(note, PodStatusPatch)]
         assert [note.condition.message.partition(" within")[0] for note in said] == [
             "could not be bound to n1: claim d/data was not bound"
         ]  # fmt: skip

@@ -74,7 +74,7 @@ def test_an_eviction_that_is_refused_is_told_and_asked_again_later() -> None:
     evictions.request("propagation", ("Deployment", "default/nginx"), request(store, app, 1, pace))
     assert not evictions.grant("propagation")
     assert pace.wake == 1010.0
-    assert [note.reason for note in store.notes] == ["EvictionBlocked"]
+    assert [note.reason for note in store.events] == ["EvictionBlocked"]
 
 
 class Applications:

@@ -207,7 +207,7 @@ def test_an_edition_that_gains_privileges_is_told_in_the_status_and_in_an_event(
     text = "container nginx: Running as Non-root user: runAsUser is 0 (spec.overrideRules[0].plaintext[0])"
     (resolved,) = [c for c in conditions if c.type == "Resolved"]
     assert resolved.status == "False" and text in resolved.message
-    (event,) = [note.message for note in store.notes if text in note.message]
+    (event,) = [note.message for note in store.events if text in note.message]
     assert event.startswith("Deployment nginx: the edition must not gain privileges over its template")
 
 
@@ -217,7 +217,7 @@ def test_a_policy_that_cannot_be_used_is_not_bound() -> None:
     run(store)
     assert BINDING_OVERRIDE not in store.get(Deployment, "default/nginx").metadata.labels
     assert set(images(store).values()) == {"nginx:1.14"}
-    assert "must not be empty" in next(n.message for n in store.notes if n.reason == "PolicyInvalid")
+    assert "must not be empty" in next(n.message for n in store.events if n.reason == "PolicyInvalid")
 
 
 def test_without_a_propagation_policy_all_groups_of_the_node_count() -> None:

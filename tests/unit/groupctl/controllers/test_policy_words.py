@@ -45,7 +45,7 @@ def resolved(policy: PropagationPolicy | OverridePolicy) -> tuple[str, str, str]
 
 
 def reasons(store: MemoryStore) -> list[str]:
-    return [note.reason for note in store.notes]
+    return [note.reason for note in store.events]
 
 
 def test_a_group_without_nodes_is_told_and_its_coming_is_too() -> None:
@@ -60,7 +60,7 @@ def test_a_group_without_nodes_is_told_and_its_coming_is_too() -> None:
 
 def test_a_node_of_two_groups_is_told_with_the_one_that_has_it() -> None:
     store, _ = at_work(*nodes(), *groups(), group("arm", "node-a", "node-b"), weights(arm=1, hangzhou=1, beijing=1))
-    (text,) = [note.message for note in store.notes if "counts for" in note.message]
+    (text,) = [note.message for note in store.events if "counts for" in note.message]
     assert "node node-a is in arm and hangzhou: it counts for arm, named first, and so for 1 others" in text
 
 
@@ -87,7 +87,7 @@ def test_that_a_policy_is_satisfied_is_told_once() -> None:
 
 def test_a_name_that_no_label_can_hold_is_told() -> None:
     store, _ = at_work(*groups(), weights("p" * 64))
-    assert any("no application can ask for it" in note.message for note in store.notes)
+    assert any("no application can ask for it" in note.message for note in store.events)
 
 
 def test_of_two_pods_the_one_that_was_restarted_more_often_goes_first() -> None:

@@ -75,11 +75,11 @@ class TestBinding:
         cluster = Cluster(*nodes(), *groups(), *deployment({REQUIRED: "pp"}))
         cluster.after(0)
         assert BINDING not in cluster.labels
-        assert [note.reason for note in cluster.store.notes] == ["PolicyNotFound"]
+        assert [note.reason for note in cluster.store.events] == ["PolicyNotFound"]
         cluster.store.create(weights())
         cluster.after(0)
         assert cluster.labels[BINDING] == "pp"
-        assert [note.reason for note in cluster.store.notes][1] == "Bound"
+        assert [note.reason for note in cluster.store.events][1] == "Bound"
 
     def test_a_binding_follows_what_is_required(self) -> None:
         cluster = Cluster(*groups(), weights(), weights("other"), *deployment({REQUIRED: "other", BINDING: "pp"}))
@@ -204,7 +204,7 @@ class TestGuards:
         cluster.after(0)
         assert cluster.after(20) == cluster.after(20) == []
         assert cluster.controller.next_time() is None
-        (told,) = [note.message for note in cluster.store.notes if note.reason == "EvictionBlocked"]
+        (told,) = [note.message for note in cluster.store.events if note.reason == "EvictionBlocked"]
         assert told == "pod default/p-node-c-0: PodDisruptionBudget default/all allows no disruption"
         (app,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
         assert app.warnings == [f"{told.replace(': ', ' is not evicted: ')}, and 2 others"]
@@ -251,7 +251,7 @@ class TestGuards:
         (told,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
         assert (told.kind, told.misplaced) == (kind, 1)
         assert told.warnings == [f"pod default/p is not evicted: pods of a {kind} are never evicted"]
-        assert [note.message for note in cluster.store.notes if note.reason == "EvictionBlocked"] == [
+        assert [note.message for note in cluster.store.events if note.reason == "EvictionBlocked"] == [
             f"pod default/p: pods of a {kind} are never evicted"
         ]
 
@@ -292,7 +292,7 @@ class TestTelling:
         cluster = Cluster(*nodes(), group("beijing", location="beijing"), weights(), *deployment(bound()))
         cluster.after(0)
         cluster.after(60)
-        reasons = [note.reason for note in cluster.store.notes if note.kind == "PropagationPolicy"]
+        reasons = [note.reason for note in cluster.store.events if note.kind == "PropagationPolicy"]
         assert reasons == ["GroupNameCase", "GroupUnknown", "GroupNameCase"]
         status = cluster.store.get(PropagationPolicy, "default/pp").status
         resolved = next(c for c in status.conditions if c.type == "Resolved")

@@ -105,7 +105,7 @@ def test_evictions_stop_for_ever_longer_and_the_condition_names_the_scheduler() 
     assert "replacement default/new-1 landed on node node-c, in node group beijing" in told.message
     assert "schedulerName foreign" in told.message and "no pod is evicted before" in told.message
     assert cluster.failed == ["foreign"] and cluster.controller.paused == 1
-    events = [(note.kind, note.reason) for note in cluster.store.notes]
+    events = [(note.kind, note.reason) for note in cluster.store.events]
     assert events.count(("Deployment", "WrongGroup")) == events.count(("PropagationPolicy", "WrongGroup")) == 1
     # 5, 10, 20 and 40 minutes, then an hour each time.
     assert cluster.after(75 * 60) == 4

@@ -14,8 +14,8 @@ from muster.engine.core.podgroups import GROUP, expected_owner, owner_of
 from muster.engine.core.state import State
 from muster.model.meta import controller
 from muster.scheduler.budgets import Budgets
-from muster.scheduler.messages import Held, Refusal
-from muster.scheduler.orders import by_claimer
+from muster.scheduler.commits import by_claimer
+from muster.scheduler.inbox import BindRefused, EvictionRefused
 
 FIRST, MOST = 1.0, 300.0
 BINDING_REFUSED = "binding-refused"
@@ -23,29 +23,29 @@ SPARED_FOR = 30.0
 
 
 @dataclass(slots=True)
-class _Hold:
+class _BindBackoff:
     uid: str
     why: str
     until: float
     wait: float
 
 
-class Holds:
+class Backoffs:
     def __init__(self) -> None:
         self.budgets = Budgets()
-        self._held: dict[str, _Hold] = {}
+        self._held: dict[str, _BindBackoff] = {}
         self._spared: dict[str, tuple[str, float]] = {}  # pod → uid, until
         self._refusals: dict[str, tuple[str, float]] = {}  # job → why, until
         self._marked: dict[str, Task] = {}
         self._ownerless: dict[str, None] = {}  # pods whose owner has perhaps not been seen yet
 
-    def hold(self, message: Held, now: float) -> None:
+    def hold(self, message: BindRefused, now: float) -> None:
         before = self._held.get(message.key)
         again = before is not None and before.uid == message.uid
         wait = min(before.wait * 2, MOST) if again and before is not None else FIRST
-        self._held[message.key] = _Hold(message.uid, message.why, now + wait, wait)
+        self._held[message.key] = _BindBackoff(message.uid, message.why, now + wait, wait)
 
-    def refused(self, message: Refusal, now: float) -> None:
+    def refused(self, message: EvictionRefused, now: float) -> None:
         for key, uid in message.victims.items():
             self._spared[key] = (uid, now + SPARED_FOR)
         self._refusals[message.claimer] = (message.why, now + SPARED_FOR)
@@ -142,14 +142,14 @@ def over_budget(plan: Plan, state: State, budgets: Budgets) -> dict[str, str]:
     return over
 
 
-def keep_to_budgets(plan: Plan, state: State, holds: Holds, now: float) -> None:
+def keep_to_budgets(plan: Plan, state: State, holds: Backoffs, now: float) -> None:
     """Drop the evictions of claimers that would break a budget, with the reason."""
     over = over_budget(plan, state, holds.budgets)
     if not over:
         return
     dropped = [e for job, some in by_claimer(plan, state).items() if job in over for e in some]
     for job, why in over.items():
-        holds.refused(Refusal(job, {}, why), now)
+        holds.refused(EvictionRefused(job, {}, why), now)
         for pod in state.jobs[job].tasks if job in state.jobs else ():
             plan.nominated.pop(pod, None)
     for by in dict.fromkeys(e.by for e in dropped if e.by in plan.pipelined):

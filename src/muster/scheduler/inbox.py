@@ -8,7 +8,7 @@ from muster.model.meta import Object
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observed:
     """A watch or a look at the API server showed the object so; None: it is gone."""
 
     kind: str
@@ -18,7 +18,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class CallResult:
     """What became of a call about a pod: a binding or an eviction was accepted, or it surely was not."""
 
     key: str
@@ -28,14 +28,14 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitFinished:
     """The binder is through with a gang's commit, one way or the other."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class BindRefused:
     """A binding was refused and would be again: the pod is left alone for a while."""
 
     key: str
@@ -44,7 +44,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class EvictionRefused:
     """A claim for room came to nothing: its victims (pod → uid) are left alone for a while, the claimer is told why."""
 
     claimer: str
@@ -52,4 +52,4 @@ class Refusal:
     why: str
 
 
-Message = Seen | Settled | Committed | Held | Refusal
+Message = Observed | CallResult | CommitFinished | BindRefused | EvictionRefused

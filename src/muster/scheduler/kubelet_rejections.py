@@ -28,7 +28,7 @@ def rejected(pod: Pod) -> bool:
     return status.reason.startswith("OutOf") or status.reason in ("UnexpectedAdmissionError", "NodeAffinity")
 
 
-class Rejections(Plugin, NodeFilter):
+class KubeletRejections(Plugin, NodeFilter):
     """In every live scheduler, after the configured plugins; refuses nothing unless a kubelet did."""
 
     name = "kubelet-rejections"

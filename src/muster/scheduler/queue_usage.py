@@ -12,24 +12,24 @@ from muster.engine.core.state import State
 NODE_GROUP = "volcano.sh/nodegroup-name"
 
 
-class Holding(NamedTuple):
+class Usage(NamedTuple):
     """Amounts by resource, in internal units."""
 
     allocated: dict[str, int]
     requested: dict[str, int]
 
 
-class Holdings:
+class QueueUsage:
     def __init__(self) -> None:
         self._sums: dict[str, Sums] = {}
         self._nodes: list[str] = []
         self._groups: list[str] = []  # of these nodes
         self._in_groups: dict[str, Sums] = {}
 
-    def now(self, state: State) -> dict[str, Holding]:
+    def now(self, state: State) -> dict[str, Usage]:
         """By queue, as the state is now."""
         self._sums = {name: self._sums.get(name) or Sums(_parts) for name in state.queues}
-        return {name: Holding(*(self._sums[name].over(queue.jobs) or ({}, {}))) for name, queue in state.queues.items()}
+        return {name: Usage(*(self._sums[name].over(queue.jobs) or ({}, {}))) for name, queue in state.queues.items()}
 
     def in_node_groups(self, state: State) -> dict[str, dict[str, dict[str, float]]]:
         """By queue and node group: what pods that are there hold."""

@@ -10,7 +10,7 @@ from builders.live_objects import bound, cluster_of, waiting
 from builders.small_cluster import node, queue
 from fakes.hand_driven import Leader
 from muster.model.core import Pod
-from muster.scheduler.rejections import FIRST, rejected
+from muster.scheduler.kubelet_rejections import FIRST, rejected
 from muster.scheduler.reload import read
 
 

@@ -12,7 +12,7 @@ from muster.store import Severity
 T = TypeVar("T", bound=Object)
 
 
-class Calls(Protocol):
+class SchedulerApi(Protocol):
     """Errors are those of muster.kube.errors."""
 
     async def bind(
@@ -41,7 +41,7 @@ class Calls(Protocol):
     ) -> T: ...
 
 
-class Tell(Protocol):
+class RecordEvent(Protocol):
     """Records an Event about an object; returns at once."""
 
     def __call__(self, obj: Object, severity: Severity, reason: str, message: str) -> None: ...

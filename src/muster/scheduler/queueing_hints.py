@@ -22,48 +22,48 @@ _APPLICATIONS = (
 _ENDED = (Status.SUCCEEDED, Status.FAILED)
 
 
-class Bearing(IntEnum):
+class Hint(IntEnum):
     """How soon a change asks for a cycle."""
 
-    NONE = 0
-    SOON = 1
-    NOW = 2
+    IGNORE = 0
+    SCHEDULE_SOON = 1
+    SCHEDULE_NOW = 2
 
 
-def bearing(old: Object | None, new: Object | None) -> Bearing:
+def queueing_hint(old: Object | None, new: Object | None) -> Hint:
     """What a change from `old` (None: was not there) to `new` (None: is gone) means for the next cycle."""
     if isinstance(old, Pod) or isinstance(new, Pod):
         return _of_pod(old if isinstance(old, Pod) else None, new if isinstance(new, Pod) else None)
     if old is None or new is None:
-        return Bearing.NOW
+        return Hint.SCHEDULE_NOW
     if isinstance(old, Node) and isinstance(new, Node):
-        return Bearing.NOW if _node(old) != _node(new) else Bearing.NONE
+        return Hint.SCHEDULE_NOW if _node(old) != _node(new) else Hint.IGNORE
     if isinstance(old, PodGroup) and isinstance(new, PodGroup):
         same = (old.spec, old.status.phase, _notes(old.metadata)) == (new.spec, new.status.phase, _notes(new.metadata))
-        return Bearing.NONE if same else Bearing.NOW
+        return Hint.IGNORE if same else Hint.SCHEDULE_NOW
     if isinstance(old, Queue) and isinstance(new, Queue):
         same = (old.spec, old.status.state, _notes(old.metadata)) == (new.spec, new.status.state, _notes(new.metadata))
-        return Bearing.NONE if same else Bearing.NOW
+        return Hint.IGNORE if same else Hint.SCHEDULE_NOW
     if isinstance(old, _APPLICATIONS) and isinstance(new, _APPLICATIONS):
         same = (old.spec, _notes(old.metadata)) == (new.spec, _notes(new.metadata))
-        return Bearing.NONE if same else Bearing.NOW
-    return Bearing.NOW
+        return Hint.IGNORE if same else Hint.SCHEDULE_NOW
+    return Hint.SCHEDULE_NOW
 
 
-def _of_pod(old: Pod | None, new: Pod | None) -> Bearing:
+def _of_pod(old: Pod | None, new: Pod | None) -> Hint:
     if new is None:
         assert old is not None
-        return Bearing.SOON if status_of(old) in _ENDED else Bearing.NOW
+        return Hint.SCHEDULE_SOON if status_of(old) in _ENDED else Hint.SCHEDULE_NOW
     if old is None or old.metadata.uid != new.metadata.uid:
-        return Bearing.NOW if status_of(new) == Status.PENDING else Bearing.SOON
+        return Hint.SCHEDULE_NOW if status_of(new) == Status.PENDING else Hint.SCHEDULE_SOON
     was, is_ = status_of(old), status_of(new)
     if was != is_:
         frees = is_ == Status.RELEASING or is_ in _ENDED or is_ == Status.PENDING
-        return Bearing.NOW if frees else Bearing.SOON
+        return Hint.SCHEDULE_NOW if frees else Hint.SCHEDULE_SOON
     if was == Status.PENDING:
         same = (old.spec, _notes(old.metadata)) == (new.spec, _notes(new.metadata))
-        return Bearing.NONE if same else Bearing.NOW
-    return Bearing.NONE if _notes(old.metadata) == _notes(new.metadata) else Bearing.SOON
+        return Hint.IGNORE if same else Hint.SCHEDULE_NOW
+    return Hint.IGNORE if _notes(old.metadata) == _notes(new.metadata) else Hint.SCHEDULE_SOON
 
 
 def _notes(meta: ObjectMeta) -> tuple[dict[str, str], dict[str, str]]:

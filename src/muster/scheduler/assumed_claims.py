@@ -14,7 +14,7 @@ from muster.model.storage import ObjectReference, PersistentVolume, PersistentVo
 CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
 
 
-class Overlays:
+class AssumedClaims:
     """What pods on their way to a node will write on claims and volumes, laid over the objects as they were seen."""
 
     def __init__(self, state: State) -> None:

@@ -17,30 +17,32 @@ from muster.kube import errors
 from muster.model.core import Pod
 from muster.model.meta import Object, key
 from muster.model.scheduling import PodGroup
-from muster.scheduler.calls import Calls, Tell
-from muster.scheduler.messages import Message, Refusal, Settled
+from muster.scheduler.api import RecordEvent, SchedulerApi
+from muster.scheduler.commits import EvictionCommit
+from muster.scheduler.inbox import CallResult, EvictionRefused, Message
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.orders import Removal
 from muster.store import Severity
 
 EVICTING, REFUSED = "Evicting", "EvictionRefused"
 NAMED = 5  # pods that an event names
 
 
-class Remover:
-    def __init__(self, calls: Calls, put: Callable[[Message], None], tell: Tell, metrics: Metrics) -> None:
+class Evictor:
+    def __init__(
+        self, calls: SchedulerApi, put: Callable[[Message], None], tell: RecordEvent, metrics: Metrics
+    ) -> None:
         self._calls = calls
         self._put = put
         self._tell = tell
         self._metrics = metrics
 
-    async def remove(self, removal: Removal) -> None:
+    async def remove(self, removal: EvictionCommit) -> None:
         tried = removal.victims if removal.tried else ()
         refused = await asyncio.gather(*(self._try(eviction, pod) for eviction, pod in tried))
         whys = {eviction.pod: why for (eviction, _), why in zip(tried, refused, strict=True) if why}
         if whys:
             for eviction, pod in removal.victims:
-                self._put(Settled(eviction.pod, pod.metadata.uid, "", False))
+                self._put(CallResult(eviction.pod, pod.metadata.uid, "", False))
             self._refuse(removal, whys)
             return
         refused = await asyncio.gather(*(self._evict(eviction, pod) for eviction, pod in removal.victims))
@@ -80,22 +82,22 @@ class Remover:
                 with suppress(errors.ApiError):
                     taken_back = {"metadata": {"uid": uid, "annotations": dict.fromkeys(notes)}}
                     await self._calls.patch(Pod, name, taken_back, sub="status")
-                self._put(Settled(name, uid, "", False))
+                self._put(CallResult(name, uid, "", False))
                 self._tell(pod, Severity.WARNING, REFUSED, f"eviction by {eviction.rule}: {error.message}")
                 return _why(eviction, error)
-        self._put(Settled(name, uid, "", True))
+        self._put(CallResult(name, uid, "", True))
         self._metrics.evictions.inc()
         return ""
 
-    def _refuse(self, removal: Removal, whys: dict[str, str]) -> None:
+    def _refuse(self, removal: EvictionCommit, whys: dict[str, str]) -> None:
         uids = {eviction.pod: pod.metadata.uid for eviction, pod in removal.victims if eviction.pod in whys}
         first = min(whys)
-        self._put(Refusal(removal.claimer, uids, f"an eviction was refused: {whys[first]}"))
+        self._put(EvictionRefused(removal.claimer, uids, f"an eviction was refused: {whys[first]}"))
         self._metrics.evictions_refused.inc(len(whys))
         for about, _ in _of_claimers(removal):
             self._tell(about, Severity.WARNING, REFUSED, f"no capacity is released: {whys[first]}")
 
-    def _report_victims(self, removal: Removal, done: list[tuple[Eviction, Pod]]) -> None:
+    def _report_victims(self, removal: EvictionCommit, done: list[tuple[Eviction, Pod]]) -> None:
         of_groups: dict[tuple[str, str], tuple[PodGroup, list[str]]] = {}
         for eviction, pod in done:
             group, text = removal.group_of.get(eviction.pod), telling.eviction_text(eviction)
@@ -106,7 +108,7 @@ class Remover:
         for (_, text), (group, pods) in of_groups.items():
             self._tell(group, Severity.WARNING, telling.EVICTED, f"{_count(len(pods))} {text}: {_listed(sorted(pods))}")
 
-    def _report_claimers(self, removal: Removal, done: list[Eviction]) -> None:
+    def _report_claimers(self, removal: EvictionCommit, done: list[Eviction]) -> None:
         for about, pods in _of_claimers(removal):
             names = {key(pod) for pod in pods}
             mine = [e for e in done if e.by in names]
@@ -116,7 +118,7 @@ class Remover:
                 self._tell(about, Severity.NORMAL, EVICTING, f"{mine[0].rule} evicts {_count(len(mine))}{named}")
 
 
-def _of_claimers(removal: Removal) -> list[tuple[Object, list[Pod]]]:
+def _of_claimers(removal: EvictionCommit) -> list[tuple[Object, list[Pod]]]:
     """The objects that get the events of the claimers: their PodGroup, or the pod itself."""
     found: dict[str, tuple[Object, list[Pod]]] = {}
     for pod in removal.by:

@@ -13,14 +13,24 @@ from muster.engine.core.plan import Eviction, Plan
 from muster.engine.core.state import State
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup
-from muster.scheduler.journal import UID_PART, Entry, Journal, Place, TooLarge, encode, journal_of, place_for, standing
+from muster.scheduler.journal import (
+    UID_PART,
+    Entry,
+    Journal,
+    JournalCarrier,
+    TooLarge,
+    carrier_for,
+    encode,
+    journal_of,
+    open_journal,
+)
 
 # The predicates plugin says so before; without it nobody else would.
 NO_CLAIMS = "muster does not allocate spec.resourceClaims"
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class PodBinding:
     """One binding, with what is written before and with it."""
 
     pod: Pod
@@ -32,18 +42,18 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class BindCommit:
     """Bindings that belong together; a gang's have a journal, written before the first of them."""
 
-    binds: tuple[Bind, ...]
+    binds: tuple[PodBinding, ...]
     group: str = ""
-    place: Place | None = None
+    place: JournalCarrier | None = None
     journal: str = ""
     about: PodGroup | None = None  # gets one event for all bindings
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class EvictionCommit:
     """All evictions for one job: if one of them is refused, none is carried out."""
 
     claimer: str  # the job
@@ -54,16 +64,16 @@ class Removal:
 
 
 @dataclass(slots=True)
-class Orders:
-    commits: list[Commit] = field(default_factory=list)
-    removals: list[Removal] = field(default_factory=list)
+class Commits:
+    commits: list[BindCommit] = field(default_factory=list)
+    removals: list[EvictionCommit] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)  # pod → why it cannot be ordered at all
 
 
-def orders(plan: Plan, state: State, holder: str, now: float) -> Orders:
+def commits_of(plan: Plan, state: State, holder: str, now: float) -> Commits:
     """The plan's orders; to be asked before the plan is assumed."""
-    made = Orders()
-    gangs: dict[str, list[Bind]] = {}
+    made = Commits()
+    gangs: dict[str, list[PodBinding]] = {}
     for key, node in plan.binds.items():
         task = state.tasks[key]
         bind = _bind(plan, task.pod, key, task.uid, node)
@@ -71,7 +81,7 @@ def orders(plan: Plan, state: State, holder: str, now: float) -> Orders:
         if job is not None and _needs_journal(job):
             gangs.setdefault(job.key, []).append(bind)
         else:
-            made.commits.append(Commit((bind,)))
+            made.commits.append(BindCommit((bind,)))
     for commit in [c for c in made.commits if c.binds[0].pod.spec.resource_claims]:
         made.commits.remove(commit)
         made.faults[commit.binds[0].key] = NO_CLAIMS
@@ -87,7 +97,7 @@ def orders(plan: Plan, state: State, holder: str, now: float) -> Orders:
     return made
 
 
-def _bind(plan: Plan, pod: Pod, key: str, uid: str, node: str) -> Bind:
+def _bind(plan: Plan, pod: Pod, key: str, uid: str, node: str) -> PodBinding:
     notes: dict[str, str] = {}
     claims = []
     for effect in plan.effects.get(key, ()):
@@ -95,7 +105,7 @@ def _bind(plan: Plan, pod: Pod, key: str, uid: str, node: str) -> Bind:
             notes.update(effect.values)
         elif effect.kind == "claim":
             claims.append((effect.key, effect.values))
-    return Bind(pod, key, uid, node, notes, tuple(claims))
+    return PodBinding(pod, key, uid, node, notes, tuple(claims))
 
 
 def _needs_journal(job: Job) -> bool:
@@ -103,17 +113,17 @@ def _needs_journal(job: Job) -> bool:
     return job.min_available > 1 and job.ready < job.min_available
 
 
-def _gang(state: State, job: Job, binds: list[Bind], holder: str, now: float) -> Commit:
+def _gang(state: State, job: Job, binds: list[PodBinding], holder: str, now: float) -> BindCommit:
     """The commit with its journal; one that is still open is carried on, so that its pods are not forgotten."""
-    open_ = standing(state, job)
-    place = open_[0] if open_ is not None else place_for(state, job, binds[0].pod)
+    open_ = open_journal(state, job)
+    place = open_[0] if open_ is not None else carrier_for(state, job, binds[0].pod)
     before = journal_of(open_[1]) if open_ is not None else None
     pods = dict(before.pods) if before is not None else {}
     for bind in binds:
         pods[bind.key.partition("/")[2]] = Entry(bind.node, bind.uid[:UID_PART], dict(bind.notes))
     group = state.objects["PodGroup"].get(job.key)
     about = group if isinstance(group, PodGroup) else None
-    return Commit(tuple(binds), job.key, place, encode(Journal(holder=holder, at=now, pods=pods)), about)
+    return BindCommit(tuple(binds), job.key, place, encode(Journal(holder=holder, at=now, pods=pods)), about)
 
 
 def by_claimer(plan: Plan, state: State) -> dict[str, list[Eviction]]:
@@ -126,7 +136,7 @@ def by_claimer(plan: Plan, state: State) -> dict[str, list[Eviction]]:
     return found
 
 
-def _removals(plan: Plan, state: State) -> list[Removal]:
+def _removals(plan: Plan, state: State) -> list[EvictionCommit]:
     made = []
     spaces = {key.partition("/")[0] for key in state.objects["PodDisruptionBudget"]} if plan.evictions else set()
     for job, evictions in by_claimer(plan, state).items():
@@ -140,5 +150,5 @@ def _removals(plan: Plan, state: State) -> list[Removal]:
                 groups[key] = group
         # The eviction of a single pod is its own trial, unless a budget would count it (see `Writes.evict`).
         tried = len(evictions) > 1 or evictions[0].pod.partition("/")[0] in spaces
-        made.append(Removal(job, tuple(state.tasks[by].pod for by in claimers), victims, groups, tried))
+        made.append(EvictionCommit(job, tuple(state.tasks[by].pod for by in claimers), victims, groups, tried))
     return made

@@ -11,32 +11,32 @@ from muster.engine.core.reading import ADMITTED
 from muster.kube import errors
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup, Queue
-from muster.scheduler.calls import Calls, Tell
+from muster.scheduler.api import RecordEvent, SchedulerApi
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.status import AdmissionNote, GroupNote, Note, PodNote
+from muster.scheduler.status import AdmissionPatch, GroupStatusPatch, PodStatusPatch, StatusPatch
 from muster.store import Severity
 
 AT_ONCE = 8
 
 
-class Writer:
+class StatusWriter:
     """Run `run()` as a task."""
 
-    def __init__(self, calls: Calls, tell: Tell, metrics: Metrics) -> None:
+    def __init__(self, calls: SchedulerApi, tell: RecordEvent, metrics: Metrics) -> None:
         self._calls = calls
         self._tell = tell
         self._metrics = metrics
-        self._waiting: OrderedDict[tuple[str, str], Note] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str], StatusPatch] = OrderedDict()
         self._some = asyncio.Event()
         self._busy = 0
 
-    def write(self, notes: Iterable[Note]) -> None:
+    def write(self, notes: Iterable[StatusPatch]) -> None:
         """Never waits; what is not written yet about the same object is forgotten for the newer word."""
         for note in notes:
             key = (type(note).__name__, note.key)
             # Groups and queues go first: there are few of them, and other schedulers' users look at them.
             self._waiting[key] = note
-            if not isinstance(note, PodNote):
+            if not isinstance(note, PodStatusPatch):
                 self._waiting.move_to_end(key, last=False)
         if self._waiting:
             self._some.set()
@@ -44,7 +44,7 @@ class Writer:
     def drop(self, pods: Iterable[str]) -> None:
         """Forget what these pods' conditions were to say: they are about to be bound."""
         for key in pods:
-            self._waiting.pop((PodNote.__name__, key), None)
+            self._waiting.pop((PodStatusPatch.__name__, key), None)
 
     def forget(self) -> None:
         """We are no longer the leader: whoever is will say it."""
@@ -75,8 +75,8 @@ class Writer:
             finally:
                 self._busy -= 1
 
-    async def _write(self, note: Note) -> None:
-        if isinstance(note, PodNote):
+    async def _write(self, note: StatusPatch) -> None:
+        if isinstance(note, PodStatusPatch):
             # With the version: a condition that arrives after the pod's binding would undo PodScheduled=True.
             uid, version = note.pod.metadata.uid, note.pod.metadata.resource_version
             await self._calls.pod_condition(
@@ -84,10 +84,10 @@ class Writer:
             )
             if note.about is not None:
                 self._tell(note.about, Severity.WARNING, telling.FAILED, note.condition.message)
-        elif isinstance(note, AdmissionNote):
+        elif isinstance(note, AdmissionPatch):
             change = {"metadata": {"uid": note.pod.metadata.uid, "annotations": {ADMITTED: "true"}}}
             await self._calls.patch(Pod, note.key, change, sub="status")
-        elif isinstance(note, GroupNote):
+        elif isinstance(note, GroupStatusPatch):
             await self._calls.patch_status(PodGroup, note.key, note.status, uid=note.object.metadata.uid)
             if note.said is not None:
                 ready = note.said.type == telling.SCHEDULED

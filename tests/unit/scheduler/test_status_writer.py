@@ -10,8 +10,8 @@ from fakes.hand_driven import Faults, StoreCalls
 from muster.model.core import Pod
 from muster.model.meta import Condition, Object
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.status import PodNote
-from muster.scheduler.writer import Writer
+from muster.scheduler.status import PodStatusPatch
+from muster.scheduler.status_writer import StatusWriter
 from muster.store import Severity
 
 WAITS = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes")
@@ -26,9 +26,9 @@ def said(*, drop: bool = False, bind_first: bool = False) -> tuple[list[tuple[st
         events.append(reason)
 
     async def run() -> None:
-        writer = Writer(calls, tell, metrics)
+        writer = StatusWriter(calls, tell, metrics)
         pod = next(iter(cluster.store.of(Pod).values()))
-        writer.write([PodNote(pod, f"{pod.metadata.namespace}/a", WAITS, None, pod)])
+        writer.write([PodStatusPatch(pod, f"{pod.metadata.namespace}/a", WAITS, None, pod)])
         if drop:
             writer.drop([f"{pod.metadata.namespace}/a"])
         if bind_first:

@@ -5,30 +5,30 @@ from __future__ import annotations
 from builders.live_objects import waiting
 from builders.small_cluster import node, queue
 from muster.engine.core.state import State
-from muster.scheduler.holdings import NODE_GROUP, Holdings
+from muster.scheduler.queue_usage import NODE_GROUP, QueueUsage
 
 
-def cpus(holdings: Holdings, state: State) -> dict[str, float]:
+def cpus(usage: QueueUsage, state: State) -> dict[str, float]:
     """Node group → what the one queue holds there."""
     state.refresh()
-    return {group: amounts["cpu"] for group, amounts in holdings.in_node_groups(state).get("default", {}).items()}
+    return {group: amounts["cpu"] for group, amounts in usage.in_node_groups(state).get("default", {}).items()}
 
 
 def test_what_is_held_in_node_groups_follows_pods_labels_and_nodes() -> None:
-    state, holdings = State(), Holdings()
+    state, usage = State(), QueueUsage()
     state.load({
         "Queue": {"default": queue("default")},
         "Node": {name: node(name, labels={NODE_GROUP: group}) for name, group in (("n1", "a"), ("n2", "b"))},
         "Pod": {f"d/p{i}": waiting(f"p{i}", on=f"n{i % 2 + 1}") for i in range(5)},
     })  # fmt: skip
-    assert cpus(holdings, state) == {"a": 3000, "b": 2000}
+    assert cpus(usage, state) == {"a": 3000, "b": 2000}
     state.upsert("Pod", "d/p5", waiting("p5", on="n2"))
     state.remove("Pod", "d/p0")
-    assert cpus(holdings, state) == {"a": 2000, "b": 3000}
+    assert cpus(usage, state) == {"a": 2000, "b": 3000}
     state.upsert("Node", "n2", node("n2", labels={NODE_GROUP: "a"}))
-    assert cpus(holdings, state) == {"a": 5000}
+    assert cpus(usage, state) == {"a": 5000}
     state.remove("Node", "n2")
     state.upsert("Node", "n3", node("n3", labels={NODE_GROUP: "a"}))
-    assert cpus(holdings, state) == {"a": 2000}, "its pods are nowhere any more"
+    assert cpus(usage, state) == {"a": 2000}, "its pods are nowhere any more"
     state.upsert("Node", "n1", node("n1"))
-    assert cpus(holdings, state) == {}
+    assert cpus(usage, state) == {}

@@ -16,7 +16,7 @@ Amounts = dict[str, float]
 
 
 @dataclass(slots=True)
-class QueueFigures:
+class QueueStatistics:
     """A queue as the last cycle saw it; amounts by resource in internal units."""
 
     weight: int = 0
@@ -31,8 +31,8 @@ class QueueFigures:
 
 
 @dataclass(slots=True)
-class Figures:
-    queues: dict[str, QueueFigures] = field(default_factory=dict)
+class CycleStatistics:
+    queues: dict[str, QueueStatistics] = field(default_factory=dict)
     pending: dict[str, int] = field(default_factory=dict)  # reason → pods
     waiting: dict[str, int] = field(default_factory=dict)  # job → pods without a node; "": those of no PodGroup
     waiting_jobs: int = 0
@@ -45,8 +45,8 @@ class Figures:
     pods: int = 0
 
 
-class Gauges(Collector):
-    def __init__(self, figures: Callable[[], Figures]) -> None:
+class ClusterCollector(Collector):
+    def __init__(self, figures: Callable[[], CycleStatistics]) -> None:
         self._figures = figures
 
     def describe(self) -> Iterable[Metric]:
@@ -77,8 +77,8 @@ class Gauges(Collector):
             yield GaugeMetricFamily(name, text, value=value)
 
 
-class Answers(Collector):
-    """Answers of the API server; counted by the client, which knows nothing of metrics."""
+class ApiRequestCollector(Collector):
+    """ApiRequestCollector of the API server; counted by the client, which knows nothing of metrics."""
 
     def __init__(self, answers: Callable[[], Mapping[tuple[str, str, int], int]]) -> None:
         self._answers = answers
@@ -88,7 +88,7 @@ class Answers(Collector):
 
     def collect(self) -> Iterator[Metric]:
         family = CounterMetricFamily(
-            "muster_api_requests", "Calls to the API server that have an answer, watches excepted",
+            "muster_api_requests", "SchedulerApi to the API server that have an answer, watches excepted",
             labels=["method", "resource", "code"],
         )  # fmt: skip
         for (method, resource, status), count in sorted(self._answers().items()):
@@ -117,7 +117,7 @@ class _Amounts:
         yield from (self._cpu, self._memory, self._other)
 
 
-def _queues(queues: dict[str, QueueFigures]) -> Iterator[Metric]:
+def _queues(queues: dict[str, QueueStatistics]) -> Iterator[Metric]:
     def family(name: str, about: str, *more: str) -> GaugeMetricFamily:
         return GaugeMetricFamily(name, about, labels=["queue_name", *more])
 
@@ -152,7 +152,7 @@ def _queues(queues: dict[str, QueueFigures]) -> Iterator[Metric]:
         yield counted
 
 
-def _node_groups(figures: Figures) -> Iterator[Metric]:
+def _node_groups(figures: CycleStatistics) -> Iterator[Metric]:
     """Node groups of the plugin nodegroup. What a queue deserves is of the whole cluster, not of a group."""
     labels = ("queue_name", "nodegroup_name")
     held = _Amounts("volcano_queue_nodegroup_allocated", "that a queue holds in a node group", *labels)
