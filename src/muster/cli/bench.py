@@ -21,16 +21,12 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
 
     Without WORK all are run. The exit code is 1 when a floor is missed.
     """
-    from muster.groupctl.extender import bench as extender
-    from muster.sim.bench import controllers
-    from muster.sim.bench.record import UnknownWork, commit_name, machine_name, missed, plot, rows, select
+    from muster.sim.bench.record import UnknownWork, missed, plot, rows, select
 
-    parts = {part.NAME: part for part in (extender, controllers)}
-    others = [work for work in works if work not in parts]
     try:
-        chosen = select(others) if others or not works else []
+        chosen = select(works)
     except UnknownWork as fault:
-        raise click.UsageError(f"{fault}, {', '.join(parts)}") from None
+        raise click.UsageError(str(fault)) from None
     found = []
     try:
         for row in rows(chosen, runs):
@@ -41,13 +37,6 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
                     f"{row['work']:5} {row['seconds']:>8} s  decide {row['decide_s']:>8} s  "
                     f"{row['pods_per_s']:>7} pods/s  {row['peak_rss_mib']:>6} MiB  {state:28} {row['about']}"
                 )
-        drawn = list(found)
-        for part in [part for name, part in parts.items() if not works or name in works]:
-            row = {**part.row(runs), "machine": machine_name(), "commit": commit_name()}
-            found.append(row)
-            if form == "table":
-                times = "  ".join(f"{name} {row[name]}" for name in part.FLOORS)
-                click.echo(f"{row['work']}  {times}  {'; '.join(missed(row)) or 'ok'}  {row['about']}")
     except RuntimeError as fault:
         raise click.ClickException(str(fault)) from None
     if form == "json":
@@ -55,6 +44,6 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
         (save / "record.json").write_text(json.dumps(found, indent=1) + "\n")
-        (save / "plot.svg").write_text(plot(drawn))
+        (save / "plot.svg").write_text(plot(found))
     if any(missed(row) for row in found):
         raise SystemExit(1)

@@ -1,7 +1,7 @@
-"""`muster bench extender`: how long kube-scheduler waits for an answer in a large cluster.
+"""`python bench/groupctl extender`: how long kube-scheduler waits for the extender's answer in a large cluster.
 
-The extender serves in a process of its own; this one asks as kube-scheduler does, one pod after the other over one
-connection, and lets the extender see each pod bound. `python -m muster.groupctl.extender.bench` is the serving process.
+The extender runs in a second process (`python bench/groupctl/extender.py`). This process sends the requests that
+kube-scheduler sends, one pod after the other over one connection, and then reports the pod as bound.
 """
 
 from __future__ import annotations
@@ -24,47 +24,40 @@ from muster.groupctl.extender.deciding import GroupScheduling
 from muster.model.kinds import decode
 from muster.model.meta import Object
 
-NAME = "extender"
 NODES, GROUPS, REPLICAS, PODS = 5000, 500, 10_000, 1000
 WHOLE = 20  # requests with whole nodes
+ABOUT = f"{NODES} nodes, {GROUPS} groups: milliseconds kube-scheduler waits, one connection"
 FLOORS = {"filter_p99_ms": 5.0, "prioritize_p99_ms": 5.0, "whole_nodes_ms": 100.0}
 _GROUP = "groupmanagement.kubeedge.io"
 _OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "app-1", "uid": "u-rs", "controller": True}
 
 
 def measure(pods: int = PODS) -> dict[str, float]:
-    """One run: milliseconds, the slowest of a hundred and the usual, and how many pods a second could be asked for."""
+    """Runs once and returns p50 and p99 in milliseconds, and the pods per second of one connection."""
     serving = subprocess.Popen(
-        [sys.executable, "-m", "muster.groupctl.extender.bench"],
+        [sys.executable, __file__],
         stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True,
     )
     try:
         assert serving.stdout is not None
         connection = http.client.HTTPConnection("127.0.0.1", int(serving.stdout.readline()), timeout=30)
         connection.connect()
-        times = _asked(connection, pods)
+        times = _send_requests(connection, pods)
         connection.close()
     finally:
         serving.kill()
         serving.wait()
-    told: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for verb in ("filter", "prioritize"):
         ordered = sorted(times[verb])
-        told[f"{verb}_p50_ms"] = round(1000 * ordered[len(ordered) // 2], 3)
-        told[f"{verb}_p99_ms"] = round(1000 * ordered[int(len(ordered) * 0.99)], 3)
-    told["whole_nodes_ms"] = round(1000 * max(times["whole"]), 1)
+        figures[f"{verb}_p50_ms"] = round(1000 * ordered[len(ordered) // 2], 3)
+        figures[f"{verb}_p99_ms"] = round(1000 * ordered[int(len(ordered) * 0.99)], 3)
+    figures["whole_nodes_ms"] = round(1000 * max(times["whole"]), 1)
     seconds = sum(times["filter"]) + sum(times["prioritize"])
-    return {"seconds": round(seconds, 4), "pods_per_s": round(pods / seconds), **told}
+    return {"seconds": round(seconds, 4), "pods_per_s": round(pods / seconds), **figures}
 
 
-def row(runs: int) -> dict[str, object]:
-    """The best of several runs, as `muster bench` tells it."""
-    best = min((measure() for _ in range(runs)), key=lambda told: told["filter_p99_ms"])
-    about = f"{NODES} nodes, {GROUPS} groups: milliseconds kube-scheduler waits, one connection"
-    return {"work": NAME, "about": about, **best, "floor": FLOORS, "runs": runs}
-
-
-def _asked(connection: http.client.HTTPConnection, pods: int) -> dict[str, list[float]]:
+def _send_requests(connection: http.client.HTTPConnection, pods: int) -> dict[str, list[float]]:
     names = [f"node-{i:05}" for i in range(NODES)]
     times: dict[str, list[float]] = {"filter": [], "prioritize": [], "whole": []}
     gc.disable()
@@ -88,8 +81,8 @@ def _asked(connection: http.client.HTTPConnection, pods: int) -> dict[str, list[
     return times
 
 
-def _timed(connection: http.client.HTTPConnection, verb: str, question: object) -> tuple[Any, float]:
-    body = msgspec.json.encode(question)
+def _timed(connection: http.client.HTTPConnection, verb: str, request: object) -> tuple[Any, float]:
+    body = msgspec.json.encode(request)
     began = perf_counter()
     connection.request("POST", f"/{verb}", body, {"Content-Type": "application/json"})
     answer = connection.getresponse()
@@ -113,7 +106,7 @@ def _nodes() -> Iterator[dict[str, Any]]:
 
 
 def _objects() -> Iterator[Object]:
-    """A Deployment with most of its replicas on nodes, over all groups: half of them are full."""
+    """Yields a Deployment whose replicas are spread over all groups; half of the groups are full."""
     for plain in _nodes():
         yield decode({"apiVersion": "v1", "kind": "Node", **plain})
     version = f"{_GROUP}/v1alpha1"
@@ -145,15 +138,15 @@ def _pod(name: str, node: str) -> dict[str, Any]:
 
 
 def serve() -> None:
-    """Print the port, and serve until killed."""
+    """Prints the port, and serves until killed."""
     from muster.groupctl.extender.http import ExtenderServer
 
     store = MemoryStore(VirtualClock(0.0), _objects())
     server = ExtenderServer(("127.0.0.1", 0), GroupScheduling(store))
 
     def bind(body: memoryview) -> object:
-        told = json.loads(bytes(body))
-        store.create(decode(_pod(told["pod"], told["node"])))
+        bound = json.loads(bytes(body))
+        store.create(decode(_pod(bound["pod"], bound["node"])))
         return {}
 
     server.verbs["bind"] = bind

@@ -1,7 +1,7 @@
-"""`muster bench controllers`: what node group management's controllers cost after a policy changed, and at rest.
+"""`python bench/groupctl controllers`: the cost of node group management's controllers after a policy change, and idle.
 
-500 applications in 20 node groups, 20 pods each, in memory. Counted is the processor's time until nothing more is to be
-done at that moment, and what is written while nothing happens but what always happens.
+500 applications in 20 node groups, 20 pods each, in memory. Measured are the CPU seconds until the controllers have
+nothing more to do, and the number of writes in a cluster in which only nodes send heartbeats.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.kinds import decode
 from muster.model.meta import Object
 
-NAME = "controllers"
 APPS, GROUPS, NODES, REPLICAS = 500, 20, 200, 20
 FLOORS = {"propagation_cpu_s": 5.0, "override_cpu_s": 5.0, "writes_at_rest": 0.0}
+ABOUT = f"{APPS} applications, {GROUPS} groups, {APPS * REPLICAS} pods: CPU after a policy changed, writes at rest"
 _VERSION = f"{DOMAIN}/v1alpha1"
 
 
-class _Part(Protocol):
+class _Controller(Protocol):
     def run(self) -> bool: ...
 
 
 def measure(apps: int = APPS) -> dict[str, float]:
-    """One run: seconds of the processor after each policy's change, and the writes of a cluster at rest."""
+    """Runs once and returns the CPU seconds after each policy change, and the writes of an idle cluster."""
     clock = VirtualClock(1_000.0)
     store = MemoryStore(clock, _objects(apps))
     evictions = Evictions(store)
-    parts: Sequence[_Part] = (
+    controllers: Sequence[_Controller] = (
         NodeGroupController(store, labels=True),
         PropagationPolicyController(store, evictions, seats=True),
         OverridePolicyController(store, evictions),
     )
     begin = process_time()
-    _rest(parts)
+    _run_until_settled(controllers)
     first = process_time() - begin
     version = -1
     while store.version != version:  # seats are written little by little
         version = store.version
         clock.advance(clock.now() + 60.0)
-        _rest(parts)
+        _run_until_settled(controllers)
     before = store.version
     for name in sorted(store.of(Node)):
         store.patch(Node, name, {"metadata": {"annotations": {"heartbeat": "now"}}})
     clock.advance(clock.now() + 3_600.0)
-    _rest(parts)
+    _run_until_settled(controllers)
     writes = store.version - before - NODES
-    override = _timed(parts, lambda: store.patch(OverridePolicy, "default/op", {"spec": _rules("second")}))
-    propagation = _timed(parts, lambda: store.patch(PropagationPolicy, "default/pp", {"spec": _weights(2)}))
+    override = _cpu_seconds(controllers, lambda: store.patch(OverridePolicy, "default/op", {"spec": _rules("second")}))
+    propagation = _cpu_seconds(controllers, lambda: store.patch(PropagationPolicy, "default/pp", {"spec": _weights(2)}))
     return {
         "seconds": round(first, 4),
         "propagation_cpu_s": round(propagation, 4),
@@ -66,22 +66,15 @@ def measure(apps: int = APPS) -> dict[str, float]:
     }
 
 
-def row(runs: int) -> dict[str, object]:
-    """The best of several runs, as `muster bench` tells it."""
-    best = min((measure() for _ in range(runs)), key=lambda told: told["propagation_cpu_s"])
-    about = f"{APPS} applications, {GROUPS} groups, {APPS * REPLICAS} pods: CPU after a policy changed, writes at rest"
-    return {"work": NAME, "about": about, **best, "floor": FLOORS, "runs": runs}
-
-
-def _rest(parts: Sequence[_Part]) -> None:
-    while sum(part.run() for part in parts):
+def _run_until_settled(controllers: Sequence[_Controller]) -> None:
+    while sum(part.run() for part in controllers):
         pass
 
 
-def _timed(parts: Sequence[_Part], change: Callable[[], object]) -> float:
+def _cpu_seconds(controllers: Sequence[_Controller], change: Callable[[], object]) -> float:
     change()
     began = process_time()
-    _rest(parts)
+    _run_until_settled(controllers)
     return process_time() - began
 
 
@@ -107,7 +100,7 @@ def _objects(apps: int) -> Iterator[Object]:
 
 
 def _weights(first: int) -> dict[str, Any]:
-    """Even weights, but that of the first group."""
+    """Returns equal weights for all groups but the first."""
     entries = [{"nodeGroupNames": [f"g{i:02}"], "weight": 1 if i else first} for i in range(GROUPS)]
     return {"propagationStrategy": "StaticWeight", "staticWeightList": entries}
 
@@ -122,6 +115,6 @@ def _owner(kind: str, name: str) -> dict[str, Any]:
     return {"ownerReferences": [reference]}
 
 
-def _made(version: str, kind: str, name: str, meta: dict[str, Any], **parts: Any) -> Object:
+def _made(version: str, kind: str, name: str, meta: dict[str, Any], **fields: Any) -> Object:
     metadata = {"name": name, "uid": f"u-{kind}-{name}", **meta}
-    return decode({"apiVersion": version, "kind": kind, "metadata": metadata, **parts})
+    return decode({"apiVersion": version, "kind": kind, "metadata": metadata, **fields})
