@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from muster.actions import cheapest
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
-from muster.engine.core import alike
+from muster.engine.core import node_classes
 from muster.engine.core.plan import Plan
 from oracles.without_shortcuts import without_shortcuts
 from strategies.any_cluster import NOW, Cluster, clusters
@@ -19,7 +19,7 @@ from strategies.any_configuration import EVICTING, configurations
 
 
 def both(cluster: Cluster, config: Config) -> tuple[Plan, Plan]:
-    with patch.multiple(alike, FEWEST=1, WORTH_IT=1):  # these clusters are small
+    with patch.multiple(node_classes, MIN_NODES=1, MIN_NODES_PER_CLASS=1):  # these clusters are small
         fast = Scheduler(config).cycle(cluster.state(), NOW)
     with without_shortcuts():
         slow = Scheduler(config).cycle(cluster.state(), NOW)

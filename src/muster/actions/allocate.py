@@ -43,7 +43,7 @@ def eligible(session: Session) -> dict[str, list[Task]]:
     """Job → its pods to place, in task order. Jobs that may not be scheduled are left out with their reason."""
     enqueues = "enqueue" in session.config.actions
     waiting: dict[str, list[Task]] = {}
-    for job in session.awake.values():
+    for job in session.active.values():
         if job.is_pending:
             if enqueues:
                 continue

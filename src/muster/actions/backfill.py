@@ -40,7 +40,7 @@ def run(session: Session) -> None:
 def _waiting(session: Session) -> dict[str, list[Task]]:
     """Job → its pods to place, in task order."""
     waiting: dict[str, list[Task]] = {}
-    for job in session.awake.values():
+    for job in session.active.values():
         if job.is_pending or not (job.best_effort_pending or job.waiting) or session.valid(job) is not None:
             continue
         _take_back(session, job)

@@ -21,7 +21,7 @@ class Claimers:
         self._enqueues = "enqueue" in actions
         self._enqueued = self._enqueues and actions.index("enqueue") < actions.index(rule)
         self._jobs: dict[str, list[tuple[tuple[object, ...], str, Job]]] = {}
-        for job in session.awake.values():
+        for job in session.active.values():
             if self._may_claim(job):
                 self._jobs.setdefault(job.queue_name, []).append((session.job_key(job), job.key, job))
         for heap in self._jobs.values():

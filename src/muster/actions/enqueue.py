@@ -18,7 +18,7 @@ NAME = "enqueue"
 
 def run(session: Session) -> None:
     pending: dict[str, list[Job]] = {}
-    for job in session.awake.values():
+    for job in session.active.values():
         if job.is_pending:
             pending.setdefault(job.queue_name, []).append(job)
     queues = [queue for name, queue in session.queues.items() if name in pending]

@@ -31,7 +31,7 @@ class Families:
     def __init__(self, session: Session, queues: Iterable[Queue]) -> None:
         self._session = session
         self._rank = cmp_to_key(session.queue_cmp)
-        self._upheavals = session.queue_upheavals()
+        self._upheavals = session.queue_reorder_epoch()
         self._way: list[Family] = []  # to the queue whose turn it is; none of them lies in the heap above it
         self._root = Family()
         self._build(queues)
@@ -39,7 +39,7 @@ class Families:
     def pop(self) -> Queue | None:
         """Take out the first queue."""
         self._return()
-        if self._upheavals != (now := self._session.queue_upheavals()):
+        if self._upheavals != (now := self._session.queue_reorder_epoch()):
             self._upheavals = now
             self._build(_members(self._root))
         family = self._root
@@ -69,7 +69,7 @@ class Families:
         families = [self._root]
         for queue in queues:
             at = self._root
-            for name in self._session.queue_line(queue):
+            for name in self._session.queue_ancestors(queue):
                 if name not in at.inner:
                     at.inner[name] = Family()
                     families.append(at.inner[name])

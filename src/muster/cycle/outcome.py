@@ -38,7 +38,7 @@ def outcome(session: Session) -> Plan:
     plan.nominated = dict(plan.pipelined) if session.volcano else session.promises.nominations
     _effects(session, plan)
     for job in session.state.jobs.values():
-        if job.quiet != job.stamp:
+        if job.settled != job.generation:
             _job_outcome(session, job, plan)
         elif job.tasks:
             plan.conditions[job.key] = _READY
@@ -91,7 +91,7 @@ def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
     if phase != session.phases.get(job.key, job.phase):
         plan.phases[job.key] = phase
     elif ready and not unbound and not job.is_pending:
-        job.quiet = job.stamp
+        job.settled = job.generation
 
 
 def phase_at_close(job: Job, *, unschedulable: bool) -> str:

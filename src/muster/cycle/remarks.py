@@ -8,7 +8,16 @@ from muster.config.source import find_configuration
 from muster.config.types import PluginOption
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core import hooks
-from muster.engine.core.hooks import Hook, JobEnqueue, NodeScorer, Opinion, Plugin, Preemptable, Reclaimable, Sparing
+from muster.engine.core.hooks import (
+    Hook,
+    JobEnqueue,
+    NodeScorer,
+    Opinion,
+    Plugin,
+    Preemptable,
+    Reclaimable,
+    VictimHints,
+)
 from muster.model.finding import Finding, Severity
 
 VICTIM_HOOKS: dict[str, type[Hook]] = {"preempt": Preemptable, "reclaim": Reclaimable}
@@ -146,7 +155,7 @@ class _Remarks:
 def has_opinion(action: str, plugin: Plugin, option: PluginOption) -> bool:
     """Does the plugin name victims in `preempt` or `reclaim`? Without any opinion nobody is evicted."""
     hook = VICTIM_HOOKS[action]
-    if not isinstance(plugin, Sparing) or not isinstance(plugin, hook) or plugin.opinion == Opinion.NONE:
+    if not isinstance(plugin, VictimHints) or not isinstance(plugin, hook) or plugin.opinion == Opinion.NONE:
         return False
     if option.name == "drf" and action == "reclaim" and not option.enabled("enableHierarchy"):
         return False  # it has queues to compare only with the hierarchy

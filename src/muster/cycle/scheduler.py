@@ -64,5 +64,5 @@ class Scheduler:
         for key, phase in plan.phases.items():
             if key not in state.objects["PodGroup"]:
                 state.jobs[key].phase = phase  # a group in memory has no object to remember it
-                state.jobs[key].touch()
+                state.jobs[key].mark_changed()
         return plan

@@ -20,7 +20,7 @@ _RESOURCE = "binpack.resources."
 class Binpack(Plugin, NodeScorer):
     name = "binpack"
     scope = Scope.NODE
-    alike = True
+    columns_only = True
     arguments = {
         "binpack.weight": "how much the score counts; 0 switches it off (1)",
         "binpack.cpu": "weight of cpu (1)",

@@ -78,7 +78,7 @@ class Backoffs:
     def _mark(self, state: State, key: str) -> Task:
         task = self._marked[key] = state.tasks[key]
         if task.job is not None:
-            task.job.touch()
+            task.job.mark_changed()
         return task
 
     def _forget(self, state: State, now: float) -> None:

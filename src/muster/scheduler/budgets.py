@@ -87,6 +87,6 @@ class Budgets:
                 self._marked[task.key] = task
                 task.preemptable = False
                 if task.job is not None:
-                    task.job.touch()
+                    task.job.mark_changed()
         elif self._marked.pop(task.key, None) is not None and marked:
             state.upsert("Pod", task.key, task.pod)  # read anew: as its annotations say

@@ -14,7 +14,7 @@ from muster.engine.core.jobs import Job, Status
 from muster.engine.core.session import Session
 from muster.engine.core.subgroups import LABEL, grouped
 from muster.engine.domains.demand import Demand, unplaced
-from muster.engine.domains.room import EmptyRoom
+from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.model.finding import Finding, Severity
 from muster.validation.locator import Locator
 
@@ -24,7 +24,7 @@ _GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
 def pod_group_findings(session: Session, locator: Locator) -> Iterator[Finding]:
     """Checks every PodGroup, and every job without one whose queue does not exist."""
     state = session.state
-    room = EmptyRoom(session)
+    capacity = EmptyClusterCapacity(session)
     for key, job in sorted(state.jobs.items()):
         if key not in state.objects["PodGroup"] and job.queue is not None:
             continue  # a pod without a group is checked by `pods`
@@ -33,7 +33,7 @@ def pod_group_findings(session: Session, locator: Locator) -> Iterator[Finding]:
             yield from _members(job, locator)
             yield from _sub_groups(job, locator)
             exceeding = list(_requests(session, job, locator))
-            yield from exceeding or _usable_nodes(session, job, room, locator)
+            yield from exceeding or _usable_nodes(session, job, capacity, locator)
             yield from _priority(session, job, locator)
 
 
@@ -93,14 +93,14 @@ def _requests(session: Session, job: Job, locator: Locator) -> Iterator[Finding]
                 yield locator.finding(severity, "PodGroup", job.key, "over-cluster", message, fix)
 
 
-def _usable_nodes(session: Session, job: Job, room: EmptyRoom, locator: Locator) -> Iterator[Finding]:
+def _usable_nodes(session: Session, job: Job, capacity: EmptyClusterCapacity, locator: Locator) -> Iterator[Finding]:
     """Reports a gang that does not fit on the nodes that its queue and its pods may use, even if they are empty."""
     if job.min_available < 2 or not job.count[Status.PENDING] or not len(session.state.nodes):
         return
     tasks, need = unplaced(job.tasks.values(), job.min_available)
     if not 0 < need <= len(tasks):
         return
-    lacking = Demand(session, tasks, need).lacking(room, np.ones(len(session.state.nodes), np.bool_))
+    lacking = Demand(session, tasks, need).lacking(capacity, np.ones(len(session.state.nodes), np.bool_))
     if lacking is not None and lacking[1]:  # `pods` reports a pod that fits on no node
         task, able, needed = lacking
         message = f"needs {needed} pods like {task.key}, but the nodes that they may use have room for {able} if empty"

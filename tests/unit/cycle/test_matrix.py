@@ -24,4 +24,4 @@ def test_every_row_has_a_hook_and_a_sentence() -> None:
 def test_extension_points_are_those_one_can_answer() -> None:
     points = extension_points()
     assert "NodeFilter" in points
-    assert not {"Hook", "Sparing"} & points.keys()
+    assert not {"Hook", "VictimHints"} & points.keys()

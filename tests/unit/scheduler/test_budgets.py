@@ -81,10 +81,10 @@ def test_where_nothing_changed_no_job_is_woken() -> None:
         "Pod": {f"d/p{i}": labelled(f"p{i}", "d", {"app": "a"}) for i in range(5)},
     })  # fmt: skip
     budgets.mark(state)
-    stamps, tasks = [job.stamp for job in state.jobs.values()], dict(state.tasks)
+    stamps, tasks = [job.generation for job in state.jobs.values()], dict(state.tasks)
     assert len(kept(state)) == 5
     budgets.mark(state)
-    assert [job.stamp for job in state.jobs.values()] == stamps and state.tasks == tasks
+    assert [job.generation for job in state.jobs.values()] == stamps and state.tasks == tasks
     state.upsert("PodDisruptionBudget", "d/a", keep("a", "d", SELECTORS[0], 1))
     budgets.mark(state)
-    assert kept(state) == set() and [job.stamp for job in state.jobs.values()] != stamps
+    assert kept(state) == set() and [job.generation for job in state.jobs.values()] != stamps

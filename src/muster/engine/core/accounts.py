@@ -250,26 +250,26 @@ def parts(job: Job) -> tuple[Mapping[str, int], ...]:
 class Sums:
     """Sums over jobs that are kept from one cycle to the next: only jobs that changed meanwhile are counted anew.
 
-    `parts` gives what a job adds to each sum; it may read everything that the job's stamp stands for.
+    `parts` gives what a job adds to each sum; it may read everything that changes the job's generation.
     """
 
     def __init__(self, parts: Callable[[Job], tuple[Mapping[str, int], ...]]) -> None:
         self._parts = parts
         self._sums: list[dict[str, int]] = []
         self._counted: dict[str, tuple[dict[str, int], ...]] = {}
-        self._seen = 0  # the largest stamp that has been counted
+        self._seen = 0  # the largest generation that has been counted
 
     def over(self, jobs: Mapping[str, Job]) -> list[dict[str, int]]:
         """The sums; the caller's own to change."""
         counted = self._counted
         last = self._seen
-        for job in [job for job in jobs.values() if job.stamp > last]:
+        for job in [job for job in jobs.values() if job.generation > last]:
             was = counted.get(job.key)
             if was is not None:
                 self._add(was, -1)
             parts = counted[job.key] = tuple(dict(part) for part in self._parts(job))
             self._add(parts, 1)
-            self._seen = max(self._seen, job.stamp)
+            self._seen = max(self._seen, job.generation)
         if len(counted) > len(jobs):
             for key in [key for key in counted if key not in jobs]:
                 self._add(counted.pop(key), -1)

@@ -118,8 +118,8 @@ class Answers:
         self._scores_cursor = 0
         self._by_column: dict[bytes, float] = {}  # scores of nodes by their columns
         terms: list[NodeFilter | NodeScorer] = [*self._node_filters, *(scorer for scorer, _ in self._scores)]
-        of_columns = all(term.alike for term in terms) and all(raw is None for _, raw in self._scores)
-        self._alike = placement.alike if of_columns and placement.caching else None
+        of_columns = all(term.columns_only for term in terms) and all(raw is None for _, raw in self._scores)
+        self._node_classes = placement.node_classes if of_columns and placement.caching else None
 
     # --- current answers
 
@@ -174,7 +174,7 @@ class Answers:
             self._all_scores = self.score(self.nodes.everything())
         else:
             changed = set(log[self._scores_cursor :])
-            if self._alike is not None and len(changed) <= _FEW:
+            if self._node_classes is not None and len(changed) <= _FEW:
                 for node in changed:
                     self._all_scores[node] = self._score_of(node)
             elif changed:
@@ -195,12 +195,12 @@ class Answers:
         return found
 
     def _of_all(self, kind: Kind) -> Floats:
-        """`evaluate` of all nodes; where all terms look at columns alone, once for nodes that look alike."""
-        kinds = None if self._alike is None else self._alike.kinds()
-        if kinds is None:
+        """Evaluates all nodes; where all terms read columns only, once per node class."""
+        classes = None if self._node_classes is None else self._node_classes.classes()
+        if classes is None:
             return self.evaluate(self.nodes.everything(), kind)
-        one, kind_of = kinds
-        key: Floats = self.evaluate(self.nodes.some(one), kind, anywhere=True)[kind_of]
+        representative, class_of = classes
+        key: Floats = self.evaluate(self.nodes.some(representative), kind, anywhere=True)[class_of]
         if self._masked:
             key[~self.static] = _NOTHING
         return key

@@ -54,8 +54,8 @@ __all__ = [
     "Batch", "BindEffects", "Bools", "Deadlines", "DevicePicker", "Effect", "Floats", "Hook", "Index", "JobEnqueue",
     "JobOrder", "JobPipelined", "JobReady", "JobStarving", "JobValid", "Ledger", "NodeFilter", "NodeNotes",
     "NodeScorer", "NodeSet", "NodeSetError", "NodeSets", "Opinion", "Overused", "Picture", "Plugin", "Preemptable",
-    "Preemptive", "Protection", "QueueOrder", "QueueQuota", "QueueShares", "Reason", "Reclaimable", "Scope", "Sparing",
-    "TaskOrder", "Verdict", "VictimQueueOrder", "Vote",
+    "Preemptive", "Protection", "QueueOrder", "QueueQuota", "QueueShares", "Reason", "Reclaimable", "Scope",
+    "TaskOrder", "Verdict", "VictimHints", "VictimQueueOrder", "Vote",
 ]  # fmt: skip
 
 
@@ -160,15 +160,16 @@ class QueueOrder(Hook):
     def queue_cmp(self, a: Queue, b: Queue) -> int:
         """Negative: a before b."""
 
-    def line(self, queue: Queue) -> Sequence[str]:
-        """In a tree of queues: the ancestors the queue lies under, the highest first.
+    def ancestors(self, queue: Queue) -> Sequence[str]:
+        """Returns the queue's ancestors in a tree of queues, the root's child first.
 
-        A placement moves its queue and what lies under the same ancestors against the rest, and nothing else.
+        A placement changes the order of its queue and of the queues under the same ancestors against the others, and
+        nothing else.
         """
         return ()
 
-    def upheavals(self) -> int:
-        """How often in this cycle a placement has moved queues regardless of their ancestors."""
+    def reorder_epoch(self) -> int:
+        """Returns how often in this cycle a placement has reordered queues regardless of their ancestors."""
         return 0
 
 
@@ -282,21 +283,21 @@ class Protection(Hook):
         return {}
 
 
-class Sparing(Hook):
-    """What both victim hooks may add: a quick answer about whole jobs, or about all of them."""
+class VictimHints(Hook):
+    """Optional shortcuts of the two victim hooks: an answer for a whole job, or for all jobs."""
 
     opinion: ClassVar[Opinion] = Opinion.ANSWER  # how muster's own rules use the plugin's answer
 
-    def abstains(self, rule: str) -> bool:
-        """True: this plugin has no say in this cycle's "reclaim" (or "preempt") at all."""
+    def inactive(self, rule: str) -> bool:
+        """Returns True if the plugin takes no part in this cycle's "reclaim" (or "preempt")."""
         return False
 
-    def spares(self, job: Job) -> bool:
-        """True: as the job stands, this plugin names none of its pods, whoever asks (evictions only confirm it)."""
+    def never_victim(self, job: Job) -> bool:
+        """Returns True if the plugin names no pod of the job, whoever claims; evictions must not change that."""
         return False
 
 
-class Preemptable(Sparing):
+class Preemptable(VictimHints):
     """Which candidates may be evicted for `claimer`, inside one queue."""
 
     switch = "enablePreemptable"
@@ -306,7 +307,7 @@ class Preemptable(Sparing):
         """One answer per candidate, in the given (victim) order; None abstains."""
 
 
-class Reclaimable(Sparing):
+class Reclaimable(VictimHints):
     """Which candidates may be evicted for `claimer`, across queues."""
 
     switch = "enableReclaimable"

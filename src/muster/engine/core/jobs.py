@@ -146,14 +146,15 @@ class Attempt:
     parts: list[str] | None = None  # how sub-groups did on their sets, in words; None: nobody asks
 
 
-_next_stamp = count(1).__next__
+_next_generation = count(1).__next__
 
 
 class Job:
     __slots__ = (
-        "allocated", "attempt", "best_effort_pending", "classed", "count", "created", "group", "key", "min_available",
-        "min_resources", "name", "namespace", "phase", "priority", "queue", "queue_name", "quiet", "ready", "roles",
-        "stamp", "tasks", "total",
+        "allocated", "attempt", "best_effort_pending", "classed", "count", "created", "generation", "group", "key",
+        "min_available",
+        "min_resources", "name", "namespace", "phase", "priority", "queue", "queue_name", "ready", "roles", "settled",
+        "tasks", "total",
     )  # fmt: skip
 
     def __init__(self, key: str, group: PodGroup, created: float) -> None:
@@ -176,13 +177,13 @@ class Job:
         self.allocated: dict[str, int] = {}  # Σ requests of allocated tasks, by resource name
         self.total: dict[str, int] = {}  # Σ requests of allocated and pending tasks
         self.attempt = Attempt()
-        self.stamp = _next_stamp()
-        """Larger than any before with every change of the job: what is derived from an earlier one is void."""
-        self.quiet = 0  # the stamp at which a cycle found nothing to do for it, and nothing new to say of it
+        self.generation = _next_generation()
+        """Grows with every change of the job, over all jobs: what was derived at an earlier generation is stale."""
+        self.settled = 0  # the generation at which a cycle had nothing to do and nothing new to report for it
 
-    def touch(self) -> None:
-        """Something of the job or of its tasks changed."""
-        self.stamp = _next_stamp()
+    def mark_changed(self) -> None:
+        """Records that the job or one of its tasks changed."""
+        self.generation = _next_generation()
 
     # --- membership; State calls these
 
@@ -202,7 +203,7 @@ class Job:
 
     def tally(self, shape: Shape, status: Status, n: int) -> None:
         """So many more tasks of this shape and status."""
-        self.stamp = _next_stamp()
+        self.generation = _next_generation()
         self.count[status] += n
         if _READY[status]:
             self.ready += n
@@ -216,8 +217,8 @@ class Job:
                     self.allocated[name] = self.allocated.get(name, 0) + n * amount
 
     def shift(self, tasks: list[Task], status: Status) -> None:
-        """Equal tasks of this job change status together (statements call this; the total is not touched by it)."""
-        self.stamp = _next_stamp()
+        """Equal tasks of this job change status together (called by statements; the total stays the same)."""
+        self.generation = _next_generation()
         was, n = tasks[0].status, len(tasks)
         self.count[was] -= n
         self.count[status] += n

@@ -20,7 +20,7 @@ class NodeFilter(Hook):
     switch = "enablePredicate"
     term: ClassVar[str] = ""
     scope: ClassVar[Scope] = Scope.NODE
-    alike: bool = False  # are nodes with equal columns (accounts, allocatable) the same to it?
+    columns_only: bool = False  # reads only the view's columns: nodes with equal columns get equal answers
     capacity: ClassVar[bool] = False  # refuses nothing that the test of requests against what is free would let in
 
     def filters(self) -> Sequence[NodeFilter]:
@@ -40,7 +40,7 @@ class NodeScorer(Hook):
     term: ClassVar[str] = ""
     scope: ClassVar[Scope] = Scope.NODE
     normalised: ClassVar[bool] = False
-    alike: bool = False  # as a filter's
+    columns_only: bool = False  # as a filter's
 
     def scorers(self) -> Sequence[NodeScorer]:
         return (self,)

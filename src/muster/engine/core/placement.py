@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.core.alike import Alike
 from muster.engine.core.answers import Answers, FilterTerm, ScoreTerm
 from muster.engine.core.batch import picks
 from muster.engine.core.foreign import watch
 from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeSet
 from muster.engine.core.jobs import Task
 from muster.engine.core.nearness import neighbours
+from muster.engine.core.node_classes import NodeClasses
 from muster.engine.core.nodes import Kind
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Placement:
         self.session = session
         self.nodes = session.state.nodes
         self.nodes.log.clear()
-        self.alike = Alike(self.nodes)
+        self.node_classes = NodeClasses(self.nodes)
         self.filters: list[FilterTerm] = []
         self.scorers: list[ScoreTerm] = []
         self.caching = True  # off only in tests: cache on ≡ cache off

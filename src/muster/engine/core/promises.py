@@ -55,7 +55,7 @@ class Promises:
 
     def open(self) -> None:
         """Make the moves of every promise that can be kept."""
-        for job in self.session.awake.values():
+        for job in self.session.active.values():
             nodes = self._promised(job) if job.count[Status.PENDING] else {}
             if not nodes:
                 continue
@@ -190,7 +190,7 @@ class Promises:
         nominations = self.nominations
         book.withdrawn = {
             key: task.nominated
-            for job in self.session.awake.values()
+            for job in self.session.active.values()
             if job.count[Status.PENDING] + job.count[Status.PIPELINED] + job.count[Status.ALLOCATED]
             for key, task in job.tasks.items()
             if task.nominated and nominations.get(key) != task.nominated

@@ -68,9 +68,9 @@ class Session:
         self.warnings: list[str] = []  # what the running scheduler should tell its administrator
         # A job whose queue does not exist is not in the session.
         self.jobs: Mapping[str, Job] = state.jobs_of_queues()
-        # Those that may have something to do; most jobs of a large cluster only run.
-        self.awake: dict[str, Job] = state.awake(config)
-        self.phases = {key: job.phase for key, job in self.awake.items()}
+        # The jobs that may need a decision; most jobs of a large cluster only run.
+        self.active: dict[str, Job] = state.active(config)
+        self.phases = {key: job.phase for key, job in self.active.items()}
         self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
         self._signatures: dict[object, int] = {}
         self._signed: list[Task] = []
@@ -183,8 +183,8 @@ class Session:
 
     def job_key(self, job: Job, *, plugins_only: bool = False) -> tuple[object, ...]:
         known = self._job_keys.get(job.key)
-        if known is None or known[0] != job.stamp:
-            known = self._job_keys[job.key] = (job.stamp, tuple([p.job_key(job) for p in self._job_order]))
+        if known is None or known[0] != job.generation:
+            known = self._job_keys[job.key] = (job.generation, tuple([p.job_key(job) for p in self._job_order]))
         return known[1] if plugins_only else (*known[1], job.created, job.key)
 
     def valid(self, job: Job) -> Reason | None:
@@ -234,12 +234,12 @@ class Session:
                 return order
         return -1 if (a.created, a.name) < (b.created, b.name) else 1
 
-    def queue_line(self, queue: Queue) -> Sequence[str]:
-        """What the queue lies under; where plugins have different trees, those of the first one."""
-        return next((line for p in self._queue_order if (line := p.line(queue))), ())
+    def queue_ancestors(self, queue: Queue) -> Sequence[str]:
+        """Returns the queue's ancestors; where plugins have different trees, those of the first plugin that has any."""
+        return next((found for p in self._queue_order if (found := p.ancestors(queue))), ())
 
-    def queue_upheavals(self) -> int:
-        return sum(p.upheavals() for p in self._queue_order)
+    def queue_reorder_epoch(self) -> int:
+        return sum(p.reorder_epoch() for p in self._queue_order)
 
     def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
         for plugin in self._victim_queues:
@@ -297,7 +297,7 @@ class Session:
         for task in self._signed:
             task.signature = -1
         for key, phase in self.phases.items():
-            self.awake[key].phase = phase
+            self.active[key].phase = phase
 
 
 def _name(plugin: object) -> str:

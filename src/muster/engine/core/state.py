@@ -44,7 +44,7 @@ class State:
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are made anew
         self._regrouped: dict[str, None] = {}  # groups in memory whose pods came or went: read anew
         self._in_order: dict[str, Job] | None = None
-        self._attempted: dict[str, Job] = {}  # jobs of the last cycle that were not quiet
+        self._attempted: dict[str, Job] = {}  # jobs of the last cycle that were not settled
         self._reader: object = None
 
     # --- reading
@@ -186,7 +186,7 @@ class State:
         job.created, job.queue_name = fresh.created, fresh.queue_name
         job.priority, job.classed, job.min_available = fresh.priority, fresh.classed, fresh.min_available
         job.roles, job.min_resources, job.phase = fresh.roles, fresh.min_resources, fresh.phase
-        job.touch()
+        job.mark_changed()
         self._enter_queue(job)
 
     def jobs_of_queues(self) -> dict[str, Job]:
@@ -195,15 +195,15 @@ class State:
             self._in_order = {key: job for key, job in sorted(self.jobs.items()) if job.queue is not None}
         return self._in_order
 
-    def awake(self, reader: object) -> dict[str, Job]:
-        """The jobs that changed since a cycle of this reader (a configuration) found them quiet, for a new attempt."""
+    def active(self, reader: object) -> dict[str, Job]:
+        """Returns the jobs that changed since a cycle of this reader (a configuration) found them settled."""
         if self._reader is not reader:
             self._reader = reader
             for job in self.jobs.values():
-                job.quiet = 0
+                job.settled = 0
         for job in self._attempted.values():
             job.attempt = Attempt()
-        self._attempted = {key: job for key, job in self.jobs_of_queues().items() if job.quiet != job.stamp}
+        self._attempted = {key: job for key, job in self.jobs_of_queues().items() if job.settled != job.generation}
         return self._attempted
 
     def _enter_queue(self, job: Job) -> None:

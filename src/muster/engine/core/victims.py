@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.core.hooks import Bools, Opinion, Preemptable, Reclaimable, Sparing
+from muster.engine.core.hooks import Bools, Opinion, Preemptable, Reclaimable, VictimHints
 from muster.engine.core.jobs import Job, Status, Task
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ class Victims:
         self.session = session
         self.rule = rule
         self.tiers: list[list[Ask]]
-        self.plugins: Sequence[Sequence[Sparing]]
+        self.plugins: Sequence[Sequence[VictimHints]]
         if rule == "reclaim":
-            reclaimable = [[p for p in tier if not p.abstains(rule)] for tier in session.tiered(Reclaimable)]
+            reclaimable = [[p for p in tier if not p.inactive(rule)] for tier in session.tiered(Reclaimable)]
             self.plugins = reclaimable
             self.tiers = [[p.reclaimable for p in tier] for tier in reclaimable]
         else:
-            preemptable = [[p for p in tier if not p.abstains(rule)] for tier in session.tiered(Preemptable)]
+            preemptable = [[p for p in tier if not p.inactive(rule)] for tier in session.tiered(Preemptable)]
             self.plugins = preemptable
             self.tiers = [[p.preemptable for p in tier] for tier in preemptable]
         self._spent: dict[str, Bools] = {}
@@ -88,7 +88,7 @@ class Victims:
     def _promising(self) -> Bools:
         """The nodes where some tier might name somebody: an upper bound that evictions of this action only lower.
 
-        A tier names nobody on a node where one of its plugins spares every job that has pods there.
+        A tier names nobody on a node where one of its plugins makes no pod of any job there a victim.
         """
         nodes = self.session.state.nodes
         found = np.zeros(len(nodes), np.bool_)
@@ -97,11 +97,11 @@ class Victims:
                 continue
             some = np.ones(len(nodes), np.bool_)
             for plugin in tier:
-                if type(plugin).spares is Sparing.spares:
+                if type(plugin).never_victim is VictimHints.never_victim:
                     continue
                 here = np.zeros(len(nodes), np.bool_)
                 for job in self.session.jobs.values():
-                    if (job.count[Status.RUNNING] or job.count[Status.BOUND]) and not plugin.spares(job):
+                    if (job.count[Status.RUNNING] or job.count[Status.BOUND]) and not plugin.never_victim(job):
                         here[[t.node for t in job.tasks.values() if t.node >= 0]] = True
                 some &= here
             found |= some

@@ -17,8 +17,8 @@ from muster.engine.core.axis import PODS, show
 from muster.engine.core.hooks import Bools, Floats, Index
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.session import Session
+from muster.engine.domains.domain_capacity import FREE, NOW, DomainCapacity, copies
 from muster.engine.domains.domains import Cut, Sums
-from muster.engine.domains.room import FREE, NOW, Room, copies
 
 Vector = NDArray[np.int64]
 _GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
@@ -71,11 +71,11 @@ class Demand:
         return Need(amounts, [(k, least) for k, least in kinds if least > 0])
 
 
-    def lacking(self, room: Room, within: Bools) -> tuple[Task, int, int] | None:
+    def lacking(self, capacity: DomainCapacity, within: Bools) -> tuple[Task, int, int] | None:
         """The first kind of pod of which these nodes cannot take enough: a pod of it, how many fit, how many must."""
         for k, least in self.least.kinds:
             task = self.kinds[k][0]
-            able = int(room.copies(task).values()[FREE][within].sum())
+            able = int(capacity.copies(task).values()[FREE][within].sum())
             if able < least:
                 return task, able, least
         return None
@@ -84,26 +84,26 @@ class Demand:
 class Counts:
     """What the domains of a cut have, per level."""
 
-    def __init__(self, room: Room, cut: Cut, demand: Demand, freed: Index | None) -> None:
+    def __init__(self, capacity: DomainCapacity, cut: Cut, demand: Demand, freed: Index | None) -> None:
         self.cut = cut
         self.demand = demand
         self._size = demand.axis.size
-        self._promised = room.nodes.promised > 0
+        self._promised = capacity.nodes.promised > 0
         kinds = [task for task, _ in demand.kinds[:_MOST_KINDS]]
         if freed is None:
-            self._free = room.free().sums(cut)
-            self._copies = [room.copies(task).sums(cut) for task in kinds]
+            self._free = capacity.free().sums(cut)
+            self._copies = [capacity.copies(task).sums(cut) for task in kinds]
         else:
-            self._free, self._copies = self._hypothetical(room, freed, kinds)
+            self._free, self._copies = self._hypothetical(capacity, freed, kinds)
 
-    def _hypothetical(self, room: Room, freed: Index, kinds: Sequence[Task]) -> tuple[Sums, list[Sums]]:
+    def _hypothetical(self, capacity: DomainCapacity, freed: Index, kinds: Sequence[Task]) -> tuple[Sums, list[Sums]]:
         """The same once everything that could be evicted is gone."""
         cut, size = self.cut, self._size
-        rows = room.nodes.rows[: 2 * size, cut.order].copy()
+        rows = capacity.nodes.rows[: 2 * size, cut.order].copy()
         rows[size:] += freed[:, cut.order]
         counted = []
         for task in kinds:
-            usable = room.session.placement.answers(task).static[cut.order]
+            usable = capacity.session.placement.answers(task).static[cut.order]
             counted.append(cut.sums(cut.count(copies(rows, task.shape.request(self.demand.axis)) * usable)))
         return cut.sums(cut.count(np.maximum(rows, 0))), counted
 

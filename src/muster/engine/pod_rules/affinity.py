@@ -1,13 +1,13 @@
-"""The pods on nodes by what other pods ask about them: one index for affinity, anti-affinity and spread.
+"""Indexes the pods on nodes for pod affinity, pod anti-affinity and topology spread.
 
-Pods that every selection in the cluster sees alike, and that ask for the same, are one *kin*. The index knows for each
-kin how many of its pods lie on which node, and for each question somebody has asked a tally per topology domain; a
-move changes the tallies that its kin feeds and nothing else. When no pod in the cluster, running or waiting, asks about
-other pods, nothing is built at all.
+Pods that every selector in the cluster treats alike and that have the same rules form one pod class. The index knows
+how many pods of each class are on which node, and keeps a tally per topology domain for every question that was asked.
+A move changes only the tallies of its class. If no pod in the cluster, running or pending, has rules about other pods,
+nothing is built.
 
-What counts as on a node is kube-scheduler's NodeInfo as Volcano's event handlers keep it: pods there at the start of
-the cycle, terminating ones included, and pods allocated or pipelined in it; pods evicted in it are gone. A tally of
-pods that stay leaves out the terminating ones, too: a pod that is promised what comes free will not meet them.
+Which pods count is kube-scheduler's NodeInfo as Volcano's event handlers keep it: pods that were on the node at the
+start of the cycle, terminating pods included, and pods allocated or pipelined in it; pods evicted in it do not count. A
+tally with `staying` leaves out terminating pods as well: a pod that is pipelined will not run beside them.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 _OWNERS = {("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("", "ReplicationController")}
 
 
-class Kin:
-    """Pods alike to every selection, with the same rules. `meant_by` are the selections that mean them."""
+class PodClass:
+    """Pods that every selector and every pod rule treats alike. `matched_by`: the selections that match them."""
 
-    __slots__ = ("feeds", "id", "leaving", "meant_by", "places", "rules")
+    __slots__ = ("feeds", "id", "leaving", "matched_by", "places", "rules")
 
-    def __init__(self, id: int, rules: PodRules, meant_by: frozenset[int], leaving: bool) -> None:
+    def __init__(self, id: int, rules: PodRules, matched_by: frozenset[int], leaving: bool) -> None:
         self.id = id
         self.leaving = leaving  # terminating when the cycle began
         self.rules = rules
-        self.meant_by = meant_by
+        self.matched_by = matched_by
         self.places: dict[int, int] = {}  # node → how many of them
         self.feeds: list[tuple[Tally, int]] = []  # the tallies they count in, and with what weight
 
-    def meets(self, selection: Selection | None) -> bool:
-        return selection is not None and selection.id in self.meant_by
+    def matches(self, selection: Selection | None) -> bool:
+        return selection is not None and selection.id in self.matched_by
 
     def feeds_any(self, tallies: Iterable[Tally]) -> bool:
         """Does a placement of such a pod change one of these?"""
@@ -67,10 +67,10 @@ class PodIndex(Ledger):
         self._selections = Selections()
         self._rules: dict[Hashable, PodRules] = {}
         self._plain = PodRules()
-        self._kin_of: dict[str, Kin] = {}
-        self._by_look: dict[Hashable, Kin] = {}
-        self._kins: dict[tuple[int, frozenset[int], bool], Kin] = {}
-        self._members: dict[Hashable, list[tuple[Kin, int]]] = {}  # what is counted → who counts in it
+        self._class_of: dict[str, PodClass] = {}
+        self._by_look: dict[Hashable, PodClass] = {}
+        self._classes: dict[tuple[int, frozenset[int], bool], PodClass] = {}
+        self._members: dict[Hashable, list[tuple[PodClass, int]]] = {}  # what is counted → who counts in it
         self._tallies: dict[Hashable, list[tuple[Tally, bool]]] = {}  # the same → the tallies there are, of whom
         self.any_leaving = False  # are pods terminating on nodes?
         self._made: dict[Hashable, Tally] = {}
@@ -91,14 +91,14 @@ class PodIndex(Ledger):
         return not self._open
 
     def signature(self, task: Task) -> int | None:
-        """For `Plugin.signature`: tasks of one kin get the same answers."""
-        return None if self.silent else self.kin(task).id
+        """For `Plugin.signature`: tasks of one pod class get the same answers."""
+        return None if self.silent else self.pod_class(task).id
 
-    def kin(self, task: Task) -> Kin:
+    def pod_class(self, task: Task) -> PodClass:
         """Only when not silent."""
-        found = self._kin_of.get(task.key)
+        found = self._class_of.get(task.key)
         if found is None:
-            found = self._kin_of[task.key] = self._find_kin(task)
+            found = self._class_of[task.key] = self._find_class(task)
         return found
 
     # --- what is counted
@@ -148,12 +148,12 @@ class PodIndex(Ledger):
             domains = Domains.nodes(self.nodes) if key is None else self.domains(key)
             tally = self._made[made] = Tally(domains if eligible is None else domains.only(eligible))
             self._tallies.setdefault(what, []).append((tally, staying))
-            for kin, weight in self._members.get(what, ()):
-                if staying and kin.leaving:
+            for pod_class, weight in self._members.get(what, ()):
+                if staying and pod_class.leaving:
                     continue
-                kin.feeds.append((tally, weight))
-                if kin.places:
-                    tally.fill(kin.places, weight)
+                pod_class.feeds.append((tally, weight))
+                if pod_class.places:
+                    tally.fill(pod_class.places, weight)
         return tally
 
     # --- moves
@@ -167,15 +167,15 @@ class PodIndex(Ledger):
     def _moved(self, task: Task, nodes: Sequence[int], sign: int) -> None:
         if not self._open:
             return
-        kin = self.kin(task)
-        places = kin.places
+        pod_class = self.pod_class(task)
+        places = pod_class.places
         for node in nodes:
             count = places.get(node, 0) + sign
             if count:
                 places[node] = count
             else:
                 del places[node]
-        for tally, weight in kin.feeds:
+        for tally, weight in pod_class.feeds:
             tally.add(nodes, weight, sign)
 
     # --- building
@@ -197,7 +197,7 @@ class PodIndex(Ledger):
         for task in tasks:
             if task.node >= 0 and _counts(task):
                 self.any_leaving = self.any_leaving or _leaving(task)
-                places = self.kin(task).places
+                places = self.pod_class(task).places
                 places[task.node] = places.get(task.node, 0) + 1
         return True
 
@@ -239,32 +239,34 @@ class PodIndex(Ledger):
             return None
         return f"{owner.kind}/{owner.name}", selector
 
-    def _find_kin(self, task: Task) -> Kin:
+    def _find_class(self, task: Task) -> PodClass:
         rules = self._rules_of(task)
         keys = self._selections.keys
         labels = {key: value for key, value in task.labels.items() if key in keys}
         leaving = _leaving(task)
         look = (rules.id, task.namespace, leaving, frozenset(labels.items()))
-        kin = self._by_look.get(look)
-        if kin is None:
-            meant_by = self._selections.meaning(
+        pod_class = self._by_look.get(look)
+        if pod_class is None:
+            matched_by = self._selections.meaning(
                 task.namespace, self._namespace_labels(task.namespace), labels, leaving=leaving
             )
-            kin = self._kins.get((rules.id, meant_by, leaving)) or self._new_kin(rules, meant_by, leaving)
-            self._by_look[look] = kin
-        return kin
+            known = self._classes.get((rules.id, matched_by, leaving))
+            pod_class = known or self._new_class(rules, matched_by, leaving)
+            self._by_look[look] = pod_class
+        return pod_class
 
-    def _new_kin(self, rules: PodRules, meant_by: frozenset[int], leaving: bool) -> Kin:
-        kin = self._kins[rules.id, meant_by, leaving] = Kin(len(self._kins), rules, meant_by, leaving)
-        counted: list[tuple[Hashable, int]] = [(("match", selection), 1) for selection in sorted(meant_by)]
+    def _new_class(self, rules: PodRules, matched_by: frozenset[int], leaving: bool) -> PodClass:
+        pod_class = PodClass(len(self._classes), rules, matched_by, leaving)
+        self._classes[rules.id, matched_by, leaving] = pod_class
+        counted: list[tuple[Hashable, int]] = [(("match", selection), 1) for selection in sorted(matched_by)]
         counted += [(("held", *term), count) for term, count in rules.held().items()]
         counted += [(("pull", *term), weight) for term, weight in rules.pulls().items()]
         counted += [(("require", *term), count) for term, count in rules.requires().items()]
         for what, weight in counted:
-            self._members.setdefault(what, []).append((kin, weight))
+            self._members.setdefault(what, []).append((pod_class, weight))
             fed = self._tallies.get(what, ())
-            kin.feeds.extend((tally, weight) for tally, staying in fed if not (staying and leaving))
-        return kin
+            pod_class.feeds.extend((tally, weight) for tally, staying in fed if not (staying and leaving))
+        return pod_class
 
     def _namespace_labels(self, name: str) -> dict[str, str]:
         """The API server gives every namespace a label with its name; one without a manifest has just that."""

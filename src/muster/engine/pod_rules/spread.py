@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Batch, Bools
 from muster.engine.core.jobs import Task
-from muster.engine.pod_rules.affinity import Kin, PodIndex
+from muster.engine.pod_rules.affinity import PodClass, PodIndex
 from muster.engine.pod_rules.podrules import HOSTNAME, Constraint
 from muster.engine.pod_rules.tally import Domains, Tally
 
@@ -46,9 +46,9 @@ class Spreading:
         return table
 
 
-def batch_of(kin: Kin, spreadings: Sequence[Spreading]) -> Batch:
+def batch_of(pod_class: PodClass, spreadings: Sequence[Spreading]) -> Batch:
     """Pods that count themselves change the answer for the next one."""
-    own = any(s.tally is not None and kin.meets(s.constraint.selection) for s in spreadings)
+    own = any(s.tally is not None and pod_class.matches(s.constraint.selection) for s in spreadings)
     return Batch.SINGLE if own else Batch.COLUMNS
 
 
@@ -61,32 +61,33 @@ class Spread:
         self._soft: dict[int, list[Spreading]] = {}
         self._scored: dict[int, Bools] = {}
 
-    def hard(self, task: Task, kin: Kin) -> list[Spreading]:
+    def hard(self, task: Task, pod_class: PodClass) -> list[Spreading]:
         """The constraints that must hold."""
-        found = self._hard.get(kin.rules.id)
+        found = self._hard.get(pod_class.rules.id)
         if found is None:
-            labelled = self._labelled(kin.rules.hard)
-            found = [self._spreading(task, c, labelled) for c in kin.rules.hard]
-            self._hard[kin.rules.id] = found
+            labelled = self._labelled(pod_class.rules.hard)
+            found = [self._spreading(task, c, labelled) for c in pod_class.rules.hard]
+            self._hard[pod_class.rules.id] = found
         return found
 
-    def soft(self, task: Task, kin: Kin) -> list[Spreading]:
+    def soft(self, task: Task, pod_class: PodClass) -> list[Spreading]:
         """The constraints that are scored. By hostname each node is counted by itself, whether it counts or not."""
-        found = self._soft.get(kin.rules.id)
+        found = self._soft.get(pod_class.rules.id)
         if found is None:
-            labelled = self.scored(kin)
+            labelled = self.scored(pod_class)
             found = [
-                self._by_node(c) if c.key == HOSTNAME else self._spreading(task, c, labelled) for c in kin.rules.soft
+                self._by_node(c) if c.key == HOSTNAME else self._spreading(task, c, labelled)
+                for c in pod_class.rules.soft
             ]
-            self._soft[kin.rules.id] = found
+            self._soft[pod_class.rules.id] = found
         return found
 
-    def scored(self, kin: Kin) -> Bools:
+    def scored(self, pod_class: PodClass) -> Bools:
         """The nodes that are scored. kube-scheduler: its own default constraints do not demand their labels."""
-        found = self._scored.get(kin.rules.id)
+        found = self._scored.get(pod_class.rules.id)
         if found is None:
-            found = self._labelled(() if kin.rules.by_default else kin.rules.soft)
-            self._scored[kin.rules.id] = found
+            found = self._labelled(() if pod_class.rules.by_default else pod_class.rules.soft)
+            self._scored[pod_class.rules.id] = found
         return found
 
     def _labelled(self, constraints: Sequence[Constraint]) -> Bools:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from muster.engine.core.hooks import Bools
-from muster.engine.volumes.reach import Reach
 from muster.engine.volumes.volume_claims import Claim, Claims
+from muster.engine.volumes.volume_topology import VolumeTopology
 from muster.model.meta import Object
 from muster.model.quantity import QuantityError, units
 from muster.model.storage import CSIDriver, CSIStorageCapacity, StorageClass
@@ -17,13 +17,13 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class Provision:
-    def __init__(self, objects: Mapping[str, Mapping[str, Object]], claims: Claims, reach: Reach) -> None:
+    def __init__(self, objects: Mapping[str, Mapping[str, Object]], claims: Claims, topology: VolumeTopology) -> None:
         self._drivers = objects.get("CSIDriver", {})
         self._capacities = [
             c for c in objects.get("CSIStorageCapacity", {}).values() if isinstance(c, CSIStorageCapacity)
         ]
         self._claims = claims
-        self._reach = reach
+        self._topology = topology
         self._known: dict[tuple[str, int | None], tuple[Bools, Bools]] = {}
 
     def makeable(self, claim: Claim) -> tuple[Bools, Bools]:
@@ -31,23 +31,23 @@ class Provision:
         key = (claim.storage_class, claim.size)
         known = self._known.get(key)
         if known is None:
-            count = len(self._reach.nodes)
+            count = len(self._topology.nodes)
             found = self._claims.storage_class(claim.storage_class)
             if found is None or found.provisioner in ("", NO_PROVISIONER):
                 known = (np.zeros(count, np.bool_), np.ones(count, np.bool_))
             else:
-                known = (self._reach.topologies(found.allowed_topologies), self._roomy(found, claim))
+                known = (self._topology.topologies(found.allowed_topologies), self._roomy(found, claim))
             self._known[key] = known
         return known
 
     def _roomy(self, storage_class: StorageClass, claim: Claim) -> Bools:
         driver = self._drivers.get(storage_class.provisioner)
         if claim.size is None or not isinstance(driver, CSIDriver) or not driver.spec.storage_capacity:
-            return np.ones(len(self._reach.nodes), np.bool_)
-        roomy = np.zeros(len(self._reach.nodes), np.bool_)
+            return np.ones(len(self._topology.nodes), np.bool_)
+        roomy = np.zeros(len(self._topology.nodes), np.bool_)
         for capacity in self._capacities:
             if capacity.storage_class_name == claim.storage_class and _largest(capacity) >= claim.size:
-                roomy[self._reach.selected(capacity.node_topology)] = True
+                roomy[self._topology.selected(capacity.node_topology)] = True
         return roomy
 
 

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from muster.engine.core.hooks import Bools, Index
-from muster.engine.volumes.reach import Reach
 from muster.engine.volumes.volume_claims import Claim, class_of_volume
+from muster.engine.volumes.volume_topology import VolumeTopology
 from muster.model.meta import Object
 from muster.model.quantity import QuantityError, units
 from muster.model.selectors import check_label_selector, matches
@@ -38,8 +38,8 @@ class ClassVolumes:
 
 
 class Matching:
-    def __init__(self, volumes: Mapping[str, Object], reach: Reach) -> None:
-        self.reach = reach
+    def __init__(self, volumes: Mapping[str, Object], topology: VolumeTopology) -> None:
+        self.topology = topology
         self.names: list[str] = sorted(volumes)
         self.number = {name: i for i, name in enumerate(self.names)}
         self._classes: dict[str, ClassVolumes] = {}
@@ -63,7 +63,7 @@ class Matching:
         for storage_class, row in rows.items():
             row.sort()
             ordered = [volumes[name] for _, name in row]
-            pools = [self.reach.pool(v) for v in ordered]
+            pools = [self.topology.pool(v) for v in ordered]
             table = ClassVolumes([self.number[n] for _, n in row], ordered, [size for size, _ in row], pools)
             self._classes[storage_class] = table
             for i, (_, name) in enumerate(row):
@@ -85,17 +85,17 @@ class Matching:
 
         `earlier` are the choices made for other claims of the same pod: a volume is given once.
         """
-        nodes = len(self.reach.nodes)
+        nodes = len(self.topology.nodes)
         meant = self._meant_for(claim)
         if meant is not None:
             # kube-scheduler: a volume that names the claim is the claim's; where it does not reach there is none.
-            return np.where(self.reach.mask(self.reach.pool(meant)), self.number[meant.metadata.name], -1)
+            return np.where(self.topology.mask(self.topology.pool(meant)), self.number[meant.metadata.name], -1)
         table = self._classes.get(claim.storage_class)
         if table is None:
             return np.full(nodes, -1)
         found = self._fitting(claim, table)
         found = _first_of_each(found[table.free[found]], table.pools, 1 + len(earlier))
-        position, node = self.reach.spread(table.pools[found])
+        position, node = self.topology.spread(table.pools[found])
         for other in earlier:
             still = other[node] != table.ids[found[position]]
             position, node = position[still], node[still]

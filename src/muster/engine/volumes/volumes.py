@@ -18,9 +18,9 @@ from muster.engine.core.hooks import Bools, Index, Ledger
 from muster.engine.core.jobs import Shape, Task
 from muster.engine.core.nodes import Kind
 from muster.engine.volumes.provision import Provision
-from muster.engine.volumes.reach import Reach
 from muster.engine.volumes.volume_claims import Claim, Claims, PodClaims, claim_name
 from muster.engine.volumes.volume_match import Matching
+from muster.engine.volumes.volume_topology import VolumeTopology
 from muster.engine.volumes.volume_use import VolumeUse, disks_of
 from muster.model.meta import Object
 from muster.model.storage import PersistentVolume
@@ -72,7 +72,7 @@ class Volumes(Ledger):
         self._kinds: dict[int, tuple[bool, bool]] = {}  # shape → (has claims, has disks)
         self._pod_claims: dict[tuple[int, Hashable], PodClaims] = {}
         self._found: dict[tuple[int, Hashable], Found] = {}  # void when a reservation changes
-        self._reach: Reach | None = None
+        self._topology: VolumeTopology | None = None
         self._matching: Matching | None = None
         self._use: VolumeUse | None = None
         self._staying: VolumeUse | None = None
@@ -110,15 +110,15 @@ class Volumes(Ledger):
         return all(claim.key in self.settled for claim in self.of(task).delayed)
 
     @property
-    def reach(self) -> Reach:
-        if self._reach is None:
-            self._reach = Reach(self.nodes)
-        return self._reach
+    def topology(self) -> VolumeTopology:
+        if self._topology is None:
+            self._topology = VolumeTopology(self.nodes)
+        return self._topology
 
     @property
     def matching(self) -> Matching:
         if self._matching is None:
-            self._matching = Matching(self.objects.get("PersistentVolume", {}), self.reach)
+            self._matching = Matching(self.objects.get("PersistentVolume", {}), self.topology)
             for settled in self.settled.values():
                 self._matching.take(settled.volume)
         return self._matching
@@ -126,7 +126,7 @@ class Volumes(Ledger):
     @property
     def provision(self) -> Provision:
         if self._provision is None:
-            self._provision = Provision(self.objects, self.claims, self.reach)
+            self._provision = Provision(self.objects, self.claims, self.topology)
         return self._provision
 
     def use(self, kind: Kind = Kind.ALLOCATE) -> VolumeUse:
@@ -202,7 +202,7 @@ class Volumes(Ledger):
             volume = self.volume(self.volume_name(claim))
             if volume is None:
                 return apart, ~apart
-            apart |= ~self.reach.mask(self.reach.pool(volume))
+            apart |= ~self.topology.mask(self.topology.pool(volume))
         return apart, np.zeros(len(self.nodes), np.bool_)
 
     # --- what is reserved

@@ -99,7 +99,7 @@ class Capacity(
         one, two = 1.0 if mine else left.share, 1.0 if other else right.share
         return ((one > two) - (one < two)) or mine - other
 
-    def line(self, queue: Queue) -> Sequence[str]:
+    def ancestors(self, queue: Queue) -> Sequence[str]:
         account = self._accounts[queue.name]
         above = [ancestor.queue.name for ancestor in account.ancestors[1:]]
         return [*above, queue.name] if account.inner else above  # what is placed below it counts for an inner queue

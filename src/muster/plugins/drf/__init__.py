@@ -71,13 +71,13 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
     def queue_cmp(self, a: Queue, b: Queue) -> int:
         return 0 if self._tree is None else self._tree.compare(a, b)
 
-    def line(self, queue: Queue) -> Sequence[str]:
+    def ancestors(self, queue: Queue) -> Sequence[str]:
         return () if self._tree is None else path_of(queue)[1:]
 
-    def upheavals(self) -> int:
-        return 0 if self._tree is None else self._tree.upheavals()
+    def reorder_epoch(self) -> int:
+        return 0 if self._tree is None else self._tree.reorder_epoch()
 
-    def abstains(self, rule: str) -> bool:
+    def inactive(self, rule: str) -> bool:
         return rule == "reclaim" and self._tree is None
 
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None:

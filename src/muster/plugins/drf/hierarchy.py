@@ -49,7 +49,7 @@ class Hierarchy:
             self._weigh_leaf(key)
         self._weigh_below(self._root)
         self._changed: dict[str, None] = {}
-        self._upheavals = 0
+        self._reorder_epoch = 0
 
     def _plant(self, job: Job, queue: Queue) -> None:
         node = self._root
@@ -113,7 +113,7 @@ class Hierarchy:
         left = self._resources_left()
         if left != self._left:
             self._left = left
-            self._upheavals += 1
+            self._reorder_epoch += 1
             for key in self._leaves:
                 self._weigh_leaf(key)
             self._weigh_below(self._root)
@@ -127,10 +127,10 @@ class Hierarchy:
                     node = node.parent
         self._changed = {}
 
-    def upheavals(self) -> int:
+    def reorder_epoch(self) -> int:
         """How often a resource has run out, or come back: then leaves all over the tree are weighed anew."""
         self._settle()
-        return self._upheavals
+        return self._reorder_epoch
 
     # --- changes and questions
 

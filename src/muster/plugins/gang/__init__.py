@@ -118,7 +118,7 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
             answers.append(spare)
         return answers
 
-    def spares(self, job: Job) -> bool:
+    def never_victim(self, job: Job) -> bool:
         return job.ready <= job.min_available
 
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:

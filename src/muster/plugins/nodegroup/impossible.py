@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from muster.engine.core.axis import show
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.domains.demand import Demand, unplaced
-from muster.engine.domains.room import EmptyRoom
+from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.model.finding import Finding
 from muster.plugins.nodegroup.annotations import LIMITS, ONE_GROUP, wants_one_group
 from muster.plugins.nodegroup.rules import Rule, either
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def impossible(plugin: NodeGroup, session: Session) -> Iterator[Finding]:
-    room = EmptyRoom(session)
+    capacity = EmptyClusterCapacity(session)
     written = session.state.objects["PodGroup"]
     for key, job in session.jobs.items():
         if job.count[Status.PENDING]:
@@ -27,7 +27,7 @@ def impossible(plugin: NodeGroup, session: Session) -> Iterator[Finding]:
                 yield from _limited(plugin, job)
             if wants_one_group(job):
                 about = f"PodGroup {key}" if key in written else f"Pod {min(job.tasks)}"
-                yield from _one_group(plugin, session, room, job, about)
+                yield from _one_group(plugin, session, capacity, job, about)
             elif key in written:
                 yield from _on_pods(job)
 
@@ -60,7 +60,9 @@ def _too_much(plugin: NodeGroup, queue: str, key: str, task: Task) -> Iterator[F
     yield Finding("warning" if None in over else "error", "", None, f"Pod {key}", "nodegroup-limit", message, fix)
 
 
-def _one_group(plugin: NodeGroup, session: Session, room: EmptyRoom, job: Job, about: str) -> Iterator[Finding]:
+def _one_group(
+    plugin: NodeGroup, session: Session, capacity: EmptyClusterCapacity, job: Job, about: str
+) -> Iterator[Finding]:
     """A gang that must be in one node group, and is larger than every group that its queue allows."""
     tasks, need = unplaced(job.tasks.values(), job.min_available)
     if not 0 < need <= len(tasks):
@@ -70,7 +72,7 @@ def _one_group(plugin: NodeGroup, session: Session, room: EmptyRoom, job: Job, a
     tried: list[tuple[int, int, str]] = []
     for group in plugin.grouping.names:
         within = plugin.grouping.within((group,)) & allowed
-        lacking = demand.lacking(room, within) if within.any() else (tasks[0], 0, need)
+        lacking = demand.lacking(capacity, within) if within.any() else (tasks[0], 0, need)
         if lacking is None:
             return
         tried.append((lacking[1], lacking[2], group))

@@ -34,23 +34,23 @@ class PodAffinity(Weighted):
         index = self._index
         if index.silent:
             return Batch.SKIP, []
-        kin = index.kin(task)
-        found = self._drawn.get(kin.id)
+        pod_class = index.pod_class(task)
+        found = self._drawn.get(pod_class.id)
         if found is None:
-            drawn = [(index.matching(selection, key), weight) for selection, key, weight in kin.rules.preferred]
+            drawn = [(index.matching(selection, key), weight) for selection, key, weight in pod_class.rules.preferred]
             drawn += [
                 (index.pull(selection, key), 1)
-                for selection in sorted(kin.meant_by)
+                for selection in sorted(pod_class.matched_by)
                 for key in index.pulling.get(selection, ())
             ]
             if self._hard:
                 drawn += [
                     (index.requirers(selection, key), self._hard)
-                    for selection in sorted(kin.meant_by)
+                    for selection in sorted(pod_class.matched_by)
                     for key in index.requiring.get(selection, ())
                 ]
-            own = Batch.SINGLE if kin.feeds_any(tally for tally, _ in drawn) else Batch.COLUMNS
-            found = self._drawn[kin.id] = (own, drawn)
+            own = Batch.SINGLE if pod_class.feeds_any(tally for tally, _ in drawn) else Batch.COLUMNS
+            found = self._drawn[pod_class.id] = (own, drawn)
         return found
 
     def batch(self, task: Task) -> Batch:

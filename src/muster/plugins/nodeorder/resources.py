@@ -52,7 +52,7 @@ class OfLoad(Weighted):
     def open(self, nodes: Nodes, current: bool) -> None:
         self._began = None if current or not self.weight else nodes.rows.copy()
         # Nodes that are alike now may have differed then; oversubscription is not seen in their columns.
-        self.alike = self._began is None and nodes.oversold is None
+        self.columns_only = self._began is None and nodes.oversold is None
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         if self._began is not None:

@@ -18,7 +18,7 @@ from muster.engine.core.hooks import Batch, Bools, Floats, Scope
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.static import columns
-from muster.engine.pod_rules.affinity import Kin, PodIndex
+from muster.engine.pod_rules.affinity import PodClass, PodIndex
 from muster.engine.pod_rules.podrules import HOSTNAME
 from muster.engine.pod_rules.spread import Spread, Spreading, batch_of
 from muster.plugins.nodeorder.weighted import Weighted
@@ -36,25 +36,25 @@ class TopologySpread(Weighted):
         super().__init__(weight)
         self._spread = Spread(index)
 
-    def _ask(self, task: Task) -> tuple[Kin, Sequence[Spreading]] | None:
+    def _ask(self, task: Task) -> tuple[PodClass, Sequence[Spreading]] | None:
         spread = self._spread
         if spread.index.silent:
             return None
-        kin = spread.index.kin(task)
-        return (kin, spread.soft(task, kin)) if kin.rules.soft else None
+        pod_class = spread.index.pod_class(task)
+        return (pod_class, spread.soft(task, pod_class)) if pod_class.rules.soft else None
 
     def batch(self, task: Task) -> Batch:
         found = self._ask(task) if self.weight else None
         if found is None:
             return Batch.SKIP
-        kin, soft = found
-        return batch_of(kin, soft)
+        pod_class, soft = found
+        return batch_of(pod_class, soft)
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         found = self._ask(task)
         if found is None:
             return np.zeros(len(nodes))
-        kin, soft = found
+        pod_class, soft = found
         sort: Numbers = np.zeros(len(nodes), np.int64)
         for spreading in soft:
             codes = columns(spreading.domains.codes, nodes)
@@ -62,7 +62,7 @@ class TopologySpread(Weighted):
                 codes = np.where(codes != spreading.domains.absent, 1 + _own_counts(spreading, nodes), 0)
             sort *= _sorts(spreading)
             sort += codes
-        return np.where(columns(self._spread.scored(kin), nodes), sort, -1).astype(np.float64)
+        return np.where(columns(self._spread.scored(pod_class), nodes), sort, -1).astype(np.float64)
 
     def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
         found = self._ask(task)

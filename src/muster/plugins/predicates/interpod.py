@@ -8,7 +8,7 @@ from muster.engine.core.hooks import Batch, Bools, NodeFilter, Reason, Scope, Ve
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import Kind, NodeView
 from muster.engine.core.static import columns
-from muster.engine.pod_rules.affinity import Kin, PodIndex
+from muster.engine.pod_rules.affinity import PodClass, PodIndex
 from muster.engine.pod_rules.tally import Tally
 
 AFFINITY = Reason("pod-affinity", "node(s) didn't match pod affinity rules", resolvable=False)
@@ -18,12 +18,12 @@ _REASONS = [AFFINITY, ANTI_AFFINITY, EXISTING]
 
 
 class _Asked:
-    """The tallies that decide about one kin. `staying`: without the pods that are terminating."""
+    """The tallies that decide about one pod class. `staying`: without the pods that are terminating."""
 
     __slots__ = ("affinity", "against", "anti", "draws_itself", "labelled", "repels_itself")
 
-    def __init__(self, index: PodIndex, kin: Kin, staying: bool) -> None:
-        rules = kin.rules
+    def __init__(self, index: PodIndex, pod_class: PodClass, staying: bool) -> None:
+        rules = pod_class.rules
         together = rules.together
         self.affinity: list[Tally] = []
         self.labelled: Bools | None = None  # the nodes with the label of every affinity term
@@ -31,17 +31,17 @@ class _Asked:
             keys = dict.fromkeys(key for _, key in rules.affinity)
             self.affinity = [index.matching(together, key, staying=staying) for key in keys]
             self.labelled = np.logical_and.reduce([tally.domains.labelled for tally in self.affinity])
-        self.draws_itself = kin.meets(together)
+        self.draws_itself = pod_class.matches(together)
         self.anti: list[Tally] = [
             index.matching(selection, key, staying=staying) for selection, key in dict.fromkeys(rules.anti)
         ]
         self.against: list[Tally] = [
             index.holders(selection, key, staying=staying)
-            for selection in sorted(kin.meant_by)
+            for selection in sorted(pod_class.matched_by)
             for key in index.held.get(selection, ())
         ]
         # What such a pod does to the next one like it: nothing, keep it off its own node, or off a whole domain.
-        own = [index.domains(key).single for selection, key in rules.anti if kin.meets(selection)]
+        own = [index.domains(key).single for selection, key in rules.anti if pod_class.matches(selection)]
         self.repels_itself = Batch.COLUMNS if not own else Batch.ONCE if all(own) else Batch.SINGLE
 
 
@@ -53,29 +53,29 @@ class InterPodAffinity(NodeFilter):
         self._index = index
         self._asked: dict[tuple[int, bool], _Asked] = {}
 
-    def _ask(self, task: Task, kind: Kind = Kind.ALLOCATE) -> tuple[Kin, _Asked] | None:
+    def _ask(self, task: Task, kind: Kind = Kind.ALLOCATE) -> tuple[PodClass, _Asked] | None:
         index = self._index
         if index.silent:
             return None
-        kin = index.kin(task)
+        pod_class = index.pod_class(task)
         staying = kind == Kind.PIPELINE and index.any_leaving
-        asked = self._asked.get((kin.id, staying))
+        asked = self._asked.get((pod_class.id, staying))
         if asked is None:
-            asked = self._asked[kin.id, staying] = _Asked(index, kin, staying)
-        return kin, asked
+            asked = self._asked[pod_class.id, staying] = _Asked(index, pod_class, staying)
+        return pod_class, asked
 
     def batch(self, task: Task) -> Batch:
         found = self._ask(task)
         if found is None:
             return Batch.SKIP
-        kin, asked = found
+        pod_class, asked = found
         later = self._ask(task, Kind.PIPELINE)
         assert later is not None
         if asked.affinity and asked.draws_itself and not any(tally.pods for tally in later[1].affinity):
             return Batch.SINGLE  # the first of its group may go anywhere; the others must follow it
         if asked.affinity or asked.anti:
             return asked.repels_itself
-        if kin.rules.fault or any(tally.pods for tally in asked.against):
+        if pod_class.rules.fault or any(tally.pods for tally in asked.against):
             return Batch.COLUMNS
         return Batch.SKIP
 
@@ -84,10 +84,10 @@ class InterPodAffinity(NodeFilter):
         code = np.zeros(len(nodes), np.uint16)
         if found is None:
             return Verdict(code)
-        kin, asked = found
-        if kin.rules.fault:
+        pod_class, asked = found
+        if pod_class.rules.fault:
             code[:] = 1
-            return Verdict(code, [Reason("bad-object", f"parsing pod: {kin.rules.fault}", resolvable=False)])
+            return Verdict(code, [Reason("bad-object", f"parsing pod: {pod_class.rules.fault}", resolvable=False)])
         against = _where_any(asked.against, nodes)
         if against is not None:
             np.multiply(against, 3, out=code, casting="unsafe")

@@ -8,7 +8,7 @@ from muster.engine.core.hooks import Batch, NodeFilter, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.static import columns
-from muster.engine.pod_rules.affinity import Kin, PodIndex
+from muster.engine.pod_rules.affinity import PodClass, PodIndex
 from muster.engine.pod_rules.spread import Spread, batch_of
 
 _TEXT = "node(s) didn't match pod topology spread constraints"
@@ -24,29 +24,29 @@ class TopologySpread(NodeFilter):
     def __init__(self, index: PodIndex) -> None:
         self._spread = Spread(index)
 
-    def _ask(self, task: Task) -> Kin | None:
-        """The task's kin if it has constraints."""
+    def _ask(self, task: Task) -> PodClass | None:
+        """The task's pod class if it has constraints."""
         if not task.shape.spec.topology_spread_constraints or self._spread.index.silent:
             return None
-        kin = self._spread.index.kin(task)
-        return kin if kin.rules.hard or kin.rules.spread_fault else None
+        pod_class = self._spread.index.pod_class(task)
+        return pod_class if pod_class.rules.hard or pod_class.rules.spread_fault else None
 
     def batch(self, task: Task) -> Batch:
-        kin = self._ask(task)
-        if kin is None:
+        pod_class = self._ask(task)
+        if pod_class is None:
             return Batch.SKIP
-        return batch_of(kin, self._spread.hard(task, kin))
+        return batch_of(pod_class, self._spread.hard(task, pod_class))
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        kin = self._ask(task)
-        if kin is None:
+        pod_class = self._ask(task)
+        if pod_class is None:
             return Verdict(np.zeros(len(nodes), np.uint16))
-        if kin.rules.spread_fault:
-            text = f"parsing pod: {kin.rules.spread_fault}"
+        if pod_class.rules.spread_fault:
+            text = f"parsing pod: {pod_class.rules.spread_fault}"
             return Verdict(np.ones(len(nodes), np.uint16), [Reason("bad-object", text, resolvable=False)])
         code = None
-        for spreading in self._spread.hard(task, kin):
-            table = spreading.refusals(int(kin.meets(spreading.constraint.selection)))
+        for spreading in self._spread.hard(task, pod_class):
+            table = spreading.refusals(int(pod_class.matches(spreading.constraint.selection)))
             own = table.take(columns(spreading.domains.codes, nodes))
             # kube-scheduler: the first constraint that fails tells why.
             code = own if code is None else np.where(code == 0, own, code)

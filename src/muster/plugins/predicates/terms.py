@@ -30,7 +30,7 @@ class PodCount(NodeFilter):
 
     term = "pods"
     scope = Scope.NODE
-    alike = True
+    columns_only = True
     capacity = True
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:

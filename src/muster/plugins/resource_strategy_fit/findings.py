@@ -11,7 +11,7 @@ from muster.config.names import suggest
 from muster.engine.core.axis import CPU, MEMORY, show
 from muster.engine.core.hooks import Bools
 from muster.engine.core.jobs import Status, Task
-from muster.engine.domains.room import FREE, EmptyRoom
+from muster.engine.domains.domain_capacity import FREE, EmptyClusterCapacity
 from muster.model.finding import Finding
 from muster.plugins.resource_strategy_fit.settings import STRATEGY_WEIGHT
 from muster.plugins.resource_strategy_fit.strategy import TYPE, WEIGHT, preferences_of, wish
@@ -94,13 +94,13 @@ def _refused(plugin: ResourceStrategyFit, session: Session) -> Iterator[Finding]
     """Pods that would fit on some node, if the proportion did not refuse every one: as it is now, and empty."""
     if not plugin.settings.kept:
         return
-    nodes, room = session.state.nodes, EmptyRoom(session)
+    nodes, capacity = session.state.nodes, EmptyClusterCapacity(session)
     alike: dict[int, list[Task]] = {}
     for _, task in sorted(session.state.tasks.items()):
         if task.status == Status.PENDING and task.job is not None:
             alike.setdefault(session.signature(task), []).append(task)
     for tasks in alike.values():
-        fits: Bools = room.copies(tasks[0]).values()[FREE] > 0
+        fits: Bools = capacity.copies(tasks[0]).values()[FREE] > 0
         if not fits.any():
             continue  # reported by itself
         views = (nodes.empty(), nodes.everything())

@@ -17,7 +17,7 @@ from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Status, Task
 from muster.engine.core.requirements import Requirement
 from muster.engine.core.subgroups import Group, grouped
 from muster.engine.domains.demand import Counts, Demand
-from muster.engine.domains.room import Room
+from muster.engine.domains.domain_capacity import DomainCapacity
 from muster.model.finding import Finding
 from muster.model.scheduling import NetworkTopology, TopologyConstraint
 from muster.model.topology import HyperNode
@@ -54,7 +54,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
             self._seen = seen
             self.trees = Trees(state.nodes, topologies, hypernodes)
         self.session = session
-        self.room = Room(session)
+        self.capacity = DomainCapacity(session)
         self._wishes: dict[tuple[str, str], Wish | NodeSetError | None] = {}
         self._constrained: dict[str, bool] = {}  # job → does it say where it lies, as a whole or in sub-groups?
         self._leaves: dict[str, dict[str, Group]] = {}  # job → pod → its sub-group
@@ -104,7 +104,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
         self, wish: Wish, members: Iterable[Task], tasks: Sequence[Task], need: int, nodes: NodeSet
     ) -> Sequence[NodeSet]:
         pinned = _places(members)
-        counts = Counts(self.room, wish.tree.cut(nodes.index), Demand(self.session, tasks, need), nodes.freed)
+        counts = Counts(self.capacity, wish.tree.cut(nodes.index), Demand(self.session, tasks, need), nodes.freed)
         return Ordered(wish, counts, nodes, pinned or None)
 
     def left_out(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> list[tuple[NodeSet, str]]:
@@ -112,7 +112,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
         if wish is None or not tasks:
             return []
         demand = Demand(self.session, tasks, max(self.session.missing(job), 1))
-        return refused(wish, Counts(self.room, wish.tree.cut(nodes.index), demand, None), nodes)
+        return refused(wish, Counts(self.capacity, wish.tree.cut(nodes.index), demand, None), nodes)
 
     def outside(self, task: Task) -> list[tuple[Bools, str]]:
         found: list[tuple[Bools, str]] = []

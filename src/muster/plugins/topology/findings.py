@@ -14,8 +14,8 @@ from muster.engine.core.requirements import Requirement, about
 from muster.engine.core.state import State
 from muster.engine.core.subgroups import Group, grouped
 from muster.engine.domains.demand import Counts, Demand, unplaced
+from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.engine.domains.domain_sources import Fault
-from muster.engine.domains.room import EmptyRoom
 from muster.model.finding import Finding, Severity
 from muster.model.scheduling import NetworkTopology
 from muster.plugins.topology.constraints import (
@@ -42,11 +42,11 @@ def findings(trees: Trees, session: Session) -> list[Finding]:
     if trees.hypernodes:
         faults += trees.network().faults
     found = [_of(fault) for fault in faults]
-    room = EmptyRoom(session)
+    capacity = EmptyClusterCapacity(session)
     written = session.state.objects["PodGroup"]
     for job in session.jobs.values():
         about = f"PodGroup {job.key}" if job.key in written or not job.tasks else f"Pod {min(job.tasks)}"
-        found += _job(trees, job, about, room)
+        found += _job(trees, job, about, capacity)
         if job.key in written:
             found += _on_pods(job)
     return found
@@ -103,12 +103,12 @@ def _on_pods(job: Job) -> Iterator[Finding]:
         yield Finding(severity, "", None, f"Pod {min(pods)}", "topology-on-pod", message + more, fix)
 
 
-def _too_large(wish: Wish, tasks: Sequence[Task], need: int, who: str, room: EmptyRoom) -> str:
+def _too_large(wish: Wish, tasks: Sequence[Task], need: int, who: str, capacity: EmptyClusterCapacity) -> str:
     """Why not even an empty domain that the wish allows holds so many of the pods; empty if one might."""
     tasks, need = unplaced(tasks, need)
     if wish.required is None or not 0 < need <= len(tasks):
         return ""
-    counts = Counts(room, wish.tree.everything, Demand(room.session, tasks, need), None)
+    counts = Counts(capacity, wish.tree.everything, Demand(capacity.session, tasks, need), None)
     if any(counts.holds(level, counts.demand.least).any() for level in wish.levels):
         return ""
     domains = np.flatnonzero(counts.cut.tiers[wish.required].real).tolist()
@@ -126,7 +126,7 @@ def _least(group: Group) -> int:
     return group.minimum + sum(parts if group.least is None else parts[: group.least])
 
 
-def _job(trees: Trees, job: Job, about: str, room: EmptyRoom) -> Iterator[Finding]:
+def _job(trees: Trees, job: Job, about: str, capacity: EmptyClusterCapacity) -> Iterator[Finding]:
     if message := level_without_topology(job):
         fix = f"name a Topology with {TOPOLOGY}"
         yield Finding("error", "", None, about, "topology-not-named", message, fix)
@@ -150,6 +150,6 @@ def _job(trees: Trees, job: Job, about: str, room: EmptyRoom) -> Iterator[Findin
             fix = "correct the annotations or the spec, or create what is missing"
             yield Finding("error", "", None, about, "topology", f"{fault}: its pods wait for ever", fix)
             continue
-        if message := _too_large(wish, tasks, need, who, room):
+        if message := _too_large(wish, tasks, need, who, capacity):
             fix = "lower the minimum, require a wider level, or ask for less"
             yield Finding("error", "", None, about, "topology-too-large", message, fix)

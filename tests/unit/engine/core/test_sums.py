@@ -44,7 +44,7 @@ def test_whatever_happens_to_jobs_their_sums_follow() -> None:
             state.remove("Pod", f"d/{member}")
         elif what == 3 and key in state.jobs:
             state.jobs[key].phase = dice.choice(["Pending", "Inqueue", "Running"])
-            state.jobs[key].touch()
+            state.jobs[key].mark_changed()
         else:
             on = dice.choice(["", "n0", "n1", "n2"])
             state.upsert("Pod", f"d/{member}", pod(member, name, on, cpu=str(dice.randrange(1, 4))))

@@ -1,8 +1,8 @@
-"""How much room there is in domains: free amounts and copies of a pod, summed per domain, kept current from the log.
+"""Counts the free capacity of topology domains: free amounts and copies of a pod per domain, kept current from the log.
 
-Room is what will be free (future idle), never below zero per node; `now` is what is free at once. A count is an upper
-bound of what a domain can take: it may be refuted by other rules when it is tried, but a domain that it refuses cannot
-hold the pods in any order.
+Capacity is future idle, never below zero per node; `now` is what is idle at once. A count is an upper bound of what a
+domain can take: other rules may refuse the domain when it is tried, but a domain that the count refuses cannot hold the
+pods in any order.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _add(sums: Rows, at: Index, change: Rows) -> None:
             sums[:, segment] += change[:, at == segment].sum(axis=1)
 
 
-class Room:
-    """The room of one cycle. `copies` per signature, `free` for all."""
+class DomainCapacity:
+    """The free capacity of domains in one cycle: `copies` per signature, `free` for all tasks."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -103,8 +103,8 @@ class Room:
         return column
 
 
-class EmptyRoom(Room):
-    """The room if no pod ran: what does not fit here never fits."""
+class EmptyClusterCapacity(DomainCapacity):
+    """The capacity of domains if no pod ran: what does not fit here never fits."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)

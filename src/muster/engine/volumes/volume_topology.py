@@ -24,7 +24,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _NONE: Index = np.zeros(0, np.int64)
 
 
-class Reach:
+class VolumeTopology:
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
         self.everywhere: Index = np.arange(len(nodes))

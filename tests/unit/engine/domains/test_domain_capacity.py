@@ -1,4 +1,4 @@
-"""Room in domains: counted once, then repaired from the log; the same as counted anew."""
+"""Free capacity of domains: counted once, then repaired from the log; the same as counted anew."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from builders.racks import gang, member, members, node, queue, scheduler
 from builders.small_cluster import state_of
 from muster.engine.core.session import Session
+from muster.engine.domains.domain_capacity import FREE, NOW, DomainCapacity
 from muster.engine.domains.domains import DomainTree, tree_of
-from muster.engine.domains.room import FREE, NOW, Room
 
 
 def opened(count: int = 6, **more: str) -> Session:
@@ -25,7 +25,7 @@ def pairs(count: int = 6) -> DomainTree:
 
 def test_copies_are_counted_per_domain_without_nodes_outside() -> None:
     session = opened()
-    sums = Room(session).copies(session.state.tasks["d/job-0"]).sums(pairs().everything)
+    sums = DomainCapacity(session).copies(session.state.tasks["d/job-0"]).sums(pairs().everything)
     assert sums[1][FREE].tolist() == [1, 5, 4] and sums[0][FREE].tolist() == [10]
 
 
@@ -35,7 +35,7 @@ def test_what_is_being_released_counts_later_not_now() -> None:
     nodes = [node(f"n{i}", gpus=i) for i in range(6)]
     state = state_of(queue(), *nodes, gang("old", 0, phase="Running"), leaving, gang("job", 1), *members("job", 1))
     session = scheduler().session(state, 0.0)
-    sums = Room(session).copies(state.tasks["d/job-0"]).sums(pairs().everything)
+    sums = DomainCapacity(session).copies(state.tasks["d/job-0"]).sums(pairs().everything)
     assert (sums[1][FREE, 0], sums[1][NOW, 0]) == (1, 0)
 
 
@@ -43,14 +43,14 @@ def test_nodes_that_never_take_the_pod_have_no_room() -> None:
     session = opened()
     task = session.state.tasks["d/job-0"]
     session.placement.answers(task).static[:4] = False
-    assert Room(session).copies(task).sums(pairs().everything)[1][FREE].tolist() == [0, 0, 4]
+    assert DomainCapacity(session).copies(task).sums(pairs().everything)[1][FREE].tolist() == [0, 0, 4]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=12), st.lists(st.integers(0, 5), unique=True))
 def test_repaired_counts_are_the_same_as_fresh_ones(moves: list[tuple[int, bool]], some: list[int]) -> None:
     session, tree = opened(), pairs()
     task = session.state.tasks["d/job-0"]
-    room = Room(session)
+    capacity = DomainCapacity(session)
     cuts = [tree.everything, tree.cut(np.array(sorted(some), np.int64))]
     statement = session.statement()
     others = iter(session.jobs["d/job"].tasks.values())
@@ -61,6 +61,7 @@ def test_repaired_counts_are_the_same_as_fresh_ones(moves: list[tuple[int, bool]
         elif (free := next(others, None)) is not None:
             statement.allocate([free], [at])
         for cut in cuts:
-            for column, fresh in ((room.copies(task), Room(session).copies(task)), (room.free(), Room(session).free())):
+            anew = DomainCapacity(session)
+            for column, fresh in ((capacity.copies(task), anew.copies(task)), (capacity.free(), anew.free())):
                 for kept, anew in zip(column.sums(cut), fresh.sums(cut), strict=True):
                     assert (kept == anew).all()

@@ -1,4 +1,4 @@
-"""Nodes that look alike stand for each other; a node that changes stands for itself."""
+"""Nodes with equal columns form a class; a node that changes gets a class for itself."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from muster.config.default import DEFAULT
 from muster.config.loader import load
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
-from muster.engine.core import alike
-from muster.engine.core.alike import Alike
+from muster.engine.core import node_classes
 from muster.engine.core.jobs import Shape
+from muster.engine.core.node_classes import NodeClasses
 from muster.engine.core.nodes import Kind, Nodes
 from muster.engine.core.state import State
 from oracles.without_shortcuts import without_shortcuts
@@ -34,7 +34,7 @@ def columns(nodes: Nodes) -> np.ndarray:
 
 def test_there_are_as_many_kinds_as_nodes_that_differ() -> None:
     nodes = cluster(300).nodes
-    found = Alike(nodes).kinds()
+    found = NodeClasses(nodes).classes()
     assert found is not None
     one, kind_of = found
     assert (len(one), len(kind_of)) == (3, 300)
@@ -42,29 +42,29 @@ def test_there_are_as_many_kinds_as_nodes_that_differ() -> None:
 
 
 def test_few_nodes_are_not_worth_it() -> None:
-    assert Alike(cluster(alike.FEWEST - 1).nodes).kinds() is None
+    assert NodeClasses(cluster(node_classes.MIN_NODES - 1).nodes).classes() is None
 
 
 def test_where_most_nodes_stand_for_themselves_it_is_given_up_for_a_while() -> None:
     made = cluster(300)
     nodes, shapes = made.nodes, [task.shape for task in made.tasks.values()]
-    kinds = Alike(nodes)
-    assert kinds.kinds() is not None
+    kinds = NodeClasses(nodes)
+    assert kinds.classes() is not None
     for i in range(80):
         nodes.apply(shapes[0], Kind.ALLOCATE, [i], 1)
-    assert kinds.kinds() is None
+    assert kinds.classes() is None
     for i in range(80):
         nodes.apply(shapes[0], Kind.ALLOCATE, [i], -1)
-    assert kinds.kinds() is not None
+    assert kinds.classes() is not None
 
 
 def test_every_node_is_as_the_one_of_its_kind_whatever_comes_and_goes() -> None:
     draw = random.Random(7)
-    with patch.multiple(alike, FEWEST=1, WORTH_IT=1):
+    with patch.multiple(node_classes, MIN_NODES=1, MIN_NODES_PER_CLASS=1):
         for _ in range(60):
             made = cluster(draw.randint(1, 12))
             nodes, shapes = made.nodes, [task.shape for task in made.tasks.values()]
-            kinds = Alike(nodes)
+            kinds = NodeClasses(nodes)
             done: list[tuple[Shape, Kind, list[int]]] = []
             for _ in range(40):
                 if done and draw.random() < 0.4:
@@ -75,7 +75,7 @@ def test_every_node_is_as_the_one_of_its_kind_whatever_comes_and_goes() -> None:
                     shape, kind = draw.choice(shapes), draw.choice((Kind.ALLOCATE, Kind.PIPELINE))
                     nodes.apply(shape, kind, at, 1)
                     done.append((shape, kind, at))
-                found = kinds.kinds()
+                found = kinds.classes()
                 if found is not None:
                     assert (columns(nodes)[:, found[0]][:, found[1]] == columns(nodes)).all()
 
