@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.configure import configure, default_configuration
-from muster.cycle.scheduler import Scheduler
 from muster.kube import errors
 from muster.kube.writes import FENCE
 from muster.model.core import Pod, PodDisruptionBudget
@@ -24,12 +23,12 @@ from muster.model.selectors import matches
 from muster.process.logs import Log
 from muster.scheduler.binder import Binder
 from muster.scheduler.cache import Cache
+from muster.scheduler.configuration import LoadedConfig
 from muster.scheduler.decider import Decider, Decision
 from muster.scheduler.figures import drift
 from muster.scheduler.inbox import Observed
 from muster.scheduler.journal import JOURNAL
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.reload import Loaded
 from muster.scheduler.status_writer import StatusWriter
 from muster.store import Change, Conflict, NotFound, Severity
 
@@ -160,7 +159,7 @@ class Leader:
 
     def __init__(
         self, cluster: EmbeddedCluster, config: str = "", faults: Faults | None = None, holder: str = "first",
-        loaded: Loaded | None = None,
+        loaded: LoadedConfig | None = None,
     ) -> None:  # fmt: skip
         self.cluster = cluster
         self.calls = StoreCalls(cluster, faults or Faults())
@@ -169,7 +168,7 @@ class Leader:
         clock = cluster.clock.now
         self.cache = Cache(("muster",), clock)
         if loaded is None:
-            loaded = Loaded(Scheduler(configure(config, "test")[0] if config else default_configuration()), "test")
+            loaded = LoadedConfig(configure(config, "test")[0] if config else default_configuration(), "test")
         self.decider = Decider(self.cache, loaded, holder, 10.0, self.metrics, Log(-1), clock, clock)
         self.binder = Binder(self.calls, self.cache.put, self._tell, self.metrics)
         self.writer = StatusWriter(self.calls, self._tell, self.metrics)

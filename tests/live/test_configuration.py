@@ -13,7 +13,7 @@ from live.controlplane import ControlPlane
 from live.muster_process import Scheduler, all_placed, condition, placed, pod, stays_unplaced
 from live.node_groups import BINDING, REQUIRED, thing, weights, workload
 from live.test_scheduler import EVICTS
-from muster.scheduler.following import CONDITION
+from muster.process.config_watcher import CONDITION
 
 pytestmark = pytest.mark.usefixtures("crds")
 

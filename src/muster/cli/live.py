@@ -77,18 +77,17 @@ def config_map_place(given: str) -> str:
 def read_config_map(given: str) -> str:
     """The configuration in a ConfigMap, read once, by --kubeconfig and --context of the command if it has them."""
     from muster.kube import Client, NoAccess, load
-    from muster.process.config_sources import Map
-    from muster.scheduler.reload import Found, Unusable, decoded
+    from muster.process.config_sources import ConfigContent, ConfigMapKey, InvalidConfig
 
     place, options = config_map_place(given), click.get_current_context().params
 
-    async def look() -> Found:
+    async def look() -> ConfigContent:
         async with Client(load(options.get("kubeconfig"), options.get("context"))) as client:
-            return await Map(client, place, lambda text: click.echo(text, err=True)).now()
+            return await ConfigMapKey(client, place, lambda text: click.echo(text, err=True)).read()
 
     try:
-        return decoded(asyncio.run(look()))
-    except (NoAccess, Unusable) as fault:
+        return asyncio.run(look()).text()
+    except (NoAccess, InvalidConfig) as fault:
         raise BadInput(f"muster: -c {given}: {fault}" if isinstance(fault, NoAccess) else str(fault)) from None
 
 

@@ -54,8 +54,8 @@ def scheduler(
     from muster.cli.install.rights import SCHEDULER
     from muster.cli.live import own_pod, run_until_stopped, writes_of
     from muster.cli.reading import BadInput
+    from muster.process.config_sources import InvalidConfig
     from muster.process.logs import Log
-    from muster.scheduler.reload import Unusable
     from muster.scheduler.service import Service, Settings
     from muster.sim.memory import keep_freed_memory
 
@@ -80,7 +80,7 @@ def scheduler(
     )
     try:
         run_until_stopped(Service(settings, Log(verbosity)).run)
-    except Unusable as why:
+    except InvalidConfig as why:
         raise BadInput(str(why)) from None
 
 

@@ -1,9 +1,12 @@
-"""Where the scheduler's configuration is found: in a file, or in a ConfigMap that is watched."""
+"""Where a configuration is read from: a file, or a key of a ConfigMap that is watched."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from muster.config.announced import PREFIX
@@ -15,28 +18,56 @@ from muster.kube.lists import Report
 from muster.kube.writes import Writes
 from muster.model.core import ConfigMap
 from muster.model.meta import Object
-from muster.scheduler.reload import Found, find
 
-LOOK_EVERY = 1.0
+FILE_POLL_PERIOD_S = 1.0
 
 
-class Source(Protocol):
+class InvalidConfig(Exception):
+    """A configuration that must not be used; one line per error."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigContent:
+    """The content of a source at one moment, or why it could not be read."""
+
+    source: str
+    data: bytes = b""
+    error: str = ""
+
+    @property
+    def version(self) -> str:
+        """A short hash of the content: a ConfigMap's volume changes by a symbolic link, so times say nothing."""
+        return f"({self.error})" if self.error else hashlib.sha256(self.data).hexdigest()[:12]
+
+    def text(self) -> str:
+        """Decodes the content; InvalidConfig if there is none or it is not UTF-8."""
+        if self.error:
+            raise InvalidConfig(f"{self.source}: error: {self.error}")
+        try:
+            return self.data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise InvalidConfig(f"{self.source}: error: is not UTF-8 text (save it as UTF-8)") from None
+
+
+class ConfigSource(Protocol):
+    """A file or a ConfigMap."""
+
     @property
     def object(self) -> Object | None:
-        """What users changed, where that is an object of the cluster."""
+        """The object that users edit, if the source is an object of the cluster."""
         ...
 
-    async def now(self) -> Found:
-        """Looked up once."""
+    async def read(self) -> ConfigContent:
+        """Reads the content once."""
         ...
 
-    def changes(self) -> AsyncGenerator[Found, None]:
-        """What is found, again and again, changed or not."""
+    def watch(self) -> AsyncGenerator[ConfigContent, None]:
+        """Yields the content again and again, changed or not."""
         ...
 
 
-class File:
-    """Looked at every second: a file system tells of no change that a network or a symbolic link made."""
+class ConfigFile:
+    """A file, read every second: file systems report no change that a network or a symbolic link made."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -45,16 +76,22 @@ class File:
     def object(self) -> None:
         return None
 
-    async def now(self) -> Found:
-        return await asyncio.to_thread(find, self._path)
+    def content(self) -> ConfigContent:
+        try:
+            return ConfigContent(self._path, Path(self._path).read_bytes())
+        except OSError as fault:
+            return ConfigContent(self._path, error=f"cannot be read: {fault.strerror}")
 
-    async def changes(self) -> AsyncGenerator[Found, None]:
+    async def read(self) -> ConfigContent:
+        return await asyncio.to_thread(self.content)
+
+    async def watch(self) -> AsyncGenerator[ConfigContent, None]:
         while True:
-            await asyncio.sleep(LOOK_EVERY)
-            yield await self.now()
+            await asyncio.sleep(FILE_POLL_PERIOD_S)
+            yield await self.read()
 
 
-class Map:
+class ConfigMapKey:
     """The key of a ConfigMap: `NAMESPACE/NAME/KEY`, or `NAMESPACE/NAME` with the key that ends in .conf."""
 
     def __init__(self, client: Client, place: str, report: Report) -> None:
@@ -67,34 +104,34 @@ class Map:
     def object(self) -> Object | None:
         return self._map
 
-    async def now(self) -> Found:
+    async def read(self) -> ConfigContent:
         try:
-            return self._found(await Writes(self._client).get(ConfigMap, f"{self._namespace}/{self._name}"))
+            return self._content(await Writes(self._client).get(ConfigMap, f"{self._namespace}/{self._name}"))
         except errors.NotFound:
-            return self._found(None)
+            return self._content(None)
         except errors.ApiError as error:
-            return Found(self._where, fault=f"cannot be read: {error}")
+            return ConfigContent(self._source, error=f"cannot be read: {error}")
 
-    async def changes(self) -> AsyncGenerator[Found, None]:
-        # By name: a right to this one object is enough.
+    async def watch(self) -> AsyncGenerator[ConfigContent, None]:
+        # By name: permission for this one object is enough.
         wanted = Wanted(ConfigMap, self._namespace, fields=f"metadata.name={self._name}")
         async with Informers(self._client, [wanted], self._report) as maps:
             stream = maps.stream()
             await maps.synced()
             while True:
-                yield self._found(maps.of(ConfigMap).get(f"{self._namespace}/{self._name}"))
+                yield self._content(maps.of(ConfigMap).get(f"{self._namespace}/{self._name}"))
                 await stream.wait()
                 stream.take()
 
     @property
-    def _where(self) -> str:
+    def _source(self) -> str:
         return f"{PREFIX}{self._namespace}/{self._name}{'/' if self._key else ''}{self._key}"
 
-    def _found(self, there: ConfigMap | None) -> Found:
-        if there is None:
-            return Found(self._where, fault="there is no such ConfigMap")
-        self._map = there
+    def _content(self, config_map: ConfigMap | None) -> ConfigContent:
+        if config_map is None:
+            return ConfigContent(self._source, error="there is no such ConfigMap")
+        self._map = config_map
         try:
-            return Found(self._where, content_of(there, self._key))
+            return ConfigContent(self._source, content_of(config_map, self._key))
         except NoConfiguration as why:
-            return Found(self._where, fault=str(why))
+            return ConfigContent(self._source, error=str(why))

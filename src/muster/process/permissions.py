@@ -16,11 +16,8 @@ from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.errors import ApiError, Permission
 from muster.kube.reviews import allowed, missing
-from muster.kube.writes import Writes
-from muster.model.core import Pod
-from muster.model.meta import Condition
 from muster.process.logs import Log
-from muster.store.clock import timestamp
+from muster.process.own_pod import OwnPod
 
 AGAIN_S = 600.0
 SOON_S = 5.0
@@ -54,9 +51,9 @@ class Permissions:
             self._where[permission] = error.namespace
             self._say(permission, error.message)
 
-    async def run(self, client: Client, needed: Sequence[Permission], pod: str) -> None:
-        """Ask at the start and every ten minutes. `client` has no gate; `pod` is our own, or empty."""
-        said: list[str] | None = None
+    async def run(self, client: Client, needed: Sequence[Permission], pod: OwnPod) -> None:
+        """Ask at the start and every ten minutes. `client` has no gate."""
+        reported: list[str] | None = None
         while True:
             self._news.clear()
             try:
@@ -68,8 +65,8 @@ class Permissions:
             else:
                 self._note(lacks)
             now = sorted(map(str, self._lacks))
-            if pod and now != said and await self._written(client, pod, now):
-                said = now
+            if now != reported and await self._report(pod, now):
+                reported = now
             await self._pause()
 
     async def _pause(self) -> None:
@@ -100,23 +97,12 @@ class Permissions:
         self._log(0, f"missing permission: {permission}", verb=permission.verb, resource=permission.resource,
                   group=permission.group, why=why)  # fmt: skip
 
-    async def _written(self, client: Client, pod: str, lacks: list[str]) -> bool:
-        writes = Writes(client)
+    async def _report(self, pod: OwnPod, missing: list[str]) -> bool:
+        """Writes the condition of the pod; whether that succeeded. The log and the metrics have the same."""
+        reason = "PermissionsMissing" if missing else "AllGranted"
+        message = f"the account may not: {'; '.join(missing)}" if missing else ""
         try:
-            us = await writes.get(Pod, pod)
-            await writes.pod_condition(pod, _condition(us, lacks), uid=us.metadata.uid)
+            await pod.set_condition(CONDITION, status=not missing, reason=reason, message=message)
         except ApiError:
-            return False  # the log and the metrics say it
+            return False
         return True
-
-
-def _condition(pod: Pod, lacks: list[str]) -> Condition:
-    status = "False" if lacks else "True"
-    before = next((one for one in pod.status.conditions if one.type == CONDITION), None)
-    now = timestamp(float(int(time.time())))
-    since = before.last_transition_time if before is not None and before.status == status else now
-    text = f"the account may not: {'; '.join(lacks)}" if lacks else ""
-    return Condition(
-        type=CONDITION, status=status, reason="PermissionsMissing" if lacks else "AllGranted", message=text,
-        last_transition_time=since,
-    )  # fmt: skip

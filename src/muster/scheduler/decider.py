@@ -18,6 +18,7 @@ from muster.process.logs import Log
 from muster.scheduler.backoffs import keep_to_budgets
 from muster.scheduler.cache import Cache
 from muster.scheduler.commits import Commits, commits_of
+from muster.scheduler.configuration import LoadedConfig
 from muster.scheduler.figures import deserved, drift, figures, overused
 from muster.scheduler.findings import UnmetRequirements
 from muster.scheduler.inbox import BindRefused
@@ -28,7 +29,6 @@ from muster.scheduler.queue_gates import admit
 from muster.scheduler.queue_usage import QueueUsage
 from muster.scheduler.queueing_hints import Hint
 from muster.scheduler.recovery import Repair, Way, repair
-from muster.scheduler.reload import Loaded
 from muster.scheduler.status import StatusPatch, StatusUpdater
 from muster.scheduler.timed import timed
 
@@ -56,7 +56,7 @@ class Decision:
 
 class Decider:
     def __init__(
-        self, cache: Cache, loaded: Loaded, holder: str, period: float, metrics: Metrics, log: Log,
+        self, cache: Cache, loaded: LoadedConfig, holder: str, period: float, metrics: Metrics, log: Log,
         clock: Callable[[], float] = time.time, ticks: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.cache = cache
@@ -77,11 +77,11 @@ class Decider:
         self._overfull = False
         self.use(loaded)
 
-    def use(self, loaded: Loaded) -> None:
+    def use(self, loaded: LoadedConfig) -> None:
         """Another configuration from the next cycle on."""
         self._loaded = loaded
         # A scheduler of our own: the configuration outlives the term, and plugins and shapes are of this term's state.
-        self._scheduler = timed(Scheduler(loaded.scheduler.config), self._metrics)
+        self._scheduler = timed(Scheduler(loaded.config), self._metrics)
         self._scheduler.tiers.append([self.rejections])
 
     def load(self, objects: Mapping[str, Mapping[str, Object]]) -> None:

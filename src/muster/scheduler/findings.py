@@ -18,8 +18,8 @@ from muster.cycle.requirements import PROVIDERS, ignored_by_kind
 from muster.engine.core.state import State
 from muster.model.finding import Finding
 from muster.process.logs import Log
+from muster.scheduler.configuration import LoadedConfig
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.reload import Loaded
 
 REPEAT_S = 600.0
 PAUSE_PER_COST = 50.0
@@ -55,7 +55,7 @@ class ConfigurationFindings(FindingLog):
     def __init__(self, metrics: Metrics, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__("configuration finding", metrics.config_findings, log, clock)
 
-    def of(self, loaded: Loaded) -> None:
+    def of(self, loaded: LoadedConfig) -> None:
         self.tell({one: one for one in loaded.findings})
 
 

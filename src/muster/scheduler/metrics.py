@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from muster.model.core import Pod
 from muster.model.meta import seconds
+from muster.process.config_watcher import ConfigMetrics
 from muster.scheduler.cluster_metrics import ApiRequestCollector, ClusterCollector, CycleStatistics
 
 _MILLISECONDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 60_000)
@@ -65,8 +66,7 @@ class Metrics:
         self.rejections = counter("muster_kubelet_rejections", "Pods rejected by their kubelet", ["reason"])
         self.drift = gauge("muster_cache_drift", "Accounts that the last recount found wrong; 0 without a fault")
         self.rechecks = counter("muster_cache_rechecks", "Pods looked at because the watch was silent")
-        self.reloads = counter("muster_configuration_reloads", "Configurations read again, by result", ["result"])
-        self.config_good = gauge("muster_configuration_valid", "1 while the configuration found is the one in use")
+        self.configuration = ConfigMetrics(self.registry)
         labels = ["severity", "code"]
         self.config_findings = gauge("muster_configuration_findings", "Findings of the configuration in use", labels)
         self.unmet = gauge("muster_unmet_requirements", "Requirements of objects that no plugin provides", labels)
@@ -76,7 +76,6 @@ class Metrics:
             "muster_event_loop_lag_seconds", "How late the event loop is", buckets=(0.001, 0.005, 0.01, 0.02, 0.05,
             0.1, 0.2, 0.5, 1, 2, 5),
         )  # fmt: skip
-        self.config_good.set(1)
         self.answers: Mapping[tuple[str, str, int], int] = {}  # of the API server: method, resource, status → count
         self.registry.register(ClusterCollector(lambda: self.statistics))
         self.registry.register(ApiRequestCollector(lambda: self.answers))

@@ -27,22 +27,23 @@ from muster.model import batch, core, groups, scheduling, storage, topology
 from muster.model.custom import custom_kinds
 from muster.model.meta import Object
 from muster.process.application_kinds import Changed, ConfiguredKinds, Kinds
-from muster.process.config_sources import File, Map, Source
+from muster.process.config_sources import ConfigFile, ConfigMapKey, ConfigSource
+from muster.process.config_watcher import ConfigWatcher
 from muster.process.leadership import LeaseSettings, Terms, until
 from muster.process.logs import Log
+from muster.process.own_pod import OwnPod
 from muster.process.permissions import Permissions
 from muster.process.probes import Probes, not_read
 from muster.scheduler.binder import Binder
 from muster.scheduler.cache import Cache
 from muster.scheduler.cluster_metrics import CycleStatistics
+from muster.scheduler.configuration import LoadedConfig, load_config, read_config
 from muster.scheduler.decider import Decider
 from muster.scheduler.fence import Fence
 from muster.scheduler.findings import REPEAT_S, ConfigurationFindings
-from muster.scheduler.following import Following
 from muster.scheduler.inbox import Observed
 from muster.scheduler.loop import Loop
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.reload import Loaded, read
 from muster.scheduler.standby import Ready, Standby
 from muster.scheduler.status_writer import StatusWriter
 
@@ -82,7 +83,7 @@ class Service:
         self.settings = settings
         self.metrics = Metrics()
         self.log = log
-        self._loaded: Loaded = read(settings.config)
+        self._loaded: LoadedConfig = read_config(settings.config)
         self._findings = ConfigurationFindings(self.metrics, log)
         self._informers: Informers | None = None
         self._loop: Loop | None = None
@@ -109,7 +110,7 @@ class Service:
             try:
                 # A client without a gate: every replica says what it lacks.
                 async with Client(client.access) as calm:
-                    reviews = self._permissions.run(calm, settings.needs, settings.pod)
+                    reviews = self._permissions.run(calm, settings.needs, OwnPod(calm, settings.pod))
                     await until(stop, self._configured(client), reviews)
             finally:
                 await self.probes.stop()
@@ -120,24 +121,26 @@ class Service:
         settings = self.settings
         # With slots of their own and without a gate: every replica tells what became of its configuration.
         async with Client(client.access) as calm:
-            source: Source
+            source: ConfigSource
             if settings.config_map:
-                source = Map(calm, settings.config_map, self.log.report)
+                source = ConfigMapKey(calm, settings.config_map, self.log.report)
             elif settings.config is not None:
-                source = File(settings.config)
+                source = ConfigFile(settings.config)
             else:
                 self._announce()
                 await self._lead(client)
                 return
             recorder = Recorder(calm, "muster", settings.lease.identity)
-            following = Following(source, settings.pod, Writes(calm), recorder.record, self.metrics, self.log)
+            watcher = ConfigWatcher(
+                source, load_config, OwnPod(calm, settings.pod), recorder, self.metrics.configuration, self.log
+            )
             try:
                 if settings.config_map:
-                    self._loaded = await following.first()
+                    self._loaded = await watcher.first()
                 self._announce()
                 async with asyncio.TaskGroup() as group:
                     group.create_task(recorder.run())
-                    group.create_task(following.run(self._loaded, self._use))
+                    group.create_task(watcher.run(self._loaded, self._use))
                     group.create_task(self._lead(client))
                     group.create_task(self._repeat_findings())
             finally:
@@ -244,7 +247,7 @@ class Service:
             await self._reloaded.wait()
         await kinds.run(changed)
 
-    def _use(self, loaded: Loaded) -> None:
+    def _use(self, loaded: LoadedConfig) -> None:
         """A new configuration: the next cycle is decided with it."""
         self._loaded = loaded
         self._reloaded.set()
@@ -253,7 +256,7 @@ class Service:
         if loop is not None and decider is not None:
             self._changing = asyncio.ensure_future(self._change(loaded, loop, decider))
 
-    async def _change(self, loaded: Loaded, loop: Loop, decider: Decider) -> None:
+    async def _change(self, loaded: LoadedConfig, loop: Loop, decider: Decider) -> None:
         informers = self._informers
         if informers is not None:
             # Without its kinds the plugin would take every pod for one that no policy is about.
@@ -293,6 +296,6 @@ async def _forget_others(loop: Loop, cache: Cache, kinds: Kinds) -> None:
     loop.soon()
 
 
-def _owners(loaded: Loaded) -> tuple[type[Object], ...]:
+def _owners(loaded: LoadedConfig) -> tuple[type[Object], ...]:
     """What has to be followed for this configuration alone."""
-    return OWNERS if loaded.scheduler.config.plugin("propagation") is not None else ()
+    return OWNERS if loaded.config.plugin("propagation") is not None else ()

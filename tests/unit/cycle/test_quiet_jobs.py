@@ -10,7 +10,7 @@ from muster.cycle.scheduler import Scheduler
 from muster.engine.core.jobs import Job
 from muster.engine.core.state import State
 from muster.plugins.gang import Gang
-from muster.scheduler.reload import read
+from muster.scheduler.configuration import read_config
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def running() -> tuple[State, Scheduler]:
         group = pod_group(key[2:], members=2 if key == "d/pair" else 1)
         group.status.phase = "Running"  # type: ignore[attr-defined]
         state.upsert("PodGroup", key, group)
-    return state, read(None).scheduler
+    return state, Scheduler(read_config(None).config)
 
 
 def test_a_job_that_only_runs_is_not_asked_about_again(asked: list[str]) -> None:
@@ -78,5 +78,5 @@ def test_another_configuration_asks_about_all(asked: list[str]) -> None:
     state, scheduler = running()
     scheduler.cycle(state, 1.0)
     asked.clear()
-    read(None).scheduler.cycle(state, 2.0)
+    Scheduler(read_config(None).config).cycle(state, 2.0)
     assert set(asked) == {"pair", "other"}

@@ -13,6 +13,7 @@ from fakes.awkward_api import AwkwardApi, give, refuse, run, until
 from muster.kube import errors
 from muster.kube.errors import Permission
 from muster.process.logs import Log
+from muster.process.own_pod import OwnPod
 from muster.process.permissions import AGAIN_S, Permissions
 
 BIND = Permission("create", "pods/binding")
@@ -87,7 +88,7 @@ def test_the_review_asks_about_all_namespaces_and_what_was_granted_is_said(
         api.plan("POST", f"{REVIEWS}/selfsubjectaccessreviews", give({"status": {"allowed": False}}, 201),
                  give({"status": {"allowed": True}}, 201))  # fmt: skip
         async with api.client() as client:
-            asking = asyncio.create_task(told.permissions.run(client, needed, ""))
+            asking = asyncio.create_task(told.permissions.run(client, needed, OwnPod(client, "")))
             # What is new is looked at again soon; then it is granted.
             await until(lambda: api.count("POST", f"{REVIEWS}/selfsubjectaccessreviews") == 2, 15)
             await asyncio.sleep(0.1)
@@ -110,7 +111,7 @@ def test_a_server_that_gives_no_review_is_no_reason_to_end(capsys: pytest.Captur
     async def story(api: AwkwardApi) -> None:
         api.plan("POST", f"{REVIEWS}/selfsubjectrulesreviews", refuse(403, "Forbidden", "no reviews here"))
         async with api.client(tries=1) as client:
-            asking = asyncio.create_task(told.permissions.run(client, (BIND,), ""))
+            asking = asyncio.create_task(told.permissions.run(client, (BIND,), OwnPod(client, "")))
             await until(lambda: api.asked)
             await asyncio.sleep(0.05)
             assert not asking.done()

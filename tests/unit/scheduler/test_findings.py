@@ -10,10 +10,12 @@ from builders.live_objects import EVICTS
 from builders.small_cluster import pod_group, state_of
 from muster.cycle.configure import configure
 from muster.model.finding import Finding
+from muster.process.config_sources import ConfigContent
+from muster.process.config_watcher import ConfigStatus
 from muster.process.logs import Log
+from muster.scheduler.configuration import load_config, read_config
 from muster.scheduler.findings import LONGEST_PAUSE_S, REPEAT_S, ConfigurationFindings, UnmetRequirements
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.reload import Found, Verdict, checked, read
 
 ONE = Finding("warning", "a.yaml", 3, "plugin tdm", "foreign-plugin", "muster does not have tdm", "remove it")
 OTHER = replace(ONE, object="plugin usage", message="muster does not have usage")
@@ -84,11 +86,11 @@ def test_what_no_longer_holds_is_not_counted() -> None:
 
 def test_a_loaded_configuration_has_all_that_validate_says() -> None:
     text = EVICTS.replace("{name: drf}", "{name: drf}, {name: tdm}").replace("allocate", "allocate, allocate", 1)
-    loaded = checked(Found("a.yaml", text.encode()))
+    loaded = load_config(ConfigContent("a.yaml", text.encode()))
     assert {"foreign-plugin", "action-twice"} <= {one.code for one in loaded.findings}
-    verdict = Verdict.of(loaded)
+    verdict = ConfigStatus.of(loaded)
     assert any("muster does not have tdm" in one for one in verdict.warnings)
-    assert read(None).findings == ()
+    assert read_config(None).findings == ()
 
 
 @pytest.mark.parametrize(
@@ -97,5 +99,5 @@ def test_a_loaded_configuration_has_all_that_validate_says() -> None:
 )
 def test_the_hash_is_of_what_is_understood(change: object, same: bool) -> None:
     assert callable(change)
-    one, other = (checked(Found("a.yaml", text.encode())) for text in (EVICTS, change(EVICTS)))
+    one, other = (load_config(ConfigContent("a.yaml", text.encode())) for text in (EVICTS, change(EVICTS)))
     assert (one.hash == other.hash) is same and one.version != other.version

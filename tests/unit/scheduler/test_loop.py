@@ -13,10 +13,10 @@ from muster.model.meta import Object
 from muster.process.logs import Log
 from muster.scheduler.cache import Cache
 from muster.scheduler.commits import Commits
+from muster.scheduler.configuration import read_config
 from muster.scheduler.decider import Decider
 from muster.scheduler.loop import Loop
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.reload import read
 from muster.scheduler.status import FIRST
 
 PENDING = 20_000
@@ -43,7 +43,7 @@ class NoWriter:
 
 def made(objects: dict[str, dict[str, Object]]) -> tuple[Loop, Decider]:
     metrics = Metrics()
-    decider = Decider(Cache(("muster",)), read(None), "me", 10.0, metrics, Log(-1))
+    decider = Decider(Cache(("muster",)), read_config(None), "me", 10.0, metrics, Log(-1))
     return Loop(decider, metrics), decider
 
 

@@ -9,37 +9,38 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from builders.live_objects import EVICTS
 from fakes.awkward_api import AwkwardApi, give, run, until
-from muster.kube import Recorder, Writes
+from muster.kube import Client, Recorder
 from muster.model.core import ConfigMap
 from muster.model.meta import Object, ObjectMeta
 from muster.process import config_sources as sources
-from muster.process.config_sources import File, Map
+from muster.process.config_sources import ConfigContent, ConfigFile, ConfigMapKey, InvalidConfig
+from muster.process.config_watcher import CONDITION, ConfigMetrics, ConfigWatcher
 from muster.process.logs import Log
-from muster.scheduler.following import CONDITION, Following
-from muster.scheduler.metrics import Metrics
-from muster.scheduler.reload import Found, Loaded, Unusable, checked
+from muster.process.own_pod import OwnPod
+from muster.scheduler.configuration import LoadedConfig, load_config
 
 POD = "/api/v1/namespaces/home/pods/me"
 MAP = "/api/v1/namespaces/home/configmaps/conf"
 EVENTS = "/api/v1/namespaces/home/events"
-GOOD = Found("here", EVICTS.encode())
-BAD = Found("here", b"actions: alocate\n")
+GOOD = ConfigContent("here", EVICTS.encode())
+BAD = ConfigContent("here", b"actions: alocate\n")
 
 
 class Given:
     """A source that finds what it is given."""
 
-    def __init__(self, *found: Found, of: Object | None = None) -> None:
+    def __init__(self, *found: ConfigContent, of: Object | None = None) -> None:
         self._found = found
         self.object = of
 
-    async def now(self) -> Found:
+    async def read(self) -> ConfigContent:
         return self._found[0]
 
-    async def changes(self) -> AsyncGenerator[Found, None]:
+    async def watch(self) -> AsyncGenerator[ConfigContent, None]:
         for one in self._found:
             await asyncio.sleep(0.05)
             yield one
@@ -51,14 +52,20 @@ def me(*conditions: dict[str, str]) -> dict[str, Any]:
     return {"metadata": meta, "status": {"conditions": list(conditions)}}
 
 
+def watcher(client: Client, source: Given, recorder: Recorder | None = None) -> ConfigWatcher[LoadedConfig]:
+    recorder = recorder or Recorder(client, "muster", "me")
+    metrics = ConfigMetrics(CollectorRegistry())
+    return ConfigWatcher(source, load_config, OwnPod(client, "home/me"), recorder, metrics, Log(-1))
+
+
 async def followed(api: AwkwardApi, source: Given, written: int) -> list[dict[str, Any]]:
     """The conditions that were written to our pod, in turn."""
     api.plan("POST", EVENTS, give({}))
     async with api.client() as client:
         recorder = Recorder(client, "muster", "me")
-        following = Following(source, "home/me", Writes(client), recorder.record, Metrics(), Log(-1))
+        watching = watcher(client, source, recorder)
         sending = asyncio.create_task(recorder.run())
-        working = asyncio.create_task(following.run(checked(GOOD), lambda loaded: None))
+        working = asyncio.create_task(watching.run(load_config(GOOD), lambda loaded: None))
         await until(lambda: api.count("PATCH", f"{POD}/status") >= written)
         await asyncio.sleep(0.1)
         for task in (working, sending):
@@ -109,12 +116,12 @@ def test_a_condition_that_stays_keeps_its_time() -> None:
 
 
 def test_a_pod_that_is_not_ours_to_see_stops_nothing() -> None:
-    async def story(api: AwkwardApi) -> list[Loaded]:
-        used: list[Loaded] = []
-        other = Found("here", EVICTS.replace("preempt, ", "").encode())
+    async def story(api: AwkwardApi) -> list[LoadedConfig]:
+        used: list[LoadedConfig] = []
+        other = ConfigContent("here", EVICTS.replace("preempt, ", "").encode())
         async with api.client() as client:
-            following = Following(Given(other), "home/me", Writes(client), lambda *_: None, Metrics(), Log(-1))
-            task = asyncio.create_task(following.run(checked(GOOD), used.append))
+            watching = watcher(client, Given(other))
+            task = asyncio.create_task(watching.run(load_config(GOOD), used.append))
             await until(lambda: used)
             task.cancel()
         return used
@@ -127,9 +134,9 @@ def test_one_that_is_bad_from_the_start_is_told_before_the_end() -> None:
         api.plan("GET", POD, give(me()))
         api.plan("PATCH", f"{POD}/status", give(me()))
         async with api.client() as client:
-            following = Following(Given(BAD), "home/me", Writes(client), lambda *_: None, Metrics(), Log(-1))
-            with pytest.raises(Unusable, match="here:1"):
-                await following.first()
+            watching = watcher(client, Given(BAD))
+            with pytest.raises(InvalidConfig, match="here:1"):
+                await watching.first()
         (patched,) = [one.body for one in api.asked if one.method == "PATCH"]
         return str(patched["status"]["conditions"][0]["status"])
 
@@ -155,33 +162,33 @@ def config_map(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_a_key_of_a_configmap(place: str, fields: dict[str, Any], content: bytes, fault: str) -> None:
-    async def story(api: AwkwardApi) -> Found:
+    async def story(api: AwkwardApi) -> ConfigContent:
         api.plan("GET", MAP, give(config_map(**fields)))
         async with api.client() as client:
-            return await Map(client, place, api.report.append).now()
+            return await ConfigMapKey(client, place, api.report.append).read()
 
     found = run(story)
-    assert found.content == content and fault in found.fault and bool(fault) == bool(found.fault)
-    assert found.where == f"configmap:{place}"
+    assert found.data == content and fault in found.error and bool(fault) == bool(found.error)
+    assert found.source == f"configmap:{place}"
 
 
 def test_a_configmap_that_is_not_there_is_said() -> None:
-    async def story(api: AwkwardApi) -> Found:
+    async def story(api: AwkwardApi) -> ConfigContent:
         async with api.client() as client:
-            return await Map(client, "home/conf", api.report.append).now()
+            return await ConfigMapKey(client, "home/conf", api.report.append).read()
 
-    assert run(story).fault == "there is no such ConfigMap"
+    assert run(story).error == "there is no such ConfigMap"
 
 
 def test_a_file_is_looked_at_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(sources, "FILE_POLL_PERIOD_S", 0.01)
     path = tmp_path / "scheduler.yaml"
 
-    async def story() -> list[Found]:
+    async def story() -> list[ConfigContent]:
         path.write_text("one")
-        changes = File(str(path)).changes()
+        changes = ConfigFile(str(path)).watch()
         first = await anext(changes)
         path.write_text("two")
         return [first, await anext(changes)]
 
-    assert [found.content for found in asyncio.run(story())] == [b"one", b"two"]
+    assert [found.data for found in asyncio.run(story())] == [b"one", b"two"]
