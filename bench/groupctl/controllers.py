@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.nodegroup import NodeGroupController
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.propagation import PropagationPolicyController
-from muster.groups.gate import DOMAIN, Pair
+from muster.groups.binding import DOMAIN, PolicyLabels
 from muster.model.core import Node
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.kinds import decode
@@ -36,10 +36,10 @@ def measure(apps: int = APPS) -> dict[str, float]:
     """Runs once and returns the CPU seconds after each policy change, and the writes of an idle cluster."""
     clock = VirtualClock(1_000.0)
     store = MemoryStore(clock, _objects(apps))
-    evictions = Evictions(store)
+    evictions = EvictionQueue(store)
     controllers: Sequence[_Controller] = (
         NodeGroupController(store, labels=True),
-        PropagationPolicyController(store, evictions, seats=True),
+        PropagationPolicyController(store, evictions, deletion_cost=True),
         OverridePolicyController(store, evictions),
     )
     begin = process_time()
@@ -86,7 +86,7 @@ def _objects(apps: int) -> Iterator[Object]:
         yield _made(_VERSION, "NodeGroup", f"g{i:02}", {}, spec={"matchLabels": {"group": f"g{i:02}"}})
     yield _made(_VERSION, "PropagationPolicy", "pp", {}, spec=_weights(1))
     yield _made(_VERSION, "OverridePolicy", "op", {}, spec=_rules("first"))
-    labels = {Pair.PROPAGATION.required: "pp", Pair.OVERRIDE.required: "op"}
+    labels = {PolicyLabels.PROPAGATION.required: "pp", PolicyLabels.OVERRIDE.required: "op"}
     for i in range(apps):
         containers = [{"name": "main", "image": "nginx:1"}]
         template = {"metadata": {"labels": {"app": f"app-{i}"}}, "spec": {"containers": containers}}

@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from muster.groups.division import by_ranges, by_weights, descending
-from muster.groups.override import OverrideError, edition, faults, outdated
-from muster.groups.propagation import Propagation
-from muster.groups.seats import order_of, seated
-from muster.groups.standing import Answer, Maybe, Standing
+from muster.groups.override import OverrideError, edition, faults, outdated_fields
+from muster.groups.propagation import PropagationRules
+from muster.groups.quota_usage import Acceptance, QuotaUsage, UndecidedPods
+from muster.groups.replica_order import assign_positions, replica_order
 from muster.model.groups import OverridePolicySpec
 
 names = st.sampled_from("abcdef")
@@ -74,24 +74,24 @@ def test_ranges_are_kept_and_one_more_takes_none_away(given: dict[str, tuple[int
 def test_pods_placed_one_by_one_end_within_their_quotas(
     given: dict[str, tuple[int, int | None]], n: int, data: st.DataObject
 ) -> None:
-    quotas = Propagation("NumRange", ranges=given).quotas(n)
+    quotas = PropagationRules("NumRange", ranges=given).quotas(n)
     counts: dict[str, int] = {}
     for _ in range(n):
-        open_ = [group for group in quotas.groups if Standing(quotas, counts).may_take(group) == Answer.YES]
+        open_ = [group for group in quotas.groups if QuotaUsage(quotas, counts).accepts(group) == Acceptance.YES]
         if not open_:
             break
         group = data.draw(st.sampled_from(open_))
         counts[group] = counts.get(group, 0) + 1
     assert sum(counts.values()) == n - quotas.unplaced
-    assert Standing(quotas, counts).excess() == {}
+    assert QuotaUsage(quotas, counts).excess() == {}
 
 
 @given(ranges(), st.integers(1, 12), st.lists(st.lists(names, min_size=2, unique=True), max_size=4), st.data())
 def test_a_yes_holds_wherever_the_maybes_go(
     given: dict[str, tuple[int, int | None]], n: int, maybes: list[list[str]], data: st.DataObject
 ) -> None:
-    quotas = Propagation("NumRange", ranges=given).quotas(n)
-    maybe = Maybe()
+    quotas = PropagationRules("NumRange", ranges=given).quotas(n)
+    maybe = UndecidedPods()
     counts = {group: data.draw(st.integers(0, 2)) for group in given}
     after = dict(counts)
     for groups in maybes:
@@ -100,11 +100,11 @@ def test_a_yes_holds_wherever_the_maybes_go(
             maybe.add(inside)
             went = data.draw(st.sampled_from(inside))
             after[went] += 1
-    before, then = Standing(quotas, counts, maybe), Standing(quotas, after)
+    before, then = QuotaUsage(quotas, counts, maybe), QuotaUsage(quotas, after)
     for group in given:
-        answer = before.may_take(group)
-        if answer != Answer.OPEN:
-            assert (then.refusal(group) is None) == (answer == Answer.YES)
+        answer = before.accepts(group)
+        if answer != Acceptance.UNDECIDED:
+            assert (then.refusal(group) is None) == (answer == Acceptance.YES)
 
 
 images = st.sampled_from(["nginx", "reg.io/a:1", "host:5000/a/b", "a@sha256:" + "0" * 64])
@@ -151,8 +151,8 @@ def test_overriding_one_group_leaves_the_others_and_the_template_alone(
 def test_the_first_seats_are_the_division_of_fewer_replicas(
     given: dict[str, int], bounds: dict[str, tuple[int, int | None]], n: int, fewer: int, uid: str, ranged: bool
 ) -> None:
-    meant = Propagation("NumRange", ranges=bounds) if ranged else Propagation("StaticWeight", weights=given)
-    order = order_of(meant, n, uid)
+    meant = PropagationRules("NumRange", ranges=bounds) if ranged else PropagationRules("StaticWeight", weights=given)
+    order = replica_order(meant, n, uid)
     quotas = meant.quotas(max(n - fewer, 0), uid)
     first = order[: max(n - fewer, 0)]
     assert {name: first.count(name) for name in quotas.groups} == {g: q.desired for g, q in quotas.groups.items()}
@@ -162,14 +162,14 @@ def test_the_first_seats_are_the_division_of_fewer_replicas(
 def test_no_seat_is_held_twice_and_what_was_written_stays(order: list[str], sizes: dict[str, int], data: Any) -> None:
     pods = {group: [f"{group}{i}" for i in range(size)] for group, size in sizes.items()}
     held = {pod: data.draw(st.integers(0, 13)) for of_group in pods.values() for pod in of_group}
-    found = seated(order, pods, held)
+    found = assign_positions(order, pods, held)
     taken = [seat for seat in found.values() if seat is not None]
     assert len(taken) == len(set(taken)) and found.keys() == held.keys()
     for group, of_group in pods.items():
         seats = [i + 1 for i, name in enumerate(order) if name == group]
         assert all(found[pod] is None or found[pod] in seats for pod in of_group)
         assert sum(found[pod] is not None for pod in of_group) == min(len(seats), len(of_group))
-    assert seated(order, pods, {pod: seat or 0 for pod, seat in found.items()}) == found
+    assert assign_positions(order, pods, {pod: seat or 0 for pod, seat in found.items()}) == found
 
 
 fields = st.sampled_from(["args", "env", "ports", "tty", "lifecycle"])
@@ -187,5 +187,5 @@ def test_a_pod_made_as_its_edition_is_not_outdated_whatever_others_add_and_the_t
 ) -> None:
     template, made = ({"containers": [{"name": "c", **fields}]} for fields in (before, after))
     pod = {"containers": [{**{k: v for k, v in more.items() if k not in before}, "name": "c", **after}, {"name": "d"}]}
-    assert outdated(template, made, pod) == []
-    assert bool(outdated(template, made, template)) == (template != made)
+    assert outdated_fields(template, made, pod) == []
+    assert bool(outdated_fields(template, made, template)) == (template != made)

@@ -24,11 +24,11 @@ def distribute(policy: str, replicas: int, uid: str, form: str, verbosity: int) 
     from muster.cli.answer import console, print_json
     from muster.cli.policy import read_policy, tell_troubles
     from muster.cli.reading import BadInput
-    from muster.groups.propagation import read_propagation
+    from muster.groups.propagation import parse_propagation
     from muster.model.groups import NodeGroup, PropagationPolicy
 
     found, manifests = read_policy(policy, PropagationPolicy)
-    meant = read_propagation(found.spec, list(manifests.of(NodeGroup)) or None)
+    meant = parse_propagation(found.spec, list(manifests.of(NodeGroup)) or None)
     tell_troubles("warning", found, manifests, meant.warnings)
     if tell_troubles("error", found, manifests, meant.errors):
         raise BadInput(f"muster: {policy} cannot be used")

@@ -93,13 +93,13 @@ def read_config_map(given: str) -> str:
 
 def webhook_is_alive(kubeconfig: str | None, context: str | None) -> bool:
     """Whether a webhook of muster is registered in the running cluster and holds its Lease, wherever that is."""
-    from muster.groupctl.controllers.webhook_lease import WebhookLife, lease_of
+    from muster.groupctl.controllers.webhook_lease import WebhookLiveness, webhook_lease_key
     from muster.kube import Client, NoAccess, load
 
     async def look() -> bool:
         async with Client(load(kubeconfig, context)) as client:
-            life = WebhookLife(client, await lease_of(client), lambda: None, lambda text: None)
-            await life.look()
+            life = WebhookLiveness(client, await webhook_lease_key(client), lambda: None, lambda text: None)
+            await life.check()
             return life.alive
 
     try:

@@ -82,7 +82,7 @@ def configured(command: Command) -> Command:
 
         def key() -> str:
             from muster.cli.live import own_namespace
-            from muster.groups.configured import CONFIG_NAME
+            from muster.groups.custom_applications import CONFIG_NAME
 
             return applications or f"{own_namespace('kubeedge')}/{CONFIG_NAME}"
 

@@ -23,9 +23,7 @@ Template = dict[str, Any]
     help="Let the policy give what it may not otherwise: service accounts, host access, privileges.",
 )  # fmt: skip
 @options.verbosity
-def override(
-    policy: str, nodegroup: str, files: tuple[str, ...], form: str, privileged: bool, verbosity: int
-) -> None:
+def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, privileged: bool, verbosity: int) -> None:
     """Show the pod template (for a Pod: the pod) of a workload with an OverridePolicy's rules for a node group."""
     from muster.cli.answer import print_json
     from muster.cli.policy import read_policy, tell_troubles
@@ -90,12 +88,12 @@ def _named(place: str, value: Template) -> Iterator[tuple[tuple[object, object],
     """The kinds that the ConfigMap names, each with the place of its template."""
     from muster.cli.reading import BadInput
     from muster.groups.applications import template_path
-    from muster.groups.configured import CONFIG_KEY, CONFIG_NAME, BadConfiguration, read_configured
+    from muster.groups.custom_applications import CONFIG_KEY, CONFIG_NAME, BadConfiguration, read_custom_applications
 
     if value.get("kind") != "ConfigMap" or (value.get("metadata") or {}).get("name") != CONFIG_NAME:
         return
     try:
-        for one in read_configured(str((value.get("data") or {}).get(CONFIG_KEY, ""))):
+        for one in read_custom_applications(str((value.get("data") or {}).get(CONFIG_KEY, ""))):
             yield (f"{one.group}/{one.version}", one.kind), template_path(one.type(one.plural or "objects"))
     except BadConfiguration as fault:
         raise BadInput(f"{place}: error: {fault}") from None

@@ -12,7 +12,7 @@ from muster.cli.reading import BadInput, read_manifests
 
 if TYPE_CHECKING:
     from muster.cluster.manifests import Manifests
-    from muster.groups.propagation import Trouble
+    from muster.groups.propagation import PolicyProblem
     from muster.model.finding import Severity
     from muster.model.meta import Object
 
@@ -38,7 +38,7 @@ def read_policy(path: str, kind: type[P]) -> tuple[P, Manifests]:
     raise BadInput(f"{path}: error: there are {len(found)} of kind {what}: {names} (give a file with one)")
 
 
-def tell_troubles(severity: Severity, policy: Object, manifests: Manifests, troubles: Iterable[Trouble]) -> int:
+def tell_troubles(severity: Severity, policy: Object, manifests: Manifests, troubles: Iterable[PolicyProblem]) -> int:
     """Says each on stderr with its file and line; how many there were."""
     from muster.model.finding import Finding
     from muster.model.meta import key

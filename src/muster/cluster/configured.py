@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from muster.cluster.place import Place
-from muster.groups.configured import CONFIG_KEY, CONFIG_NAME, BadConfiguration, read_configured
+from muster.groups.custom_applications import CONFIG_KEY, CONFIG_NAME, BadConfiguration, read_custom_applications
 from muster.model.core import ConfigMap
 from muster.model.custom import CustomApplication
 from muster.model.finding import Finding
@@ -29,7 +29,7 @@ def kinds_named_by(
         if not isinstance(obj, ConfigMap) or obj.metadata.name != CONFIG_NAME:
             continue
         try:
-            kinds = read_configured(obj.data.get(CONFIG_KEY, ""))
+            kinds = read_custom_applications(obj.data.get(CONFIG_KEY, ""))
         except BadConfiguration as fault:
             message = f"{fault}; only the kinds that are built in are read"
             about = f"ConfigMap {key(obj)}"

@@ -19,7 +19,7 @@ from muster.cluster.place import Place, Places
 from muster.cluster.sources import contents
 from muster.cluster.texts import values
 from muster.cluster.unknown import missing_kind, unknown_fields, unknown_kind
-from muster.groups.applications import template_of, written_template
+from muster.groups.applications import template_of, template_value
 from muster.model import kinds, shape
 from muster.model.collector import collector_paused
 from muster.model.finding import Finding, Severity, in_order
@@ -231,7 +231,6 @@ class _Reader:
                 del pods[name]
                 manifests.where.forget("Pod", name)
 
-
     def refuse_too_many_pods(self, manifests: Manifests) -> None:
         """A slip of the finger in `replicas` must not fill the memory."""
         made = 0
@@ -261,7 +260,7 @@ def _complete(obj: Object, value: dict[str, Any]) -> None:
     """What the API server would have filled in; and a pod template as it is written, which overrides are made from."""
     template = template_of(obj)
     if template is not None:
-        template.keep(written_template(type(obj), value))
+        template.keep(template_value(type(obj), value))
     meta = obj.metadata
     meta.namespace = (meta.namespace or "default") if obj.namespaced else ""
     if not meta.uid:

@@ -15,17 +15,17 @@ from muster.model.kinds import KINDS
 from muster.model.meta import Object, controller
 from muster.store import NotFound
 
-Tables = Mapping[str, Mapping[str, Object]]
-Get = Callable[[type[Object], str], Awaitable[Object]]
-Ask = Callable[[str, str, str], Object | None]
+ObjectTables = Mapping[str, Mapping[str, Object]]
+GetObject = Callable[[type[Object], str], Awaitable[Object]]
+FetchOwner = Callable[[str, str, str], Object | None]
 """Kind, key and uid of an owner that is not in the tables → the object as it is in the cluster; None: it is not."""
-Custom = Callable[[], tuple[type[CustomApplication], ...]]
+CustomKinds = Callable[[], tuple[type[CustomApplication], ...]]
 """The configured kinds, as they are now."""
 
-FORGET_ABSENT = 5.0  # seconds: an owner that was not there is not asked for again so soon
+ABSENT_OWNER_TTL_S = 5.0  # seconds: an owner that was not there is not asked for again so soon
 
 
-def followed(pod: Pod, tables: Tables, ask: Ask) -> Lookup:
+def owner_lookup(pod: Pod, tables: ObjectTables, ask: FetchOwner) -> Lookup:
     """The owners of the pod, one above the other: from the tables, or asked for where these have none, or another one
     that has only the same name."""
     wanted = controller(pod.metadata)
@@ -42,11 +42,15 @@ def followed(pod: Pod, tables: Tables, ask: Ask) -> Lookup:
     return lookup
 
 
-class Owners:
+class OwnerResolver:
     """Applications from tables (kind → key → object), and from `get` where an owner is missing there."""
 
     def __init__(
-        self, tables: Tables, get: Get, custom: Custom = tuple, now: Callable[[], float] = time.monotonic
+        self,
+        tables: ObjectTables,
+        get: GetObject,
+        custom: CustomKinds = tuple,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tables = tables
         self._get = get
@@ -69,13 +73,13 @@ class Owners:
                     missing.append((kind, key, uid))
                 return fetched.get((kind, key, uid))
 
-            application = application_of(pod, followed(pod, self._tables, known), self.custom())
+            application = application_of(pod, owner_lookup(pod, self._tables, known), self.custom())
             if not missing:
                 return application
             for one in missing:
-                fetched[one] = await self.ask(*one)
+                fetched[one] = await self.fetch(*one)
 
-    async def ask(self, kind: str, key: str, uid: str) -> Object | None:
+    async def fetch(self, kind: str, key: str, uid: str) -> Object | None:
         """The owner as it is in the cluster; None if it is not there."""
         at, now = (kind, key, uid), self._now()
         if self._absent.get(at, now) > now:
@@ -90,7 +94,7 @@ class Owners:
         if found is None or not _is(found, key, uid):
             if len(self._absent) > 10_000:
                 self._absent.clear()
-            self._absent[at] = now + FORGET_ABSENT
+            self._absent[at] = now + ABSENT_OWNER_TTL_S
             return None
         return found
 

@@ -26,8 +26,8 @@ from muster.model.custom import CustomApplication
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller, key
 
 __all__ = ["APPLICATIONS", "Application", "Lookup", "OwnerLoop", "Unit", "application_of",
-           "chain_of", "counted_by", "owner_kind", "replicas_of", "template_of", "template_path",
-           "written_template"]  # fmt: skip
+           "owner_chain", "unit_of", "owner_kind", "replicas_of", "template_of", "template_path",
+           "template_value"]  # fmt: skip
 
 Lookup = Callable[[str, str], Object | None]  # kind, ns/name → the object, if it is there
 Unit = tuple[str, str]  # kind, ns/name of what the pods are counted by
@@ -89,12 +89,12 @@ class Application:
 
 def application_of(pod: Pod, lookup: Lookup, custom: Collection[str] = ()) -> Application:
     """The pod's application. OwnerLoop if its owners go round in circles. `custom`: the configured kinds' names."""
-    chain = chain_of(pod, lookup, custom)
+    chain = owner_chain(pod, lookup, custom)
     counted = chain[1] if len(chain) > 1 else pod
     return Application(chain[-1], (type(counted).__name__, key(counted)))
 
 
-def counted_by(name: str, pod: Pod) -> Unit:
+def unit_of(name: str, pod: Pod) -> Unit:
     """The unit of a pod (`ns/name`) that follows a policy, told without its owners: the direct owner, or the pod."""
     owner = controller(pod.metadata)
     if owner is None:
@@ -102,7 +102,7 @@ def counted_by(name: str, pod: Pod) -> Unit:
     return (owner_kind(owner), f"{pod.metadata.namespace or 'default'}/{owner.name}")
 
 
-def chain_of(obj: Object, lookup: Lookup, custom: Collection[str] = ()) -> list[Object]:
+def owner_chain(obj: Object, lookup: Lookup, custom: Collection[str] = ()) -> list[Object]:
     """The object, its owner, the owner's owner and so on, as far as they are there. OwnerLoop if there is no end."""
     chain = [obj]
     seen = {(type(obj).__name__, key(obj))}
@@ -161,7 +161,7 @@ def template_path(kind: type[Object]) -> tuple[str, ...]:
     return ("spec", "jobTemplate", "spec", "template") if kind is CronJob else ("spec", "template")
 
 
-def written_template(kind: type[Object], whole: Mapping[str, Any]) -> dict[str, Any] | None:
+def template_value(kind: type[Object], whole: Mapping[str, Any]) -> dict[str, Any] | None:
     """The template in the plain value of an application, with all its fields; None if there is none at its place."""
     found: Any = whole
     for step in template_path(kind):

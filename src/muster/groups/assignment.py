@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from muster.groups.applications import owner_kind
-from muster.groups.gate import DOMAIN
+from muster.groups.binding import DOMAIN
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicy
 from muster.model.meta import controller
 
-__all__ = ["ADMITTED", "ASSIGNED", "EDITION", "MEMBER", "OPT_IN", "UNBOUND", "assign", "edition_name", "is_of_job",
-           "is_settled", "member_label", "pinned_to", "released", "suspend"]  # fmt: skip
+__all__ = ["ADMITTED", "ASSIGNED", "EDITION", "MEMBER", "OPT_IN", "UNBOUND", "assign", "edition_name", "is_job_pod",
+           "is_admitted", "member_label", "pinned_node", "without_gate", "add_gate"]  # fmt: skip
 
 ASSIGNED = f"{DOMAIN}/nodegroup"
 """The label of a pod that says which group it was made for."""
@@ -45,7 +45,7 @@ def member_label(group: str) -> str | None:
     return f"{MEMBER}{group}" if len(group) <= LONGEST_NAME else None
 
 
-def is_settled(metadata: Mapping[str, Any]) -> bool:
+def is_admitted(metadata: Mapping[str, Any]) -> bool:
     """Was the pod dealt with already? Other webhooks may make the API server ask a second time."""
     return bool((metadata.get("annotations") or {}).get(ADMITTED))
 
@@ -72,7 +72,7 @@ def _asking(term: dict[str, Any], wanted: dict[str, str]) -> dict[str, Any]:
     return {**term, "matchExpressions": [*expressions, wanted]}
 
 
-def suspend(pod: dict[str, Any]) -> None:
+def add_gate(pod: dict[str, Any]) -> None:
     """Nobody schedules the pod until its gate is taken away."""
     spec = pod.setdefault("spec", {})
     gates = spec.get("schedulingGates") or []
@@ -80,7 +80,7 @@ def suspend(pod: dict[str, Any]) -> None:
         spec["schedulingGates"] = [*gates, {"name": UNBOUND}]
 
 
-def released(pod: dict[str, Any]) -> dict[str, Any]:
+def without_gate(pod: dict[str, Any]) -> dict[str, Any]:
     """The pod without that gate; the pod itself if it has none."""
     gates = pod.get("spec", {}).get("schedulingGates") or []
     kept = [gate for gate in gates if gate.get("name") != UNBOUND]
@@ -94,13 +94,13 @@ def edition_name(policy: OverridePolicy, group: str) -> str:
     return f"{meta.name}@{meta.generation}/{group}/{rules}"
 
 
-def is_of_job(pod: Pod) -> bool:
+def is_job_pod(pod: Pod) -> bool:
     """Is it never to be deleted to be made anew? Kubernetes: a Job takes a pod that was deleted for one that failed."""
     owner = controller(pod.metadata)
     return owner is not None and owner_kind(owner) == "Job"
 
 
-def pinned_to(pod: Pod) -> str:
+def pinned_node(pod: Pod) -> str:
     """The one node that the pod is made for; a DaemonSet's pods name it in their affinity."""
     if pod.spec.node_name:
         return pod.spec.node_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping
 
-__all__ = ["Claim", "by_ranges", "by_weights", "claims", "descending"]
+__all__ = ["Quotient", "by_ranges", "by_weights", "quotients", "descending"]
 
 Bounds = tuple[int, int | None]  # min, max (None: no limit)
 
@@ -28,18 +28,18 @@ def by_weights(weights: Mapping[str, int], replicas: int, uid: str = "") -> dict
     if level > 0:
         for name, weight in weights.items():
             given[name] = (weight * level // total + 1) // 2
-    waiting = claims(weights, uid, given)
+    waiting = quotients(weights, uid, given)
     for _ in range(replicas - sum(given.values())):
         given[waiting[0].name] += 1
         heapq.heapreplace(waiting, waiting[0].next())
     return given
 
 
-def claims(weights: Mapping[str, int], uid: str, given: Mapping[str, int] | None = None) -> list[Claim]:
+def quotients(weights: Mapping[str, int], uid: str, given: Mapping[str, int] | None = None) -> list[Quotient]:
     """Every group's claim on the next seat, as a heap: the first is the one that gets it."""
     rank = {name: i for i, name in enumerate(sorted(weights, reverse=descending(uid)))}
     has = given or {}
-    found = [Claim(weights[name], has.get(name, 0), rank[name], name) for name in weights if weights[name] > 0]
+    found = [Quotient(weights[name], has.get(name, 0), rank[name], name) for name in weights if weights[name] > 0]
     heapq.heapify(found)
     return found
 
@@ -52,7 +52,7 @@ def descending(uid: str) -> bool:
     return bool(uid) and hash_ % 2 == 1
 
 
-class Claim:
+class Quotient:
     """A group's claim on the next seat; the smaller goes first."""
 
     __slots__ = ("has", "name", "rank", "weight")
@@ -63,11 +63,11 @@ class Claim:
         self.rank = rank
         self.name = name
 
-    def next(self) -> Claim:
+    def next(self) -> Quotient:
         """The group's claim once it has this seat."""
-        return Claim(self.weight, self.has + 1, self.rank, self.name)
+        return Quotient(self.weight, self.has + 1, self.rank, self.name)
 
-    def __lt__(self, other: Claim) -> bool:
+    def __lt__(self, other: Quotient) -> bool:
         mine, theirs = self.weight * (2 * other.has + 1), other.weight * (2 * self.has + 1)
         return (-mine, self.has, self.rank) < (-theirs, other.has, other.rank)
 
@@ -115,4 +115,3 @@ def _last(holds: Callable[[int], bool], numbers: range) -> int:
         else:
             high = middle
     return low
-

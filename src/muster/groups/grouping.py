@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from muster.groups.gate import Pair, Situation, situation
+from muster.groups.binding import BindingState, PolicyLabels, binding_state
 from muster.groups.membership import Membership
 from muster.groups.policies import Policies
-from muster.groups.propagation import DOES_NOT_EXIST, HAS_NO_NODES, Propagation
+from muster.groups.propagation import DOES_NOT_EXIST, HAS_NO_NODES, PropagationRules
 from muster.model.core import Node, PodSpec
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.selectors import asks_for
@@ -47,17 +47,17 @@ class Grouping:
                     found[name] = min(ours, key=rank.__getitem__)
         return found
 
-    def closed(self, meant: Propagation) -> dict[str, str]:
+    def groups_without_nodes(self, rules: PropagationRules) -> dict[str, str]:
         """The policy's groups that hold no node, and why: a share of theirs waits."""
-        groups = tuple(meant.groups)
+        groups = tuple(rules.groups)
         found = self._closed.get(groups)
         if found is None:
             held = set(self.group_of(groups).values())
-            why = {group: DOES_NOT_EXIST if group in meant.unknown else HAS_NO_NODES for group in groups}
+            why = {group: DOES_NOT_EXIST if group in rules.unknown else HAS_NO_NODES for group in groups}
             found = self._closed[groups] = {group: text for group, text in why.items() if group not in held}
         return found
 
-    def shared(self, groups: tuple[str, ...]) -> Mapping[str, list[str]]:
+    def overlaps(self, groups: tuple[str, ...]) -> Mapping[str, list[str]]:
         """Nodes that several of the groups hold, with those groups in this order: the first of them has the node."""
         found = self._shared.get(groups)
         if found is None:
@@ -68,20 +68,20 @@ class Grouping:
             }
         return found
 
-    def editions_of(self, labels: Mapping[str, str], namespace: str) -> Callable[[str], list[str]]:
+    def edition_groups(self, labels: Mapping[str, str], namespace: str) -> Callable[[str], list[str]]:
         """Node → the groups whose edition the pods there are, of the application with these labels.
 
         The one that counts by its PropagationPolicy; of an application that asks for none, all that hold the node.
         """
-        stands = situation(labels, Pair.PROPAGATION)
-        if stands in (Situation.FREE, Situation.STALE):
+        stands = binding_state(labels, PolicyLabels.PROPAGATION)
+        if stands in (BindingState.FREE, BindingState.STALE):
             return lambda node: list(self.held.get(node, ()))
-        bound = labels.get(Pair.PROPAGATION.binding, "") if stands == Situation.BOUND else ""
-        meant = self.policies.read(f"{namespace}/{bound}")
-        group_of = {} if meant is None else self.group_of(tuple(meant.groups))
+        bound = labels.get(PolicyLabels.PROPAGATION.binding, "") if stands == BindingState.BOUND else ""
+        rules = self.policies.read(f"{namespace}/{bound}")
+        group_of = {} if rules is None else self.group_of(tuple(rules.groups))
         return lambda node: [group_of[node]] if node in group_of else []
 
-    def sure_of(self, spec: PodSpec) -> list[str]:
+    def certain_groups(self, spec: PodSpec) -> list[str]:
         """The groups that a pod will be in wherever its own selector and affinity let it go; none: that depends."""
         found: set[tuple[str, ...]] = set()
         try:
@@ -94,7 +94,7 @@ class Grouping:
             return []  # an operator that the API server refuses
         return list(found.pop()) if found else []
 
-    def group_of_stranger(self, groups: tuple[str, ...], node: str, labels: Mapping[str, str]) -> str | None:
+    def group_of_unlisted_node(self, groups: tuple[str, ...], node: str, labels: Mapping[str, str]) -> str | None:
         """The same for a node that is not among these (yet)."""
         held = self._membership.of(node, labels)
         return next((group for group in groups if group in held), None)

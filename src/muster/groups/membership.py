@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from muster.groups.gate import DOMAIN
+from muster.groups.binding import DOMAIN
 from muster.model.groups import NodeGroup, NodeGroupSpec
 from muster.model.meta import Object, seconds
 
-__all__ = ["EXCLUSIVE", "Membership", "contains", "is_exclusive", "members", "regroups", "resolve"]
+__all__ = ["EXCLUSIVE", "Membership", "contains", "is_exclusive", "members", "changes_membership", "resolve"]
 
 EXCLUSIVE = f"{DOMAIN}/exclusive"
 """The annotation of a NodeGroup (`true`) by which the controllers tell every other part that it is so."""
@@ -78,7 +78,7 @@ def is_exclusive(group: NodeGroup) -> bool:
     return group.metadata.annotations.get(EXCLUSIVE) == "true"
 
 
-def regroups(old: Object | None, new: Object | None) -> bool:
+def changes_membership(old: Object | None, new: Object | None) -> bool:
     """Does the change of a NodeGroup bear on which nodes are in it?"""
     if not isinstance(old, NodeGroup) or not isinstance(new, NodeGroup):
         return True

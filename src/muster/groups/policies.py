@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from muster.groups.applications import Application
-from muster.groups.gate import Pair, Situation, situation, waiting
-from muster.groups.propagation import Propagation, Quotas, read_propagation
+from muster.groups.binding import BindingState, PolicyLabels, binding_state, unbound_reason
+from muster.groups.propagation import PropagationRules, Quotas, parse_propagation
 from muster.model.groups import PropagationPolicy
 
-__all__ = ["Bound", "Policies", "Refused"]
+__all__ = ["BoundPolicy", "Policies", "PlacementRefusal"]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PlacementRefusal:
     """No node takes the application's pods for now; the code is stable, the text for people."""
 
     code: str
@@ -22,11 +22,11 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundPolicy:
     """The application follows a policy."""
 
     policy: str  # its name
-    propagation: Propagation
+    rules: PropagationRules
     quotas: Quotas
 
 
@@ -36,10 +36,10 @@ class Policies:
     def __init__(self, policies: Mapping[str, PropagationPolicy], groups: Collection[str]) -> None:
         self._policies = policies
         self._groups = groups
-        self._read: dict[str, tuple[PropagationPolicy, Propagation]] = {}
-        self._quotas: dict[tuple[str, ...], tuple[Propagation, int | None, Quotas]] = {}  # by application
+        self._read: dict[str, tuple[PropagationPolicy, PropagationRules]] = {}
+        self._quotas: dict[tuple[str, ...], tuple[PropagationRules, int | None, Quotas]] = {}  # by application
 
-    def read(self, key: str) -> Propagation | None:
+    def read(self, key: str) -> PropagationRules | None:
         """What the policy `ns/name` says; None if there is none."""
         policy = self._policies.get(key)
         if policy is None:
@@ -48,31 +48,31 @@ class Policies:
         if known is None or known[0] is not policy:
             # A status is written often, and changes nothing that the policy says.
             same = known is not None and known[0].spec == policy.spec
-            meant = known[1] if known is not None and same else read_propagation(policy.spec, self._groups)
-            known = self._read[key] = (policy, meant)
+            rules = known[1] if known is not None and same else parse_propagation(policy.spec, self._groups)
+            known = self._read[key] = (policy, rules)
         return known[1]
 
-    def ruling(self, application: Application) -> Bound | Refused | None:
+    def rule_for(self, application: Application) -> BoundPolicy | PlacementRefusal | None:
         """What holds for the application's pods; None: they go where they like."""
         labels = application.labels
-        why = waiting(labels, Pair.PROPAGATION)
+        why = unbound_reason(labels, PolicyLabels.PROPAGATION)
         if why is not None:
-            return Refused("unbound", f"{application}: {why}")
-        if situation(labels, Pair.PROPAGATION) != Situation.BOUND:
+            return PlacementRefusal("unbound", f"{application}: {why}")
+        if binding_state(labels, PolicyLabels.PROPAGATION) != BindingState.BOUND:
             return None
-        name = labels[Pair.PROPAGATION.binding]
-        meant = self.read(f"{application.namespace}/{name}")
-        if meant is None:
-            return Refused("no-policy", f"PropagationPolicy {name} not found")
-        if meant.errors:
-            return Refused("bad-policy", f"PropagationPolicy {name} cannot be used: {meant.errors[0]}")
-        return Bound(name, meant, self._divided(name, meant, application))
+        name = labels[PolicyLabels.PROPAGATION.binding]
+        rules = self.read(f"{application.namespace}/{name}")
+        if rules is None:
+            return PlacementRefusal("no-policy", f"PropagationPolicy {name} not found")
+        if rules.errors:
+            return PlacementRefusal("bad-policy", f"PropagationPolicy {name} cannot be used: {rules.errors[0]}")
+        return BoundPolicy(name, rules, self._divided(name, rules, application))
 
-    def _divided(self, name: str, meant: Propagation, application: Application) -> Quotas:
+    def _divided(self, name: str, rules: PropagationRules, application: Application) -> Quotas:
         """The quotas, which are the same as long as the policy and the number are."""
         at = (name, application.kind, application.key, application.uid)
         replicas, uid = application.replicas, application.uid
         known = self._quotas.get(at)
-        if known is None or known[0] is not meant or known[1] != replicas:
-            known = self._quotas[at] = (meant, replicas, meant.quotas(replicas, uid))
+        if known is None or known[0] is not rules or known[1] != replicas:
+            known = self._quotas[at] = (rules, replicas, rules.quotas(replicas, uid))
         return known[2]

@@ -9,7 +9,7 @@ from muster.groups.division import Bounds, by_ranges, by_weights
 from muster.groups.membership import resolve
 from muster.model.groups import PropagationPolicySpec
 
-__all__ = ["Propagation", "Quota", "Quotas", "Trouble", "read_propagation"]
+__all__ = ["PropagationRules", "Quota", "Quotas", "PolicyProblem", "parse_propagation"]
 
 WEIGHTS, RANGES = "StaticWeight", "NumRange"
 # Why a group holds no node.
@@ -17,7 +17,7 @@ DOES_NOT_EXIST, HAS_NO_NODES = "does not exist", "has no nodes"
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class PolicyProblem:
     """Something wrong in a policy: the field, what it is and what to do."""
 
     path: str
@@ -33,8 +33,8 @@ class Quota:
     """A group's part: what it should have, the least it must and the most it may have (None: no limit)."""
 
     desired: int
-    least: int
-    most: int | None
+    min: int
+    max: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Quotas:
 
 
 @dataclass(slots=True)
-class Propagation:
+class PropagationRules:
     """A policy held against the node groups there are. With errors it must not be used."""
 
     strategy: str
@@ -55,8 +55,8 @@ class Propagation:
     ranges: dict[str, Bounds] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)  # groups that do not exist (yet): they keep their share
     spellings: dict[str, str] = field(default_factory=dict)  # as the policy writes it → the group it means
-    errors: list[Trouble] = field(default_factory=list)
-    warnings: list[Trouble] = field(default_factory=list)
+    errors: list[PolicyProblem] = field(default_factory=list)
+    warnings: list[PolicyProblem] = field(default_factory=list)
 
     @property
     def groups(self) -> list[str]:
@@ -76,19 +76,21 @@ class Propagation:
         return Quotas(parts, replicas, replicas - sum(given.values()))
 
 
-def read_propagation(spec: PropagationPolicySpec, existing: Collection[str] | None = None) -> Propagation:
+def parse_propagation(spec: PropagationPolicySpec, existing: Collection[str] | None = None) -> PropagationRules:
     """The policy's meaning; `existing` are the NodeGroups there are (None: not known, any name may be one)."""
     strategy = spec.propagation_strategy
     if not strategy:
         strategy = RANGES if spec.num_range and not spec.static_weight_list else WEIGHTS
-    found = Propagation(strategy)
+    found = PropagationRules(strategy)
     if strategy not in (WEIGHTS, RANGES):
         fix = f"write {WEIGHTS} or {RANGES}"
-        found.errors.append(Trouble("spec.propagationStrategy", f"{strategy!r} is no strategy", fix))
+        found.errors.append(PolicyProblem("spec.propagationStrategy", f"{strategy!r} is no strategy", fix))
         return found
     if spec.num_range and spec.static_weight_list:
         unused = "numRange" if strategy == WEIGHTS else "staticWeightList"
-        found.warnings.append(Trouble(f"spec.{unused}", f"is not read: the strategy is {strategy}", "take it out"))
+        found.warnings.append(
+            PolicyProblem(f"spec.{unused}", f"is not read: the strategy is {strategy}", "take it out")
+        )
     if strategy == WEIGHTS:
         _read_weights(found, spec, existing)
     else:
@@ -96,23 +98,23 @@ def read_propagation(spec: PropagationPolicySpec, existing: Collection[str] | No
     return found
 
 
-def _read_weights(found: Propagation, spec: PropagationPolicySpec, existing: Collection[str] | None) -> None:
+def _read_weights(found: PropagationRules, spec: PropagationPolicySpec, existing: Collection[str] | None) -> None:
     if not spec.static_weight_list:
         found.weights = dict.fromkeys(sorted(existing or ()), 1)
         return
     for i, entry in enumerate(spec.static_weight_list):
         path = f"spec.staticWeightList[{i}]"
         if entry.weight < 0:
-            found.errors.append(Trouble(f"{path}.weight", f"{entry.weight} is negative", "write 0 or more"))
+            found.errors.append(PolicyProblem(f"{path}.weight", f"{entry.weight} is negative", "write 0 or more"))
         for name in _names(found, entry.node_group_names, path, existing):
             # Karmada: a group named in several entries has the largest of their weights.
             found.weights[name] = max(entry.weight, found.weights.get(name, 0))
     if not any(found.weights.values()) and not found.errors:
         message = "all weights are 0: no node group would get a pod"
-        found.errors.append(Trouble("spec.staticWeightList", message, "give at least one group a weight above 0"))
+        found.errors.append(PolicyProblem("spec.staticWeightList", message, "give at least one group a weight above 0"))
 
 
-def _read_ranges(found: Propagation, spec: PropagationPolicySpec, existing: Collection[str] | None) -> None:
+def _read_ranges(found: PropagationRules, spec: PropagationPolicySpec, existing: Collection[str] | None) -> None:
     if not spec.num_range:
         found.ranges = dict.fromkeys(sorted(existing or ()), (0, None))
         return
@@ -120,7 +122,7 @@ def _read_ranges(found: Propagation, spec: PropagationPolicySpec, existing: Coll
         path = f"spec.numRange[{i}]"
         for field_, number in (("min", entry.min), ("max", entry.max)):
             if number is not None and number < 0:
-                found.errors.append(Trouble(f"{path}.{field_}", f"{number} is negative", "write 0 or more"))
+                found.errors.append(PolicyProblem(f"{path}.{field_}", f"{number} is negative", "write 0 or more"))
         for name in _names(found, entry.node_group_names, path, existing):
             least, most = found.ranges.get(name, (0, None))
             tops = [n for n in (most, entry.max) if n is not None]
@@ -128,12 +130,14 @@ def _read_ranges(found: Propagation, spec: PropagationPolicySpec, existing: Coll
     for name, (least, most) in found.ranges.items():
         if most is not None and least > most:
             message = f"node group {name}: min {least} is more than max {most}"
-            found.errors.append(Trouble("spec.numRange", message, "lower min or raise max"))
+            found.errors.append(PolicyProblem("spec.numRange", message, "lower min or raise max"))
 
 
-def _names(found: Propagation, names: list[str], path: str, existing: Collection[str] | None) -> Iterator[str]:
+def _names(found: PropagationRules, names: list[str], path: str, existing: Collection[str] | None) -> Iterator[str]:
     if not names:
-        found.warnings.append(Trouble(f"{path}.nodeGroupNames", "names no node group", "name one, or take it out"))
+        found.warnings.append(
+            PolicyProblem(f"{path}.nodeGroupNames", "names no node group", "name one, or take it out")
+        )
     for name in names:
         meant = name.lower() if existing is None else resolve(name, existing)
         if meant is None:
@@ -142,9 +146,11 @@ def _names(found: Propagation, names: list[str], path: str, existing: Collection
             if meant not in found.unknown:
                 found.unknown.append(meant)
                 message = f"there is no node group {meant}: its share waits"
-                found.warnings.append(Trouble(f"{path}.nodeGroupNames", message, "create it, or take the name out"))
+                found.warnings.append(
+                    PolicyProblem(f"{path}.nodeGroupNames", message, "create it, or take the name out")
+                )
         if meant != name and name not in found.spellings:
             message = f"names node group {name!r}; using {meant!r}"
-            found.warnings.append(Trouble(f"{path}.nodeGroupNames", message, "write it in lower case"))
+            found.warnings.append(PolicyProblem(f"{path}.nodeGroupNames", message, "write it in lower case"))
         found.spellings[name] = meant
         yield meant

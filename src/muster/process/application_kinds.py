@@ -12,7 +12,12 @@ from typing import Any
 
 import msgspec
 
-from muster.groups.configured import CONFIG_KEY, BadConfiguration, Configured, read_configured
+from muster.groups.custom_applications import (
+    CONFIG_KEY,
+    BadConfiguration,
+    CustomApplicationConfig,
+    read_custom_applications,
+)
 from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.events import Recorder
@@ -51,7 +56,7 @@ class ConfiguredKinds:
 
     async def run(self, changed: Changed) -> None:
         """Until cancelled."""
-        wanted: list[Configured] = []
+        wanted: list[CustomApplicationConfig] = []
         async with self._maps:
             await self._maps.synced()
             while True:
@@ -96,19 +101,19 @@ class ConfiguredKinds:
         self._map = delta.new if isinstance(delta.new, ConfigMap) else None
         self._news.set()
 
-    def _read(self, last: list[Configured]) -> list[Configured]:
+    def _read(self, last: list[CustomApplicationConfig]) -> list[CustomApplicationConfig]:
         """What the ConfigMap says; without one nothing, with a bad one what the last good one said."""
         if self._map is None:
             return []
         try:
-            return read_configured(self._map.data.get(CONFIG_KEY, ""))
+            return read_custom_applications(self._map.data.get(CONFIG_KEY, ""))
         except BadConfiguration as fault:
             text = f"{fault}; the last good configuration stays in use"
             self._report(f"ConfigMap {self._map.metadata.namespace}/{self._map.metadata.name}: {text}")
             self._recorder.record(self._map, Severity.WARNING, "BadConfiguration", text)
             return last
 
-    async def _follow(self, wanted: list[Configured], changed: Changed) -> bool:
+    async def _follow(self, wanted: list[CustomApplicationConfig], changed: Changed) -> bool:
         """Begin and end to follow kinds; whether some are not served yet."""
         found: list[type[CustomApplication]] = []
         missing = False
@@ -131,7 +136,7 @@ class ConfiguredKinds:
         await changed(kinds)
         return missing
 
-    async def _plural(self, one: Configured) -> str:
+    async def _plural(self, one: CustomApplicationConfig) -> str:
         """What the API server calls the kind; empty if it does not serve it (yet)."""
         try:
             answer: dict[str, Any] = msgspec.json.decode(

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 from muster.cluster.embedded import EmbeddedCluster, Part
 from muster.engine.core.plan import Eviction
-from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.dry_run import DryRunStore, Write
+from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.nodegroup import NodeGroupController
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.propagation import PropagationPolicyController
-from muster.groupctl.controllers.told import ToldStore, Written
 from muster.model.core import Pod
 from muster.model.custom import custom_kinds
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import key
-from muster.sim.played_webhook import PlayedWebhook
+from muster.sim.simulated_webhook import SimulatedWebhook
 from muster.store import Store
 
 
@@ -26,11 +26,11 @@ class GroupControllers:
     """
 
     def __init__(
-        self, cluster: EmbeddedCluster, tell: Callable[[Written], None] | None = None, *, webhook: bool = False
+        self, cluster: EmbeddedCluster, on_write: Callable[[Write], None] | None = None, *, webhook: bool = False
     ) -> None:
         self._cluster = cluster
         self._webhook = webhook
-        self._tell = tell
+        self._on_write = on_write
         self._parts: list[Part] = []
 
     def run(self) -> bool:
@@ -46,18 +46,20 @@ class GroupControllers:
         if not any(self._cluster.store.of(kind) for kind in (NodeGroup, PropagationPolicy, OverridePolicy)):
             return False
         store: Store = self._cluster.store
-        if self._tell is not None:
-            store = ToldStore(store, self._tell, carry_out=True)
+        if self._on_write is not None:
+            store = DryRunStore(store, self._on_write, carry_out=True)
         # muster's own scheduler follows policies and groups: its pods need no nudge.
         custom = custom_kinds(self._cluster.store.everything())
-        evictions = Evictions(store, self._note)
+        evictions = EvictionQueue(store, self._note)
         self._parts = [
             NodeGroupController(store),
-            PropagationPolicyController(store, evictions, nudge=False, custom=custom),
-            OverridePolicyController(store, evictions, webhook=lambda: self._webhook, nudge=False, custom=custom),
+            PropagationPolicyController(store, evictions, retry_pending=False, custom=custom),
+            OverridePolicyController(
+                store, evictions, webhook=lambda: self._webhook, retry_pending=False, custom=custom
+            ),
         ]
         if self._webhook:
-            self._parts.insert(0, PlayedWebhook(self._cluster.store, custom))
+            self._parts.insert(0, SimulatedWebhook(self._cluster.store, custom))
         return True
 
     def _note(self, pod: Pod, policy: str, rule: str) -> None:

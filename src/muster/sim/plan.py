@@ -14,7 +14,7 @@ from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.session import silent
 from muster.engine.core.state import State
-from muster.groupctl.controllers.told import Written
+from muster.groupctl.controllers.dry_run import Write
 from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.sim.group_controllers import GroupControllers
@@ -25,11 +25,11 @@ SHOWN = ("evict", "images", "patch", "delete")
 
 
 @dataclass(slots=True)
-class Planned:
+class ControllerPlan:
     """The writes in order, with seconds since the beginning, and where it ends."""
 
     began: float
-    steps: list[Written] = field(default_factory=list)
+    steps: list[Write] = field(default_factory=list)
     pending: dict[str, str] = field(default_factory=dict)
     settled: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -70,16 +70,16 @@ def _in_place(objects: Mapping[str, Mapping[str, Object]], kind: str, key: str, 
 
 def plan(
     scheduler: Scheduler, objects: Mapping[str, Mapping[str, Object]], now: float, *, webhook: bool = False
-) -> Planned:
+) -> ControllerPlan:
     """Play it until nothing happens any more; `webhook`: one is alive that makes new pods in their edition."""
-    found = Planned(now)
+    found = ControllerPlan(now)
 
-    def tell(written: Written) -> None:
+    def on_write(written: Write) -> None:
         if written.verb in SHOWN:
             found.steps.append(written)
 
     cluster = EmbeddedCluster(objects, now)
-    cluster.join(GroupControllers(cluster, tell, webhook=webhook))
+    cluster.join(GroupControllers(cluster, on_write, webhook=webhook))
     state = State(_scheduler_names(objects))
     cluster.follow(state)
     run = Run(scheduler, cluster, state, silent)

@@ -8,11 +8,11 @@ from typing import Any
 
 from muster.config.names import suggest
 from muster.engine.core.session import Session
-from muster.groups.applications import APPLICATIONS, template_path, written_template
-from muster.groups.gate import Pair, unaskable
+from muster.groups.applications import APPLICATIONS, template_path, template_value
+from muster.groups.binding import PolicyLabels, unusable_name
 from muster.groups.override import OverrideError, edition, faults
 from muster.groups.override.policy import warnings
-from muster.groups.propagation import Trouble, read_propagation
+from muster.groups.propagation import PolicyProblem, parse_propagation
 from muster.model.custom import custom_kinds
 from muster.model.finding import Finding, Severity
 from muster.model.groups import OverridePolicy, PropagationPolicy
@@ -30,7 +30,7 @@ def policy_findings(session: Session, locator: Locator, whole: Whole, *, privile
     bases = [template_path(kind) for kind in custom_kinds(objects)]
     for key, policy in sorted(objects["PropagationPolicy"].items()):
         assert isinstance(policy, PropagationPolicy)
-        meant = read_propagation(policy.spec, existing)
+        meant = parse_propagation(policy.spec, existing)
         yield from _policy_problems(locator, "PropagationPolicy", key, meant.errors, meant.warnings)
     for key, override in sorted(objects["OverridePolicy"].items()):
         assert isinstance(override, OverridePolicy)
@@ -42,11 +42,11 @@ def policy_findings(session: Session, locator: Locator, whole: Whole, *, privile
 
 
 def _policy_problems(
-    locator: Locator, kind: str, key: str, errors: list[Trouble], odd: list[Trouble]
+    locator: Locator, kind: str, key: str, errors: list[PolicyProblem], odd: list[PolicyProblem]
 ) -> Iterator[Finding]:
-    if (why := unaskable(key.partition("/")[2])) is not None:
+    if (why := unusable_name(key.partition("/")[2])) is not None:
         yield locator.finding("warning", kind, key, "policy", f"metadata.name: {why}", "give it a shorter name")
-    graded: list[tuple[Severity, list[Trouble]]] = [("error", errors), ("warning", odd)]
+    graded: list[tuple[Severity, list[PolicyProblem]]] = [("error", errors), ("warning", odd)]
     for severity, troubles in graded:
         for trouble in troubles:
             message = f"{trouble.path}: {trouble.message}"
@@ -63,8 +63,10 @@ def _editions(
     namespace, _, name = key.partition("/")
     for kind in sorted((*APPLICATIONS, *custom_kinds(objects)), key=lambda kind: kind.__name__):
         for at, app in sorted(objects[kind.__name__].items()):
-            requires = app.metadata.labels.get(Pair.OVERRIDE.required) == name and at.startswith(f"{namespace}/")
-            template = written_template(kind, whole(kind, at)) if requires else None
+            requires = app.metadata.labels.get(PolicyLabels.OVERRIDE.required) == name and at.startswith(
+                f"{namespace}/"
+            )
+            template = template_value(kind, whole(kind, at)) if requires else None
             refused: dict[tuple[str, str], list[str]] = {}
             for group in groups if template is not None else ():
                 try:
@@ -81,7 +83,7 @@ def _missing_policies(session: Session, locator: Locator) -> Iterator[Finding]:
     objects = session.state.objects
     for kind in sorted(cls.__name__ for cls in (*APPLICATIONS, *custom_kinds(objects))):
         for key, app in sorted(objects[kind].items()):
-            for pair in Pair:
+            for pair in PolicyLabels:
                 name = app.metadata.labels.get(pair.required)
                 if not name:
                     continue

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from builders.node_groups import bound, deployment, pod, thing
-from muster.groupctl.owners import Owners
-from muster.groups.configured import Configured
+from muster.groupctl.owners import OwnerResolver
+from muster.groups.custom_applications import CustomApplicationConfig
 from muster.model.kinds import decode_as
 from muster.model.meta import Object, key
 from muster.store import NotFound
 
-ROLLOUT = Configured(group="apps.example.io", version="v1", kind="Rollout").type("rollouts")
+ROLLOUT = CustomApplicationConfig(group="apps.example.io", version="v1", kind="Rollout").type("rollouts")
 
 
 class World:
@@ -25,7 +25,7 @@ class World:
         self.asked: list[str] = []
         self.clock = 0.0
         self.kinds = (ROLLOUT,) if custom else ()
-        self.owners = Owners(self.tables, self.get, lambda: self.kinds, lambda: self.clock)
+        self.owners = OwnerResolver(self.tables, self.get, lambda: self.kinds, lambda: self.clock)
 
     async def get(self, kind: type[Object], name: str) -> Object:
         self.asked.append(f"{kind.__name__} {name}")

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.groups.propagation import Quota, read_propagation
+from muster.groups.propagation import Quota, parse_propagation
 from muster.model.groups import PropagationPolicySpec
 
 CITIES = ("beijing", "hangzhou")
@@ -22,7 +22,7 @@ def weigh(*entries: tuple[list[str], int]) -> PropagationPolicySpec:
 
 
 def test_a_group_is_meant_whatever_its_case_and_the_policy_is_told() -> None:
-    meant = read_propagation(weigh((["Beijing"], 2), (["Hangzhou"], 3)), CITIES)
+    meant = parse_propagation(weigh((["Beijing"], 2), (["Hangzhou"], 3)), CITIES)
     assert meant.weights == {"beijing": 2, "hangzhou": 3}
     assert [t.message for t in meant.warnings] == [
         "names node group 'Beijing'; using 'beijing'",
@@ -32,19 +32,19 @@ def test_a_group_is_meant_whatever_its_case_and_the_policy_is_told() -> None:
 
 
 def test_each_name_of_an_entry_has_its_weight_and_the_largest_of_several_counts() -> None:
-    meant = read_propagation(weigh((["a", "b"], 2), (["b", "c"], 5), (["B"], 1)))
+    meant = parse_propagation(weigh((["a", "b"], 2), (["b", "c"], 5), (["B"], 1)))
     assert meant.weights == {"a": 2, "b": 5, "c": 5}
 
 
 def test_an_unknown_group_keeps_its_share() -> None:
-    meant = read_propagation(weigh((["beijing"], 1), (["atlantis"], 1)), CITIES)
+    meant = parse_propagation(weigh((["beijing"], 1), (["atlantis"], 1)), CITIES)
     assert meant.unknown == ["atlantis"]
     assert meant.quotas(4).groups["atlantis"].desired == 2
 
 
 def test_an_empty_list_means_every_group_alike() -> None:
-    assert read_propagation(spec(), CITIES).weights == {"beijing": 1, "hangzhou": 1}
-    assert read_propagation(spec(propagationStrategy="NumRange"), CITIES).ranges == {
+    assert parse_propagation(spec(), CITIES).weights == {"beijing": 1, "hangzhou": 1}
+    assert parse_propagation(spec(propagationStrategy="NumRange"), CITIES).ranges == {
         "beijing": (0, None),
         "hangzhou": (0, None),
     }
@@ -52,17 +52,17 @@ def test_an_empty_list_means_every_group_alike() -> None:
 
 def test_the_list_that_is_given_says_the_strategy() -> None:
     ranges = [{"nodeGroupNames": ["a"], "min": 1}]
-    assert read_propagation(spec(numRange=ranges)).strategy == "NumRange"
-    both = read_propagation(spec(numRange=ranges, staticWeightList=[{"nodeGroupNames": ["a"], "weight": 1}]))
+    assert parse_propagation(spec(numRange=ranges)).strategy == "NumRange"
+    both = parse_propagation(spec(numRange=ranges, staticWeightList=[{"nodeGroupNames": ["a"], "weight": 1}]))
     assert both.strategy == "StaticWeight"
     assert [t.path for t in both.warnings] == ["spec.numRange"]
 
 
 def test_ranges_of_one_group_intersect() -> None:
     entries = [{"nodeGroupNames": ["a"], "min": 1, "max": 5}, {"nodeGroupNames": ["a", "b"], "min": 2, "max": 3}]
-    meant = read_propagation(spec(numRange=entries))
+    meant = parse_propagation(spec(numRange=entries))
     assert meant.ranges == {"a": (2, 3), "b": (2, 3)}
-    assert meant.quotas(7).groups["a"] == Quota(desired=3, least=2, most=3)
+    assert meant.quotas(7).groups["a"] == Quota(desired=3, min=2, max=3)
     assert meant.quotas(7).unplaced == 1
 
 
@@ -77,12 +77,12 @@ def test_ranges_of_one_group_intersect() -> None:
     ],
 )
 def test_what_cannot_be_used_is_said(fields: dict[str, Any], message: str) -> None:
-    (error,) = read_propagation(spec(**fields), CITIES).errors
+    (error,) = parse_propagation(spec(**fields), CITIES).errors
     assert message in str(error)
     assert error.path.startswith("spec.") and error.fix
 
 
 def test_an_application_without_a_number_is_only_asked_for_membership() -> None:
-    quotas = read_propagation(weigh((["a"], 1))).quotas(None)
+    quotas = parse_propagation(weigh((["a"], 1))).quotas(None)
     assert quotas.groups == {"a": Quota(0, 0, None)}
     assert quotas.replicas is None

@@ -19,7 +19,7 @@ from muster.cycle.configure import default_configuration
 from muster.cycle.scheduler import Scheduler
 from muster.groups.assignment import OPT_IN
 from muster.model.meta import Object, key
-from muster.sim.plan import Planned, overlaid, plan
+from muster.sim.plan import ControllerPlan, overlaid, plan
 
 Objects = dict[str, dict[str, Object]]
 
@@ -38,11 +38,11 @@ def cluster() -> Objects:
     return of(*nodes(), *groups(), weights(Beijing=3, Hangzhou=2), *app, *running)
 
 
-def planned(changes: Objects) -> Planned:
+def planned(changes: Objects) -> ControllerPlan:
     return plan(Scheduler(default_configuration()), overlaid(cluster(), changes), 1000.0)
 
 
-def told(found: Planned, verb: str) -> list[str]:
+def told(found: ControllerPlan, verb: str) -> list[str]:
     return [f"{step.key} {step.text}" for step in found.steps if step.verb == verb]
 
 
@@ -62,9 +62,7 @@ def test_a_new_override_policy_changes_the_image_of_every_pod_one_after_the_othe
     found = planned(of(overrides(registry("Beijing"), registry("Hangzhou"))))
     images = told(found, "images")
     assert len(images) == 5 and sum("beijing.registry.io/nginx:1.14" in text for text in images) == 3
-    assert told(found, "patch") == [
-        "default/nginx groupmanagement.kubeedge.io/binding-overridepolicy=op"
-    ]
+    assert told(found, "patch") == ["default/nginx groupmanagement.kubeedge.io/binding-overridepolicy=op"]
     assert found.as_dict()["counts"] == {"images": 5, "patch": 1}
 
 
@@ -74,7 +72,7 @@ def test_the_input_is_not_touched() -> None:
     assert before == cluster()
 
 
-def flagged(*rules: Document) -> Planned:
+def flagged(*rules: Document) -> ControllerPlan:
     opted = thing("v1", "Namespace", "default", {"labels": {OPT_IN: "enabled"}})
     changes = of(overrides(*rules), opted)
     return plan(Scheduler(default_configuration()), overlaid(cluster(), changes), 1000.0, webhook=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from muster.groupctl.controllers.leaving import DELETION_COST, EVICT
+from muster.groupctl.controllers.eviction_order import DELETION_COST, EVICT
 from muster.groupctl.controllers.nodegroup import FINALIZER
 from muster.groups.assignment import MEMBER
-from muster.groups.gate import DOMAIN, Pair
+from muster.groups.binding import DOMAIN, PolicyLabels
 
 Plain = dict[str, Any]
 
@@ -81,7 +81,7 @@ def _variables(keys: str) -> Iterator[tuple[str, str]]:
         yield f"changed{field.title()}", f"{added} + {old}.filter(k, !(k in {new}))"
     # A user's own words to muster: which policy an application requires, and that a pod is not evicted.
     ours = f"k.startsWith('{DOMAIN}/') && !k.startsWith('{DOMAIN}/required-') && k != '{EVICT}'"
-    bindings = ", ".join(f"'{pair.binding}'" for pair in Pair)
+    bindings = ", ".join(f"'{pair.binding}'" for pair in PolicyLabels)
     yield "wrongLabels", _wrong("changedLabels", {
         "/nodes": f"k.startsWith('{MEMBER}')",
         "/pods": f"({ours}) || k in variables.keys",

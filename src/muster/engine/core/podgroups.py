@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from muster.groups.applications import Lookup, OwnerLoop, chain_of, owner_kind
+from muster.groups.applications import Lookup, OwnerLoop, owner_chain, owner_kind
 from muster.model.batch import DaemonSet, Job, ReplicaSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller
@@ -63,7 +63,7 @@ def owner_of(pod: Pod, lookup: Lookup) -> Object | None:
     if not pod.metadata.owner_references:
         return None
     try:
-        chain = chain_of(pod, lambda kind, key: lookup(kind, key) if kind in _OWNING else None)
+        chain = owner_chain(pod, lambda kind, key: lookup(kind, key) if kind in _OWNING else None)
     except OwnerLoop:
         return None
     return chain[1] if len(chain) > 1 else None

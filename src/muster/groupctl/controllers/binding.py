@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from muster.groups.gate import Pair
+from muster.groups.binding import PolicyLabels
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
 from muster.store import NotFound, Severity, Store
@@ -16,13 +16,13 @@ Check = Callable[[Object, str], str | None]
 class Binding:
     """Keeps one pair of labels. Every check must agree before an application is bound."""
 
-    def __init__(self, store: Store, pair: Pair, checks: Sequence[Check]) -> None:
+    def __init__(self, store: Store, pair: PolicyLabels, checks: Sequence[Check]) -> None:
         self._store = store
         self._pair = pair
         self._checks = checks
-        self._told: dict[tuple[str, str], str] = {}  # application → what it was last told
+        self._reported: dict[tuple[str, str], str] = {}  # application → what it was last told
 
-    def settle(self, app: Object) -> str | None:
+    def update(self, app: Object) -> str | None:
         """The policy the application is bound to now; None if to none."""
         pair, labels = self._pair, app.metadata.labels
         required, binding = labels.get(pair.required, ""), labels.get(pair.binding, "")
@@ -34,13 +34,13 @@ class Binding:
             except NotFound:
                 return None
         if bound and bound != binding:
-            self._tell(app, Severity.NORMAL, "Bound", f"bound to {pair.value} {bound}")
+            self._report(app, Severity.NORMAL, "Bound", f"bound to {pair.value} {bound}")
         elif why:
-            self._tell(app, Severity.WARNING, "PolicyNotFound" if "not found" in why else "PolicyInvalid", why)
+            self._report(app, Severity.WARNING, "PolicyNotFound" if "not found" in why else "PolicyInvalid", why)
         return bound or None
 
-    def _tell(self, app: Object, severity: Severity, reason: str, message: str) -> None:
+    def _report(self, app: Object, severity: Severity, reason: str, message: str) -> None:
         at = (type(app).__name__, key_of(app))
-        if self._told.get(at) != message:
-            self._told[at] = message
+        if self._reported.get(at) != message:
+            self._reported[at] = message
             self._store.event(app, severity, reason, message)

@@ -9,17 +9,17 @@ from msgspec.structs import replace
 from muster.model.meta import Condition
 from muster.store.clock import timestamp
 
-__all__ = ["merged", "said"]
+__all__ = ["merge_conditions", "condition"]
 
 
-def said(type_: str, holds: bool, reason: str, message: str = "", generation: int = 0) -> Condition:
+def condition(type_: str, holds: bool, reason: str, message: str = "", generation: int = 0) -> Condition:
     """A condition as it is to be; the time comes when it is merged."""
     return Condition(
         type=type_, status="True" if holds else "False", reason=reason, message=message, observed_generation=generation
     )
 
 
-def merged(old: Iterable[Condition], new: Iterable[Condition], now: float) -> list[Condition]:
+def merge_conditions(old: Iterable[Condition], new: Iterable[Condition], now: float) -> list[Condition]:
     """The old conditions with the new ones in their places, sorted by type."""
     found = {condition.type: condition for condition in old}
     for condition in new:

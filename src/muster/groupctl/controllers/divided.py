@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from muster.groupctl.controllers.states import is_ready
-from muster.groups.propagation import Propagation, Quotas
+from muster.groups.propagation import PropagationRules, Quotas
 from muster.model.core import Pod
 from muster.model.meta import Object
 
 
 @dataclass(slots=True)
-class Division:
+class Distribution:
     """Pods that count, by where they are; `leaving` are those on their way out."""
 
     app: Object
     policy: str  # its name
-    meant: Propagation
+    rules: PropagationRules
     quotas: Quotas
     current: dict[str, list[Pod]] = field(default_factory=dict)
     misplaced: list[Pod] = field(default_factory=list)
     pending: list[Pod] = field(default_factory=list)
-    leaving: int = 0
-    spared: dict[str, str] = field(default_factory=dict)  # pods that should go and must not, and why
-    closed: dict[str, str] = field(default_factory=dict)  # groups without nodes, and why
-    hold: str = ""  # why nothing is evicted for now
+    terminating: int = 0
+    eviction_blockers: dict[str, str] = field(default_factory=dict)  # pods that should go and must not, and why
+    groups_without_nodes: dict[str, str] = field(default_factory=dict)  # groups without nodes, and why
+    blocked_by: str = ""  # why nothing is evicted for now
 
     @property
     def counts(self) -> dict[str, int]:
@@ -33,7 +33,7 @@ class Division:
     @property
     def moving(self) -> int:
         """How many are on their way out, or not ready yet."""
-        return self.leaving + sum(1 for pod in self.pods if not is_ready(pod))
+        return self.terminating + sum(1 for pod in self.pods if not is_ready(pod))
 
     @property
     def pods(self) -> list[Pod]:

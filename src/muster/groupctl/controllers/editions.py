@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.groups.override import OverrideError, edition, outdated
+from muster.groups.override import OverrideError, edition, outdated_fields
 from muster.groups.override.paths import Bases
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicySpec
@@ -16,14 +16,14 @@ _LISTS = ("containers", "initContainers")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedPod:
     """What a pod of an edition should have: images and metadata, which may change while it runs, and the rest."""
 
     images: dict[str, str] = field(default_factory=dict)  # container → image
     # labels, annotations → those the rules touch; None: taken away
     metadata: dict[str, dict[str, str | None]] = field(default_factory=dict)
     rest: tuple[Template, Template] = field(default_factory=lambda: ({}, {}))  # as the template has it, as is wanted
-    beyond: bool = False  # does it differ in what no running pod can be given?
+    needs_replacement: bool = False  # does it differ in what no running pod can be given?
     fault: str = ""  # why it cannot be made
 
     def images_to_change(self, pod: Pod) -> dict[str, str]:
@@ -43,21 +43,21 @@ class Wanted:
                 changes[name] = wrong
         return changes
 
-    def beyond_repair(self, whole: Template) -> list[str]:
+    def immutable_changes(self, whole: Template) -> list[str]:
         """Where the pod (as a plain value) is not as wanted and can only be made anew."""
-        return outdated(*self.rest, _rest(whole))
+        return outdated_fields(*self.rest, _rest(whole))
 
 
-class Editions:
+class EditionCache:
     """Of one application. An edition is made anew when the policy or the template is another object."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, ...], tuple[OverridePolicySpec, Template, Wanted]] = {}
+        self._known: dict[tuple[str, ...], tuple[OverridePolicySpec, Template, ExpectedPod]] = {}
 
     def of(
         self, spec: OverridePolicySpec, maker: str, template: Template, groups: list[str], *, privileged: bool,
         bases: Bases = (), revert: bool = False,
-    ) -> Wanted:  # fmt: skip
+    ) -> ExpectedPod:  # fmt: skip
         """The edition of the template (that `maker` has) for the groups; to `revert` it, the template itself."""
         at = ("revert" if revert else "apply", maker, *groups)
         known = self._known.get(at)
@@ -68,15 +68,15 @@ class Editions:
     def _edited(
         self, spec: OverridePolicySpec, template: Template, groups: list[str], privileged: bool, bases: Bases,
         revert: bool,
-    ) -> Wanted:  # fmt: skip
+    ) -> ExpectedPod:  # fmt: skip
         try:
             made = edition(spec, groups, template, privileged=privileged, bases=bases).template
         except OverrideError as fault:
-            return Wanted(fault=str(fault))
+            return ExpectedPod(fault=str(fault))
         before, after = (made, template) if revert else (template, made)
         images = {c["name"]: c.get("image", "") for part in _LISTS for c in after.get("spec", {}).get(part) or []}
         rest = (_rest(before), _rest(after))
-        return Wanted(images, _touched(before, after), rest, beyond=rest[0] != rest[1])
+        return ExpectedPod(images, _touched(before, after), rest, needs_replacement=rest[0] != rest[1])
 
 
 def _touched(before: Template, after: Template) -> dict[str, dict[str, str | None]]:

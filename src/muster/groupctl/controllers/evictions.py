@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from muster.groupctl.controllers.pace import Pace, Rate
+from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.states import active
-from muster.groupctl.controllers.tables import Ref
+from muster.groupctl.controllers.throttle import EvictionThrottle, TokenBucket
 from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
 from muster.store import NotFound, Severity, Store, StoreError
 
 # An eviction was granted, and the watch has not shown yet that the pod goes: for so long it is believed.
-BELIEVED = 30.0
-BLOCKED = 10.0  # seconds until a budget is asked again
-SPARE = 10  # candidates beyond the room of a request, for those that a budget keeps
+EVICTION_ASSUMED_S = 30.0
+BUDGET_RETRY_S = 10.0  # seconds until a budget is asked again
+EXTRA_CANDIDATES = 10  # candidates beyond the room of a request, for those that a budget keeps
 _TURNS_KEPT = 10_000
 
 
@@ -31,44 +31,44 @@ def _unheard(pod: Pod, policy: str, rule: str) -> None:
 
 
 @dataclass(slots=True)
-class Request:
+class EvictionRequest:
     """Pods of an application that should go, the first of them first, as many as there is room for."""
 
     app: Object
     policy: tuple[str, str]  # kind and name of the one they go for
     pods: list[Pod]
-    room: int
+    allowance: int
     moving: int  # pods of the application that are on the move already
-    pace: Pace
+    throttle: EvictionThrottle
     why: str
 
 
-class Evictions:
+class EvictionQueue:
     """`evicted` is called for each: the pod, the policy (ns/name), and the rule by which it went."""
 
     def __init__(
-        self, store: Store, evicted: Callable[[Pod, str, str], None] = _unheard, rate: Rate | None = None
+        self, store: Store, evicted: Callable[[Pod, str, str], None] = _unheard, rate: TokenBucket | None = None
     ) -> None:
         self._store = store
         self._evicted = evicted
-        self._rate = rate or Rate()
-        self._requests: dict[tuple[str, Ref], Request] = {}  # rule and application →
+        self._rate = rate or TokenBucket()
+        self._requests: dict[tuple[str, Ref], EvictionRequest] = {}  # rule and application →
         self._turn = 0
         self._turns: dict[str | Ref, int] = {}  # namespaces and applications → their last turn
         self._leaving: dict[Ref, frozenset[str]] = {}  # application → uids
         self._granted: dict[str, float] = {}  # uid → until when it is believed
-        self._told: dict[Ref, str] = {}  # application → what keeps its pods, as it was told
+        self._reported: dict[Ref, str] = {}  # application → what keeps its pods, as it was told
 
     @property
     def waiting(self) -> int:
         """How many applications wait for an eviction that they may have."""
         return len({ref for _, ref in list(self._requests)})
 
-    def goes(self, pod: Pod) -> bool:
+    def is_leaving(self, pod: Pod) -> bool:
         """Is the pod on its way out, or finished?"""
         return not active(pod) or self._granted.get(pod.metadata.uid, 0.0) > self._store.clock.now()
 
-    def leaving(self, ref: Ref) -> frozenset[str]:
+    def announced(self, ref: Ref) -> frozenset[str]:
         """The uids of pods of the application that are about to be evicted."""
         return self._leaving.get(ref, frozenset())
 
@@ -79,18 +79,18 @@ class Evictions:
         else:
             self._leaving.pop(ref, None)
 
-    def blocked(self, app: Object, spared: Mapping[str, str]) -> None:
+    def report_blocked(self, app: Object, spared: Mapping[str, str]) -> None:
         """Pods (by key) that should go and must not: why the first of them stays, told once."""
         at, text = (type(app).__name__, key_of(app)), next((f"pod {key}: {why}" for key, why in spared.items()), "")
-        if text and self._told.get(at) != text:
+        if text and self._reported.get(at) != text:
             self._store.event(app, Severity.WARNING, "EvictionBlocked", text)
-        self._told[at] = text
+        self._reported[at] = text
 
     # --- requests
 
-    def request(self, rule: str, ref: Ref, request: Request) -> None:
+    def request(self, rule: str, ref: Ref, request: EvictionRequest) -> None:
         """In the place of the application's last request by this rule."""
-        if request.room > 0 and request.pods:
+        if request.allowance > 0 and request.pods:
             self._requests[rule, ref] = request
 
     def withdraw(self, rule: str, ref: Ref) -> None:
@@ -122,20 +122,20 @@ class Evictions:
     def _serve(self, rule: str, ref: Ref, now: float) -> bool:
         request = self._requests[rule, ref]
         pod = request.pods.pop(0)
-        went = not self.goes(pod) and self._evict(pod, request, rule, now)
+        went = not self.is_leaving(pod) and self._evict(pod, request, rule, now)
         if went:
             self._turn += 1
             self._turns[_namespace(ref)] = self._turns[ref] = self._turn
             if len(self._turns) > _TURNS_KEPT:
                 kept = sorted(self._turns, key=self._turns.__getitem__)[_TURNS_KEPT // 2 :]
                 self._turns = {one: self._turns[one] for one in kept}
-            request.room -= 1
+            request.allowance -= 1
             request.moving += 1
-        if request.room <= 0 or not request.pods:
+        if request.allowance <= 0 or not request.pods:
             del self._requests[rule, ref]
         return went
 
-    def _evict(self, pod: Pod, request: Request, rule: str, now: float) -> bool:
+    def _evict(self, pod: Pod, request: EvictionRequest, rule: str, now: float) -> bool:
         app, key = request.app, key_of(pod)
         full = f"{app.metadata.namespace or 'default'}/{request.policy[1]}"
         try:
@@ -144,12 +144,12 @@ class Evictions:
             return False
         except StoreError as fault:
             self._store.event(app, Severity.WARNING, "EvictionBlocked", f"pod {key}: {fault}")
-            request.pace.wake = now + BLOCKED
+            request.throttle.check_at = now + BUDGET_RETRY_S
             return False
         self._rate.take()
-        request.pace.evicted(now, request.moving)
+        request.throttle.record_eviction(now, request.moving)
         self._granted = {uid: until for uid, until in self._granted.items() if until > now}
-        self._granted[pod.metadata.uid] = now + BELIEVED
+        self._granted[pod.metadata.uid] = now + EVICTION_ASSUMED_S
         text = f"evicted pod {key} from node {pod.spec.node_name}, {request.why}"
         self._store.event(app, Severity.NORMAL, "Evicted", text)
         self._evicted(pod, full, rule)

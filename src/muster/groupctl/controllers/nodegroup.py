@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from muster.groupctl.controllers.conditions import merged, said
-from muster.groupctl.controllers.retries import Retries, unheard
-from muster.groupctl.controllers.tables import News, Tables
+from muster.groupctl.controllers.conditions import condition, merge_conditions
+from muster.groupctl.controllers.object_cache import ObjectCache, ObjectChange
+from muster.groupctl.controllers.retries import Retries, ignore
 from muster.groups.assignment import MEMBER, member_label
-from muster.groups.gate import DOMAIN
-from muster.groups.membership import EXCLUSIVE, Membership, contains, is_exclusive, members, regroups
+from muster.groups.binding import DOMAIN
+from muster.groups.membership import EXCLUSIVE, Membership, changes_membership, contains, is_exclusive, members
 from muster.model.core import Node
 from muster.model.groups import MemberStatus, NodeGroup, NodeGroupStatus
 from muster.store import Conflict, NotFound, Store
@@ -33,59 +33,61 @@ class NodeGroupController:
         *,
         labels: bool | None = None,
         exclusive: bool | None = None,
-        report: Callable[[str], None] = unheard,
+        report: Callable[[str], None] = ignore,
     ) -> None:
         """What is not given is left as it is: nodes' labels, groups' annotations."""
         self._store = store
         self._exclusive = exclusive
         self._labels = labels
         self._retries: Retries[tuple[str, str]] = Retries(report)
-        self._tables = Tables(store, (Node, NodeGroup))
+        self._cache = ObjectCache(store, (Node, NodeGroup))
 
     def run(self) -> bool:
         """Put right the status of every group whose answer changed; whether anything was written."""
         now = self._store.clock.now()
         groups: dict[str, None] = {}
         nodes: dict[str, None] = {}
-        for news in self._tables.take():
-            groups.update(dict.fromkeys(self._concerned(news)))
+        for change in self._cache.take_changes():
+            groups.update(dict.fromkeys(self._concerned(change)))
             if self._labels is not None:
-                nodes.update(dict.fromkeys(self._labelled(news)))
+                nodes.update(dict.fromkeys(self._labelled(change)))
         for kind, key in self._retries.due(now):
             (groups if kind == "NodeGroup" else nodes)[key] = None
         self._wrote = False
         if not nodes and not groups:
             return False
-        stay = {k: g for k, g in self._tables.of(NodeGroup).items() if g.metadata.deletion_timestamp is None}
+        stay = {k: g for k, g in self._cache.of(NodeGroup).items() if g.metadata.deletion_timestamp is None}
         among = Membership(stay)
         for name in sorted(nodes):
-            with self._retries.trying(("Node", name), now):
+            with self._retries.attempt(("Node", name), now):
                 self._label(name, among)
         for name in sorted(groups):
-            with self._retries.trying(("NodeGroup", name), now):
+            with self._retries.attempt(("NodeGroup", name), now):
                 self._reconcile(name, among)
         return self._wrote
 
     def next_time(self) -> float | None:
         return self._retries.next_time()
 
-    def _concerned(self, news: News) -> Iterator[str]:
+    def _concerned(self, change: ObjectChange) -> Iterator[str]:
         """The group itself; of a node, every group that holds it now or held it before."""
-        if news.kind == "NodeGroup":
+        if change.kind == "NodeGroup":
             # Where a node is in one group only, a change of one is news for all that want its nodes.
-            bears = regroups(news.old, news.new) and any(map(is_exclusive, self._tables.of(NodeGroup).values()))
-            yield from self._tables.of(NodeGroup) if bears else (news.key,)
+            bears = changes_membership(change.old, change.new) and any(
+                map(is_exclusive, self._cache.of(NodeGroup).values())
+            )
+            yield from self._cache.of(NodeGroup) if bears else (change.key,)
             return
-        if isinstance(news.old, Node) and isinstance(news.new, Node):
-            same = news.old.metadata.labels == news.new.metadata.labels
-            if same and readiness(news.old) == readiness(news.new):
+        if isinstance(change.old, Node) and isinstance(change.new, Node):
+            same = change.old.metadata.labels == change.new.metadata.labels
+            if same and readiness(change.old) == readiness(change.new):
                 return
-        for name, group in self._tables.of(NodeGroup).items():
-            if any(node is not None and contains(group.spec, news.key, node.metadata.labels) for node in news[2:]):
+        for name, group in self._cache.of(NodeGroup).items():
+            if any(node is not None and contains(group.spec, change.key, node.metadata.labels) for node in change[2:]):
                 yield name
 
     def _reconcile(self, name: str, among: Membership) -> None:
-        group = self._tables.of(NodeGroup).get(name)
+        group = self._cache.of(NodeGroup).get(name)
         if group is None or (self._labels is not None and not self._guarded(group)):
             return
         if self._exclusive is not None and is_exclusive(group) != self._exclusive:
@@ -109,7 +111,7 @@ class NodeGroupController:
         goes = meta.deletion_timestamp is not None
         leaves = goes or not self._labels
         label = member_label(meta.name)
-        if leaves and any(label in node.metadata.labels for node in self._tables.of(Node).values()):
+        if leaves and any(label in node.metadata.labels for node in self._cache.of(Node).values()):
             raise Conflict("NodeGroup", meta.name, "its label is still on nodes")
         if (FINALIZER in meta.finalizers) == leaves and label is not None:
             kept = [name for name in meta.finalizers if name != FINALIZER]
@@ -123,21 +125,23 @@ class NodeGroupController:
             return False  # what was written comes back, and the rest with it
         return not goes
 
-    def _labelled(self, news: News) -> Iterator[str]:
+    def _labelled(self, change: ObjectChange) -> Iterator[str]:
         """The nodes whose labels the news may bear on."""
-        if news.kind == "Node":
-            if news.new is not None and (news.old is None or news.old.metadata.labels != news.new.metadata.labels):
-                yield news.key
+        if change.kind == "Node":
+            if change.new is not None and (
+                change.old is None or change.old.metadata.labels != change.new.metadata.labels
+            ):
+                yield change.key
             return
-        label = member_label(news.key)
-        groups = [group for group in (news.old, news.new) if isinstance(group, NodeGroup)]
-        for name, node in self._tables.of(Node).items():
+        label = member_label(change.key)
+        groups = [group for group in (change.old, change.new) if isinstance(group, NodeGroup)]
+        for name, node in self._cache.of(Node).items():
             labels = node.metadata.labels
             if label in labels or any(contains(group.spec, name, labels) for group in groups):
                 yield name
 
     def _label(self, name: str, among: Membership) -> None:
-        node = self._tables.of(Node).get(name)
+        node = self._cache.of(Node).get(name)
         if node is None:
             return
         has = node.metadata.labels
@@ -155,7 +159,7 @@ class NodeGroupController:
     # --- the status
 
     def _status(self, group: NodeGroup, among: Membership) -> NodeGroupStatus:
-        nodes, own = self._tables.of(Node), group.metadata.name
+        nodes, own = self._cache.of(Node), group.metadata.name
         matching = members(group.spec, {name: node.metadata.labels for name, node in nodes.items()})
         holder = {name: among.of(name, nodes[name].metadata.labels) for name in matching} if is_exclusive(group) else {}
         taken = {name: held[0] for name, held in holder.items() if held and own not in held}
@@ -186,27 +190,27 @@ class NodeGroupController:
         ]
         generation = group.metadata.generation
         if missing:
-            word = said("Resolved", False, "NodesMissing", f"no such node: {', '.join(missing)}", generation)
+            word = condition("Resolved", False, "NodesMissing", f"no such node: {', '.join(missing)}", generation)
         elif taken:
             others = ", ".join(f"{name} belongs to {other}" for name, other in taken.items())
-            word = said("Resolved", False, "NodesTaken", others, generation)
+            word = condition("Resolved", False, "NodesTaken", others, generation)
         elif not contained:
-            word = said("Resolved", False, "Empty", "the group contains no node", generation)
+            word = condition("Resolved", False, "Empty", "the group contains no node", generation)
         else:
-            word = said("Resolved", True, "NodesFound", f"{len(contained)} nodes, {ready} ready", generation)
+            word = condition("Resolved", True, "NodesFound", f"{len(contained)} nodes, {ready} ready", generation)
         return NodeGroupStatus(
             contained_nodes=contained,
             node_statuses=sorted(statuses, key=lambda status: status.node_name),
             nodes=len(contained),
             ready_nodes=ready,
             observed_generation=generation,
-            conditions=merged(group.status.conditions, [word], self._store.clock.now()),
+            conditions=merge_conditions(group.status.conditions, [word], self._store.clock.now()),
         )
 
 
 def readiness(node: Node) -> str:
     """Ready, NotReady or Unknown; a node that says nothing of it is taken to be ready."""
-    for condition in node.status.conditions:
-        if condition.type == "Ready":
-            return {"True": "Ready", "False": "NotReady"}.get(condition.status, "Unknown")
+    for current in node.status.conditions:
+        if current.type == "Ready":
+            return {"True": "Ready", "False": "NotReady"}.get(current.status, "Unknown")
     return "Ready"

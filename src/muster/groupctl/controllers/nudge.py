@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from zlib import crc32
 
-from muster.groups.gate import DOMAIN
+from muster.groups.binding import DOMAIN
 from muster.model.core import Pod
 from muster.model.meta import key
 from muster.store import NotFound, Store

@@ -10,33 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from muster.groupctl.controllers.bound import PolicyController
-from muster.groupctl.controllers.editions import Editions, Wanted
-from muster.groupctl.controllers.evictions import Evictions, Request
-from muster.groupctl.controllers.leaving import REPLACED, ranked, spared
+from muster.groupctl.controllers.editions import EditionCache, ExpectedPod
+from muster.groupctl.controllers.eviction_order import REPLACED, eviction_blocker, eviction_order
+from muster.groupctl.controllers.evictions import EvictionQueue, EvictionRequest
 from muster.groupctl.controllers.nudge import nudge
-from muster.groupctl.controllers.outdated import (
+from muster.groupctl.controllers.object_cache import Ref
+from muster.groupctl.controllers.override_status import (
     NEEDS_PROPAGATION,
     NOT_EVICTED,
     WEBHOOK_REQUIRED,
-    Held,
-    Outdated,
+    OutdatedPod,
+    RolloutState,
     override_conditions,
 )
-from muster.groupctl.controllers.pace import SETTLE, Failure, Pace
-from muster.groupctl.controllers.restarts import Restarts
-from muster.groupctl.controllers.retries import unheard
-from muster.groupctl.controllers.reverting import MARK, made_by, mark_made
-from muster.groupctl.controllers.revisions import Revisions, Template, mark_of
+from muster.groupctl.controllers.policy_controller import PolicyController
+from muster.groupctl.controllers.restarts import RestartThrottle
+from muster.groupctl.controllers.retries import ignore
+from muster.groupctl.controllers.reverting import MARK, record_override, recorded_override
+from muster.groupctl.controllers.revisions import Template, TemplateRevisions, template_id
 from muster.groupctl.controllers.states import finished, is_ready
-from muster.groupctl.controllers.tables import Ref
+from muster.groupctl.controllers.throttle import STABLE_BEFORE_EVICTION_S, EvictionThrottle, Failure
 from muster.groups.applications import template_path
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
-from muster.groups.gate import Pair, Situation, situation
+from muster.groups.binding import BindingState, PolicyLabels, binding_state
 from muster.groups.override import faults
 from muster.groups.override.paths import Bases
 from muster.groups.override.policy import unknown_targets, warnings
-from muster.groups.propagation import Trouble
+from muster.groups.propagation import PolicyProblem
 from muster.model.batch import StatefulSet
 from muster.model.core import Namespace, Pod
 from muster.model.custom import CustomApplication
@@ -55,7 +55,7 @@ def _nobody() -> bool:
     return False
 
 
-class OverridePolicyController(PolicyController[OverridePolicy, Held]):
+class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
     """`privileged`: policies may give pods privileges that their templates have not.
 
     `rest`: seconds that a kubelet has to begin the restart of a pod whose image was changed. `webhook`: whether one is
@@ -67,56 +67,60 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
     def __init__(
         self,
         store: Store,
-        evictions: Evictions,
+        evictions: EvictionQueue,
         *,
         privileged: bool = False,
         rest: float = 0.0,
-        settle: float = SETTLE,
+        settle: float = STABLE_BEFORE_EVICTION_S,
         webhook: Callable[[], bool] = _nobody,
         revert: bool = False,
-        nudge: bool = True,
+        retry_pending: bool = True,
         custom: Sequence[type[CustomApplication]] = (),
-        report: Callable[[str], None] = unheard,
+        report: Callable[[str], None] = ignore,
     ) -> None:
-        super().__init__(store, evictions, RULE, OverridePolicy, Pair.OVERRIDE, custom, report, marks=(MARK,))
+        super().__init__(store, evictions, RULE, OverridePolicy, PolicyLabels.OVERRIDE, custom, report, marks=(MARK,))
         self._privileged = privileged
-        self._restarts = Restarts(rest)
+        self._restarts = RestartThrottle(rest)
         self._settle = settle
         self._webhook = webhook
         self._revert = revert
-        self._nudge = nudge
+        self._retry_pending_pods = retry_pending
         self._bases = [template_path(kind) for kind in custom]
         self._alive = False
-        self._revisions = Revisions(store, self._apps.tables)
-        self._editions: dict[Ref, Editions] = {}
-        self._paces: dict[Ref, Pace] = {}
-        self._wakes: dict[Ref, float] = {}  # applications that wait for nothing but time
+        self._revisions = TemplateRevisions(store, self._apps.cache)
+        self._editions: dict[Ref, EditionCache] = {}
+        self._throttles: dict[Ref, EvictionThrottle] = {}
+        self._check_times: dict[Ref, float] = {}  # applications that wait for nothing but time
         # application → the policy that its pods were made by, as it was
-        self._made: dict[Ref, tuple[str, OverridePolicySpec]] = {}
-        self._whole: dict[str, tuple[Wanted, list[str]]] = {}  # pod's uid → what it was held against, and the answer
+        self._applied: dict[Ref, tuple[str, OverridePolicySpec]] = {}
+        self._compared: dict[
+            str, tuple[ExpectedPod, list[str]]
+        ] = {}  # pod's uid → what it was held against, and the answer
         # policy, and where templates stand → its spec, what is wrong
-        self._faults: dict[tuple[object, ...], tuple[OverridePolicySpec, list[Trouble]]] = {}
+        self._faults: dict[tuple[object, ...], tuple[OverridePolicySpec, list[PolicyProblem]]] = {}
 
     def run(self) -> bool:
         alive, self._alive = self._alive, self._webhook()
         if alive != self._alive:
             now = self._store.clock.now()
-            self._wakes.update({ref: now for ref, (_, held) in self._records.items() if held.beyond})
+            self._check_times.update({ref: now for ref, (_, state) in self._records.items() if state.to_replace})
         return super().run()
 
-    def _alarms(self) -> Iterator[tuple[Ref, float]]:
-        yield from self._wakes.items()
-        yield from ((ref, pace.wake) for ref, pace in self._paces.items() if pace.wake is not None)
+    def _due_times(self) -> Iterator[tuple[Ref, float]]:
+        yield from self._check_times.items()
+        yield from (
+            (ref, throttle.check_at) for ref, throttle in self._throttles.items() if throttle.check_at is not None
+        )
 
-    def _good(self, app: Object, policy: str) -> str | None:
+    def _invalid_reason(self, app: Object, policy: str) -> str | None:
         key = f"{app.metadata.namespace or 'default'}/{policy}"
-        found = self._apps.tables.of(OverridePolicy).get(key)
+        found = self._apps.cache.of(OverridePolicy).get(key)
         if found is None:
             return f"OverridePolicy {policy} not found"
-        wrong = self._wrong(key, found.spec, (template_path(type(app)),))
+        wrong = self._faults_of(key, found.spec, (template_path(type(app)),))
         return f"OverridePolicy {policy} cannot be used: {wrong[0]}" if wrong else None
 
-    def _wrong(self, key: str, spec: OverridePolicySpec, bases: Bases) -> list[Trouble]:
+    def _faults_of(self, key: str, spec: OverridePolicySpec, bases: Bases) -> list[PolicyProblem]:
         at = (key, *bases)
         known = self._faults.get(at)
         if known is None or known[0] is not spec:
@@ -125,59 +129,59 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
 
     # --- one application
 
-    def _put_right(self, ref: Ref, app: Object, policy: OverridePolicy) -> Held:
-        self._wakes.pop(ref, None)
-        if self._nudge and app.metadata.labels.get(Pair.OVERRIDE.binding) != policy.metadata.name:
+    def _reconcile(self, ref: Ref, app: Object, policy: OverridePolicy) -> RolloutState:
+        self._check_times.pop(ref, None)
+        if self._retry_pending_pods and app.metadata.labels.get(PolicyLabels.OVERRIDE.binding) != policy.metadata.name:
             # Bound just now: an extender that was told to wait for that has refused its pods until now.
             waiting = [p for unit in self._apps.units(app) for p in unit if not finished(p) and not p.spec.node_name]
             seen = (policy.metadata.name, app.metadata.resource_version)
             self._wrote = nudge(self._store, waiting, seen) or self._wrote
-        self._made[ref] = (policy.metadata.name, policy.spec)
+        self._applied[ref] = (policy.metadata.name, policy.spec)
         if self._revert:
-            self._wrote = mark_made(self._store, app, *self._made[ref]) or self._wrote
-        held = self._held_against(ref, app, policy.spec, policy)
-        held.missing = self._missing(app, held)
-        self._act(ref, app, held, f"as OverridePolicy {policy.metadata.name} wants it")
-        return held
+            self._wrote = record_override(self._store, app, *self._applied[ref]) or self._wrote
+        state = self._rollout_state(ref, app, policy.spec, policy)
+        state.blocked_by = self._replacement_blocker(app, state)
+        self._roll_out(ref, app, state, f"as OverridePolicy {policy.metadata.name} wants it")
+        return state
 
-    def _let_go(self, ref: Ref, app: Object | None, before: str) -> None:
+    def _on_unbind(self, ref: Ref, app: Object | None, before: str) -> None:
         """Required no more: pods stay as they are, unless the user asked for their template back."""
-        self._wakes.pop(ref, None)
-        asks = app is not None and bool(app.metadata.labels.get(Pair.OVERRIDE.required))
+        self._check_times.pop(ref, None)
+        asks = app is not None and bool(app.metadata.labels.get(PolicyLabels.OVERRIDE.required))
         if app is not None and not asks:
             # A controller that was started since then finds on the application what its pods were made by.
-            made = self._made.get(ref) or made_by(app)
-            if made is None and before:
-                policy = self._apps.tables.of(OverridePolicy).get(f"{app.metadata.namespace or 'default'}/{before}")
-                made = None if policy is None else (before, policy.spec)
-            if self._revert and made is not None:
-                self._made[ref] = made
-                self._wrote = mark_made(self._store, app, *made) or self._wrote
-                held = self._held_against(ref, app, made[1], None)
-                held.missing = "" if isinstance(app, REPLACED) else NOT_EVICTED  # a template needs no webhook
-                self._act(ref, app, held, f"without OverridePolicy {made[0]}")
-                if any(entry.images or entry.metadata or not held.missing for entry in held.pods):
-                    self._wakes.setdefault(ref, self._store.clock.now() + _LOOK_AGAIN)
+            applied = self._applied.get(ref) or recorded_override(app)
+            if applied is None and before:
+                policy = self._apps.cache.of(OverridePolicy).get(f"{app.metadata.namespace or 'default'}/{before}")
+                applied = None if policy is None else (before, policy.spec)
+            if self._revert and applied is not None:
+                self._applied[ref] = applied
+                self._wrote = record_override(self._store, app, *applied) or self._wrote
+                state = self._rollout_state(ref, app, applied[1], None)
+                state.blocked_by = "" if isinstance(app, REPLACED) else NOT_EVICTED  # a template needs no webhook
+                self._roll_out(ref, app, state, f"without OverridePolicy {applied[0]}")
+                if any(entry.images or entry.metadata or not state.blocked_by for entry in state.outdated):
+                    self._check_times.setdefault(ref, self._store.clock.now() + _LOOK_AGAIN)
                     return
-            self._wrote = mark_made(self._store, app, "", None) or self._wrote
+            self._wrote = record_override(self._store, app, "", None) or self._wrote
         if asks:
             return  # its policy is missing or cannot be used for now: what its pods were made by is not forgotten
         self._restarts.forget(ref)
-        for table in (self._editions, self._paces, self._made):
+        for table in (self._editions, self._throttles, self._applied):
             table.pop(ref, None)
 
-    def _held_against(
+    def _rollout_state(
         self, ref: Ref, app: Object, spec: OverridePolicySpec, policy: OverridePolicy | None
-    ) -> Held:
+    ) -> RolloutState:
         """The pods that are on nodes, each held against its edition; without a policy against its template."""
         pods = [pod for unit in self._apps.units(app) for pod in unit if not finished(pod)]
-        stay = [pod for pod in pods if not self._evictions.goes(pod)]
-        held = Held.of(app, [pod for pod in stay if pod.spec.node_name], pods)
-        editions, groups_of = self._editions.setdefault(ref, Editions()), self._apps.groups_of(app)
+        stay = [pod for pod in pods if not self._evictions.is_leaving(pod)]
+        state = RolloutState.of(app, [pod for pod in stay if pod.spec.node_name], pods)
+        editions, groups_of = self._editions.setdefault(ref, EditionCache()), self._apps.edition_groups(app)
         bases = (template_path(type(app)),)
         makers: dict[tuple[str, str], tuple[str, Template] | None] = {}
-        for pod in held.placed:
-            groups, mark = groups_of(pod.spec.node_name), mark_of(pod)
+        for pod in state.placed:
+            groups, mark = groups_of(pod.spec.node_name), template_id(pod)
             if mark not in makers:
                 makers[mark] = self._revisions.of(app, pod)
             maker = makers[mark]
@@ -185,86 +189,88 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
                 continue
             wanted = editions.of(spec, *maker, groups, privileged=self._privileged, bases=bases, revert=policy is None)
             if wanted.fault:
-                held.unmade.append(wanted.fault)
+                state.edition_errors.append(wanted.fault)
                 continue
-            beyond = self._beyond(pod, wanted, policy, groups[0]) if wanted.beyond else []
+            beyond = self._immutable_changes(pod, wanted, policy, groups[0]) if wanted.needs_replacement else []
             images, meta = wanted.images_to_change(pod), wanted.metadata_to_change(pod)
             if images or meta or beyond:
-                held.pods.append(Outdated(pod, groups[0], images, meta, beyond))
+                state.outdated.append(OutdatedPod(pod, groups[0], images, meta, beyond))
             else:
-                held.told.editions[groups[0]] = held.told.editions.get(groups[0], 0) + 1
-        held.told.editions = dict(sorted(held.told.editions.items()))
-        held.told.outdated = len(held.pods)
-        return held
+                state.status.editions[groups[0]] = state.status.editions.get(groups[0], 0) + 1
+        state.status.editions = dict(sorted(state.status.editions.items()))
+        state.status.outdated = len(state.outdated)
+        return state
 
-    def _beyond(self, pod: Pod, wanted: Wanted, policy: OverridePolicy | None, group: str) -> list[str]:
+    def _immutable_changes(self, pod: Pod, wanted: ExpectedPod, policy: OverridePolicy | None, group: str) -> list[str]:
         """Where the pod can only be made anew. One that carries the edition's name was made as it."""
         mark = pod.metadata.annotations.get(EDITION)
         if mark and policy is not None and mark == edition_name(policy, group):
             return []
-        known = self._whole.get(pod.metadata.uid)
+        known = self._compared.get(pod.metadata.uid)
         if known is None or known[0] is not wanted:
             try:
-                found = wanted.beyond_repair(self._store.whole(Pod, key_of(pod)))
+                found = wanted.immutable_changes(self._store.whole(Pod, key_of(pod)))
             except NotFound:
                 return []  # gone by now: the watch will say so
-            if len(self._whole) > 100_000:
-                self._whole.clear()
-            known = self._whole[pod.metadata.uid] = (wanted, found)
+            if len(self._compared) > 100_000:
+                self._compared.clear()
+            known = self._compared[pod.metadata.uid] = (wanted, found)
         return known[1]
 
-    def _missing(self, app: Object, held: Held) -> str:
+    def _replacement_blocker(self, app: Object, state: RolloutState) -> str:
         """Why pods that must be made anew are left as they are; empty: they need not be."""
         if not isinstance(app, REPLACED):
             return NOT_EVICTED
-        if situation(app.metadata.labels, Pair.PROPAGATION) in (Situation.FREE, Situation.STALE):
-            sure_of = self._apps.grouping.sure_of
-            if not all(entry.group in sure_of(entry.pod.spec) for entry in held.beyond):
+        if binding_state(app.metadata.labels, PolicyLabels.PROPAGATION) in (BindingState.FREE, BindingState.STALE):
+            sure_of = self._apps.grouping.certain_groups
+            if not all(entry.group in sure_of(entry.pod.spec) for entry in state.to_replace):
                 return NEEDS_PROPAGATION
-        namespace = self._apps.tables.of(Namespace).get(app.metadata.namespace or "default")
+        namespace = self._apps.cache.of(Namespace).get(app.metadata.namespace or "default")
         opted = namespace is not None and namespace.metadata.labels.get(OPT_IN) == "enabled"
         return "" if self._alive and opted else WEBHOOK_REQUIRED
 
     # --- what is done
 
-    def _act(self, ref: Ref, app: Object, held: Held, why: str) -> None:
-        pace = self._paces.setdefault(ref, Pace(self._settle))
-        pace.look((*self._made[ref], held.missing, why), self._store.clock.now(), self._apps.version)
-        anew = [] if held.missing else held.beyond
-        patched = [entry for entry in held.pods if held.missing or not entry.beyond]
-        self._patch(ref, patched, held)
-        if anew and not self._apps.rolling(app):
-            self._replace(ref, app, held, anew, why)
+    def _roll_out(self, ref: Ref, app: Object, state: RolloutState, why: str) -> None:
+        throttle = self._throttles.setdefault(ref, EvictionThrottle(self._settle))
+        throttle.observe((*self._applied[ref], state.blocked_by, why), self._store.clock.now(), self._apps.version)
+        anew = [] if state.blocked_by else state.to_replace
+        patched = [entry for entry in state.outdated if state.blocked_by or not entry.immutable_changes]
+        self._patch(ref, patched, state)
+        if anew and not self._apps.is_rolling_out(app):
+            self._replace(ref, app, state, anew, why)
 
-    def _replace(self, ref: Ref, app: Object, held: Held, anew: list[Outdated], why: str) -> None:
+    def _replace(self, ref: Ref, app: Object, state: RolloutState, anew: list[OutdatedPod], why: str) -> None:
         """Evict pods that must be made anew, each of which is replaced in its own group."""
-        pace, now = self._paces[ref], self._store.clock.now()
+        throttle, now = self._throttles[ref], self._store.clock.now()
         # Made after the last one went, and not as it should be: the next would be no better.
-        late = [entry.pod for entry in anew if pace.is_replacement(seconds(entry.pod.metadata.creation_timestamp))]
+        late = [entry.pod for entry in anew if throttle.is_replacement(seconds(entry.pod.metadata.creation_timestamp))]
         if late:
-            held.failing = f"pod {late[0].metadata.name} was made without its edition"
-            pace.came_wrong(held.failing, now)
-        elif pace.failure is Failure.WRONG and not held.moving:
-            pace.forgive()
-        room = pace.room(held.count, held.moving, held.waiting, now)
-        homes = self._apps.open_homes(app)
+            state.failure = f"pod {late[0].metadata.name} was made without its edition"
+            throttle.record_misplacement(state.failure, now)
+        elif throttle.failure is Failure.WRONG and not state.moving:
+            throttle.reset_failures()
+        room = throttle.allowance(state.count, state.moving, state.unscheduled, now)
+        homes = self._apps.schedulable_edition_groups(app)
         open_ = {entry.pod.metadata.uid for entry in anew if entry.group in homes}
-        order = ranked([entry.pod for entry in anew], by_ordinal=isinstance(app, StatefulSet))
-        why_not = {key_of(pod): reason for pod in order if (reason := spared(pod, self._apps.tables)) is not None}
+        order = eviction_order([entry.pod for entry in anew], by_ordinal=isinstance(app, StatefulSet))
+        why_not = {
+            key_of(pod): reason for pod in order if (reason := eviction_blocker(pod, self._apps.cache)) is not None
+        }
         candidates = [pod for pod in order if pod.metadata.uid in open_ and key_of(pod) not in why_not]
         if room > 0 and not candidates:
-            self._evictions.blocked(app, why_not)
-        by = ("OverridePolicy", self._made[ref][0])
-        request = Request(app, by, candidates, room, held.moving, pace, f"to be made anew {why}")
+            self._evictions.report_blocked(app, why_not)
+        by = ("OverridePolicy", self._applied[ref][0])
+        request = EvictionRequest(app, by, candidates, room, state.moving, throttle, f"to be made anew {why}")
         self._evictions.request(RULE, ref, request)
 
-    def _patch(self, ref: Ref, outdated: list[Outdated], held: Held) -> None:
+    def _patch(self, ref: Ref, outdated: list[OutdatedPod], state: RolloutState) -> None:
         """Pods that are not ready lose nothing by a restart; of the others a tenth of the application at a time.
 
         A pod that is about to be evicted is left as it is: a restart just before would only cost it an image.
         """
-        now, going = self._store.clock.now(), self._evictions.leaving(ref)
-        room, wake = self._restarts.room(ref, held.placed, held.count, now)
+        now, going = self._store.clock.now(), self._evictions.announced(ref)
+        room, wake = self._restarts.allowance(ref, state.placed, state.count, now)
         for entry in sorted(outdated, key=lambda entry: key_of(entry.pod)):
             pod, images, meta = entry.pod, entry.images, entry.metadata
             if pod.metadata.uid in going or (not images and not meta):
@@ -272,7 +278,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
             if images and is_ready(pod):
                 if room <= 0:
                     if wake is not None:
-                        self._wakes[ref] = wake
+                        self._check_times[ref] = wake
                     continue
                 room -= 1
                 wake = self._restarts.begin(ref, pod, now)
@@ -281,18 +287,18 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
                 if images:
                     self._store.set_images(key, images, uid=pod.metadata.uid)
                 if meta:
-                    entry.refused = self._mark(key, meta)
+                    entry.refusal = self._patch_metadata(key, meta)
             except NotFound:
                 continue
-            if entry.refused:
-                self._wakes[ref] = now + _REFUSED_AGAIN
+            if entry.refusal:
+                self._check_times[ref] = now + _REFUSED_AGAIN
                 if not images:
                     continue
             self._wrote = True
             changes = ", ".join(f"{name} to {image}" for name, image in images.items()) or "metadata"
             self._store.event(pod, Severity.NORMAL, "Edition", f"changed {changes}")
 
-    def _mark(self, key: str, meta: Template) -> str:
+    def _patch_metadata(self, key: str, meta: Template) -> str:
         """Write labels and annotations of a pod; why the API server does not permit them, empty if it does."""
         try:
             self._store.patch(Pod, key, {"metadata": meta})
@@ -302,18 +308,21 @@ class OverridePolicyController(PolicyController[OverridePolicy, Held]):
 
     # --- what is told
 
-    def _troubles(self, policy: OverridePolicy) -> list[Trouble]:
+    def _policy_warnings(self, policy: OverridePolicy) -> list[PolicyProblem]:
         key = key_of(policy)
-        records = [held for of, held in self._records.values() if of == key]
-        refused = [Trouble(f"{held.told.kind} {held.told.name}", why) for held in records for why in held.unmade]
-        usable = [*self._wrong(key, policy.spec, self._bases), *warnings(policy.spec), *self._unknown(policy)]
+        records = [state for of, state in self._records.values() if of == key]
+        refused = [
+            PolicyProblem(f"{state.status.kind} {state.status.name}", why)
+            for state in records
+            for why in state.edition_errors
+        ]
+        usable = [*self._faults_of(key, policy.spec, self._bases), *warnings(policy.spec), *self._unknown(policy)]
         return [*usable, *dict.fromkeys(refused)]
 
-    def _unknown(self, policy: OverridePolicy) -> Iterator[Trouble]:
-        return unknown_targets(policy.spec, self._apps.tables.of(NodeGroup))
+    def _unknown(self, policy: OverridePolicy) -> Iterator[PolicyProblem]:
+        return unknown_targets(policy.spec, self._apps.cache.of(NodeGroup))
 
-    def _conditions(self, policy: OverridePolicy, records: list[Held]) -> Iterator[Condition]:
-        wrong = [str(fault) for fault in self._wrong(key_of(policy), policy.spec, self._bases)]
+    def _conditions(self, policy: OverridePolicy, records: list[RolloutState]) -> Iterator[Condition]:
+        wrong = [str(fault) for fault in self._faults_of(key_of(policy), policy.spec, self._bases)]
         unknown = [trouble.message for trouble in self._unknown(policy)]
         return override_conditions(wrong, unknown, records, policy.metadata.generation)
-

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from muster.groupctl.controllers.podgroups import KINDS, PodGroupController
 from muster.groupctl.controllers.queue_gates import QueueGateController
-from muster.groupctl.controllers.rounds import Part, Rounds
-from muster.groupctl.controllers.term import turns
+from muster.groupctl.controllers.reconcile_loop import Controller, ReconcileLoop
+from muster.groupctl.controllers.term import run_controllers
 from muster.kube import config as access
 from muster.kube.client import Client
 from muster.kube.events import Recorder
@@ -40,10 +40,10 @@ class Service:
         self.settings = settings
         self._log = log
         self._informers: Informers | None = None
-        self._rounds: Rounds | None = None
+        self._loop: ReconcileLoop | None = None
         registry = CollectorRegistry()
         Gauge("muster_leader", "Whether this process works", registry=registry).set_function(
-            lambda: float(self._rounds is not None)
+            lambda: float(self._loop is not None)
         )
         self.probes = Probes(registry, self._ready)
         self._permissions = Permissions(log, registry)
@@ -60,7 +60,7 @@ class Service:
 
                 async def term() -> None:
                     await informers.synced()
-                    await turns(client, informers, recorder, self._parts, self._at_work)
+                    await run_controllers(client, informers, recorder, self._parts, self._at_work)
 
                 try:
                     await until(stop, Terms(settings.lease, self._log).run(client, term))
@@ -68,15 +68,15 @@ class Service:
                     await self.probes.stop()
                     self._log(0, "stopped")
 
-    def _parts(self, store: Store) -> Sequence[Part]:
+    def _parts(self, store: Store) -> Sequence[Controller]:
         report = self._log.report
         return [
             PodGroupController(store, self.settings.scheduler_names, report),
             QueueGateController(store, report),
         ]
 
-    def _at_work(self, rounds: Rounds | None) -> None:
-        self._rounds = rounds
+    def _at_work(self, loop: ReconcileLoop | None) -> None:
+        self._loop = loop
 
     def _ready(self) -> str:
         if self._informers is None or not self._informers.is_synced:

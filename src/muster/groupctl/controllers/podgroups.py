@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from muster.engine.core.podgroups import GROUP, OWNING, derived_group, expected_owner, group_name, groups_of, owner_of
 from muster.engine.core.podgroups import owners_of_group as owners
+from muster.groupctl.controllers.object_cache import ObjectCache, ObjectChange
 from muster.groupctl.controllers.retries import Retries
-from muster.groupctl.controllers.tables import News, Tables
 from muster.groups.applications import replicas_of
 from muster.model.batch import ReplicaSet, StatefulSet
 from muster.model.core import Pod
@@ -37,7 +37,7 @@ class PodGroupController:
         self._store = store
         self._names = frozenset(scheduler_names)
         self._report = report
-        self._tables = Tables(store, KINDS)
+        self._cache = ObjectCache(store, KINDS)
         self._retries: Retries[str] = Retries(report)
         self._members: dict[str, dict[str, None]] = {}  # group → the pods that are in it or should be
         self._dirty: dict[str, None] = {}
@@ -45,13 +45,13 @@ class PodGroupController:
 
     def run(self) -> bool:
         now = self._store.clock.now()
-        for news in self._tables.take():
-            self._note(news)
+        for change in self._cache.take_changes():
+            self._note(change)
         self._dirty.update(dict.fromkeys(self._retries.due(now)))
         wrote = False
         for group in list(self._dirty)[:MOST]:
             del self._dirty[group]
-            with self._retries.trying(group, now):
+            with self._retries.attempt(group, now):
                 wrote = self._settle(group) or wrote
         return wrote or bool(self._dirty)
 
@@ -60,20 +60,20 @@ class PodGroupController:
 
     # --- what happened
 
-    def _note(self, news: News) -> None:
-        obj = news.new if news.new is not None else news.old
+    def _note(self, change: ObjectChange) -> None:
+        obj = change.new if change.new is not None else change.old
         if isinstance(obj, Pod):
-            was, is_ = (self._group_of(pod) if isinstance(pod, Pod) else "" for pod in (news.old, news.new))
+            was, is_ = (self._group_of(pod) if isinstance(pod, Pod) else "" for pod in (change.old, change.new))
             if was and was != is_:
-                self._members[was].pop(news.key, None)
+                self._members[was].pop(change.key, None)
                 self._dirty[was] = None
             if is_ and (was != is_ or not obj.metadata.annotations.get(GROUP)):
-                self._members.setdefault(is_, {})[news.key] = None
+                self._members.setdefault(is_, {})[change.key] = None
                 self._dirty[is_] = None
         elif isinstance(obj, PodGroup):
-            self._dirty[news.key] = None
+            self._dirty[change.key] = None
         elif obj is not None:
-            empty = news.new is not None and isinstance(obj, ReplicaSet | StatefulSet) and replicas_of(obj) == 0
+            empty = change.new is not None and isinstance(obj, ReplicaSet | StatefulSet) and replicas_of(obj) == 0
             for group in groups_of(obj):
                 self._dirty[group] = None
                 self._scaled.pop(group, None)
@@ -93,13 +93,13 @@ class PodGroupController:
     # --- what is to be done
 
     def _settle(self, group: str) -> bool:
-        pods = [self._tables.of(Pod)[key] for key in self._members.get(group, ())]
-        there = self._tables.of(PodGroup).get(group)
+        pods = [self._cache.of(Pod)[key] for key in self._members.get(group, ())]
+        there = self._cache.of(PodGroup).get(group)
         if not pods:
             self._members.pop(group, None)
             return self._tidied(group, there)
         oldest = min(pods, key=lambda pod: (seconds(pod.metadata.creation_timestamp), key_of(pod)))
-        owner = owner_of(oldest, self._tables.lookup)
+        owner = owner_of(oldest, self._cache.lookup)
         if owner is None and expected_owner(oldest) is not None:
             return False  # what it asks for is not known before it comes
         try:
@@ -137,4 +137,3 @@ class PodGroupController:
             return False
         self._store.delete(PodGroup, group, uid=there.metadata.uid)
         return True
-

@@ -13,23 +13,31 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from muster.groupctl.controllers.bound import PolicyController
-from muster.groupctl.controllers.daemonsets import MARK, DaemonSetAffinity
-from muster.groupctl.controllers.divided import Division
-from muster.groupctl.controllers.evictions import SPARE, Evictions, Request
-from muster.groupctl.controllers.leaving import REPLACED, ranked, spared
+from muster.groupctl.controllers.daemonset_affinity import MARK, DaemonSetAffinity
+from muster.groupctl.controllers.deletion_cost import deletion_cost_rate, write_deletion_costs
+from muster.groupctl.controllers.divided import Distribution
+from muster.groupctl.controllers.eviction_order import REPLACED, eviction_blocker, eviction_order
+from muster.groupctl.controllers.evictions import EXTRA_CANDIDATES, EvictionQueue, EvictionRequest
 from muster.groupctl.controllers.nudge import nudge
-from muster.groupctl.controllers.pace import SETTLE, Pace
-from muster.groupctl.controllers.policy_status import Placed, application_status, policy_conditions, unmet
-from muster.groupctl.controllers.replacements import Placer, Placing, always, kept, landed_wrong, recovered, wrong_text
-from muster.groupctl.controllers.retries import unheard
-from muster.groupctl.controllers.seats import seat_rate, write_seats
+from muster.groupctl.controllers.object_cache import Ref
+from muster.groupctl.controllers.policy_controller import PolicyController
+from muster.groupctl.controllers.propagation_status import PlacementState, policy_conditions, status_entry, unmet
+from muster.groupctl.controllers.replacements import (
+    PlacerCheck,
+    PodPlacer,
+    always_alive,
+    eviction_state,
+    misplaced_replacement,
+    misplacement_message,
+    restore_throttle,
+)
+from muster.groupctl.controllers.retries import ignore
 from muster.groupctl.controllers.states import finished
-from muster.groupctl.controllers.tables import Ref
+from muster.groupctl.controllers.throttle import STABLE_BEFORE_EVICTION_S, EvictionThrottle
 from muster.groups.applications import Application
-from muster.groups.gate import Pair
-from muster.groups.propagation import Propagation, Trouble
-from muster.groups.standing import Standing
+from muster.groups.binding import PolicyLabels
+from muster.groups.propagation import PolicyProblem, PropagationRules
+from muster.groups.quota_usage import QuotaUsage
 from muster.model.batch import DaemonSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication
@@ -47,7 +55,7 @@ def _unheard(app: Object, scheduler: str) -> None:
     """For whom it is nobody's business."""
 
 
-class PropagationPolicyController(PolicyController[PropagationPolicy, Placed]):
+class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementState]):
     """`nudge`: touch pending pods when something changes for them, as kube-scheduler needs it to try them again.
 
     `seats`: write them on pods as their deletion cost. `placer`: who places replacements, by schedulerName.
@@ -58,86 +66,92 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Placed]):
     def __init__(
         self,
         store: Store,
-        evictions: Evictions,
+        evictions: EvictionQueue,
         *,
-        nudge: bool = True,
-        seats: bool = False,
-        settle: float = SETTLE,
-        placer: Placer = always,
+        retry_pending: bool = True,
+        deletion_cost: bool = False,
+        settle: float = STABLE_BEFORE_EVICTION_S,
+        placer: PlacerCheck = always_alive,
         failed: Callable[[Object, str], None] = _unheard,
         daemonset_affinity: str = "",
         custom: Sequence[type[CustomApplication]] = (),
-        report: Callable[[str], None] = unheard,
+        report: Callable[[str], None] = ignore,
     ) -> None:
-        super().__init__(store, evictions, RULE, PropagationPolicy, Pair.PROPAGATION, custom, report, marks=(MARK,))
-        self._nudge = nudge
+        super().__init__(
+            store, evictions, RULE, PropagationPolicy, PolicyLabels.PROPAGATION, custom, report, marks=(MARK,)
+        )
+        self._retry_pending_pods = retry_pending
         self._placer = placer
         self._failed = failed
         self._daemonsets = DaemonSetAffinity(store, daemonset_affinity)
-        self._held: dict[Ref, tuple[str, str]] = {}  # applications that wait for a placer: schedulerName, and why
-        self._seats = seats
-        self._seat_rate = seat_rate()
+        self._blocked: dict[Ref, tuple[str, str]] = {}  # applications that wait for a placer: schedulerName, and why
+        self._deletion_cost = deletion_cost
+        self._deletion_cost_rate = deletion_cost_rate()
         self._settle = settle
-        self._paces: dict[Ref, Pace] = {}
+        self._throttles: dict[Ref, EvictionThrottle] = {}
 
     @property
     def paused(self) -> int:
         """How many applications have no pods evicted because their replacements failed."""
-        return sum(1 for pace in list(self._paces.values()) if pace.failures)
+        return sum(1 for throttle in list(self._throttles.values()) if throttle.failures)
 
-    def _alarms(self) -> Iterator[tuple[Ref, float]]:
-        yield from ((ref, pace.wake) for ref, pace in self._paces.items() if pace.wake is not None)
-        yield from self._daemonsets.wakes()
-        for ref, (scheduler, why) in self._held.items():
+    def _due_times(self) -> Iterator[tuple[Ref, float]]:
+        yield from (
+            (ref, throttle.check_at) for ref, throttle in self._throttles.items() if throttle.check_at is not None
+        )
+        yield from self._daemonsets.due_times()
+        for ref, (scheduler, why) in self._blocked.items():
             if self._placer(scheduler) != why:
                 yield ref, 0.0  # at once: a clock that goes on is later at every look
 
     # --- one application
 
-    def _put_right(self, ref: Ref, app: Object, policy: PropagationPolicy) -> Placed:
-        meant = self._apps.grouping.policies.read(key_of(policy))
-        assert meant is not None  # the binding was checked against it
-        pace = self._paces.get(ref)
-        if pace is None:
-            pace = self._paces[ref] = recovered(policy, app, self._settle)
-        divided = self._divided(app, policy.metadata.name, meant)
-        divided.closed = self._apps.grouping.closed(meant)
-        self._rebalance(ref, divided, pace, policy)
-        if self._seats and not self._apps.rolling(app):
-            wrote, again = write_seats(self._store, divided, Application(app, ref), self._seat_rate)
+    def _reconcile(self, ref: Ref, app: Object, policy: PropagationPolicy) -> PlacementState:
+        rules = self._apps.grouping.policies.read(key_of(policy))
+        assert rules is not None  # the binding was checked against it
+        throttle = self._throttles.get(ref)
+        if throttle is None:
+            throttle = self._throttles[ref] = restore_throttle(policy, app, self._settle)
+        distribution = self._distribution(app, policy.metadata.name, rules)
+        distribution.groups_without_nodes = self._apps.grouping.groups_without_nodes(rules)
+        self._rebalance(ref, distribution, throttle, policy)
+        if self._deletion_cost and not self._apps.is_rolling_out(app):
+            wrote, again = write_deletion_costs(
+                self._store, distribution, Application(app, ref), self._deletion_cost_rate
+            )
             self._wrote = self._wrote or wrote
             if again is not None:
-                pace.wake = again if pace.wake is None else min(pace.wake, again)
-        told = application_status(divided)
+                throttle.check_at = again if throttle.check_at is None else min(throttle.check_at, again)
+        status = status_entry(distribution)
         if isinstance(app, DaemonSet):
-            unlabelled = self._apps.unlabelled(meant.groups)
-            found = self._daemonsets.express(app, meant.groups, unlabelled)
-            wrote, told.node_affinity, told.node_affinity_message = found
+            unlabelled = self._apps.first_unlabelled_node(rules.groups)
+            found = self._daemonsets.write(app, rules.groups, unlabelled)
+            wrote, status.node_affinity, status.node_affinity_message = found
             self._wrote = self._wrote or wrote
-        return Placed(told, unmet(divided, pace), pace)
+        return PlacementState(status, unmet(distribution, throttle), throttle)
 
-    def _let_go(self, ref: Ref, app: Object | None, before: str) -> None:
-        self._paces.pop(ref, None)
-        self._held.pop(ref, None)
+    def _on_unbind(self, ref: Ref, app: Object | None, before: str) -> None:
+        self._throttles.pop(ref, None)
+        self._blocked.pop(ref, None)
         self._evictions.announce(ref, frozenset())
         # While a policy is required that cannot be used, pods wait: new ones in other places would only wait, too.
-        if isinstance(app, DaemonSet) and not app.metadata.labels.get(Pair.PROPAGATION.required):
-            self._wrote = self._daemonsets.take_back(app) or self._wrote
+        if isinstance(app, DaemonSet) and not app.metadata.labels.get(PolicyLabels.PROPAGATION.required):
+            self._wrote = self._daemonsets.restore(app) or self._wrote
 
-    def _good(self, app: Object, policy: str) -> str | None:
-        meant = self._apps.grouping.policies.read(f"{app.metadata.namespace or 'default'}/{policy}")
-        if meant is None:
+    def _invalid_reason(self, app: Object, policy: str) -> str | None:
+        rules = self._apps.grouping.policies.read(f"{app.metadata.namespace or 'default'}/{policy}")
+        if rules is None:
             return f"PropagationPolicy {policy} not found"
-        return f"PropagationPolicy {policy} cannot be used: {meant.errors[0]}" if meant.errors else None
+        return f"PropagationPolicy {policy} cannot be used: {rules.errors[0]}" if rules.errors else None
 
-    def _divided(self, app: Object, policy: str, meant: Propagation) -> Division:
+    def _distribution(self, app: Object, policy: str, rules: PropagationRules) -> Distribution:
         as_one = Application(app, (type(app).__name__, key_of(app)))
-        found = Division(app, policy, meant, meant.quotas(as_one.replicas, as_one.uid))
-        group_of = self._apps.grouping.group_of(tuple(meant.groups))
+        found = Distribution(app, policy, rules, rules.quotas(as_one.replicas, as_one.uid))
+        group_of = self._apps.grouping.group_of(tuple(rules.groups))
         for pods in self._apps.units(app):
             for pod in pods:
-                if self._evictions.goes(pod):
-                    found.leaving += not finished(pod)
+                if self._evictions.is_leaving(pod):
+                    found.terminating += not finished(pod)
                 elif not pod.spec.node_name:
                     found.pending.append(pod)
                 elif (group := group_of.get(pod.spec.node_name)) is not None:
@@ -148,111 +162,126 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, Placed]):
 
     # --- evictions
 
-    def _rebalance(self, ref: Ref, divided: Division, pace: Pace, policy: PropagationPolicy) -> None:
-        now, app, replicas = self._store.clock.now(), divided.app, divided.quotas.replicas
-        inputs = (divided.policy, tuple(divided.quotas.groups.items()), self._apps.version)
-        if self._nudge and pace.inputs != inputs:
-            self._touch(divided)
-        placing = Placing.of(app, self._override_of(app))
-        pace.look(inputs, now, remedy=placing.remedy(policy))
+    def _rebalance(
+        self, ref: Ref, distribution: Distribution, throttle: EvictionThrottle, policy: PropagationPolicy
+    ) -> None:
+        now, app, replicas = self._store.clock.now(), distribution.app, distribution.quotas.replicas
+        inputs = (distribution.policy, tuple(distribution.quotas.groups.items()), self._apps.version)
+        if self._retry_pending_pods and throttle.inputs != inputs:
+            self._retry_pending(distribution)
+        placing = PodPlacer.of(app, self._override_of(app))
+        throttle.observe(inputs, now, remedy=placing.remedy(policy))
         self._evictions.announce(ref, frozenset())
-        self._held.pop(ref, None)
-        if not isinstance(app, REPLACED) and divided.misplaced:
+        self._blocked.pop(ref, None)
+        if not isinstance(app, REPLACED) and distribution.misplaced:
             bare = isinstance(app, Pod)
             why = "nobody would make it again" if bare else f"pods of a {type(app).__name__} are never evicted"
-            divided.spared.update({key_of(pod): why for pod in sorted(divided.misplaced, key=key_of)})
-            self._evictions.blocked(app, divided.spared)
-        if not isinstance(app, REPLACED) or replicas is None or self._apps.rolling(app):
+            distribution.eviction_blockers.update(
+                {key_of(pod): why for pod in sorted(distribution.misplaced, key=key_of)}
+            )
+            self._evictions.report_blocked(app, distribution.eviction_blockers)
+        if not isinstance(app, REPLACED) or replicas is None or self._apps.is_rolling_out(app):
             return
-        standing = Standing(divided.quotas, divided.counts)
-        excess = standing.excess()
-        if not excess and not divided.misplaced:
-            if not divided.moving:
-                pace.forgive()
-                pace.since = None
+        usage = QuotaUsage(distribution.quotas, distribution.counts)
+        excess = usage.excess()
+        if not excess and not distribution.misplaced:
+            if not distribution.moving:
+                throttle.reset_failures()
+                throttle.batch_start = None
             return
-        self._judge(divided, excess, pace, placing, policy)
-        divided.hold = self._placer(placing.scheduler)
-        if divided.hold:
-            self._held[ref] = placing.scheduler, divided.hold
+        self._check_replacements(distribution, excess, throttle, placing, policy)
+        distribution.blocked_by = self._placer(placing.scheduler)
+        if distribution.blocked_by:
+            self._blocked[ref] = placing.scheduler, distribution.blocked_by
             return
-        lacking = sum(standing.lack(group) for group in self._apps.open_groups(divided.meant.groups))
-        budget = lacking - len(divided.pending) - divided.leaving
+        lacking = sum(usage.missing(group) for group in self._apps.schedulable_groups(distribution.rules.groups))
+        budget = lacking - len(distribution.pending) - distribution.terminating
         if budget <= 0:
             return
-        room = min(budget, pace.room(replicas, divided.moving, len(divided.pending), now))
-        found = list(islice(self._candidates(divided, excess), max(min(budget, _ANNOUNCED), room + SPARE)))
-        if now >= pace.paused_until:
+        room = min(budget, throttle.allowance(replicas, distribution.moving, len(distribution.pending), now))
+        found = list(
+            islice(self._candidates(distribution, excess), max(min(budget, _ANNOUNCED), room + EXTRA_CANDIDATES))
+        )
+        if now >= throttle.paused_until:
             self._evictions.announce(ref, frozenset(pod.metadata.uid for pod in found[:budget]))
-        by = ("PropagationPolicy", divided.policy)
-        request = Request(app, by, found, room, divided.moving, pace, f"as {' '.join(by)} wants it")
+        by = ("PropagationPolicy", distribution.policy)
+        request = EvictionRequest(app, by, found, room, distribution.moving, throttle, f"as {' '.join(by)} wants it")
         self._evictions.request(RULE, ref, request)
         if not found:
-            self._evictions.blocked(app, divided.spared)
+            self._evictions.report_blocked(app, distribution.eviction_blockers)
 
-    def _judge(
-        self, divided: Division, excess: dict[str, int], pace: Pace, placing: Placing, policy: PropagationPolicy
+    def _check_replacements(
+        self,
+        distribution: Distribution,
+        excess: dict[str, int],
+        throttle: EvictionThrottle,
+        placing: PodPlacer,
+        policy: PropagationPolicy,
     ) -> None:
         """Did a replacement land where it does not belong? Evicting more would only repeat that."""
-        wrong = landed_wrong(divided, excess, pace)
+        wrong = misplaced_replacement(distribution, excess, throttle)
         if wrong is None:
             return
-        text = wrong_text(*wrong, placing)
-        if pace.came_wrong(text, self._store.clock.now()):
-            self._failed(divided.app, placing.scheduler)
-            for about in (divided.app, policy):
+        text = misplacement_message(*wrong, placing)
+        if throttle.record_misplacement(text, self._store.clock.now()):
+            self._failed(distribution.app, placing.scheduler)
+            for about in (distribution.app, policy):
                 self._store.event(about, Severity.WARNING, "WrongGroup", text)
 
     def _override_of(self, app: Object) -> OverridePolicy | None:
-        name = app.metadata.labels.get(Pair.OVERRIDE.binding, "")
-        return self._apps.tables.of(OverridePolicy).get(f"{app.metadata.namespace or 'default'}/{name}")
+        name = app.metadata.labels.get(PolicyLabels.OVERRIDE.binding, "")
+        return self._apps.cache.of(OverridePolicy).get(f"{app.metadata.namespace or 'default'}/{name}")
 
-    def _candidates(self, divided: Division, excess: dict[str, int]) -> Iterator[Pod]:
+    def _candidates(self, distribution: Distribution, excess: dict[str, int]) -> Iterator[Pod]:
         """Misplaced pods, then redundant ones of the group that has most too many; never those that are spared."""
-        yield from self._unspared(divided, divided.misplaced, len(divided.misplaced))
+        yield from self._evictable(distribution, distribution.misplaced, len(distribution.misplaced))
         for group in sorted(excess, key=lambda g: -excess[g]):
-            yield from self._unspared(divided, divided.current[group], excess[group])
+            yield from self._evictable(distribution, distribution.current[group], excess[group])
 
-    def _unspared(self, divided: Division, pods: list[Pod], most: int) -> Iterator[Pod]:
-        for pod in ranked(pods, by_ordinal=isinstance(divided.app, StatefulSet)):
+    def _evictable(self, distribution: Distribution, pods: list[Pod], most: int) -> Iterator[Pod]:
+        for pod in eviction_order(pods, by_ordinal=isinstance(distribution.app, StatefulSet)):
             if most <= 0:
                 return
-            why = spared(pod, self._apps.tables)
+            why = eviction_blocker(pod, self._apps.cache)
             if why is None:
                 most -= 1
                 yield pod
             else:
-                divided.spared[key_of(pod)] = why
+                distribution.eviction_blockers[key_of(pod)] = why
 
-    def _touch(self, divided: Division) -> None:
-        group_of = self._apps.grouping.group_of(tuple(divided.meant.groups))
-        seen = (divided.policy, list(divided.quotas.groups.items()), sorted(group_of.items()))
-        self._wrote = nudge(self._store, divided.pending, seen) or self._wrote
+    def _retry_pending(self, distribution: Distribution) -> None:
+        group_of = self._apps.grouping.group_of(tuple(distribution.rules.groups))
+        seen = (distribution.policy, list(distribution.quotas.groups.items()), sorted(group_of.items()))
+        self._wrote = nudge(self._store, distribution.pending, seen) or self._wrote
 
     # --- what is told
 
-    def _troubles(self, policy: PropagationPolicy) -> list[Trouble]:
-        meant = self._apps.grouping.policies.read(key_of(policy))
-        if meant is None:
+    def _policy_warnings(self, policy: PropagationPolicy) -> list[PolicyProblem]:
+        rules = self._apps.grouping.policies.read(key_of(policy))
+        if rules is None:
             return []
-        return [*meant.errors, *meant.warnings, *self._empty(meant), *self._overlaps(meant)]
+        return [*rules.errors, *rules.warnings, *self._empty(rules), *self._overlaps(rules)]
 
-    def _empty(self, meant: Propagation) -> Iterator[Trouble]:
-        for group in self._apps.grouping.closed(meant):
-            if group not in meant.unknown:
-                yield Trouble("spec", f"node group {group} has no nodes: its share waits", "add a node, or its label")
+    def _empty(self, rules: PropagationRules) -> Iterator[PolicyProblem]:
+        for group in self._apps.grouping.groups_without_nodes(rules):
+            if group not in rules.unknown:
+                yield PolicyProblem(
+                    "spec", f"node group {group} has no nodes: its share waits", "add a node, or its label"
+                )
 
-    def _overlaps(self, meant: Propagation) -> Iterator[Trouble]:
-        shared = self._apps.grouping.shared(tuple(meant.groups))
+    def _overlaps(self, rules: PropagationRules) -> Iterator[PolicyProblem]:
+        shared = self._apps.grouping.overlaps(tuple(rules.groups))
         for node, groups in list(shared.items())[:1]:
             others = f", and so for {len(shared) - 1} others" if len(shared) > 1 else ""
             message = f"node {node} is in {' and '.join(groups)}: it counts for {groups[0]}, named first{others}"
-            yield Trouble("spec", message, "name the group first that shall have it")
+            yield PolicyProblem("spec", message, "name the group first that shall have it")
 
-    def _conditions(self, policy: PropagationPolicy, records: list[Placed]) -> Iterator[Condition]:
-        meant = self._apps.grouping.policies.read(key_of(policy))
-        assert meant is not None  # it is among the policies that the grouping was made of
-        empty = [trouble.message for trouble in self._empty(meant)]
+    def _conditions(self, policy: PropagationPolicy, records: list[PlacementState]) -> Iterator[Condition]:
+        rules = self._apps.grouping.policies.read(key_of(policy))
+        assert rules is not None  # it is among the policies that the grouping was made of
+        empty = [trouble.message for trouble in self._empty(rules)]
         for record in records:
-            record.told = replace(record.told, evictions=kept(record.pace))  # after the evictions of this turn
-        yield from policy_conditions(meant, empty, records, policy.metadata.generation)
+            record.status = replace(
+                record.status, evictions=eviction_state(record.throttle)
+            )  # after the evictions of this turn
+        yield from policy_conditions(rules, empty, records, policy.metadata.generation)

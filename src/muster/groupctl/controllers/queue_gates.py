@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from muster.engine.core.reading import ADMITTED, waits_for_queue
+from muster.groupctl.controllers.object_cache import ObjectCache
 from muster.groupctl.controllers.retries import Retries
-from muster.groupctl.controllers.tables import Tables
 from muster.model.core import Pod
 from muster.store import NotFound, Store
 
@@ -18,16 +18,20 @@ from muster.store import NotFound, Store
 class QueueGateController:
     def __init__(self, store: Store, report: Callable[[str], None] = lambda _: None) -> None:
         self._store = store
-        self._tables = Tables(store, (Pod,))
+        self._cache = ObjectCache(store, (Pod,))
         self._retries: Retries[str] = Retries(report)
 
     def run(self) -> bool:
         now = self._store.clock.now()
-        keys = {news.key: None for news in self._tables.take() if isinstance(news.new, Pod) and _admitted(news.new)}
+        keys = {
+            change.key: None
+            for change in self._cache.take_changes()
+            if isinstance(change.new, Pod) and _admitted(change.new)
+        }
         keys.update(dict.fromkeys(self._retries.due(now)))
         wrote = False
         for key in keys:
-            with self._retries.trying(key, now):
+            with self._retries.attempt(key, now):
                 wrote = self._open(key) or wrote
         return wrote
 
@@ -35,7 +39,7 @@ class QueueGateController:
         return self._retries.next_time()
 
     def _open(self, key: str) -> bool:
-        pod = self._tables.of(Pod).get(key)
+        pod = self._cache.of(Pod).get(key)
         if pod is None or not _admitted(pod):
             return False
         try:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from zlib import crc32
 
-from muster.groupctl.controllers.divided import Division
-from muster.groupctl.controllers.pace import Failure, Pace
+from muster.groupctl.controllers.divided import Distribution
+from muster.groupctl.controllers.throttle import EvictionThrottle, Failure
 from muster.groups.applications import template_of
 from muster.model.core import Pod
 from muster.model.groups import BoundApplication, EvictionState, OverridePolicy, PropagationPolicy
@@ -22,36 +22,38 @@ from muster.store.clock import timestamp
 DEFAULT_SCHEDULER = "default-scheduler"
 
 # Says why the scheduler of that name places no pods by policies at the moment; empty: it does.
-Placer = Callable[[str], str]
+PlacerCheck = Callable[[str], str]
 
 
-def always(scheduler: str) -> str:
+def always_alive(scheduler: str) -> str:
     """Every scheduler obeys the policies, as in the simulator."""
     return ""
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class PodPlacer:
     """Who places the pods of an application."""
 
     scheduler: str
-    fixed: str = ""  # what writes a nodeName into the pods, if anything does
+    node_name_set_by: str = ""  # what writes a nodeName into the pods, if anything does
 
     @staticmethod
-    def of(app: Object, override: OverridePolicy | None) -> Placing:
+    def of(app: Object, override: OverridePolicy | None) -> PodPlacer:
         template = template_of(app)
         spec = app.spec if isinstance(app, Pod) else None if template is None else template.spec
         scheduler = (spec.scheduler_name if spec is not None else "") or DEFAULT_SCHEDULER
         if template is not None and template.spec.node_name:
-            return Placing(scheduler, "the pod template")
+            return PodPlacer(scheduler, "the pod template")
         if override is not None and _sets_node_name(override):
-            return Placing(scheduler, f"OverridePolicy {override.metadata.name}")
-        return Placing(scheduler)
+            return PodPlacer(scheduler, f"OverridePolicy {override.metadata.name}")
+        return PodPlacer(scheduler)
 
     @property
     def cause(self) -> str:
-        if self.fixed:
-            return f"{self.fixed} sets nodeName, so that no scheduler is asked (schedulerName {self.scheduler})"
+        if self.node_name_set_by:
+            return (
+                f"{self.node_name_set_by} sets nodeName, so that no scheduler is asked (schedulerName {self.scheduler})"
+            )
         return f"the scheduler with schedulerName {self.scheduler} does not obey the policy: does it ask the extender?"
 
     def remedy(self, policy: PropagationPolicy) -> str:
@@ -67,54 +69,56 @@ def _sets_node_name(policy: OverridePolicy) -> bool:
     return False
 
 
-def landed_wrong(divided: Division, excess: Iterable[str], pace: Pace) -> tuple[Pod, str] | None:
+def misplaced_replacement(
+    distribution: Distribution, excess: Iterable[str], throttle: EvictionThrottle
+) -> tuple[Pod, str] | None:
     """A replacement that was bound where it does not belong, and where that is."""
-    for pod in divided.misplaced:
-        if pace.is_replacement(seconds(pod.metadata.creation_timestamp)):
+    for pod in distribution.misplaced:
+        if throttle.is_replacement(seconds(pod.metadata.creation_timestamp)):
             return pod, "which is in no node group of the policy"
     for group in excess:
-        for pod in divided.current[group]:
-            if pace.is_replacement(seconds(pod.metadata.creation_timestamp)):
+        for pod in distribution.current[group]:
+            if throttle.is_replacement(seconds(pod.metadata.creation_timestamp)):
                 return pod, f"in node group {group}, which has too many pods already"
     return None
 
 
-def wrong_text(pod: Pod, where: str, placing: Placing) -> str:
+def misplacement_message(pod: Pod, where: str, placing: PodPlacer) -> str:
     return f"replacement {key_of(pod)} landed on node {pod.spec.node_name}, {where}; {placing.cause}"
 
 
-def kept(pace: Pace) -> EvictionState | None:
+def eviction_state(throttle: EvictionThrottle) -> EvictionState | None:
     """What the policy's status keeps of the pace."""
-    if pace.since is None and not pace.failures:
+    if throttle.batch_start is None and not throttle.failures:
         return None
     return EvictionState(
-        since=None if pace.since is None else timestamp(int(pace.since)),
-        failures=pace.failures,
-        reason=pace.failure.value if pace.failure is not None else "",
-        message=pace.text,
-        not_before=timestamp(int(pace.paused_until)) if pace.paused_until else None,
-        observed=str(pace.remedy or ""),
+        since=None if throttle.batch_start is None else timestamp(int(throttle.batch_start)),
+        failures=throttle.failures,
+        reason=throttle.failure.value if throttle.failure is not None else "",
+        message=throttle.message,
+        not_before=timestamp(int(throttle.paused_until)) if throttle.paused_until else None,
+        observed=str(throttle.remedy or ""),
     )
 
 
-def recovered(policy: PropagationPolicy, app: Object, settle: float) -> Pace:
+def restore_throttle(policy: PropagationPolicy, app: Object, settle: float) -> EvictionThrottle:
     """The pace of an application as the policy's status has kept it: a restart must not begin evictions anew."""
-    pace = Pace(settle)
-    state = next((told.evictions for told in policy.status.applications if _is(told, app)), None)
+    throttle = EvictionThrottle(settle)
+    state = next((status.evictions for status in policy.status.applications if _is(status, app)), None)
     if state is None:
-        return pace
+        return throttle
     try:
-        pace.since = seconds(state.since) if state.since else None
-        pace.paused_until = seconds(state.not_before)
-        pace.failure = Failure(state.reason) if state.reason else None
+        throttle.batch_start = seconds(state.since) if state.since else None
+        throttle.paused_until = seconds(state.not_before)
+        throttle.failure = Failure(state.reason) if state.reason else None
     except ValueError:
-        return Pace(settle)  # somebody else wrote it
-    pace.last, pace.failures, pace.text = pace.since, state.failures, state.message
-    pace.remedy = state.observed or None
+        return EvictionThrottle(settle)  # somebody else wrote it
+    throttle.last_eviction, throttle.failures, throttle.message = throttle.batch_start, state.failures, state.message
+    throttle.remedy = state.observed or None
     # A batch that was counted is still paused for: the next eviction ends the pause.
-    pace.judged = pace.since if pace.paused_until else None
-    return pace
+    throttle.counted_batch = throttle.batch_start if throttle.paused_until else None
+    return throttle
 
 
-def _is(told: BoundApplication, app: Object) -> bool:
-    return (told.kind, told.name) == (type(app).__name__, app.metadata.name)
+def _is(status: BoundApplication, app: Object) -> bool:
+    return (status.kind, status.name) == (type(app).__name__, app.metadata.name)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.groupctl.controllers.pace import share_of
+from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.states import is_ready
-from muster.groupctl.controllers.tables import Ref
+from muster.groupctl.controllers.throttle import max_disrupted
 from muster.model.core import Pod
 
 
-class Restarts:
+class RestartThrottle:
     """Of all applications."""
 
     def __init__(self, rest: float) -> None:
@@ -23,7 +23,7 @@ class Restarts:
         # application → uid of a pod → its restarts before, and when it is believed to have restarted
         self._begun: dict[Ref, dict[str, tuple[int, float]]] = {}
 
-    def room(self, ref: Ref, pods: Sequence[Pod], replicas: int, now: float) -> tuple[int, float | None]:
+    def allowance(self, ref: Ref, pods: Sequence[Pod], replicas: int, now: float) -> tuple[int, float | None]:
         """How many ready pods may be restarted now; and when to look again if nothing happens before."""
         begun = self._begun.get(ref, {})
         there = {pod.metadata.uid: pod for pod in pods}
@@ -34,7 +34,7 @@ class Restarts:
         }
         self._begun[ref] = waiting
         away = sum(1 for pod in pods if pod.metadata.uid in waiting or not is_ready(pod))
-        return share_of(replicas) - away, min((until for _, until in waiting.values()), default=None)
+        return max_disrupted(replicas) - away, min((until for _, until in waiting.values()), default=None)
 
     def begin(self, ref: Ref, pod: Pod, now: float) -> float:
         """The pod's image is changed now; when to look again if nothing happens before."""

@@ -10,10 +10,10 @@ from muster.store import Conflict, StoreError
 
 K = TypeVar("K")
 
-FIRST, LONGEST = 0.1, 300.0
+FIRST_RETRY_S, LONGEST_RETRY_S = 0.1, 300.0
 
 
-def unheard(fault: str) -> None:
+def ignore(fault: str) -> None:
     """For whom it is nobody's business."""
 
 
@@ -25,13 +25,13 @@ class Retries(Generic[K]):
         self._next: dict[K, tuple[float, float]] = {}  # key → when, and how long it was waited for that
 
     @contextmanager
-    def trying(self, key: K, now: float) -> Iterator[None]:
+    def attempt(self, key: K, now: float) -> Iterator[None]:
         """Whatever the store refuses in here is tried again later; the first refusal is reported."""
         try:
             yield
         except StoreError as fault:
             known = self._next.get(key)
-            wait = FIRST if known is None else min(2 * known[1], LONGEST)
+            wait = FIRST_RETRY_S if known is None else min(2 * known[1], LONGEST_RETRY_S)
             self._next[key] = (now + wait, wait)
             # Somebody wrote the object since it was read: an everyday thing.
             if known is None and not isinstance(fault, Conflict):

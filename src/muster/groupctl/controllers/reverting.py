@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from muster.groups.gate import DOMAIN
+from muster.groups.binding import DOMAIN
 from muster.model.groups import OverridePolicySpec
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
@@ -17,7 +17,7 @@ from muster.store import NotFound, Store
 
 MARK = f"{DOMAIN}/overridden-by"
 # All annotations of an object together may have 256 KiB. Beyond this the policy has to be there when it is reverted.
-LONGEST = 64 * 1024
+MAX_RECORD_BYTES = 64 * 1024
 
 
 class _Made(msgspec.Struct):
@@ -25,7 +25,7 @@ class _Made(msgspec.Struct):
     spec: OverridePolicySpec | None = None
 
 
-def made_by(app: Object) -> tuple[str, OverridePolicySpec] | None:
+def recorded_override(app: Object) -> tuple[str, OverridePolicySpec] | None:
     """The policy's name, and its spec as it was."""
     try:
         made = msgspec.json.decode(app.metadata.annotations.get(MARK, ""), type=_Made)
@@ -34,12 +34,12 @@ def made_by(app: Object) -> tuple[str, OverridePolicySpec] | None:
     return None if made.spec is None else (made.policy, made.spec)
 
 
-def mark_made(store: Store, app: Object, policy: str, spec: OverridePolicySpec | None) -> bool:
+def record_override(store: Store, app: Object, policy: str, spec: OverridePolicySpec | None) -> bool:
     """Write it on the application (no policy: take it away); whether that was necessary."""
     text = None
     if policy:
         text = msgspec.json.encode(_Made(policy, spec)).decode()
-        if len(text) > LONGEST:
+        if len(text) > MAX_RECORD_BYTES:
             text = msgspec.json.encode(_Made(policy)).decode()
     if app.metadata.annotations.get(MARK) == text:
         return False

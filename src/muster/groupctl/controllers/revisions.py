@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.groupctl.controllers.tables import Tables
-from muster.groups.applications import owner_kind, written_template
+from muster.groupctl.controllers.object_cache import ObjectCache
+from muster.groups.applications import owner_kind, template_value
 from muster.model.batch import ControllerRevision, DaemonSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication
@@ -23,18 +23,18 @@ REVISION = "controller-revision-hash"
 Template = dict[str, Any]
 
 
-def mark_of(pod: Pod) -> tuple[str, str]:
+def template_id(pod: Pod) -> tuple[str, str]:
     """Pods of an application with the same mark were made of the same template: their owner, and its revision."""
     owner = controller(pod.metadata)
     return "" if owner is None else f"{owner.kind}/{owner.name}", pod.metadata.labels.get(REVISION, "")
 
 
-class Revisions:
+class TemplateRevisions:
     """Templates are read whole from the store when they are first asked for, and again when their owner changes."""
 
-    def __init__(self, store: Store, tables: Tables) -> None:
+    def __init__(self, store: Store, cache: ObjectCache) -> None:
         self._store = store
-        self._tables = tables
+        self._cache = cache
         self._read: dict[tuple[str, str], tuple[tuple[str, int], Template | None]] = {}
 
     def of(self, app: Object, pod: Pod) -> tuple[str, Template] | None:
@@ -42,7 +42,7 @@ class Revisions:
         if isinstance(app, Pod):
             return None  # a pod by itself has no template to compute an edition from a second time
         owner, namespace = controller(pod.metadata), app.metadata.namespace or "default"
-        maker = None if owner is None else self._tables.lookup(owner_kind(owner), f"{namespace}/{owner.name}")
+        maker = None if owner is None else self._cache.lookup(owner_kind(owner), f"{namespace}/{owner.name}")
         maker = app if maker is None else maker
         name = f"{type(maker).__name__}/{maker.metadata.name}"
         if isinstance(maker, StatefulSet | DaemonSet):
@@ -63,12 +63,12 @@ class Revisions:
         # Kubernetes: a StatefulSet's pods carry the name of the revision, a DaemonSet's only the end of it.
         name = mark if isinstance(maker, StatefulSet) else f"{maker.metadata.name}-{mark}"
         key = f"{maker.metadata.namespace or 'default'}/{name}"
-        found = self._tables.of(ControllerRevision).get(key) if mark else None
+        found = self._cache.of(ControllerRevision).get(key) if mark else None
         if found is None:
             return None
         at, version = ("ControllerRevision", key), (found.metadata.uid, 0)
         if at not in self._read or self._read[at][0] != version:
-            template = written_template(type(maker), found.data)
+            template = template_value(type(maker), found.data)
             own = None if template is None else {field: v for field, v in template.items() if field != "$patch"}
             self._read[at] = (version, own)
         return self._read[at][1]
@@ -83,5 +83,5 @@ class Revisions:
                 whole = plain(maker) if custom else self._store.whole(type(maker), key_of(maker))
             except NotFound:
                 return None  # gone by now: the watch will say so
-            self._read[at] = (version, written_template(type(maker), whole))
+            self._read[at] = (version, template_value(type(maker), whole))
         return self._read[at][1]

@@ -9,17 +9,22 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from muster.groupctl.controllers.applications import KINDS
-from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.application_index import KINDS
+from muster.groupctl.controllers.dry_run import DryRunStore, Write
+from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.liveness import PlacerLiveness
 from muster.groupctl.controllers.nodegroup import NodeGroupController
 from muster.groupctl.controllers.override import OverridePolicyController
-from muster.groupctl.controllers.pace import BURST, PER_SECOND, SETTLE, Rate
-from muster.groupctl.controllers.placer_leases import Placers
 from muster.groupctl.controllers.propagation import PropagationPolicyController
-from muster.groupctl.controllers.rounds import Part, Rounds
-from muster.groupctl.controllers.term import turns
-from muster.groupctl.controllers.told import ToldStore, Written
-from muster.groupctl.controllers.webhook_lease import WebhookLife
+from muster.groupctl.controllers.reconcile_loop import Controller, ReconcileLoop
+from muster.groupctl.controllers.term import run_controllers
+from muster.groupctl.controllers.throttle import (
+    EVICTION_BURST,
+    EVICTIONS_PER_SECOND,
+    STABLE_BEFORE_EVICTION_S,
+    TokenBucket,
+)
+from muster.groupctl.controllers.webhook_lease import WebhookLiveness
 from muster.kube import config as access
 from muster.kube.client import Client
 from muster.kube.events import Recorder
@@ -44,7 +49,7 @@ class Settings:
     context: str | None = None
     probes_host: str = "127.0.0.1"
     probes_port: int = 8080
-    settle: float = SETTLE
+    settle: float = STABLE_BEFORE_EVICTION_S
     rest: float = REST
     seats: bool = True
     node_labels: bool = True
@@ -55,8 +60,8 @@ class Settings:
     extender_lease: str = "kube-system/muster-extender"
     scheduler_lease: str = "kube-system/muster-scheduler"
     scheduler_names: tuple[str, ...] = ("muster", "volcano")
-    eviction_rate: float = PER_SECOND
-    eviction_burst: float = BURST
+    eviction_rate: float = EVICTIONS_PER_SECOND
+    eviction_burst: float = EVICTION_BURST
     daemonset_affinity: bool = True
     dry_run: bool = False
 
@@ -69,17 +74,17 @@ class Service:
         self._log = log
         self._terms = Terms(settings.lease, log)
         self._informers: Informers | None = None
-        self._rounds: Rounds | None = None
+        self._loop: ReconcileLoop | None = None
         self._told: dict[tuple[str, ...], None] = {}
         registry = CollectorRegistry()
         Gauge("muster_leader", "Whether this process works", registry=registry).set_function(
-            lambda: float(self._rounds is not None)
+            lambda: float(self._loop is not None)
         )
         # Of the process: controllers that are made anew have no burst again.
-        self._rate = Rate(settings.eviction_burst, settings.eviction_rate)
-        self._requested: Evictions | None = None
+        self._rate = TokenBucket(settings.eviction_burst, settings.eviction_rate)
+        self._requested: EvictionQueue | None = None
         self._propagation: PropagationPolicyController | None = None
-        self._placers: Placers | None = None
+        self._placers: PlacerLiveness | None = None
         labels = ("namespace", "rule")
         self._evictions = Counter("muster_controllers_evictions", "Pods evicted", labels, registry=registry)
         self._wrong = Counter(
@@ -110,12 +115,12 @@ class Service:
                 self._log(0, "started", identity=settings.lease.identity, probes=self.probes.port)
                 recorder = Recorder(client, "muster-controllers", settings.lease.identity)
                 kinds = ConfiguredKinds(client, informers, settings.configured, recorder, self._log.report)
-                webhook = WebhookLife(client, settings.webhook_lease, self._wake, self._log.report)
-                placers = self._placers = Placers(
+                webhook = WebhookLiveness(client, settings.webhook_lease, self._wake, self._log.report)
+                placers = self._placers = PlacerLiveness(
                     client, settings.extender_lease, settings.scheduler_lease, settings.scheduler_names, self._wake,
                     self._log.report,
                 )  # fmt: skip
-                await placers.look()
+                await placers.check()
 
                 async def term() -> None:
                     await self._work(client, informers, recorder, kinds, webhook)
@@ -130,40 +135,40 @@ class Service:
                     self._log(0, "stopped")
 
     async def _work(
-        self, client: Client, informers: Informers, recorder: Recorder, kinds: ConfiguredKinds, webhook: WebhookLife
+        self, client: Client, informers: Informers, recorder: Recorder, kinds: ConfiguredKinds, webhook: WebhookLiveness
     ) -> None:
         """One term: the controllers, made anew whenever the configured kinds become others."""
         await informers.synced()
         while True:
 
-            def make(store: Store) -> Sequence[Part]:
+            def make(store: Store) -> Sequence[Controller]:
                 return self._parts(store, kinds.kinds, webhook)
 
-            await turns(client, informers, recorder, make, self._at_work)
+            await run_controllers(client, informers, recorder, make, self._at_work)
 
-    def _at_work(self, rounds: Rounds | None) -> None:
-        self._rounds = rounds
-        if rounds is None:
+    def _at_work(self, loop: ReconcileLoop | None) -> None:
+        self._loop = loop
+        if loop is None:
             self._requested = self._propagation = None
 
     def _wake(self) -> None:
-        if self._rounds is not None:
-            self._rounds.wake()
+        if self._loop is not None:
+            self._loop.wake()
 
     async def _begin_anew(self, kinds: Kinds) -> None:
-        if self._rounds is not None:
-            self._rounds.stop()
+        if self._loop is not None:
+            self._loop.stop()
 
-    def _parts(self, store: Store, kinds: Kinds, webhook: WebhookLife) -> Sequence[Part]:
+    def _parts(self, store: Store, kinds: Kinds, webhook: WebhookLiveness) -> Sequence[Controller]:
         settings, report = self.settings, self._log.report
         if settings.dry_run:
-            store = ToldStore(store, self._would, carry_out=False)
-        evictions = self._requested = Evictions(store, self._note, self._rate)
+            store = DryRunStore(store, self._would, carry_out=False)
+        evictions = self._requested = EvictionQueue(store, self._note, self._rate)
         assert self._placers is not None
         only_report = "" if settings.node_labels else "nodes have no labels of their groups (--no-node-labels)"
         only_report = only_report if settings.daemonset_affinity else "--daemonset-affinity=false"
         self._propagation = PropagationPolicyController(
-            store, evictions, seats=settings.seats, settle=settings.settle, placer=self._placers.missing,
+            store, evictions, deletion_cost=settings.seats, settle=settings.settle, placer=self._placers.missing_reason,
             failed=self._note_wrong, daemonset_affinity=only_report, custom=kinds, report=report,
         )  # fmt: skip
         return [
@@ -175,7 +180,7 @@ class Service:
             ),
         ]  # fmt: skip
 
-    def _would(self, written: Written) -> None:
+    def _would(self, written: Write) -> None:
         """What would be written, once each."""
         seen = (written.verb, written.kind, written.key, written.text)
         if seen not in self._told:

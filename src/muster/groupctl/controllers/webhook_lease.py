@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from muster.groupctl.controllers.placer_leases import LOOK_EVERY, Renewed
-from muster.groups.gate import DOMAIN
+from muster.groupctl.controllers.liveness import CHECK_INTERVAL_S, LeaseWatch
+from muster.groups.binding import DOMAIN
 from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.lists import Report
@@ -24,7 +24,7 @@ _HOOK = f"pods.{DOMAIN}"
 _CONFIGURATION = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{REGISTRATION}"
 
 
-class WebhookLife:
+class WebhookLiveness:
     """`alive` is what was last seen; `changed` is called when it becomes otherwise."""
 
     def __init__(
@@ -40,26 +40,26 @@ class WebhookLife:
         """`lease`: the webhook's, namespace/name."""
         self.alive = False
         self._client = client
-        self._lease = Renewed(client, lease, clock, wall)
+        self._lease = LeaseWatch(client, lease, clock, wall)
         self._changed = changed
         self._report = report
-        self._said = ""
+        self._reported = ""
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await self.look()
-            await asyncio.sleep(LOOK_EVERY)
+            await self.check()
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         try:
-            alive = await self._lease.look() and await self._is_registered()
+            alive = await self._lease.check() and await self._is_registered()
         except errors.NotFound:
             alive = False
         except errors.ApiError as fault:
             alive = self._lease.is_fresh and self.alive
-            if str(fault) != self._said:
-                self._said = str(fault)
+            if str(fault) != self._reported:
+                self._reported = str(fault)
                 self._report(f"whether a webhook is alive cannot be seen: {fault}")
         if alive != self.alive:
             self.alive = alive
@@ -70,7 +70,7 @@ class WebhookLife:
         return await _registered(self._client) is not None
 
 
-async def lease_of(client: Client) -> str:
+async def webhook_lease_key(client: Client) -> str:
     """Where the webhook's Lease is, for one who looks from outside: beside its Service, else in kube-system."""
     try:
         hook = await _registered(client) or {}

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from muster.groupctl.controllers.editions import Editions as Made
-from muster.groupctl.controllers.editions import Wanted
-from muster.groupctl.grouped import Grouped
-from muster.groupctl.owners import Tables
-from muster.groups.applications import Application, owner_kind, template_path, written_template
+from muster.groupctl.controllers.editions import EditionCache as Made
+from muster.groupctl.controllers.editions import ExpectedPod
+from muster.groupctl.grouping_cache import GroupingCache
+from muster.groupctl.owners import ObjectTables
+from muster.groups.applications import Application, owner_kind, template_path, template_value
 from muster.groups.assignment import EDITION, edition_name
-from muster.groups.gate import Pair, Situation, situation
+from muster.groups.binding import BindingState, PolicyLabels, binding_state
 from muster.model.batch import DaemonSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication
@@ -36,9 +36,9 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class Editions:
-    def __init__(self, tables: Tables, grouped: Grouped, whole: Whole, *, privileged: bool = False) -> None:
+    def __init__(self, tables: ObjectTables, grouped: GroupingCache, whole: Whole, *, privileged: bool = False) -> None:
         self._tables = tables
-        self._grouped = grouped
+        self._grouping_cache = grouped
         self._whole = whole
         self._privileged = privileged
         self._made = Made()
@@ -46,20 +46,20 @@ class Editions:
 
     def bear_on(self, application: Application) -> bool:
         """Has the application a policy that its pods are made by?"""
-        return situation(application.labels, Pair.OVERRIDE) == Situation.BOUND
+        return binding_state(application.labels, PolicyLabels.OVERRIDE) == BindingState.BOUND
 
     async def outdated(self, application: Application, pod: Pod, text: bytes) -> str | None:
         """What is not as the pod's group wants it; None: all is, or nobody can say. `text`: the pod in JSON."""
         if not pod.spec.node_name:
             return None
-        name = application.labels[Pair.OVERRIDE.binding]
+        name = application.labels[PolicyLabels.OVERRIDE.binding]
         groups = self._groups(application, pod.spec.node_name)
         maker = self._maker(application, pod)
         if not groups or maker is None:
             return None
         template = await self._template(maker)
         # After the waiting: policy and template are of the same moment.
-        policy = self._grouped.of(OverridePolicy).get(f"{application.namespace}/{name}")
+        policy = self._grouping_cache.of(OverridePolicy).get(f"{application.namespace}/{name}")
         if policy is None or template is None:
             return None
         at, bases = f"{type(maker).__name__}/{key(maker)}", (template_path(type(maker)),)
@@ -71,11 +71,11 @@ class Editions:
         return f"{wrong} is not that of node group {groups[0]} by OverridePolicy {name}" if wrong else None
 
     def _groups(self, application: Application, node: str) -> list[str]:
-        grouping = self._grouped.grouping
+        grouping = self._grouping_cache.grouping
         labels = application.labels
-        if situation(labels, Pair.PROPAGATION) != Situation.BOUND:
+        if binding_state(labels, PolicyLabels.PROPAGATION) != BindingState.BOUND:
             return list(grouping.held.get(node, ()))
-        meant = grouping.policies.read(f"{application.namespace}/{labels[Pair.PROPAGATION.binding]}")
+        meant = grouping.policies.read(f"{application.namespace}/{labels[PolicyLabels.PROPAGATION.binding]}")
         group = None if meant is None else grouping.group_of(tuple(meant.groups)).get(node)
         return [] if group is None else [group]
 
@@ -102,7 +102,7 @@ class Editions:
             if len(self._templates) > MOST:
                 self._templates.clear()
                 self._made = Made()
-            known = self._templates[at] = (version, written_template(type(maker), whole))
+            known = self._templates[at] = (version, template_value(type(maker), whole))
         return known[1]
 
 
@@ -116,13 +116,13 @@ def _is_of_this_revision(maker: Object, pod: Pod) -> bool:
     return True
 
 
-def _different(wanted: Wanted, pod: Pod, text: bytes, *, made_so: bool) -> str:
+def _different(wanted: ExpectedPod, pod: Pod, text: bytes, *, made_so: bool) -> str:
     """The first thing that the rules touch and the pod has otherwise."""
     for name in wanted.images_to_change(pod):
         return f"image of container {name}"
     for field, names in wanted.metadata_to_change(pod).items():
         return f"{field[:-1]} {min(names)}"
-    if wanted.beyond and not made_so:
-        for path in wanted.beyond_repair(msgspec.json.decode(text)):
+    if wanted.needs_replacement and not made_so:
+        for path in wanted.immutable_changes(msgspec.json.decode(text)):
             return f"spec{path}"
     return ""

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable
 
 from muster.groupctl.edge_gate.changes import Change, Changes
-from muster.groupctl.grouped import Grouped
-from muster.groupctl.owners import Owners
+from muster.groupctl.grouping_cache import GroupingCache
+from muster.groupctl.owners import OwnerResolver
 from muster.groups.applications import APPLICATIONS, OwnerLoop, owner_kind
-from muster.groups.gate import DOMAIN, Pair, held
+from muster.groups.binding import DOMAIN, PolicyLabels, hold_reason
 from muster.kube import errors
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client
@@ -35,18 +35,18 @@ class Releases:
     def __init__(
         self,
         client: Client,
-        owners: Owners,
+        owners: OwnerResolver,
         changes: Changes,
         report: Callable[[str], None],
         *,
-        grouped: Grouped | None = None,
+        grouped: GroupingCache | None = None,
     ) -> None:
         """`grouped`: changes of policies and groups matter, too, since pods are held by their edition."""
         self._client = client
         self._owners = owners
         self._changes = changes
         self._report = report
-        self._grouped = grouped
+        self._grouping_cache = grouped
         # Namespace ("": all) → applications (None: all), version, turns.
         self._due: dict[str, tuple[set[Ref] | None, str, set[int]]] = {}
         self._news = asyncio.Event()
@@ -54,10 +54,10 @@ class Releases:
     def notice(self, delta: Delta) -> None:
         namespace = delta.key.partition("/")[0]
         if delta.kind in _OWN or delta.kind in self._owners.custom():
-            if _differs(delta.old, delta.new, editions=self._grouped is not None):
+            if _differs(delta.old, delta.new, editions=self._grouping_cache is not None):
                 self._turn(namespace, {(delta.kind, delta.key)}, delta)
-        elif self._grouped is not None:
-            if self._grouped.notice(delta.kind, delta.old, delta.new):
+        elif self._grouping_cache is not None:
+            if self._grouping_cache.observe(delta.kind, delta.old, delta.new):
                 self._turn("", None, delta)
             elif delta.kind == "OverridePolicy" and _spec(delta.old) != _spec(delta.new):
                 self._turn(namespace, None, delta)
@@ -127,10 +127,10 @@ def _above(obj: Object) -> list[Ref]:
 
 def _differs(old: Object | None, new: Object | None, *, editions: bool) -> bool:
     """Does the change of an application change the verdict on its pods?"""
-    before, after = (None if obj is None else held(obj.metadata.labels) for obj in (old, new))
+    before, after = (None if obj is None else hold_reason(obj.metadata.labels) for obj in (old, new))
     if (before is None) != (after is None):
         return True
-    if old is None and new is not None and any(pair.required in new.metadata.labels for pair in Pair):
+    if old is None and new is not None and any(pair.required in new.metadata.labels for pair in PolicyLabels):
         return True  # it may have been held when its pods were first judged
     if not editions or old is None or new is None:
         return False

@@ -21,8 +21,8 @@ from muster.groupctl.edge_gate.proxy import Proxy
 from muster.groupctl.edge_gate.releases import Releases
 from muster.groupctl.edge_gate.upstream import Upstream
 from muster.groupctl.edge_gate.verdicts import Verdicts
-from muster.groupctl.grouped import Grouped
-from muster.groupctl.owners import Owners
+from muster.groupctl.grouping_cache import GroupingCache
+from muster.groupctl.owners import OwnerResolver
 from muster.groups.applications import APPLICATIONS
 from muster.kube import config as access
 from muster.kube import errors
@@ -137,8 +137,8 @@ class Service:
         self, client: Client, upstream: Upstream, informers: Informers, kinds: ConfiguredKinds
     ) -> tuple[asyncio.Server, Releases]:
         settings = self.settings
-        owners = Owners(informers.objects, Writes(client).get, lambda: kinds.kinds)
-        grouped = Grouped(informers.objects) if settings.hold_outdated else None
+        owners = OwnerResolver(informers.objects, Writes(client).get, lambda: kinds.kinds)
+        grouped = GroupingCache(informers.objects) if settings.hold_outdated else None
         editions = None
         if grouped is not None:
             editions = Editions(informers.objects, grouped, Writes(client).whole, privileged=settings.privileged)
@@ -149,7 +149,7 @@ class Service:
             if self._begun:
                 releases.notice(delta)
             elif grouped is not None:
-                grouped.notice(delta.kind, delta.old, delta.new)
+                grouped.observe(delta.kind, delta.old, delta.new)
 
         informers.subscribe(notice)
         self._proxy = Proxy(upstream, self._verdicts, self.changes, self._ready, self.metrics, self._log.report)

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 
 from muster.groupctl.edge_gate.editions import Editions
 from muster.groupctl.edge_gate.sent_pods import SentPods, has_started
-from muster.groupctl.owners import Owners
+from muster.groupctl.owners import OwnerResolver
 from muster.groups.applications import OwnerLoop
-from muster.groups.gate import held
+from muster.groups.binding import hold_reason
 from muster.model.core import Pod
 from muster.model.kinds import decode_json
 from muster.model.meta import controller, key
@@ -24,7 +24,7 @@ Whole = Callable[[str], Awaitable[bytes | None]]
 class Verdicts:
     def __init__(
         self,
-        owners: Owners,
+        owners: OwnerResolver,
         editions: Editions | None = None,
         whole: Whole | None = None,
         *,
@@ -55,12 +55,12 @@ class Verdicts:
 
     async def _waits_for(self, pod: Pod, text: bytes | None) -> str | None:
         if controller(pod.metadata) is None and self._editions is None:
-            return held(pod.metadata.labels)
+            return hold_reason(pod.metadata.labels)
         try:
             application = await self._owners.application_of(pod)
         except OwnerLoop:
             return None  # it belongs to no application, so nobody asked for a policy
-        why = held(application.labels)
+        why = hold_reason(application.labels)
         if why is not None:
             return f"{application}: {why}"
         if self._editions is None or not self._editions.bear_on(application):

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 from msgspec import Raw
 
-from muster.groupctl.owners import Ask, followed
+from muster.groupctl.owners import FetchOwner, owner_lookup
 from muster.groups.applications import OwnerLoop, application_of
-from muster.groups.gate import Pair, Situation, held, situation, waiting
+from muster.groups.binding import BindingState, PolicyLabels, binding_state, hold_reason, unbound_reason
 from muster.model.core import Pod
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import controller, key
@@ -27,7 +27,7 @@ class BeforeSync:
 
     def __init__(
         self,
-        ask: Ask,
+        ask: FetchOwner,
         why: Callable[[], str],
         custom: Callable[[], Collection[str] | None],
         *,
@@ -36,7 +36,7 @@ class BeforeSync:
         self._ask = ask
         self._why = why
         self._custom = custom
-        self._waiting = held if gate_override else _propagation
+        self._waiting = hold_reason if gate_override else _propagation
 
     def filter(self, args: ExtenderArgs) -> FilterResult:
         try:
@@ -48,7 +48,7 @@ class BeforeSync:
             text = Raw(msgspec.json.encode(refused))
             result = FilterResult(failed_and_unresolvable_nodes=dict.fromkeys(args.names, text))
             kept: list[Raw] = []
-        elif situation(labels, Pair.PROPAGATION) == Situation.BOUND:
+        elif binding_state(labels, PolicyLabels.PROPAGATION) == BindingState.BOUND:
             return FilterResult(error=self._why())
         else:
             result, kept = FilterResult(), args.nodes or []
@@ -64,7 +64,7 @@ class BeforeSync:
     def preempt(self, args: PreemptionArgs) -> PreemptionResult:
         try:
             labels = self._labels(args.pod)
-            bound = situation(labels, Pair.PROPAGATION) == Situation.BOUND
+            bound = binding_state(labels, PolicyLabels.PROPAGATION) == BindingState.BOUND
             free = not bound and self._waiting(labels) is None
         except (OwnerLoop, StoreError):
             free = False
@@ -76,11 +76,11 @@ class BeforeSync:
         if direct is None:
             return pod.metadata.labels
         custom = self._custom()
-        top = application_of(pod, followed(pod, {}, self._ask), custom or ()).object
+        top = application_of(pod, owner_lookup(pod, {}, self._ask), custom or ()).object
         if custom is None and controller(top.metadata) is not None:
             raise StoreError(f"{self._why()}: the owner of {type(top).__name__} {key(top)} may be an application")
         return top.metadata.labels
 
 
 def _propagation(labels: Mapping[str, str]) -> str | None:
-    return waiting(labels, Pair.PROPAGATION)
+    return unbound_reason(labels, PolicyLabels.PROPAGATION)

@@ -15,12 +15,12 @@ from muster.groupctl.extender.reservations import Reservations
 from muster.groupctl.extender.scoring import PluginScores, scaled
 from muster.groupctl.extender.view import View, is_pending
 from muster.groupctl.extender.waiting import Waiting
-from muster.groupctl.owners import Ask
-from muster.groups.applications import Application, OwnerLoop, counted_by
+from muster.groupctl.owners import FetchOwner
+from muster.groups.applications import Application, OwnerLoop, unit_of
 from muster.groups.assignment import ASSIGNED
-from muster.groups.gate import Pair, waiting
-from muster.groups.policies import Bound, Refused
-from muster.groups.standing import Answer, Standing, score
+from muster.groups.binding import PolicyLabels, unbound_reason
+from muster.groups.policies import BoundPolicy, PlacementRefusal
+from muster.groups.quota_usage import Acceptance, QuotaUsage, score
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication
 from muster.model.extender import (
@@ -45,9 +45,9 @@ class _Question:
     pod: str  # ns/name
     id: str  # its uid
     application: Application
-    bound: Bound
+    bound: BoundPolicy
     groups: tuple[str, ...]
-    standing: Standing
+    usage: QuotaUsage
     assigned: str = ""  # the group that the pod was made for by the webhook
 
 
@@ -65,7 +65,7 @@ class GroupScheduling:
         legacy: bool = False,
         gate_override: bool = False,
         custom: Sequence[type[CustomApplication]] = (),
-        ask: Ask | None = None,
+        ask: FetchOwner | None = None,
         plugins: PluginScores | None = None,
         now: Callable[[], float] = monotonic,
     ) -> None:
@@ -88,7 +88,7 @@ class GroupScheduling:
         self._view = View(store, self._ended, custom, ask)
         if ask is not None:
             for name, pod in self._view.waiting():
-                unit = counted_by(name, pod)
+                unit = unit_of(name, pod)
                 self.reservations.put_stranger(pod.metadata.uid, unit)
                 # Whoever answered before may have refused it for a reservation that nobody knows any more.
                 self._waiting.refused(unit, name, pod.metadata.uid)
@@ -106,7 +106,7 @@ class GroupScheduling:
 
     def _ended(self, name: str, pod: Pod) -> None:
         """The pod has a node, or is gone."""
-        unit = counted_by(name, pod)
+        unit = unit_of(name, pod)
         self._waiting.passed(unit, name)
         groups = self.reservations.end(pod.metadata.uid)
         if groups is not None and not (pod.spec.node_name and len(groups) == 1):
@@ -124,7 +124,7 @@ class GroupScheduling:
         if pod is None or pod.metadata.uid != uid or not is_pending(pod):
             return False
         try:
-            return isinstance(self._view.ruling(self._view.application(pod)), Bound)
+            return isinstance(self._view.ruling(self._view.application(pod)), BoundPolicy)
         except (OwnerLoop, StoreError):
             return True  # once too often does no harm
 
@@ -146,7 +146,7 @@ class GroupScheduling:
             asked = self._ask(args.pod)
             if asked is None:
                 return self._free(args)
-            if isinstance(asked, Refused):
+            if isinstance(asked, PlacementRefusal):
                 return self._result(args, dict.fromkeys(args.names, _text(asked.text)))
             return self._divided(args, asked, self._exists(asked, known))
 
@@ -164,7 +164,7 @@ class GroupScheduling:
         seen = known or self._view.pod(asked.pod)
         if seen is None or (known is None and seen.metadata.uid != asked.id):
             raise _Unseen
-        same = seen.metadata.uid == asked.id and counted_by(asked.pod, seen) == asked.application.unit
+        same = seen.metadata.uid == asked.id and unit_of(asked.pod, seen) == asked.application.unit
         return same and is_pending(seen)
 
     def _free(self, args: ExtenderArgs) -> FilterResult:
@@ -192,7 +192,7 @@ class GroupScheduling:
             self._remember(asked, passed)
         self._changed.notify_all()
         outside = f"node is in no node group of PropagationPolicy {asked.bound.policy}"
-        reasons[None] = _text(asked.standing.full(outside))
+        reasons[None] = _text(asked.usage.with_waiting(outside))
         named = zip(args.names, group_of, strict=True)
         return self._result(args, {name: why for name, group in named if (why := reasons[group]) is not None})
 
@@ -211,10 +211,10 @@ class GroupScheduling:
         until = self._now() + LONGEST_WAIT
         waited = False
         while True:
-            answers = {group: asked.standing.may_take(group) for group in wanted}
-            open_ = [group for group, answer in answers.items() if answer == Answer.OPEN]
+            answers = {group: asked.usage.accepts(group) for group in wanted}
+            open_ = [group for group, answer in answers.items() if answer == Acceptance.UNDECIDED]
             late = self._now() >= until or not self.reservations.are_coming(asked.application.unit, asked.id)
-            if not open_ or Answer.YES in answers.values() or late:
+            if not open_ or Acceptance.YES in answers.values() or late:
                 self.waits += waited
                 return asked, open_
             waited = True
@@ -229,7 +229,7 @@ class GroupScheduling:
         unclear = set(open_)
         found: dict[str | None, Raw | None] = {}
         for group in asked.groups:
-            why = asked.standing.refusal(group)
+            why = asked.usage.refusal(group)
             if asked.assigned and group != asked.assigned:
                 why = f"the pod was made for node group {asked.assigned}, the node is in {group}"
             if why is None and group in unclear:
@@ -263,7 +263,7 @@ class GroupScheduling:
                     worths = scaled(self._plugins.ask(args.pod)[1], args.names)
                 return [Score(name, worths.get(name, 0)) for name in args.names]
             group_of, there = self._groups(args, asked)
-            lacks = {group: asked.standing.lack(group) for group in asked.groups}
+            lacks = {group: asked.usage.missing(group) for group in asked.groups}
             most = max((lacks[group] for group in there if group is not None), default=0)
             worth: dict[str | None, int] = {group: score(n, most) for group, n in lacks.items()}
             worth[None] = 0
@@ -282,7 +282,7 @@ class GroupScheduling:
                 return PreemptionResult({})
             if asked is None:
                 return PreemptionResult(offered)
-            if isinstance(asked, Refused):
+            if isinstance(asked, PlacementRefusal):
                 return PreemptionResult({})
             return PreemptionResult({n: v for n, v in offered.items() if self._worth_it(asked, n, v)})
 
@@ -290,36 +290,36 @@ class GroupScheduling:
         group = self._group(asked.groups, node)
         if group is None or asked.assigned not in ("", group):
             return False
-        counts = dict(asked.standing.counts)
+        counts = dict(asked.usage.counts)
         for victim in victims.pods:
             place = self._view.place(victim.uid)
             if place is not None and place[0] == asked.application.unit:
                 left = self._group(asked.groups, place[1])
                 if left is not None:
                     counts[left] = counts.get(left, 0) - 1
-        return Standing(asked.bound.quotas, counts, asked.standing.maybe).may_take(group) == Answer.YES
+        return QuotaUsage(asked.bound.quotas, counts, asked.usage.undecided).accepts(group) == Acceptance.YES
 
     # --- what all of them need
 
-    def _ask(self, pod: Pod) -> _Question | Refused | None:
+    def _ask(self, pod: Pod) -> _Question | PlacementRefusal | None:
         self._view.refresh()
         application = self._view.application(pod)
-        why = waiting(application.labels, Pair.OVERRIDE) if self._gate_override else None
+        why = unbound_reason(application.labels, PolicyLabels.OVERRIDE) if self._gate_override else None
         if why is not None:
-            return Refused("unbound", f"{application}: {why}")
+            return PlacementRefusal("unbound", f"{application}: {why}")
         ruling = self._view.ruling(application)
-        if not isinstance(ruling, Bound):
+        if not isinstance(ruling, BoundPolicy):
             return ruling
         name = key(pod)
         id_ = pod.metadata.uid or name
-        groups = tuple(ruling.propagation.groups)
+        groups = tuple(ruling.rules.groups)
         counts = self._view.counts(application.unit, groups, but=name)
         certain, maybe = self.reservations.of(application.unit, id_, groups)
         for group, n in certain.items():
             counts[group] = counts.get(group, 0) + n
         assigned = pod.metadata.labels.get(ASSIGNED, "")
-        standing = Standing(ruling.quotas, counts, maybe, self._view.grouping.closed(ruling.propagation))
-        return _Question(name, id_, application, ruling, groups, standing, assigned)
+        usage = QuotaUsage(ruling.quotas, counts, maybe, self._view.grouping.groups_without_nodes(ruling.rules))
+        return _Question(name, id_, application, ruling, groups, usage, assigned)
 
     def _groups(self, args: ExtenderArgs, asked: _Question) -> tuple[list[str | None], set[str | None]]:
         """Per node asked about, the group that holds it; and each group once."""
@@ -331,14 +331,14 @@ class GroupScheduling:
             for i, name in enumerate(args.names):
                 if found[i] is None and name not in grouping.held:
                     labels = args.labels[i] if args.labels is not None else {}
-                    found[i] = grouping.group_of_stranger(asked.groups, name, labels)
+                    found[i] = grouping.group_of_unlisted_node(asked.groups, name, labels)
                     there.add(found[i])
         return found, there
 
     def _group(self, groups: tuple[str, ...], node: str) -> str | None:
         grouping = self._view.grouping
         known = grouping.group_of(groups).get(node)
-        return known if known or node in grouping.held else grouping.group_of_stranger(groups, node, {})
+        return known if known or node in grouping.held else grouping.group_of_unlisted_node(groups, node, {})
 
 
 @lru_cache(maxsize=16384)

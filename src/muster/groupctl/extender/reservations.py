@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from muster.groups.applications import Unit
-from muster.groups.standing import Maybe
+from muster.groups.quota_usage import UndecidedPods
 
 LASTS = 30.0  # seconds: a pod that is not bound by then was refused by somebody else
 
@@ -78,14 +78,14 @@ class Reservations:
 
     def of(
         self, unit: Unit, but: str, groups: Sequence[str] = (), before: float = float("inf")
-    ) -> tuple[dict[str, int], Maybe]:
+    ) -> tuple[dict[str, int], UndecidedPods]:
         """What the unit's other pods hold: for certain by group, and perhaps. Strangers do in all of the groups.
 
         Those made at `before` or later do not count.
         """
         self.expire()
         certain: dict[str, int] = {}
-        maybe = Maybe()
+        maybe = UndecidedPods()
         for pod in self._by_unit.get(unit, ()):
             reservation = self._of[pod]
             if pod == but or reservation.made >= before:

@@ -14,7 +14,7 @@ from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import Batch
 from muster.engine.core.state import State
 from muster.engine.core.trace import verdicts
-from muster.groups.standing import TOP_SCORE
+from muster.groups.quota_usage import TOP_SCORE
 from muster.model.core import Namespace, Node, Pod, PriorityClass
 from muster.model.meta import Object, key
 from muster.model.scheduling import PodGroup, Queue

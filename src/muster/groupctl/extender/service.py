@@ -18,7 +18,7 @@ from muster.groupctl.extender.scoring import KINDS as SCORING
 from muster.groupctl.extender.scoring import PluginScores
 from muster.groupctl.extender.view import KINDS
 from muster.groupctl.extender.waiting import wake
-from muster.groupctl.owners import Ask, Owners
+from muster.groupctl.owners import FetchOwner, OwnerResolver
 from muster.kube import config as access
 from muster.kube import errors
 from muster.kube.client import Client
@@ -83,7 +83,7 @@ class Service:
                 kinds = self._kinds = ConfiguredKinds(
                     client, informers, settings.configured, recorder, self._log.report
                 )
-                owners = Owners(informers.objects, Writes(client).get, lambda: kinds.kinds)
+                owners = OwnerResolver(informers.objects, Writes(client).get, lambda: kinds.kinds)
                 ask = _Asked(owners)
                 self._before = BeforeSync(
                     ask, self.ready, lambda: owners.custom() if kinds.are_known else None,
@@ -117,7 +117,7 @@ class Service:
                     self._log(0, "stopped")
 
     async def _serve(
-        self, client: Client, informers: Informers, recorder: Recorder, ask: Ask, kinds: ConfiguredKinds
+        self, client: Client, informers: Informers, recorder: Recorder, ask: FetchOwner, kinds: ConfiguredKinds
     ) -> None:
         """One term: answer until cancelled."""
         await informers.synced()
@@ -136,7 +136,7 @@ class Service:
             store.close()
             gc.unfreeze()
 
-    def _made(self, store: Store, kinds: Kinds, ask: Ask) -> GroupScheduling:
+    def _made(self, store: Store, kinds: Kinds, ask: FetchOwner) -> GroupScheduling:
         scheduler = self.settings.scheduler
         plugins = None if scheduler is None else PluginScores(store, scheduler)
         settings = self.settings
@@ -196,12 +196,12 @@ class _Switch:
 class _Asked:
     """Owners from the API server itself, asked for in a thread of the HTTP server."""
 
-    def __init__(self, owners: Owners) -> None:
+    def __init__(self, owners: OwnerResolver) -> None:
         self._loop = asyncio.get_running_loop()
         self._owners = owners
 
     def __call__(self, kind: str, key: str, uid: str) -> Object | None:
-        asking = asyncio.run_coroutine_threadsafe(self._owners.ask(kind, key, uid), self._loop)
+        asking = asyncio.run_coroutine_threadsafe(self._owners.fetch(kind, key, uid), self._loop)
         try:
             return asking.result(PATIENCE)
         except Late:

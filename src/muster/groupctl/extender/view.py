@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from muster.groupctl.grouped import Grouped
-from muster.groupctl.owners import Ask, followed
-from muster.groups.applications import APPLICATIONS, Application, Unit, application_of, counted_by
+from muster.groupctl.grouping_cache import GroupingCache
+from muster.groupctl.owners import FetchOwner, owner_lookup
+from muster.groups.applications import APPLICATIONS, Application, Unit, application_of, unit_of
 from muster.groups.grouping import Grouping
-from muster.groups.policies import Bound, Refused
+from muster.groups.policies import BoundPolicy, PlacementRefusal
 from muster.model.core import Node, Pod
 from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, PropagationPolicy
@@ -27,7 +27,7 @@ class View:
         store: Store,
         ended: Callable[[str, Pod], None],
         custom: Sequence[type[CustomApplication]] = (),
-        ask: Ask | None = None,
+        ask: FetchOwner | None = None,
     ) -> None:
         """`ended` is told of pods (with their key) that have a node now, or are gone. `custom`: the configured kinds.
 
@@ -42,7 +42,7 @@ class View:
         self._places: dict[str, tuple[Unit, str]] = {}  # uid of a pod that counts → owner, node
         # What was asked of a unit, by groups: pods per group, kept current from then on.
         self._counts: dict[Unit, dict[tuple[str, ...], dict[str, int]]] = {}
-        self._grouped = Grouped(self._tables)
+        self._grouping_cache = GroupingCache(self._tables)
         # Before the lists, so that nothing that goes in between is missed.
         self._watch = store.watch("", kinds)
         for kind in kinds:
@@ -58,7 +58,7 @@ class View:
                 self._remove(event.kind, event.key)
             elif event.object is not old:
                 self._put(event.kind, event.key, event.object)
-            if self._grouped.notice(event.kind, old, self._tables[event.kind].get(event.key)):
+            if self._grouping_cache.observe(event.kind, old, self._tables[event.kind].get(event.key)):
                 self._counts.clear()
 
     def close(self) -> None:
@@ -67,13 +67,13 @@ class View:
     @property
     def grouping(self) -> Grouping:
         """Nodes, groups and policies as they are."""
-        return self._grouped.grouping
+        return self._grouping_cache.grouping
 
     # --- questions
 
     def application(self, pod: Pod) -> Application:
         """The pod's application; OwnerLoop if there is no end to its owners."""
-        return application_of(pod, followed(pod, self._tables, self._ask), self._custom)
+        return application_of(pod, owner_lookup(pod, self._tables, self._ask), self._custom)
 
     def pod(self, name: str) -> Pod | None:
         found = self._tables["Pod"].get(name)
@@ -85,8 +85,8 @@ class View:
             if isinstance(pod, Pod) and is_pending(pod) and not pod.spec.scheduling_gates:
                 yield name, pod
 
-    def ruling(self, application: Application) -> Bound | Refused | None:
-        return self.grouping.policies.ruling(application)
+    def ruling(self, application: Application) -> BoundPolicy | PlacementRefusal | None:
+        return self.grouping.policies.rule_for(application)
 
     def counts(self, unit: Unit, groups: tuple[str, ...], but: str = "") -> dict[str, int]:
         """How many pods of the unit (but for the one of that key) each group has."""
@@ -129,7 +129,7 @@ class View:
             return
         self._ended(name, pod)
         if meta.deletion_timestamp is None and pod.status.phase not in FINISHED:
-            unit = counted_by(name, pod)
+            unit = unit_of(name, pod)
             self._on.setdefault(unit, {})[name] = pod.spec.node_name
             self._places[meta.uid] = (unit, pod.spec.node_name)
             self._recount(unit, pod.spec.node_name, 1)
@@ -138,7 +138,7 @@ class View:
         old = self._tables["Pod"].pop(name, None)
         if not isinstance(old, Pod):
             return
-        unit = counted_by(name, old)
+        unit = unit_of(name, old)
         node = self._on.get(unit, {}).pop(name, None)
         if node is not None:
             self._places.pop(old.metadata.uid, None)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
-from muster.groupctl.grouped import Grouped
-from muster.groupctl.owners import Owners
+from muster.groupctl.grouping_cache import GroupingCache
+from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.patch import difference
 from muster.groupctl.webhook.seats import Seats
 from muster.groupctl.webhook.wire import AdmissionRequest, Verdict
@@ -19,18 +19,18 @@ from muster.groups.applications import Application, OwnerLoop, template_path
 from muster.groups.assignment import (
     ADMITTED,
     EDITION,
+    add_gate,
     assign,
     edition_name,
-    is_of_job,
-    is_settled,
+    is_admitted,
+    is_job_pod,
     member_label,
-    pinned_to,
-    released,
-    suspend,
+    pinned_node,
+    without_gate,
 )
-from muster.groups.gate import Pair, Situation, held, situation
+from muster.groups.binding import BindingState, PolicyLabels, binding_state, hold_reason
 from muster.groups.override import OverrideError, edition, rules_for
-from muster.groups.policies import Bound, Refused
+from muster.groups.policies import BoundPolicy, PlacementRefusal
 from muster.kube.errors import ApiError
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy
@@ -53,8 +53,8 @@ def _always() -> bool:
 class Mutation:
     def __init__(
         self,
-        owners: Owners,
-        grouped: Grouped,
+        owners: OwnerResolver,
+        grouped: GroupingCache,
         seats: Seats,
         may_choose: MayChoose = _always,
         *,
@@ -64,7 +64,7 @@ class Mutation:
         """`may_choose`: whether this replica gives pods their place. `privileged`: policies may give pods privileges
         that their templates have not. `ungates`: pods behind the gate are let go later."""
         self._owners = owners
-        self._grouped = grouped
+        self._grouping_cache = grouped
         self._seats = seats
         self._may_choose = may_choose
         self._privileged = privileged
@@ -76,7 +76,7 @@ class Mutation:
         if request.operation != "CREATE" or request.sub_resource or request.object is None:
             return verdict
         before = {part: request.object.get(part) or {} for part in _OURS}
-        if is_settled(before["metadata"]):
+        if is_admitted(before["metadata"]):
             return verdict
         after = await self.made(before, request.namespace, request.uid, verdict, reserve=not request.dry_run)
         verdict.patch = difference(before, after)
@@ -95,25 +95,25 @@ class Mutation:
         except (ApiError, OwnerLoop, Problem) as fault:
             verdict.warnings.append(f"the pod is left as it is: {fault}")
             return pod
-        why = held(application.labels)
+        why = hold_reason(application.labels)
         if why is not None:
             return self._suspended(application, typed, pod, f"the pod waits: {why}", verdict)
         # From here to the reservation nothing is waited for, so no other request can take the same seat.
-        ruling = self._grouped.grouping.policies.ruling(application)
-        node = pinned_to(typed)
-        seat = ruling if isinstance(ruling, Bound) and _needs_seat(ruling, node) else None
+        ruling = self._grouping_cache.grouping.policies.rule_for(application)
+        node = pinned_node(typed)
+        seat = ruling if isinstance(ruling, BoundPolicy) and _needs_seat(ruling, node) else None
         may_choose = True if seat is None else self._may_choose()
         if may_choose is None:
             verdict.warnings.append(_NOT_ACTIVE)
             return pod
         if not may_choose:
             return self._suspended(application, typed, pod, _NOT_ACTIVE, verdict)
-        grouping = self._grouped.grouping
+        grouping = self._grouping_cache.grouping
         if seat is not None and self._ungates and self._seats.is_contested(application.unit, seat, grouping, since):
             return self._suspended(application, typed, pod, _CONTESTED, verdict)
         groups = self._groups(application, ruling, typed, verdict, since)
         exists = since is not None
-        return released(self._edited(application, pod, groups, request, verdict, reserve, exists))
+        return without_gate(self._edited(application, pod, groups, request, verdict, reserve, exists))
 
     def forget(self, request: str) -> None:
         """The pod does not come: its seat is free again."""
@@ -121,40 +121,45 @@ class Mutation:
 
     def _suspended(self, application: Application, typed: Pod, pod: Plain, why: str, verdict: Verdict) -> Plain:
         """Behind the gate. A Job's pod that may have to be made anew is not made yet: its controller tries again."""
-        if is_of_job(typed) and self._may_differ(application):
+        if is_job_pod(typed) and self._may_differ(application):
             verdict.refusal = why
             return pod
         verdict.warnings.append(why)
         after = deepcopy(pod)
-        suspend(after)
+        add_gate(after)
         return after
 
     def _may_differ(self, application: Application) -> bool:
         """Could the pod's edition differ in more than a gated pod may change?"""
-        name = application.labels.get(Pair.OVERRIDE.required, "")
-        policy = self._grouped.of(OverridePolicy).get(f"{application.namespace}/{name}")
-        rules = [] if policy is None else rules_for(policy.spec, list(self._grouped.of(NodeGroup)))
+        name = application.labels.get(PolicyLabels.OVERRIDE.required, "")
+        policy = self._grouping_cache.of(OverridePolicy).get(f"{application.namespace}/{name}")
+        rules = [] if policy is None else rules_for(policy.spec, list(self._grouping_cache.of(NodeGroup)))
         return bool(name) and (policy is None or any(rule.commands or rule.args or rule.patches for rule in rules))
 
     # --- the group
 
     def _groups(
-        self, application: Application, ruling: Bound | Refused | None, pod: Pod, verdict: Verdict, since: float | None
+        self,
+        application: Application,
+        ruling: BoundPolicy | PlacementRefusal | None,
+        pod: Pod,
+        verdict: Verdict,
+        since: float | None,
     ) -> list[str]:
         """The group chosen for the pod; for one that has its node already, those that hold the node.
 
         Without a PropagationPolicy nobody chooses, but the pod's own selector may leave it no other group.
         """
-        grouping, node = self._grouped.grouping, pinned_to(pod)
-        if isinstance(ruling, Refused):
+        grouping, node = self._grouping_cache.grouping, pinned_node(pod)
+        if isinstance(ruling, PlacementRefusal):
             verdict.warnings.append(ruling.text)
             return []
-        if not isinstance(ruling, Bound):
-            if node or situation(application.labels, Pair.OVERRIDE) != Situation.BOUND:
+        if not isinstance(ruling, BoundPolicy):
+            if node or binding_state(application.labels, PolicyLabels.OVERRIDE) != BindingState.BOUND:
                 return list(grouping.held.get(node, ()))
-            return grouping.sure_of(pod.spec)
+            return grouping.certain_groups(pod.spec)
         if not _needs_seat(ruling, node):
-            group = grouping.group_of(tuple(ruling.propagation.groups)).get(node)
+            group = grouping.group_of(tuple(ruling.rules.groups)).get(node)
         else:
             group = self._seats.choose(application.unit, ruling, grouping, since)
             if group is None:
@@ -166,7 +171,7 @@ class Mutation:
         exists: bool,
     ) -> Plain:  # fmt: skip
         after = self._edition(application, pod, groups, verdict) if groups else pod
-        bound = situation(application.labels, Pair.PROPAGATION) == Situation.BOUND
+        bound = binding_state(application.labels, PolicyLabels.PROPAGATION) == BindingState.BOUND
         if not groups or not (bound or after is not pod):
             return pod
         after = deepcopy(after)
@@ -183,8 +188,8 @@ class Mutation:
         if label is None:
             verdict.warnings.append(f"node group {group}: its name is too long for a node label, no affinity is added")
             return None
-        grouping = self._grouped.grouping
-        nodes = [node for name, node in self._grouped.of(Node).items() if group in grouping.held.get(name, ())]
+        grouping = self._grouping_cache.grouping
+        nodes = [node for name, node in self._grouping_cache.of(Node).items() if group in grouping.held.get(name, ())]
         if nodes and all(label not in node.metadata.labels for node in nodes):
             verdict.warnings.append(f"no node of {group} has the label {label}: is `muster controllers` running?")
             return None
@@ -194,10 +199,10 @@ class Mutation:
 
     def _edition(self, application: Application, pod: Plain, groups: Sequence[str], verdict: Verdict) -> Plain:
         labels = application.labels
-        if situation(labels, Pair.OVERRIDE) != Situation.BOUND:
+        if binding_state(labels, PolicyLabels.OVERRIDE) != BindingState.BOUND:
             return pod
-        name = labels[Pair.OVERRIDE.binding]
-        policy = self._grouped.of(OverridePolicy).get(f"{application.namespace}/{name}")
+        name = labels[PolicyLabels.OVERRIDE.binding]
+        policy = self._grouping_cache.of(OverridePolicy).get(f"{application.namespace}/{name}")
         if policy is None:
             verdict.warnings.append(f"OverridePolicy {name} not found")
             return pod
@@ -216,6 +221,6 @@ class Mutation:
         return made.template
 
 
-def _needs_seat(ruling: Bound, node: str) -> bool:
+def _needs_seat(ruling: BoundPolicy, node: str) -> bool:
     """Is the pod divided among groups? One that is made for a node, or has no number, is not."""
     return not node and ruling.quotas.replicas is not None

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from muster.groupctl.controllers.pace import LONGEST_PAUSE, REPLACED, Rate
-from muster.groupctl.owners import Owners
+from muster.groupctl.controllers.throttle import LONGEST_PAUSE_S, REPLACEMENT_READY_S, TokenBucket
+from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.metrics import Metrics
 from muster.groupctl.webhook.seats import Seats
-from muster.groups.applications import Application, OwnerLoop, counted_by
-from muster.groups.assignment import ADMITTED, ASSIGNED, is_of_job, pinned_to
+from muster.groups.applications import Application, OwnerLoop, unit_of
+from muster.groups.assignment import ADMITTED, ASSIGNED, is_job_pod, pinned_node
 from muster.kube import errors
 from muster.kube.informer import Delta
 from muster.kube.writes import Writes
@@ -40,11 +40,11 @@ class Readmission:
     def __init__(
         self,
         writes: Writes,
-        owners: Owners,
+        owners: OwnerResolver,
         seats: Seats,
         log: Log,
         metrics: Metrics,
-        after: float = REPLACED,
+        after: float = REPLACEMENT_READY_S,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.waiting: dict[str, tuple[Pod, float]] = {}  # pod → since when it has no place
@@ -55,7 +55,7 @@ class Readmission:
         self._metrics = metrics
         self._after = after
         self._now = now
-        self._rate = Rate()
+        self._rate = TokenBucket()
         self._pauses: dict[str, _Pause] = {}  # by application
 
     def notice(self, delta: Delta) -> None:
@@ -103,7 +103,7 @@ class Readmission:
 
     def _pause(self, application: str, now: float) -> None:
         """The next time is ever later."""
-        longest = self._after * LONGEST_PAUSE / REPLACED
+        longest = self._after * LONGEST_PAUSE_S / REPLACEMENT_READY_S
         pause = self._pauses.get(application)
         length = self._after if pause is None or now > pause.until + longest else min(2 * pause.length, longest)
         self._pauses[application] = _Pause(length, now + self._after + length)
@@ -114,7 +114,7 @@ class Readmission:
         await asyncio.sleep(max(ready - self._now(), 0.0))
         self._rate.ready(self._now())
         self._rate.take()
-        self._seats.shun(counted_by(key, pod), group, self._after)
+        self._seats.shun(unit_of(key, pod), group, self._after)
         # Only as it was seen: one that has got a node since is left alone.
         await self._writes.evict(key, uid=pod.metadata.uid, grace=0, version=pod.metadata.resource_version)
         self.waiting.pop(key, None)
@@ -125,12 +125,12 @@ class Readmission:
 def _has_no_place(pod: Pod) -> bool:
     """Was the pod given a group, in which no node takes it?"""
     meta = pod.metadata
-    if controller(meta) is None or is_of_job(pod) or meta.deletion_timestamp is not None:
+    if controller(meta) is None or is_job_pod(pod) or meta.deletion_timestamp is not None:
         return False
     if ASSIGNED not in meta.labels or ADMITTED not in meta.annotations:
         return False
     # One with a nominated node waits for its victims to go; one made for a node would be made for it again.
-    if pinned_to(pod) or pod.spec.scheduling_gates or pod.status.nominated_node_name:
+    if pinned_node(pod) or pod.spec.scheduling_gates or pod.status.nominated_node_name:
         return False
     said = [one for one in pod.status.conditions if one.type == "PodScheduled"]
     return any(one.status == "False" and one.reason == "Unschedulable" for one in said)

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from muster.groups.assignment import OPT_IN
-from muster.groups.gate import DOMAIN
+from muster.groups.binding import DOMAIN
 from muster.kube import errors
 from muster.kube.client import Client
 from muster.process.certificates import bundle

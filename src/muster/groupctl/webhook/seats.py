@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from muster.groupctl.extender.reservations import Reservations
-from muster.groups.applications import Unit, counted_by
+from muster.groups.applications import Unit, unit_of
 from muster.groups.assignment import ADMITTED, ASSIGNED
 from muster.groups.grouping import Grouping
-from muster.groups.policies import Bound
-from muster.groups.standing import Answer, Standing
+from muster.groups.policies import BoundPolicy
+from muster.groups.quota_usage import Acceptance, QuotaUsage
 from muster.kube.informer import Delta
 from muster.model.core import Pod
 
@@ -44,7 +44,7 @@ class Seats:
     def notice(self, delta: Delta) -> None:
         for pod, by in ((delta.old, -1), (delta.new, 1)):
             if isinstance(pod, Pod) and (place := _place(pod)) is not None:
-                self._add(counted_by(delta.key, pod), place, by)
+                self._add(unit_of(delta.key, pod), place, by)
         if isinstance(delta.new, Pod):
             request = delta.new.metadata.annotations.get(ADMITTED, "")
             if request:
@@ -75,7 +75,7 @@ class Seats:
         for kept in (self.reservations, self._unproven):
             kept.end(request)
 
-    def choose(self, unit: Unit, bound: Bound, grouping: Grouping, since: float | None = None) -> str | None:
+    def choose(self, unit: Unit, bound: BoundPolicy, grouping: Grouping, since: float | None = None) -> str | None:
         """The group that lacks most, ties as the policy writes them; None: none takes any more.
 
         One in which a pod of the unit found no place comes last. `since`: when the pod was seen, if it exists already.
@@ -83,23 +83,23 @@ class Seats:
         unproven = self._unproven_of(unit, since)
         if self._distrusted.get(unit, 0.0) <= self._now():
             return self._best(unit, bound, self._standing(unit, bound, grouping, unproven))
-        standing = self._standing(unit, bound, grouping, {})
+        usage = self._standing(unit, bound, grouping, {})
         # Nobody knows which of these requests are real: all of them are divided as the groups lack pods.
-        return self._best(unit, bound, standing, lambda group: standing.lack(group) / (unproven.get(group, 0) + 1))
+        return self._best(unit, bound, usage, lambda group: usage.missing(group) / (unproven.get(group, 0) + 1))
 
-    def is_contested(self, unit: Unit, bound: Bound, grouping: Grouping, since: float | None = None) -> bool:
+    def is_contested(self, unit: Unit, bound: BoundPolicy, grouping: Grouping, since: float | None = None) -> bool:
         """Do only requests whose pods were not seen yet keep the pod out of every group?"""
         if self._unproven is self.reservations or self.choose(unit, bound, grouping, since) is not None:
             return False
         return self._best(unit, bound, self._standing(unit, bound, grouping, {})) is not None
 
     def _best(
-        self, unit: Unit, bound: Bound, standing: Standing, worth: Callable[[str], float] | None = None
+        self, unit: Unit, bound: BoundPolicy, usage: QuotaUsage, worth: Callable[[str], float] | None = None
     ) -> str | None:
-        open_ = [group for group in bound.propagation.groups if standing.may_take(group) == Answer.YES]
+        open_ = [group for group in bound.rules.groups if usage.accepts(group) == Acceptance.YES]
         now = self._now()
         good = [group for group in open_ if self._shunned.get((unit, group), now) <= now]
-        return max(good or open_, key=worth or standing.lack, default=None)
+        return max(good or open_, key=worth or usage.missing, default=None)
 
     def _unproven_of(self, unit: Unit, since: float | None) -> dict[str, int]:
         """Requests whose pods were not seen yet, by group; a pod that exists comes before those that came later."""
@@ -119,8 +119,8 @@ class Seats:
         self._shunned = {at: until for at, until in self._shunned.items() if until > now}
         self._shunned[unit, group] = now + seconds
 
-    def _standing(self, unit: Unit, bound: Bound, grouping: Grouping, more: dict[str, int]) -> Standing:
-        groups = tuple(bound.propagation.groups)
+    def _standing(self, unit: Unit, bound: BoundPolicy, grouping: Grouping, more: dict[str, int]) -> QuotaUsage:
+        groups = tuple(bound.rules.groups)
         counts, _ = self.reservations.of(unit, but="")
         for group, n in more.items():
             counts[group] = counts.get(group, 0) + n
@@ -129,7 +129,7 @@ class Seats:
             where = group_of.get(name) if placed else name
             if where is not None and where in wanted:
                 counts[where] = counts.get(where, 0) + n
-        return Standing(bound.quotas, counts)
+        return QuotaUsage(bound.quotas, counts)
 
 
 def _place(pod: Pod) -> _Place | None:

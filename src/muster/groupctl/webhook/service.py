@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from muster.cycle.scheduler import Scheduler
-from muster.groupctl.controllers.pace import REPLACED
-from muster.groupctl.grouped import Grouped
-from muster.groupctl.owners import Owners
+from muster.groupctl.controllers.throttle import REPLACEMENT_READY_S
+from muster.groupctl.grouping_cache import GroupingCache
+from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.answering import LARGEST_BODY, Answering, Ask
 from muster.groupctl.webhook.metrics import Metrics
 from muster.groupctl.webhook.mutation import Mutation
@@ -73,7 +73,7 @@ class Settings:
     client_authority: str = ""  # a file: only clients with a certificate of this authority are answered
     privileged: bool = False
     ungate: bool = True
-    readmit_after: float = REPLACED
+    readmit_after: float = REPLACEMENT_READY_S
     lifetime: float = field(default=LIFETIME.total_seconds())
     look_every: float = LOOK_EVERY
 
@@ -121,8 +121,8 @@ class Service:
         # It only reads: what is to be said about the configuration the controllers say.
         recorder = Recorder(active, "muster-webhook", settings.lease.identity)
         self._kinds = ConfiguredKinds(active, informers, settings.configured, recorder, report)
-        owners = Owners(informers.objects, Writes(active).get, lambda: self._kinds.kinds)
-        grouped = Grouped(informers.objects)
+        owners = OwnerResolver(informers.objects, Writes(active).get, lambda: self._kinds.kinds)
+        grouped = GroupingCache(informers.objects)
         seats = Seats(time.monotonic, authenticated=bool(settings.client_authority))
         mutation = Mutation(
             owners, grouped, seats, self._may_choose, privileged=settings.privileged, ungates=settings.ungate
@@ -136,7 +136,7 @@ class Service:
         self.metrics.active.set_function(lambda: float(self._is_active()))
 
         def notice(delta: Delta) -> None:
-            if grouped.notice(delta.kind, delta.old, delta.new) and delta.kind != "Node":
+            if grouped.observe(delta.kind, delta.old, delta.new) and delta.kind != "Node":
                 self._readmission.forgive()
             if delta.kind == "Pod":
                 seats.notice(delta)

@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from muster.groupctl.owners import Owners
+from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.mutation import Mutation
 from muster.groupctl.webhook.patch import difference
 from muster.groupctl.webhook.wire import Verdict
 from muster.groups.applications import OwnerLoop
-from muster.groups.assignment import UNBOUND, is_of_job, released
-from muster.groups.gate import held
+from muster.groups.assignment import UNBOUND, is_job_pod, without_gate
+from muster.groups.binding import hold_reason
 from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.informer import Delta
@@ -40,7 +40,9 @@ _IMAGES = ("containers", "initContainers")
 class Ungating:
     """Tell it of every change; `run` does the work."""
 
-    def __init__(self, client: Client, owners: Owners, mutation: Mutation, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, client: Client, owners: OwnerResolver, mutation: Mutation, report: Callable[[str], None]
+    ) -> None:
         """`client`: writes only while it may."""
         self.waiting: dict[str, Pod] = {}
         self._since: dict[str, float] = {}  # by uid: when the pod was first seen
@@ -90,7 +92,7 @@ class Ungating:
 
     async def _let_go(self, key: str, pod: Pod) -> None:
         application = await self._owners.application_of(pod)
-        if held(application.labels) is not None or self.waiting.get(key) is not pod:
+        if hold_reason(application.labels) is not None or self.waiting.get(key) is not pod:
             return
         whole: dict[str, Any] = msgspec.json.decode(await self._client.request("GET", _POD.path(key)))
         meta = whole["metadata"]
@@ -112,8 +114,8 @@ class Ungating:
 
     async def _write(self, key: str, pod: Pod, before: dict[str, Any], after: dict[str, Any]) -> None:
         uid = pod.metadata.uid
-        if (controller(pod.metadata) is None or is_of_job(pod)) and not _is_patchable(before, after):
-            after = released(before)  # nobody would make it again, or not often
+        if (controller(pod.metadata) is None or is_job_pod(pod)) and not _is_patchable(before, after):
+            after = without_gate(before)  # nobody would make it again, or not often
         if _is_patchable(before, after):
             patch = [{"op": "test", "path": "/metadata/uid", "value": uid}, *difference(before, after)]
             await self._client.request("PATCH", _POD.path(key), body=patch, content_type=JSON_PATCH)

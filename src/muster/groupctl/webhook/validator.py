@@ -14,13 +14,13 @@ from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import JobValid
 from muster.engine.core.podgroups import GROUP, MIN_MEMBER
 from muster.engine.core.state import State
-from muster.groupctl.owners import Tables
+from muster.groupctl.owners import ObjectTables
 from muster.groupctl.webhook.wire import AdmissionRequest, Verdict
 from muster.groups.applications import APPLICATIONS, replicas_of, template_of, template_path
-from muster.groups.gate import unaskable
+from muster.groups.binding import unusable_name
 from muster.groups.override import faults
 from muster.groups.override.policy import warnings as override_warnings
-from muster.groups.propagation import read_propagation
+from muster.groups.propagation import parse_propagation
 from muster.model.core import Node, Pod
 from muster.model.custom import CustomApplication
 from muster.model.finding import Finding
@@ -47,7 +47,7 @@ class Validator:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: ObjectTables,
         scheduler: Scheduler,
         names: tuple[str, ...] = ("muster", "volcano"),
         kinds: Callable[[], Sequence[type[CustomApplication]]] = tuple,
@@ -85,7 +85,7 @@ class Validator:
 
     def _validate(self, obj: Object, verdict: Verdict) -> None:
         if isinstance(obj, PropagationPolicy):
-            plan = read_propagation(obj.spec, self._tables.get("NodeGroup", {}))
+            plan = parse_propagation(obj.spec, self._tables.get("NodeGroup", {}))
             verdict.refusal = "; ".join(map(str, plan.errors))
             verdict.warnings += [*map(str, plan.warnings), *_name_warnings(obj)]
         elif isinstance(obj, OverridePolicy):
@@ -175,5 +175,5 @@ def _add_finding(finding: Finding, verdict: Verdict) -> None:
 
 def _name_warnings(policy: Object) -> Iterator[str]:
     name = policy.metadata.name
-    if name and (why := unaskable(name)) is not None:
+    if name and (why := unusable_name(name)) is not None:
         yield f"{policy.kind} {name}: {why}"

@@ -6,7 +6,7 @@ what a policy may not give, `outdated` what a pod has otherwise than its edition
 """
 
 from muster.groups.override.edition import Edition, OverrideError, edition
-from muster.groups.override.outdated import outdated
+from muster.groups.override.outdated_fields import outdated_fields
 from muster.groups.override.policy import faults, rules_for
 
-__all__ = ["Edition", "OverrideError", "edition", "faults", "outdated", "rules_for"]
+__all__ = ["Edition", "OverrideError", "edition", "faults", "outdated_fields", "rules_for"]

@@ -14,9 +14,9 @@ from typing import Any
 
 from muster.groups.override import image, pointer
 from muster.groups.override.paths import Bases, in_pod
-from muster.groups.override.policy import Rule, faults, named, rules_for
+from muster.groups.override.pod_security import containers, mapping, mappings
+from muster.groups.override.policy import Rule, faults, rules_for, substitute_group
 from muster.groups.override.privileges import Gain, gained
-from muster.groups.override.restricted import containers, mapping, mappings
 from muster.model.groups import CommandArgsOverrider, ImageOverrider, OverridePolicySpec, PlaintextOverrider
 
 __all__ = ["Edition", "OverrideError", "edition"]
@@ -73,11 +73,11 @@ def _steps(made: Edition, rules: Sequence[Rule], bases: Bases) -> Iterator[str]:
         group = rule.group
         for path, overrider in rule.images:
             for steps in _images(pod, overrider, bases):
-                _change_image(made, path, steps, overrider, named(overrider.value, group))
+                _change_image(made, path, steps, overrider, substitute_group(overrider.value, group))
             yield path
         for name, commands in (("command", rule.commands), ("args", rule.args)):
             for path, command in commands:
-                _change_command(made, path, name, command, named(command.value, group))
+                _change_command(made, path, name, command, substitute_group(command.value, group))
                 yield path
         for path, patch in rule.patches:
             _patch(pod, path, patch, in_pod(patch.path, bases), group)
@@ -144,9 +144,9 @@ def _patch(pod: Template, path: str, patch: PlaintextOverrider, steps: list[str]
         if patch.operator == "remove":
             pointer.remove(pod, steps)
         elif patch.operator == "add":
-            pointer.add(pod, steps, named(patch.value, group))
+            pointer.add(pod, steps, substitute_group(patch.value, group))
         else:
-            pointer.replace(pod, steps, named(patch.value, group))
+            pointer.replace(pod, steps, substitute_group(patch.value, group))
     except pointer.PointerError as fault:
         raise OverrideError(f"{path}: {patch.operator} {patch.path}: {fault}", path) from None
 

@@ -12,7 +12,7 @@ from muster.groups.membership import resolve
 from muster.groups.override.image import COMPONENTS, OPERATORS, bad_value
 from muster.groups.override.paths import Bases, in_pod
 from muster.groups.override.pointer import PointerError
-from muster.groups.propagation import Trouble
+from muster.groups.propagation import PolicyProblem
 from muster.model.groups import (
     CommandArgsOverrider,
     ImageOverrider,
@@ -22,7 +22,7 @@ from muster.model.groups import (
     PlaintextOverrider,
 )
 
-__all__ = ["VARIABLE", "Rule", "faults", "named", "rules_for", "unknown_targets", "warnings"]
+__all__ = ["VARIABLE", "Rule", "faults", "substitute_group", "rules_for", "unknown_targets", "warnings"]
 
 VARIABLE = "{{nodegroup}}"
 COMMAND_OPERATORS = ("add", "remove")
@@ -67,44 +67,44 @@ def _rule(rule: OverrideRule, index: int, group: str = "") -> Rule:
     )
 
 
-def named(value: Any, group: str) -> Any:
+def substitute_group(value: Any, group: str) -> Any:
     """The value with the group's name in the place of {{nodegroup}}, in every string of it; a copy."""
     if isinstance(value, str):
         return value.replace(VARIABLE, group)
     if isinstance(value, list):
-        return [named(item, group) for item in value]
+        return [substitute_group(item, group) for item in value]
     if isinstance(value, dict):
-        return {named(name, group): named(item, group) for name, item in value.items()}
+        return {substitute_group(name, group): substitute_group(item, group) for name, item in value.items()}
     return value
 
 
-def warnings(spec: OverridePolicySpec) -> Iterator[Trouble]:
+def warnings(spec: OverridePolicySpec) -> Iterator[PolicyProblem]:
     """What is odd about a policy, though it can be used."""
     for i, rule in enumerate(spec.override_rules):
         path = f"spec.overrideRules[{i}]"
         for name in rule.target_node_group:
             if name != name.lower():
                 message = f"names node group {name!r}; using {name.lower()!r}"
-                yield Trouble(f"{path}.targetNodeGroup", message, "write it in lower case")
+                yield PolicyProblem(f"{path}.targetNodeGroup", message, "write it in lower case")
         direct = rule.image_overrider or rule.command_overrider or rule.args_overrider or rule.plaintext
         if rule.overriders is not None and direct:
             message = "has overriders both under overriders and beside it; those beside it come after"
-            yield Trouble(path, message, "write them in one place")
+            yield PolicyProblem(path, message, "write them in one place")
 
 
-def unknown_targets(spec: OverridePolicySpec, existing: Collection[str]) -> Iterator[Trouble]:
+def unknown_targets(spec: OverridePolicySpec, existing: Collection[str]) -> Iterator[PolicyProblem]:
     """Groups that rules are for and that are not there (yet)."""
     for i, rule in enumerate(spec.override_rules):
         for name in rule.target_node_group:
             if resolve(name, existing) is None:
                 message = f"there is no node group {name.lower()}: the rule is for nobody"
                 path = f"spec.overrideRules[{i}].targetNodeGroup"
-                yield Trouble(path, message, "create it, or take the name out")
+                yield PolicyProblem(path, message, "create it, or take the name out")
 
 
-def faults(spec: OverridePolicySpec, bases: Bases = ()) -> list[Trouble]:
+def faults(spec: OverridePolicySpec, bases: Bases = ()) -> list[PolicyProblem]:
     """What makes a policy unusable, whatever workload it is for; `bases`: where configured kinds have templates."""
-    found: list[Trouble] = []
+    found: list[PolicyProblem] = []
     for i, written in enumerate(spec.override_rules):
         rule = _rule(written, i)
         for path, image in rule.images:
@@ -116,7 +116,7 @@ def faults(spec: OverridePolicySpec, bases: Bases = ()) -> list[Trouble]:
     return found
 
 
-def _image_faults(path: str, image: ImageOverrider, bases: Bases) -> Iterator[Trouble]:
+def _image_faults(path: str, image: ImageOverrider, bases: Bases) -> Iterator[PolicyProblem]:
     if image.component not in COMPONENTS:
         yield _choice(f"{path}.component", image.component, COMPONENTS)
     if image.operator not in OPERATORS:
@@ -124,42 +124,46 @@ def _image_faults(path: str, image: ImageOverrider, bases: Bases) -> Iterator[Tr
     elif image.operator == "remove":
         if image.component == "Repository":
             message = "an image without a repository is none"
-            yield Trouble(f"{path}.operator", message, "replace the repository, or remove Registry or Tag")
+            yield PolicyProblem(f"{path}.operator", message, "replace the repository, or remove Registry or Tag")
     elif not image.value:
-        yield Trouble(f"{path}.value", f"must not be empty for {image.operator}", "write the text")
-    elif why := bad_value(image.component, image.operator, named(image.value, "g")):
-        yield Trouble(f"{path}.value", why, "write it as it stands in an image's name")
+        yield PolicyProblem(f"{path}.value", f"must not be empty for {image.operator}", "write the text")
+    elif why := bad_value(image.component, image.operator, substitute_group(image.value, "g")):
+        yield PolicyProblem(f"{path}.value", why, "write it as it stands in an image's name")
     if image.predicate is not None:
         yield from _path_faults(f"{path}.predicate.path", image.predicate.path, bases, slash=False)
 
 
-def _command_faults(path: str, command: CommandArgsOverrider) -> Iterator[Trouble]:
+def _command_faults(path: str, command: CommandArgsOverrider) -> Iterator[PolicyProblem]:
     if command.operator not in COMMAND_OPERATORS:
         yield _choice(f"{path}.operator", command.operator, COMMAND_OPERATORS)
     if not command.container_name:
-        yield Trouble(f"{path}.containerName", "is missing", "name the container")
+        yield PolicyProblem(f"{path}.containerName", "is missing", "name the container")
 
 
-def _patch_faults(path: str, patch: PlaintextOverrider, bases: Bases) -> Iterator[Trouble]:
+def _patch_faults(path: str, patch: PlaintextOverrider, bases: Bases) -> Iterator[PolicyProblem]:
     if patch.operator not in PATCH_OPERATORS:
         yield _choice(f"{path}.operator", patch.operator, PATCH_OPERATORS)
     elif patch.operator == "remove":
         if patch.value is not UNSET and patch.value not in (None, ""):
-            yield Trouble(f"{path}.value", "must be empty for remove", "take it out")
+            yield PolicyProblem(f"{path}.value", "must be empty for remove", "take it out")
     elif patch.value is UNSET:
-        yield Trouble(f"{path}.value", f"is missing: {patch.operator} needs one", "write the value (null is one)")
+        yield PolicyProblem(f"{path}.value", f"is missing: {patch.operator} needs one", "write the value (null is one)")
     yield from _path_faults(f"{path}.path", patch.path, bases, slash=True)
 
 
-def _path_faults(field: str, path: str, bases: Bases, *, slash: bool) -> Iterator[Trouble]:
+def _path_faults(field: str, path: str, bases: Bases, *, slash: bool) -> Iterator[PolicyProblem]:
     if VARIABLE in path:
-        yield Trouble(field, f"{VARIABLE} stands for the group's name in values only", "write a rule for each group")
+        yield PolicyProblem(
+            field, f"{VARIABLE} stands for the group's name in values only", "write a rule for each group"
+        )
         return
     try:
         in_pod(path, bases, slash=slash)
     except PointerError as fault:
-        yield Trouble(field, str(fault), "write the path of a field of the pod")
+        yield PolicyProblem(field, str(fault), "write the path of a field of the pod")
 
 
-def _choice(path: str, given: str, known: tuple[str, ...]) -> Trouble:
-    return Trouble(path, f"{given!r} is none of {', '.join(known)}" if given else "is missing", f"write {known[0]}")
+def _choice(path: str, given: str, known: tuple[str, ...]) -> PolicyProblem:
+    return PolicyProblem(
+        path, f"{given!r} is none of {', '.join(known)}" if given else "is missing", f"write {known[0]}"
+    )

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from muster.groups.gate import DOMAIN
-from muster.groups.override.references import mounts, new_mounts, new_references, references
-from muster.groups.override.restricted import (
+from muster.groups.binding import DOMAIN
+from muster.groups.override.pod_security import (
     CONTAINERS,
     Plain,
     container_violations,
@@ -25,6 +24,7 @@ from muster.groups.override.restricted import (
     source_of,
     texts,
 )
+from muster.groups.override.references import mounts, new_mounts, new_references, references
 
 __all__ = ["Gain", "gained", "is_own"]
 

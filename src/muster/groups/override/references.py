@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from posixpath import normpath
 from typing import Any, NamedTuple
 
-from muster.groups.override.restricted import Plain, containers, mapping, mappings, source_of
+from muster.groups.override.pod_security import Plain, containers, mapping, mappings, source_of
 
 __all__ = ["Mount", "Reference", "mounts", "new_mounts", "new_references", "references"]
 

@@ -28,9 +28,9 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.requirements import Requirement, waiting
 from muster.groups.applications import APPLICATIONS
-from muster.groups.gate import Pair
-from muster.groups.policies import Refused
-from muster.groups.standing import TOP_SCORE, Standing
+from muster.groups.binding import PolicyLabels
+from muster.groups.policies import PlacementRefusal
+from muster.groups.quota_usage import TOP_SCORE, QuotaUsage
 from muster.model.custom import custom_kinds
 from muster.plugins.propagation.units import Units
 
@@ -70,7 +70,7 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
             (f"Pod {task.key}", task.labels) for task in waiting(state) if not task.pod.metadata.owner_references
         ]
         for about, labels in applications:
-            if name := labels.get(Pair.PROPAGATION.required):
+            if name := labels.get(PolicyLabels.PROPAGATION.required):
                 text = f"requires PropagationPolicy {name}"
                 yield Requirement(about, text, hard=True, switch="enablePredicate")
 
@@ -82,7 +82,7 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
         ruled = self.units.of(task)
         if ruled is None:
             return Batch.SKIP
-        numbered = not isinstance(ruled.ruling, Refused) and ruled.ruling.quotas.replicas is not None
+        numbered = not isinstance(ruled.ruling, PlacementRefusal) and ruled.ruling.quotas.replicas is not None
         return Batch.SINGLE if numbered else Batch.COLUMNS
 
     # --- the filter
@@ -91,15 +91,15 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
         ruled = self.units.of(task)
         if ruled is None:
             return Verdict(np.zeros(len(nodes), np.uint16))
-        if isinstance(ruled.ruling, Refused):
+        if isinstance(ruled.ruling, PlacementRefusal):
             everywhere: Bools = np.ones(len(nodes), np.bool_)
             return Verdict.of(everywhere, Reason(ruled.ruling.code, ruled.ruling.text, resolvable=False))
-        standing = Standing(ruled.ruling.quotas, ruled.counts, closed=ruled.closed)
+        usage = QuotaUsage(ruled.ruling.quotas, ruled.counts, groups_without_nodes=ruled.groups_without_nodes)
         outside = f"node is in no node group of PropagationPolicy {ruled.ruling.policy}"
-        reasons = [Reason("no-group", standing.full(outside), resolvable=False)]
+        reasons = [Reason("no-group", usage.with_waiting(outside), resolvable=False)]
         codes = [1]  # the last place of `group_of` is −1: in no group
         for group in ruled.groups:
-            why = standing.refusal(group)
+            why = usage.refusal(group)
             if why is not None:
                 reasons.append(Reason("group-full", why, resolvable=False))
             codes.append(0 if why is None else len(reasons))
@@ -109,10 +109,10 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         ruled = self.units.of(task)
-        if ruled is None or isinstance(ruled.ruling, Refused):
+        if ruled is None or isinstance(ruled.ruling, PlacementRefusal):
             return np.zeros(len(nodes))
-        standing = Standing(ruled.ruling.quotas, ruled.counts)
-        lacks = [0, *(standing.lack(group) for group in ruled.groups)]
+        usage = QuotaUsage(ruled.ruling.quotas, ruled.counts)
+        lacks = [0, *(usage.missing(group) for group in ruled.groups)]
         return np.array(lacks, np.float64)[ruled.group_of[nodes.index] + 1]
 
     def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:

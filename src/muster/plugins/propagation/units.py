@@ -10,9 +10,9 @@ import numpy as np
 from muster.engine.core.hooks import Index
 from muster.engine.core.jobs import ALLOCATED_LIKE, Status, Task
 from muster.groups.applications import Application, OwnerLoop, Unit, application_of, owner_kind
-from muster.groups.gate import Pair
+from muster.groups.binding import PolicyLabels
 from muster.groups.membership import Membership
-from muster.groups.policies import Bound, Policies, Refused
+from muster.groups.policies import BoundPolicy, PlacementRefusal, Policies
 from muster.groups.propagation import DOES_NOT_EXIST, HAS_NO_NODES
 from muster.model.custom import custom_kinds
 from muster.model.groups import NodeGroup, PropagationPolicy
@@ -31,11 +31,11 @@ class Ruled:
     """A unit that a policy has a say in. `group_of` gives a node's place in `groups`, −1 for none of them."""
 
     unit: Unit
-    ruling: Bound | Refused
+    ruling: BoundPolicy | PlacementRefusal
     groups: list[str] = field(default_factory=list)
     group_of: Index = field(default_factory=lambda: np.zeros(0, np.int64))
     counts: dict[str, int] = field(default_factory=dict)
-    closed: dict[str, str] = field(default_factory=dict)  # groups that hold no node, and why
+    groups_without_nodes: dict[str, str] = field(default_factory=dict)  # groups that hold no node, and why
 
 
 class Units:
@@ -61,7 +61,7 @@ class Units:
         owner = controller(meta) if meta.owner_references else None
         if owner is None:
             # A pod by itself is its own application. Most have no such label, and that is soon seen.
-            return self._find(task)[1] if Pair.PROPAGATION.required in meta.labels else None
+            return self._find(task)[1] if PolicyLabels.PROPAGATION.required in meta.labels else None
         at = (task.namespace, owner.kind, owner.name, owner.uid)
         if at in self._owned:
             return self._owned[at]
@@ -76,7 +76,7 @@ class Units:
             return
         for task, node in zip(move.tasks, move.nodes, strict=True):
             ruled = self._known(task)
-            if ruled is not None and isinstance(ruled.ruling, Bound):
+            if ruled is not None and isinstance(ruled.ruling, BoundPolicy):
                 _add(ruled, node, sign)
 
     def _known(self, task: Task) -> Ruled | None:
@@ -93,7 +93,7 @@ class Units:
             application = application_of(task.pod, self._lookup, self._custom)
         except OwnerLoop as loop:
             alone = ("Pod", task.key)
-            return alone, Ruled(alone, Refused("owner-loop", str(loop)))
+            return alone, Ruled(alone, PlacementRefusal("owner-loop", str(loop)))
         if application.unit not in self._ruled:
             ruled = self._ruled[application.unit] = self._rule(application)
             self._any = self._any or ruled is not None
@@ -103,17 +103,17 @@ class Units:
         return self._state.objects[kind].get(key)
 
     def _rule(self, application: Application) -> Ruled | None:
-        ruling = self._policies.ruling(application)
+        ruling = self._policies.rule_for(application)
         if ruling is None:
             return None
         ruled = Ruled(application.unit, ruling)
-        if isinstance(ruling, Bound):
-            ruled.groups = ruling.propagation.groups
+        if isinstance(ruling, BoundPolicy):
+            ruled.groups = ruling.rules.groups
             ruled.group_of = self._places(tuple(ruled.groups))
             held = set(np.unique(ruled.group_of).tolist())
-            unknown = ruling.propagation.unknown
+            unknown = ruling.rules.unknown
             why = {group: DOES_NOT_EXIST if group in unknown else HAS_NO_NODES for group in ruled.groups}
-            ruled.closed = {group: why[group] for i, group in enumerate(ruled.groups) if i not in held}
+            ruled.groups_without_nodes = {group: why[group] for i, group in enumerate(ruled.groups) if i not in held}
             for task in self._tasks(application.unit):
                 _add(ruled, task.node, 1)
         return ruled

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from muster.cli.install import PARTS
-from muster.groupctl.controllers import applications, podgroups
+from muster.groupctl.controllers import application_index, podgroups
 from muster.groupctl.edge_gate import service as gate_service
 from muster.groupctl.extender import scoring, view
 from muster.groupctl.webhook import registration
@@ -19,7 +19,7 @@ from muster.scheduler import service
 
 FOLLOWED: dict[str, Iterable[type[Object]]] = {
     "scheduler": (*service.KINDS, *service.OWNERS),
-    "controllers": applications.KINDS,
+    "controllers": application_index.KINDS,
     "pod-groups": podgroups.KINDS,
     "extender": {*view.KINDS, *scoring.KINDS},
     "webhook": admission_service.KINDS,

@@ -9,9 +9,9 @@ from typing import Any
 from builders.node_groups import bound, deployment, groups, nodes, pod, pods, weights
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.evictions import BELIEVED, Evictions, Request
-from muster.groupctl.controllers.pace import BURST, Pace, Rate
+from muster.groupctl.controllers.evictions import EVICTION_ASSUMED_S, EvictionQueue, EvictionRequest
 from muster.groupctl.controllers.propagation import PropagationPolicyController
+from muster.groupctl.controllers.throttle import EVICTION_BURST, EvictionThrottle, TokenBucket
 from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.store import StoreError
@@ -33,32 +33,34 @@ def test_a_granted_eviction_counts_before_the_watch_shows_it() -> None:
     clock = VirtualClock(1000.0)
     store = Late(clock, objects())
     evicted: list[str] = []
-    evictions = Evictions(store, lambda pod, policy, rule: evicted.append(pod.metadata.name))
+    evictions = EvictionQueue(store, lambda pod, policy, rule: evicted.append(pod.metadata.name))
     controller = PropagationPolicyController(store, evictions, settle=0.0)
     for _ in range(5):
         controller.run()
     assert len(evicted) == 1
-    clock.advance(1000.0 + BELIEVED + 1)
+    clock.advance(1000.0 + EVICTION_ASSUMED_S + 1)
     store.patch(Pod, f"default/{evicted[0]}", {"metadata": {"labels": {"seen": "again"}}})
     controller.run()
     assert len(evicted) == 2  # it stayed after all
 
 
-def request(store: MemoryStore, app: Object, room: int, pace: Pace, prefix: str = "") -> Request:
+def request(
+    store: MemoryStore, app: Object, room: int, throttle: EvictionThrottle, prefix: str = ""
+) -> EvictionRequest:
     going = [pod for key, pod in sorted(store.of(Pod).items()) if key.startswith(prefix)]
-    return Request(app, ("PropagationPolicy", "pp"), going, room, 0, pace, "")
+    return EvictionRequest(app, ("PropagationPolicy", "pp"), going, room, 0, throttle, "")
 
 
 def test_all_controllers_together_keep_one_rate() -> None:
     clock = VirtualClock(1000.0)
     store = MemoryStore(clock, [*nodes(), *deployment(), *pods({"node-a": 20})])
-    evictions, app = Evictions(store), deployment()[0]
+    evictions, app = EvictionQueue(store), deployment()[0]
     for rule in ("propagation", "override"):
         ref = ("Deployment", f"default/{rule}")
-        evictions.request(rule, ref, request(store, app, 4, Pace()))
+        evictions.request(rule, ref, request(store, app, 4, EvictionThrottle()))
     while evictions.grant("propagation") or evictions.grant("override"):
         pass
-    assert sum(evictions.goes(p) for p in store.of(Pod).values()) == BURST
+    assert sum(evictions.is_leaving(p) for p in store.of(Pod).values()) == EVICTION_BURST
     assert evictions.next_time("propagation") == 1001.0
     assert evictions.waiting == 2
 
@@ -69,22 +71,22 @@ def test_an_eviction_that_is_refused_is_told_and_asked_again_later() -> None:
             raise StoreError("the budget forbids it")
 
     store = Refusing(VirtualClock(1000.0), [*nodes(), *deployment(), pod("p", "node-a")])
-    evictions, pace = Evictions(store), Pace()
+    evictions, throttle = EvictionQueue(store), EvictionThrottle()
     app = deployment()[0]
-    evictions.request("propagation", ("Deployment", "default/nginx"), request(store, app, 1, pace))
+    evictions.request("propagation", ("Deployment", "default/nginx"), request(store, app, 1, throttle))
     assert not evictions.grant("propagation")
-    assert pace.wake == 1010.0
+    assert throttle.check_at == 1010.0
     assert [note.reason for note in store.events] == ["EvictionBlocked"]
 
 
 class Applications:
     """Applications of many pods that all have to go, asked for anew after every grant, as a controller does."""
 
-    def __init__(self, *keys: str, rate: Rate | None = None) -> None:
+    def __init__(self, *keys: str, rate: TokenBucket | None = None) -> None:
         self.clock = VirtualClock(1000.0)
         self.evicted: list[str] = []
         self.store = MemoryStore(self.clock, [*nodes(), *(p for key in keys for p in self._pods(key))])
-        self.evictions = Evictions(self.store, lambda pod, policy, rule: self.evicted.append(_app_of(pod)), rate)
+        self.evictions = EvictionQueue(self.store, lambda pod, policy, rule: self.evicted.append(_app_of(pod)), rate)
         self.keys = keys
 
     def after(self, seconds: float) -> list[str]:
@@ -94,7 +96,9 @@ class Applications:
         for key in self.keys:
             app = deployment(name=key.partition("/")[2])[0]
             app.metadata.namespace = key.partition("/")[0]
-            self.evictions.request("propagation", ("Deployment", key), request(self.store, app, 50, Pace(), f"{key}-"))
+            self.evictions.request(
+                "propagation", ("Deployment", key), request(self.store, app, 50, EvictionThrottle(), f"{key}-")
+            )
         self.evictions.grant("propagation")
         return self.evicted[before:]
 
@@ -127,7 +131,7 @@ def test_every_namespace_has_the_same_share_however_many_applications_it_has() -
 
 
 def test_the_rate_and_the_burst_are_what_they_are_set_to() -> None:
-    apps = Applications("default/a", rate=Rate(burst=2, per_second=4))
+    apps = Applications("default/a", rate=TokenBucket(burst=2, per_second=4))
     assert len(apps.after(0)) == 2
     assert len(apps.after(0.25)) == 1
     assert len(apps.after(10)) == 2

@@ -23,7 +23,7 @@ from builders.node_groups import (
 )
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.nudge import OBSERVED
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.kube.errors import Invalid
@@ -38,7 +38,7 @@ BOTH = {REQUIRED: "pp", BINDING: "pp", REQUIRED_OVERRIDE: "op"}
 
 def run(store: MemoryStore) -> int:
     """Until it rests; how many turns wrote something."""
-    controller = OverridePolicyController(store, Evictions(store))
+    controller = OverridePolicyController(store, EvictionQueue(store))
     return sum(1 for _ in iter(controller.run, False))
 
 
@@ -65,7 +65,7 @@ def satisfied(store: MemoryStore) -> tuple[str, str]:
 
 def test_every_pod_on_a_node_gets_its_groups_registry_one_after_the_other() -> None:
     store = cluster(overrides(registry("Beijing"), registry("Hangzhou")), pod("waits"))
-    controller = OverridePolicyController(store, Evictions(store))
+    controller = OverridePolicyController(store, EvictionQueue(store))
     controller.run()
     assert sum(1 for image in images(store).values() if "registry" in image) == 1
     while controller.run():
@@ -95,7 +95,7 @@ def test_pods_that_wait_are_nudged_when_their_application_is_bound_and_only_then
 
 def test_the_next_pod_waits_until_the_last_one_is_ready_again() -> None:
     store = cluster(overrides(registry("Hangzhou")), on={"node-a": 2})
-    controller = OverridePolicyController(store, Evictions(store))
+    controller = OverridePolicyController(store, EvictionQueue(store))
     controller.run()
     (first,) = [name for name, image in images(store).items() if "registry" in image]
     set_ready(store, first, "False")
@@ -113,7 +113,7 @@ def changed(store: MemoryStore) -> list[str]:
 
 def test_a_tenth_of_the_application_restarts_at_a_time_and_the_next_when_these_are_ready() -> None:
     store = cluster(overrides(registry("Hangzhou")), on={"node-a": 25})
-    controller = OverridePolicyController(store, Evictions(store), rest=10.0)
+    controller = OverridePolicyController(store, EvictionQueue(store), rest=10.0)
     while controller.run():
         pass
     first = changed(store)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from muster.groupctl.controllers.placer_leases import Placers
+from muster.groupctl.controllers.liveness import PlacerLiveness
 from muster.groupctl.extender.presence import Presence
 from muster.kube import errors
 from muster.kube.client import Client
@@ -38,10 +38,12 @@ class Server:
         self.leases[name] = {"metadata": {"name": name}, "spec": spec}
 
 
-def placers(server: Server, extender: str = "home/muster-extender") -> tuple[Placers, list[str]]:
+def placers(server: Server, extender: str = "home/muster-extender") -> tuple[PlacerLiveness, list[str]]:
     said: list[str] = []
-    made = Placers(cast("Client", server), extender, "home/muster-scheduler", ("muster",), lambda: None, said.append)
-    asyncio.run(made.look())
+    made = PlacerLiveness(
+        cast("Client", server), extender, "home/muster-scheduler", ("muster",), lambda: None, said.append
+    )
+    asyncio.run(made.check())
     return made, said
 
 
@@ -49,14 +51,14 @@ def test_pods_of_musters_scheduler_need_that_and_all_others_the_extender() -> No
     server = Server()
     server.renew("muster-scheduler")
     found, said = placers(server)
-    assert found.missing("muster") == ""
-    assert found.missing("default-scheduler") == (
+    assert found.missing_reason("muster") == ""
+    assert found.missing_reason("default-scheduler") == (
         "no muster extender is alive for schedulerName default-scheduler: Lease home/muster-extender is not renewed"
     )
     server.renew("muster-extender")
     del server.leases["muster-scheduler"]
-    asyncio.run(found.look())
-    assert found.missing("default-scheduler") == "" and "no muster scheduler" in found.missing("muster")
+    asyncio.run(found.check())
+    assert found.missing_reason("default-scheduler") == "" and "no muster scheduler" in found.missing_reason("muster")
     assert said == [
         "muster scheduler is alive",
         "muster extender is alive",
@@ -69,14 +71,14 @@ def test_who_may_not_read_the_lease_evicts_nothing_and_says_so_once() -> None:
     server.renew("muster-extender")
     server.fault = errors.Forbidden("GET", "may not")
     found, said = placers(server)
-    asyncio.run(found.look())
-    assert found.missing("default-scheduler")
+    asyncio.run(found.check())
+    assert found.missing_reason("default-scheduler")
     assert len([text for text in said if "Lease home/muster-extender" in text]) == 1
 
 
 def test_none_skips_the_check() -> None:
     found, _ = placers(Server(), "none")
-    assert found.missing("default-scheduler") == ""
+    assert found.missing_reason("default-scheduler") == ""
 
 
 def test_an_extender_without_an_election_is_seen_and_its_end_is() -> None:
@@ -99,7 +101,7 @@ def test_an_extender_without_an_election_is_seen_and_its_end_is() -> None:
     found, _ = placers(server)
     assert found.alive("extender")
     asyncio.run(presence.end())
-    asyncio.run(found.look())
+    asyncio.run(found.check())
     assert not found.alive("extender")
 
 

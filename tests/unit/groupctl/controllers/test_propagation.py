@@ -25,7 +25,7 @@ from builders.node_groups import (
     weights,
 )
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.nudge import OBSERVED
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.model.batch import Deployment
@@ -42,7 +42,7 @@ class Cluster:
     def __init__(self, *objects: Object, **options: Any) -> None:
         self.store: MemoryStore = store_of(*objects)
         self.evicted: list[str] = []
-        evictions = Evictions(self.store, lambda pod, policy, rule: self.evicted.append(pod.metadata.name))
+        evictions = EvictionQueue(self.store, lambda pod, policy, rule: self.evicted.append(pod.metadata.name))
         self.controller = PropagationPolicyController(self.store, evictions, **options)
 
     def after(self, seconds: float) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
-from muster.groupctl.controllers.webhook_lease import WebhookLife, lease_of
-from muster.groups.gate import DOMAIN
+from muster.groupctl.controllers.webhook_lease import WebhookLiveness, webhook_lease_key
+from muster.groups.binding import DOMAIN
 from muster.kube import errors
 from muster.kube.client import Client
 
@@ -43,17 +43,17 @@ class Clocks:
         self.steady += seconds
 
 
-def life(server: Server, clocks: Clocks) -> tuple[WebhookLife, list[str]]:
+def life(server: Server, clocks: Clocks) -> tuple[WebhookLiveness, list[str]]:
     said: list[str] = []
-    made = WebhookLife(
+    made = WebhookLiveness(
         cast("Client", server), "home/muster-webhook", lambda: None, said.append,
         clock=lambda: clocks.steady, wall=lambda: clocks.wall,
     )  # fmt: skip
     return made, said
 
 
-def look(one: WebhookLife) -> bool:
-    asyncio.run(one.look())
+def look(one: WebhookLiveness) -> bool:
+    asyncio.run(one.check())
     return one.alive
 
 
@@ -107,6 +107,6 @@ def test_an_api_server_that_does_not_answer_changes_nothing_for_as_long_as_the_l
 def test_its_lease_is_looked_for_beside_its_service() -> None:
     server = Server()
     server.hooks = [{"name": f"pods.{DOMAIN}", "clientConfig": {"service": {"namespace": "edge"}}}]
-    assert asyncio.run(lease_of(cast("Client", server))) == "edge/muster-webhook"
+    assert asyncio.run(webhook_lease_key(cast("Client", server))) == "edge/muster-webhook"
     server.hooks = None
-    assert asyncio.run(lease_of(cast("Client", server))) == "kube-system/muster-webhook"
+    assert asyncio.run(webhook_lease_key(cast("Client", server))) == "kube-system/muster-webhook"

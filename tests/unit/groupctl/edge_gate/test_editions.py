@@ -22,8 +22,8 @@ from builders.node_groups import (
 )
 from muster.groupctl.edge_gate.editions import Editions
 from muster.groupctl.edge_gate.verdicts import Verdicts
-from muster.groupctl.grouped import Grouped
-from muster.groupctl.owners import Owners
+from muster.groupctl.grouping_cache import GroupingCache
+from muster.groupctl.owners import OwnerResolver
 from muster.groups.assignment import EDITION, edition_name
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicy
@@ -48,9 +48,9 @@ class World:
             self.tables.setdefault(type(one).__name__, {})[key(one)] = one
         self.below = below
         self.reads = 0
-        editions = Editions(self.tables, Grouped(self.tables), self.whole)
+        editions = Editions(self.tables, GroupingCache(self.tables), self.whole)
         self.pods: dict[str, bytes] = {}
-        self.verdicts = Verdicts(Owners(self.tables, self.get), editions, self.pod)
+        self.verdicts = Verdicts(OwnerResolver(self.tables, self.get), editions, self.pod)
 
     async def whole(self, kind: type[Object], name: str) -> dict[str, Any]:
         self.reads += 1

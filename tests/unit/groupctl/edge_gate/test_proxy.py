@@ -20,7 +20,7 @@ from muster.groupctl.edge_gate.metrics import Metrics
 from muster.groupctl.edge_gate.proxy import Proxy
 from muster.groupctl.edge_gate.upstream import Upstream
 from muster.groupctl.edge_gate.verdicts import Verdicts
-from muster.groupctl.owners import Owners
+from muster.groupctl.owners import OwnerResolver
 from muster.model.meta import Object
 from muster.store import NotFound
 
@@ -65,7 +65,7 @@ def story(play: Callable[[AwkwardApi, Gate], Coroutine[Any, Any, None]]) -> None
 
         changes, metrics = Changes(), Metrics()
         async with Upstream(api.access("gates-own")) as upstream:
-            verdicts = Verdicts(Owners(tables, missing), whole=upstream.pod)
+            verdicts = Verdicts(OwnerResolver(tables, missing), whole=upstream.pod)
             proxy = Proxy(upstream, verdicts, changes, lambda: gate.wrong, metrics, api.report.append)
             connections = Connections(proxy.handle, api.report.append, metrics)
             listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)

@@ -13,7 +13,7 @@ from muster.groupctl.edge_gate.metrics import Metrics
 from muster.groupctl.edge_gate.proxy import Proxy
 from muster.groupctl.edge_gate.upstream import Upstream
 from muster.groupctl.edge_gate.verdicts import Verdicts
-from muster.groupctl.owners import Owners
+from muster.groupctl.owners import OwnerResolver
 from muster.model.meta import Object
 from muster.store import NotFound
 
@@ -45,7 +45,7 @@ async def upgraded(api: AwkwardApi, path: bytes) -> bytes:
             raise NotFound(kind.__name__, key)
 
         metrics = Metrics()
-        proxy = Proxy(upstream, Verdicts(Owners({}, missing)), Changes(), lambda: "", metrics, api.report.append)
+        proxy = Proxy(upstream, Verdicts(OwnerResolver({}, missing)), Changes(), lambda: "", metrics, api.report.append)
         connections = Connections(proxy.handle, api.report.append, metrics)
         listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())

@@ -26,8 +26,8 @@ from builders.node_groups import (
     thing,
     weights,
 )
-from muster.groupctl.grouped import Grouped
-from muster.groupctl.owners import Owners
+from muster.groupctl.grouping_cache import GroupingCache
+from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.mutation import Mutation
 from muster.groupctl.webhook.patch import difference
 from muster.groupctl.webhook.seats import Seats
@@ -56,7 +56,9 @@ class World:
         self.clock = 0.0
         self.seats = Seats(lambda: self.clock)
         self.active: bool | None = True
-        self.mutation = Mutation(Owners(self.tables, self.get), Grouped(self.tables), self.seats, lambda: self.active)
+        self.mutation = Mutation(
+            OwnerResolver(self.tables, self.get), GroupingCache(self.tables), self.seats, lambda: self.active
+        )
         self.count = 0
         for name, city in CITIES.items():
             made = node(name, city)

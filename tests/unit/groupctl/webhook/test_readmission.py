@@ -6,7 +6,7 @@ import asyncio
 from typing import cast
 
 from builders.node_groups import bound, deployment, owner, pod
-from muster.groupctl.owners import Owners
+from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.metrics import Metrics
 from muster.groupctl.webhook.readmission import Readmission
 from muster.groupctl.webhook.seats import Seats
@@ -34,7 +34,7 @@ class World:
         self.down = False
         self.evicted: list[tuple[float, str, str]] = []
         self.seats = Seats(lambda: self.clock)
-        owners = Owners(tables, self.get)
+        owners = OwnerResolver(tables, self.get)
         self.part = Readmission(cast(Writes, self), owners, self.seats, Log(-1), Metrics(), now=lambda: self.clock)
 
     async def get(self, kind: type[Object], name: str) -> Object:

@@ -14,7 +14,7 @@ from muster.groupctl.webhook.seats import APPEARS_S, Seats
 from muster.groups.applications import Application
 from muster.groups.assignment import ASSIGNED
 from muster.groups.grouping import Grouping
-from muster.groups.policies import Bound
+from muster.groups.policies import BoundPolicy
 from muster.kube.informer import Delta
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, PropagationPolicy
@@ -55,8 +55,8 @@ def made(name: str, on: str, group: str, phase: str) -> Pod:
 def chosen(seats: Seats, replicas: int) -> list[str | None]:
     """What the next pods would be made for, if each were seen at once."""
     top = deployment(bound(), replicas)[0]
-    ruling = GROUPING.policies.ruling(Application(top, UNIT))
-    assert isinstance(ruling, Bound)
+    ruling = GROUPING.policies.rule_for(Application(top, UNIT))
+    assert isinstance(ruling, BoundPolicy)
     found, mine = [], deepcopy(seats._places)
     for i in range(replicas + 1):
         group = seats.choose(UNIT, ruling, GROUPING)
@@ -101,9 +101,9 @@ def test_a_pod_counts_where_it_is_and_before_that_where_it_was_made_for() -> Non
     assert chosen(seats, 2) == ["beijing", "hangzhou", None]
 
 
-def ruled(replicas: int) -> Bound:
-    ruling = GROUPING.policies.ruling(Application(deployment(bound(), replicas)[0], UNIT))
-    assert isinstance(ruling, Bound)
+def ruled(replicas: int) -> BoundPolicy:
+    ruling = GROUPING.policies.rule_for(Application(deployment(bound(), replicas)[0], UNIT))
+    assert isinstance(ruling, BoundPolicy)
     return ruling
 
 

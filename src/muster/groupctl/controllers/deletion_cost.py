@@ -7,12 +7,12 @@ changed policy may change every seat, so they are written at a gentle rate: noth
 
 from __future__ import annotations
 
-from muster.groupctl.controllers.divided import Division
-from muster.groupctl.controllers.leaving import DELETION_COST, ranked
-from muster.groupctl.controllers.pace import Rate
+from muster.groupctl.controllers.divided import Distribution
+from muster.groupctl.controllers.eviction_order import DELETION_COST, eviction_order
+from muster.groupctl.controllers.throttle import TokenBucket
 from muster.groups.applications import Application
-from muster.groups.gate import DOMAIN
-from muster.groups.seats import order_of, seated
+from muster.groups.binding import DOMAIN
+from muster.groups.replica_order import assign_positions, replica_order
 from muster.model.batch import Deployment, ReplicaSet, ReplicationController
 from muster.model.core import Pod
 from muster.model.meta import key as key_of
@@ -26,25 +26,27 @@ BURST, PER_SECOND = 500.0, 25.0
 _COUNTED = (Deployment, ReplicaSet, ReplicationController)
 
 
-def seat_rate() -> Rate:
+def deletion_cost_rate() -> TokenBucket:
     """For all applications of a controller."""
-    return Rate(BURST, PER_SECOND)
+    return TokenBucket(BURST, PER_SECOND)
 
 
-def write_seats(store: Store, divided: Division, application: Application, rate: Rate) -> tuple[bool, float | None]:
+def write_deletion_costs(
+    store: Store, distribution: Distribution, application: Application, rate: TokenBucket
+) -> tuple[bool, float | None]:
     """Put the seats right on the application's pods; whether anything was written, and when to go on if not all was."""
-    if not isinstance(divided.app, _COUNTED) or divided.quotas.replicas is None:
+    if not isinstance(distribution.app, _COUNTED) or distribution.quotas.replicas is None:
         return False, None
     now = store.clock.now()
     ours = {
-        group: [pod for pod in reversed(ranked(pods, by_ordinal=False)) if _is_ours(pod)]
-        for group, pods in divided.current.items()
+        group: [pod for pod in reversed(eviction_order(pods, by_ordinal=False)) if _is_ours(pod)]
+        for group, pods in distribution.current.items()
     }
-    order = order_of(divided.meant, divided.quotas.replicas, application.uid)
+    order = replica_order(distribution.rules, distribution.quotas.replicas, application.uid)
     held = {key_of(pod): _held(pod) for pods in ours.values() for pod in pods}
-    seats = seated(order, {group: [key_of(pod) for pod in pods] for group, pods in ours.items()}, held)
+    seats = assign_positions(order, {group: [key_of(pod) for pod in pods] for group, pods in ours.items()}, held)
     wrote = False
-    for pod in (*(pod for pods in ours.values() for pod in pods), *filter(_is_ours, divided.misplaced)):
+    for pod in (*(pod for pods in ours.values() for pod in pods), *filter(_is_ours, distribution.misplaced)):
         seat = seats.get(key_of(pod))
         wanted = {SEAT: str(seat or NONE), DELETION_COST: str(-seat if seat else LOWEST)}
         if any(pod.metadata.annotations.get(name) != value for name, value in wanted.items()):

@@ -17,8 +17,8 @@ from builders.node_groups import (
     weights,
 )
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.evictions import Evictions
-from muster.groupctl.controllers.leaving import ranked
+from muster.groupctl.controllers.eviction_order import eviction_order
+from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.model.core import Pod
@@ -34,7 +34,7 @@ def rest(store: MemoryStore, controllers: list[PropagationPolicyController | Ove
 
 def at_work(*objects: Object) -> tuple[MemoryStore, list[PropagationPolicyController | OverridePolicyController]]:
     store = store_of(*objects)
-    evictions = Evictions(store)
+    evictions = EvictionQueue(store)
     both = [PropagationPolicyController(store, evictions), OverridePolicyController(store, evictions)]
     rest(store, both)
     return store, both
@@ -94,4 +94,4 @@ def test_of_two_pods_the_one_that_was_restarted_more_often_goes_first() -> None:
     steady, shaky = pod("a", "node-a"), pod("b", "node-a")
     assert isinstance(steady, Pod) and isinstance(shaky, Pod)
     shaky.status.container_statuses = [ContainerStatus(restart_count=3)]
-    assert [p.metadata.name for p in ranked([steady, shaky], by_ordinal=False)] == ["b", "a"]
+    assert [p.metadata.name for p in eviction_order([steady, shaky], by_ordinal=False)] == ["b", "a"]

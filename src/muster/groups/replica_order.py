@@ -9,25 +9,25 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 
-from muster.groups.division import claims
-from muster.groups.propagation import WEIGHTS, Propagation
+from muster.groups.division import quotients
+from muster.groups.propagation import WEIGHTS, PropagationRules
 
-__all__ = ["order_of", "seated"]
+__all__ = ["replica_order", "assign_positions"]
 
 
-def order_of(meant: Propagation, replicas: int, uid: str = "") -> list[str]:
+def replica_order(rules: PropagationRules, replicas: int, uid: str = "") -> list[str]:
     """The groups in the order in which they get their replicas; shorter than `replicas` where maxima are reached."""
-    if meant.strategy == WEIGHTS:
+    if rules.strategy == WEIGHTS:
         order = []
-        waiting = claims(meant.weights, uid)
+        waiting = quotients(rules.weights, uid)
         for _ in range(replicas if waiting else 0):
             first = waiting[0]
             order.append(first.name)
             heapq.heapreplace(waiting, first.next())
         return order
-    have = dict.fromkeys(meant.ranges, 0)
-    order = _filled(have, {name: least for name, (least, _) in meant.ranges.items()}, replicas)
-    most = {name: replicas if top is None else top for name, (_, top) in meant.ranges.items()}
+    have = dict.fromkeys(rules.ranges, 0)
+    order = _filled(have, {name: least for name, (least, _) in rules.ranges.items()}, replicas)
+    most = {name: replicas if top is None else top for name, (_, top) in rules.ranges.items()}
     return order + _filled(have, most, replicas - len(order))
 
 
@@ -46,7 +46,7 @@ def _filled(have: dict[str, int], limit: Mapping[str, int], amount: int) -> list
     return order
 
 
-def seated(
+def assign_positions(
     order: Sequence[str], pods: Mapping[str, Sequence[str]], held: Mapping[str, int]
 ) -> dict[str, int | None]:
     """Pod → its seat, from 1; None: its group has no seat for it.

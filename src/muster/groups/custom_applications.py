@@ -1,12 +1,12 @@
 """Further kinds of applications, as the ConfigMap `groupmanagement-config` names them.
 
-    applications:
-    - group: apps.kruise.io
-      version: v1alpha1
-      kind: CloneSet
-      podTemplatePath: spec.template   # default; dots or a JSON pointer
-      replicasPath: spec.replicas      # default; "" = has no number
-      plural: clonesets                # optional, otherwise the API server is asked
+applications:
+- group: apps.kruise.io
+  version: v1alpha1
+  kind: CloneSet
+  podTemplatePath: spec.template   # default; dots or a JSON pointer
+  replicasPath: spec.replicas      # default; "" = has no number
+  plural: clonesets                # optional, otherwise the API server is asked
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from muster.model.custom import CustomApplication, Path, custom_kind
 from muster.model.yamltext import YamlError, load_all
 
-__all__ = ["CONFIG_KEY", "CONFIG_NAME", "BadConfiguration", "Configured", "read_configured"]
+__all__ = ["CONFIG_KEY", "CONFIG_NAME", "BadConfiguration", "CustomApplicationConfig", "read_custom_applications"]
 
 CONFIG_NAME = "groupmanagement-config"
 CONFIG_KEY = "config.yaml"
@@ -33,7 +33,7 @@ class BadConfiguration(ValueError):
     """The text cannot be used; it says where and why."""
 
 
-class Configured(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class CustomApplicationConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """One kind; without a plural it is not known yet where its objects are served."""
 
     group: _Group
@@ -58,7 +58,7 @@ class _Document(Struct, forbid_unknown_fields=True):
     applications: list[Any] = []
 
 
-def read_configured(text: str, name: str = CONFIG_KEY) -> list[Configured]:
+def read_custom_applications(text: str, name: str = CONFIG_KEY) -> list[CustomApplicationConfig]:
     """The kinds in the order of their names. BadConfiguration names the first entry that cannot be used."""
     try:
         documents = load_all(text, name)
@@ -72,11 +72,11 @@ def read_configured(text: str, name: str = CONFIG_KEY) -> list[Configured]:
         entries = msgspec.convert(documents[0].value, _Document).applications
     except msgspec.ValidationError as fault:
         raise BadConfiguration(f"{name}: {fault}") from None
-    found: dict[str, Configured] = {}
+    found: dict[str, CustomApplicationConfig] = {}
     for i, entry in enumerate(entries):
         place = f"{name}: applications[{i}]"
         try:
-            one = msgspec.convert(entry, Configured)
+            one = msgspec.convert(entry, CustomApplicationConfig)
         except msgspec.ValidationError as fault:
             raise BadConfiguration(f"{place}: {fault}") from None
         for field, path in (("podTemplatePath", one.pod_template_path), ("replicasPath", one.replicas_path)):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.groups.override import outdated
+from muster.groups.override import outdated_fields
 
 
 def box(**fields: Any) -> dict[str, Any]:
@@ -34,4 +34,4 @@ def box(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_only_what_the_rules_touched_counts(template: Any, edition: Any, pod: Any, paths: list[str]) -> None:
-    assert outdated(template, edition, pod) == paths
+    assert outdated_fields(template, edition, pod) == paths

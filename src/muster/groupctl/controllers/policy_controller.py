@@ -13,14 +13,14 @@ from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
-from muster.groupctl.controllers.applications import Applications
+from muster.groupctl.controllers.application_index import ApplicationIndex
 from muster.groupctl.controllers.binding import Binding
-from muster.groupctl.controllers.conditions import merged
-from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.conditions import merge_conditions
+from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.retries import Retries
-from muster.groupctl.controllers.tables import Ref
-from muster.groups.gate import Pair, unaskable
-from muster.groups.propagation import Trouble
+from muster.groups.binding import PolicyLabels, unusable_name
+from muster.groups.propagation import PolicyProblem
 from muster.model.custom import CustomApplication
 from muster.model.groups import BoundApplication, OverridePolicy, PolicyStatus, PropagationPolicy
 from muster.model.meta import Condition, Object
@@ -34,13 +34,13 @@ P = TypeVar("P", PropagationPolicy, OverridePolicy)
 
 
 @dataclass(slots=True)
-class Told:
+class ApplicationStatus:
     """What is told of one application in its policy's status."""
 
-    told: BoundApplication
+    status: BoundApplication
 
 
-R = TypeVar("R", bound=Told)
+R = TypeVar("R", bound=ApplicationStatus)
 
 
 class PolicyController(ABC, Generic[P, R]):
@@ -49,10 +49,10 @@ class PolicyController(ABC, Generic[P, R]):
     def __init__(
         self,
         store: Store,
-        evictions: Evictions,
+        evictions: EvictionQueue,
         rule: str,
         kind: type[P],
-        pair: Pair,
+        pair: PolicyLabels,
         custom: Sequence[type[CustomApplication]],
         report: Callable[[str], None],
         marks: Sequence[str] = (),
@@ -64,18 +64,18 @@ class PolicyController(ABC, Generic[P, R]):
         self._kind: type[P] = kind
         self._pair = pair
         self._retries: Retries[Ref] = Retries(report)
-        self._apps = Applications(store, pair, custom, marks)
-        self._binding = Binding(store, pair, (self._good,))
+        self._apps = ApplicationIndex(store, pair, custom, marks)
+        self._binding = Binding(store, pair, (self._invalid_reason,))
         self._warned: dict[str, list[str]] = {}
         self._records: dict[Ref, tuple[str, R]] = {}  # application → policy key, what is told of it
         self._wrote = False
 
     def run(self) -> bool:
         """Do what is to be done now; whether anything was written."""
-        dirty = self._apps.follow()
+        dirty = self._apps.take_changed()
         now = self._store.clock.now()
         policies, self._apps.policies = self._apps.policies, {}
-        dirty.update({ref: None for ref, at in self._alarms() if at <= now})
+        dirty.update({ref: None for ref, at in self._due_times() if at <= now})
         for kind, key in self._retries.due(now):
             if kind == _POLICY:
                 policies[key] = None
@@ -83,41 +83,41 @@ class PolicyController(ABC, Generic[P, R]):
                 dirty[kind, key] = None
         self._wrote = False
         for ref in sorted(dirty):
-            with self._retries.trying(ref, now):
-                for policy in self._look(ref):
+            with self._retries.attempt(ref, now):
+                for policy in self._reconcile_application(ref):
                     policies[policy] = None
         self._wrote = self._evictions.grant(self._rule) or self._wrote
         for key in sorted(policies):
-            with self._retries.trying((_POLICY, key), now):
-                self._report(key)
+            with self._retries.attempt((_POLICY, key), now):
+                self._update_status(key)
         return self._wrote
 
     def next_time(self) -> float | None:
         """When something that waits for nothing but time goes on, or a write is tried again."""
-        times: list[float | None] = [at for _, at in self._alarms()]
+        times: list[float | None] = [at for _, at in self._due_times()]
         times += [self._retries.next_time(), self._evictions.next_time(self._rule)]
         return min((at for at in times if at is not None), default=None)
 
     # --- what the controllers themselves know
 
     @abstractmethod
-    def _alarms(self) -> Iterator[tuple[Ref, float]]:
+    def _due_times(self) -> Iterator[tuple[Ref, float]]:
         """Applications that are to be looked at again, and when."""
 
     @abstractmethod
-    def _good(self, app: Object, policy: str) -> str | None:
+    def _invalid_reason(self, app: Object, policy: str) -> str | None:
         """The check before binding: why the policy cannot be used; None: it is there and can be."""
 
     @abstractmethod
-    def _put_right(self, ref: Ref, app: Object, policy: P) -> R:
+    def _reconcile(self, ref: Ref, app: Object, policy: P) -> R:
         """Work on an application that is bound; what is to be told of it."""
 
     @abstractmethod
-    def _let_go(self, ref: Ref, app: Object | None, before: str) -> None:
+    def _on_unbind(self, ref: Ref, app: Object | None, before: str) -> None:
         """The application is bound no more (`before`: the policy it was bound to), or gone."""
 
     @abstractmethod
-    def _troubles(self, policy: P) -> list[Trouble]:
+    def _policy_warnings(self, policy: P) -> list[PolicyProblem]:
         """What is wrong or odd about the policy, to be told in Events."""
 
     @abstractmethod
@@ -126,27 +126,27 @@ class PolicyController(ABC, Generic[P, R]):
 
     # --- one application
 
-    def _look(self, ref: Ref) -> Iterator[str]:
+    def _reconcile_application(self, ref: Ref) -> Iterator[str]:
         """Put one application right; the policies of which there is something new to tell."""
         self._evictions.withdraw(self._rule, ref)
         known = self._records.pop(ref, None)
         if known is not None:
             yield known[0]
-        app = self._apps.object(ref)
-        bound = None if app is None else self._binding.settle(app)
+        app = self._apps.get(ref)
+        bound = None if app is None else self._binding.update(app)
         before = "" if app is None else app.metadata.labels.get(self._pair.binding, "")
         self._wrote = self._wrote or before != (bound or "")
         if app is None or bound is None:
-            self._let_go(ref, app, before)
+            self._on_unbind(ref, app, before)
             return
         key = f"{app.metadata.namespace or 'default'}/{bound}"
-        self._records[ref] = key, self._put_right(ref, app, self._apps.tables.of(self._kind)[key])
+        self._records[ref] = key, self._reconcile(ref, app, self._apps.cache.of(self._kind)[key])
         yield key
 
     # --- what is told
 
-    def _report(self, key: str) -> None:
-        policy = self._apps.tables.of(self._kind).get(key)
+    def _update_status(self, key: str) -> None:
+        policy = self._apps.cache.of(self._kind).get(key)
         if policy is None:
             self._warned.pop(key, None)
             return
@@ -155,8 +155,8 @@ class PolicyController(ABC, Generic[P, R]):
         words = self._conditions(policy, records)
         status = PolicyStatus(
             observed_generation=policy.metadata.generation,
-            conditions=merged(policy.status.conditions, words, self._store.clock.now()),
-            applications=[record.told for record in records],
+            conditions=merge_conditions(policy.status.conditions, words, self._store.clock.now()),
+            applications=[record.status for record in records],
         )
         if status == policy.status:
             return
@@ -170,8 +170,8 @@ class PolicyController(ABC, Generic[P, R]):
 
     def _warn(self, policy: P) -> None:
         """What is odd about the policy, as events, once."""
-        key, said = key_of(policy), [str(trouble) for trouble in self._troubles(policy)]
-        if (why := unaskable(policy.metadata.name)) is not None:
+        key, said = key_of(policy), [str(trouble) for trouble in self._policy_warnings(policy)]
+        if (why := unusable_name(policy.metadata.name)) is not None:
             said.append(f"metadata.name: {why}")
         for text in said:
             if text not in self._warned.get(key, ()):

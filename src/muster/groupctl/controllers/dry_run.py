@@ -15,7 +15,7 @@ from muster.store import Clock, Listing, Severity, Store, Watch
 T = TypeVar("T", bound=Object)
 
 
-class Written(Struct, frozen=True):
+class Write(Struct, frozen=True):
     """One write: `verb` is evict, images, patch, apply, status or delete."""
 
     at: float
@@ -25,12 +25,12 @@ class Written(Struct, frozen=True):
     text: str
 
 
-class ToldStore:
+class DryRunStore:
     """A Store (muster.store) before another one. With `carry_out` off nothing is written."""
 
-    def __init__(self, store: Store, tell: Callable[[Written], None], *, carry_out: bool) -> None:
+    def __init__(self, store: Store, on_write: Callable[[Write], None], *, carry_out: bool) -> None:
         self._store = store
-        self._tell = tell
+        self._on_write = on_write
         self._carry_out = carry_out
 
     @property
@@ -96,7 +96,7 @@ class ToldStore:
             self._store.event(obj, severity, reason, message)
 
     def _note(self, verb: str, kind: type[Object], key: str, text: str) -> None:
-        self._tell(Written(self._store.clock.now(), verb, kind.__name__, key, text))
+        self._on_write(Write(self._store.clock.now(), verb, kind.__name__, key, text))
 
 
 def _changes(merge: Mapping[str, Any], path: str = "") -> list[str]:

@@ -25,7 +25,7 @@ from builders.node_groups import (
 )
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.model.batch import Deployment
@@ -52,7 +52,7 @@ class Cluster:
 
     def start(self) -> None:
         """A new controller, which knows what the cluster says and nothing else."""
-        evictions = Evictions(self.store, lambda pod, policy, rule: self.evicted.append(pod.metadata.name))
+        evictions = EvictionQueue(self.store, lambda pod, policy, rule: self.evicted.append(pod.metadata.name))
         self.controller = PropagationPolicyController(
             self.store, evictions, placer=lambda _: self.missing,
             failed=lambda app, scheduler: self.failed.append(scheduler),

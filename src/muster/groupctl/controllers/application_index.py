@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from muster.groupctl.controllers.object_cache import ObjectCache, ObjectChange, Ref
 from muster.groupctl.controllers.states import active, usable
-from muster.groupctl.controllers.tables import News, Ref, Tables
-from muster.groups.applications import APPLICATIONS, OwnerLoop, chain_of
+from muster.groups.applications import APPLICATIONS, OwnerLoop, owner_chain
 from muster.groups.assignment import member_label
-from muster.groups.gate import Pair
+from muster.groups.binding import PolicyLabels
 from muster.groups.grouping import Grouping
-from muster.groups.membership import regroups
+from muster.groups.membership import changes_membership
 from muster.model.batch import ControllerRevision, Deployment, StatefulSet
 from muster.model.core import Namespace, Node, Pod, PodDisruptionBudget
 from muster.model.custom import CustomApplication
@@ -20,7 +20,7 @@ from muster.model.meta import key as key_of
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from muster.store import Store
 
-_POLICIES = {"PropagationPolicy": Pair.PROPAGATION, "OverridePolicy": Pair.OVERRIDE}
+_POLICIES = {"PropagationPolicy": PolicyLabels.PROPAGATION, "OverridePolicy": PolicyLabels.OVERRIDE}
 _BEARS = ("labels", "annotations", "deletion_timestamp", "owner_references")
 _SILENT = ("PersistentVolume", "PersistentVolumeClaim", "Namespace", "ControllerRevision")
 KINDS: tuple[type[Object], ...] = (
@@ -38,85 +38,89 @@ KINDS: tuple[type[Object], ...] = (
 )
 
 
-class Applications:
+class ApplicationIndex:
     """Follows a store. `grouping` is the nodes, groups and policies as they are; `version` grows when it changes."""
 
     def __init__(
-        self, store: Store, pair: Pair, custom: Sequence[type[CustomApplication]] = (), marks: Sequence[str] = ()
+        self,
+        store: Store,
+        pair: PolicyLabels,
+        custom: Sequence[type[CustomApplication]] = (),
+        marks: Sequence[str] = (),
     ) -> None:
         """`custom`: the kinds that are configured. `marks`: annotations of applications that are followed, too."""
         self._marks = marks
-        self.tables = Tables(store, (*KINDS[:-1], *custom, Pod))
+        self.cache = ObjectCache(store, (*KINDS[:-1], *custom, Pod))
         self._custom = frozenset(kind.__name__ for kind in custom)
-        self.asking: dict[Ref, None] = {}  # applications with a label of the pair
+        self.labelled: dict[Ref, None] = {}  # applications with a label of the pair
         self.policies: dict[str, None] = {}  # policies of the pair's kind that came, changed or went
         self.version = 0
         self._pair = pair
         self._regroup()
 
-    def follow(self) -> dict[Ref, None]:
+    def take_changed(self) -> dict[Ref, None]:
         """Take in what happened; the applications to look at."""
         dirty: dict[Ref, None] = {}
         regroup = False
-        for news in self.tables.take():
-            if news.kind in ("Node", "NodeGroup"):
-                regroup = regroup or _regroups(news)
-                if news.kind == "Node":
-                    dirty.update(self.asking if _usable(news.old) != _usable(news.new) else {})
-            elif news.kind in _POLICIES:
-                if _spec(news.old) != _spec(news.new):
-                    dirty.update(self._naming(_POLICIES[news.kind], news.key))
-                    if news.kind == self._pair.value:
-                        self.policies[news.key] = None
-            elif news.kind == "PodDisruptionBudget" or (news.kind == "Namespace" and _relabelled(news)):
-                namespace = news.key.partition("/")[0]
-                dirty.update({ref: None for ref in self.asking if ref[1].startswith(f"{namespace}/")})
-            elif news.kind not in _SILENT:
-                self._note(news, dirty)
+        for change in self.cache.take_changes():
+            if change.kind in ("Node", "NodeGroup"):
+                regroup = regroup or _regroups(change)
+                if change.kind == "Node":
+                    dirty.update(self.labelled if _usable(change.old) != _usable(change.new) else {})
+            elif change.kind in _POLICIES:
+                if _spec(change.old) != _spec(change.new):
+                    dirty.update(self._naming(_POLICIES[change.kind], change.key))
+                    if change.kind == self._pair.value:
+                        self.policies[change.key] = None
+            elif change.kind == "PodDisruptionBudget" or (change.kind == "Namespace" and _relabelled(change)):
+                namespace = change.key.partition("/")[0]
+                dirty.update({ref: None for ref in self.labelled if ref[1].startswith(f"{namespace}/")})
+            elif change.kind not in _SILENT:
+                self._note(change, dirty)
         if regroup:
             self._regroup()
-            dirty.update(self.asking)
+            dirty.update(self.labelled)
             # What they say of groups that are not there may not be true any more.
-            self.policies.update(dict.fromkeys(self.tables.keys(self._pair.value)))
+            self.policies.update(dict.fromkeys(self.cache.keys(self._pair.value)))
         return dirty
 
-    def object(self, ref: Ref) -> Object | None:
-        return self.tables.lookup(*ref)
+    def get(self, ref: Ref) -> Object | None:
+        return self.cache.lookup(*ref)
 
     def units(self, app: Object) -> list[list[Pod]]:
         """The application's pods, unit by unit; units without pods are left out."""
         if isinstance(app, Pod):
             return [[app]]
         ref = (type(app).__name__, key_of(app))
-        found = [self.tables.owned(owner, Pod) for owner in (ref, *self.tables.makers(ref))]
+        found = [self.cache.owned(owner, Pod) for owner in (ref, *self.cache.owned_workloads(ref))]
         return [pods for pods in found if pods]
 
-    def open_groups(self, groups: Sequence[str]) -> list[str]:
+    def schedulable_groups(self, groups: Sequence[str]) -> list[str]:
         """Those of a policy's groups that have a node which would take a pod."""
-        nodes = self.tables.of(Node)
+        nodes = self.cache.of(Node)
         group_of = self.grouping.group_of(tuple(groups))
         found = {group for name, group in group_of.items() if name in nodes and usable(nodes[name])}
         return [group for group in groups if group in found]
 
-    def unlabelled(self, groups: Sequence[str]) -> str:
+    def first_unlabelled_node(self, groups: Sequence[str]) -> str:
         """The first node of the groups that does not carry the label of its group; empty: all do."""
-        nodes = self.tables.of(Node)
+        nodes = self.cache.of(Node)
         for name, group in sorted(self.grouping.group_of(tuple(groups)).items()):
             label = member_label(group)
             if label is not None and name in nodes and label not in nodes[name].metadata.labels:
                 return name
         return ""
 
-    def groups_of(self, app: Object) -> Callable[[str], list[str]]:
+    def edition_groups(self, app: Object) -> Callable[[str], list[str]]:
         """Node → the groups whose edition the application's pods there should be."""
-        return self.grouping.editions_of(app.metadata.labels, app.metadata.namespace or "default")
+        return self.grouping.edition_groups(app.metadata.labels, app.metadata.namespace or "default")
 
-    def open_homes(self, app: Object) -> set[str]:
+    def schedulable_edition_groups(self, app: Object) -> set[str]:
         """The groups whose edition pods of the application could be on a node that would take one."""
-        groups_of = self.groups_of(app)
-        return {group for name, node in self.tables.of(Node).items() if usable(node) for group in groups_of(name)}
+        groups_of = self.edition_groups(app)
+        return {group for name, node in self.cache.of(Node).items() if usable(node) for group in groups_of(name)}
 
-    def rolling(self, app: Object) -> bool:
+    def is_rolling_out(self, app: Object) -> bool:
         """Is the application on its way from one template to another?"""
         if isinstance(app, Deployment):
             if any(c.reason == "ProgressDeadlineExceeded" for c in app.status.conditions):
@@ -127,34 +131,34 @@ class Applications:
             return app.status.update_revision != app.status.current_revision
         return False
 
-    def _naming(self, pair: Pair, policy: str) -> dict[Ref, None]:
+    def _naming(self, pair: PolicyLabels, policy: str) -> dict[Ref, None]:
         namespace, _, name = policy.partition("/")
         found: dict[Ref, None] = {}
-        for ref in self.asking:
-            app = self.object(ref)
+        for ref in self.labelled:
+            app = self.get(ref)
             if app is not None and ref[1].startswith(f"{namespace}/"):
                 labels = app.metadata.labels
                 if name in (labels.get(pair.required), labels.get(pair.binding)):
                     found[ref] = None
         return found
 
-    def _note(self, news: News, dirty: dict[Ref, None]) -> None:
+    def _note(self, change: ObjectChange, dirty: dict[Ref, None]) -> None:
         """An object that makes pods, or a pod: its application, if that asks for a policy or did."""
-        if self._pair is Pair.PROPAGATION and _only_images(news):
+        if self._pair is PolicyLabels.PROPAGATION and _only_images(change):
             return
-        for obj in (news.old, news.new):
-            if obj is None or (news.kind == "Pod" and not obj.metadata.owner_references and not self._asks(obj)):
+        for obj in (change.old, change.new):
+            if obj is None or (change.kind == "Pod" and not obj.metadata.owner_references and not self._asks(obj)):
                 continue
             try:
-                top = chain_of(obj, self.tables.lookup, self._custom)[-1]
+                top = owner_chain(obj, self.cache.lookup, self._custom)[-1]
             except OwnerLoop:
                 continue  # whoever schedules its pods says so
             ref = (type(top).__name__, key_of(top))
             if self._asks(top):
-                self.asking[ref] = None
+                self.labelled[ref] = None
                 dirty[ref] = None
-            elif ref in self.asking:
-                del self.asking[ref]
+            elif ref in self.labelled:
+                del self.labelled[ref]
                 dirty[ref] = None
 
     def _asks(self, obj: Object) -> bool:
@@ -164,28 +168,28 @@ class Applications:
         return bool(notes) and any(mark in notes for mark in self._marks)
 
     def _regroup(self) -> None:
-        tables = self.tables
-        self.grouping = Grouping(tables.of(Node), tables.of(NodeGroup), tables.of(PropagationPolicy))
+        cache = self.cache
+        self.grouping = Grouping(cache.of(Node), cache.of(NodeGroup), cache.of(PropagationPolicy))
         self.version += 1
 
 
-def _relabelled(news: News) -> bool:
+def _relabelled(change: ObjectChange) -> bool:
     """Did the labels of an object that stays change?"""
-    return news.old is None or news.new is None or news.old.metadata.labels != news.new.metadata.labels
+    return change.old is None or change.new is None or change.old.metadata.labels != change.new.metadata.labels
 
 
-def _only_images(news: News) -> bool:
+def _only_images(change: ObjectChange) -> bool:
     """Is it a pod that changed in nothing that bears on where pods are, and how?"""
-    old, new = news.old, news.new
+    old, new = change.old, change.new
     if not isinstance(old, Pod) or not isinstance(new, Pod) or old.metadata.uid != new.metadata.uid:
         return False
     same = old.spec.node_name == new.spec.node_name and old.status == new.status
     return same and all(getattr(old.metadata, name) == getattr(new.metadata, name) for name in _BEARS)
 
 
-def _regroups(news: News) -> bool:
+def _regroups(change: ObjectChange) -> bool:
     """Does the news change which node is in which group?"""
-    return _relabelled(news) if news.kind == "Node" else regroups(news.old, news.new)
+    return _relabelled(change) if change.kind == "Node" else changes_membership(change.old, change.new)
 
 
 def _spec(obj: Object | None) -> object:

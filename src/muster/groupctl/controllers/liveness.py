@@ -18,11 +18,11 @@ from muster.kube.lease import Lease
 from muster.kube.lists import Report
 from muster.model.meta import seconds
 
-LOOK_EVERY = 3.0
+CHECK_INTERVAL_S = 3.0
 NO_LEASE = "none"
 
 
-class Renewed:
+class LeaseWatch:
     """One Lease, asked for by its name."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Renewed:
         """By what was last seen."""
         return self._clock() < self._fresh_until
 
-    async def look(self) -> bool:
+    async def check(self) -> bool:
         """Is it held? ApiError."""
         lease = msgspec.json.decode(await self._client.request("GET", self._path), type=Lease)
         spec = lease.spec
@@ -58,7 +58,7 @@ class Renewed:
         return self.is_fresh
 
 
-class Placers:
+class PlacerLiveness:
     """Who places pods by PropagationPolicies: kube-scheduler with the extender, or muster's own scheduler.
 
     `changed` is called when one of them comes or goes.
@@ -74,16 +74,16 @@ class Placers:
         """
         self._names = frozenset(scheduler_names)
         keys = {"extender": extender, "scheduler": scheduler}
-        self._leases = {part: (key, Renewed(client, key)) for part, key in keys.items() if key != NO_LEASE}
+        self._leases = {part: (key, LeaseWatch(client, key)) for part, key in keys.items() if key != NO_LEASE}
         self._alive: dict[str, bool] = {part: True for part, key in keys.items() if key == NO_LEASE}
         self._changed = changed
         self._report = report
-        self._said: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     def alive(self, part: str) -> bool:
         return self._alive.get(part, False)
 
-    def missing(self, scheduler: str) -> str:
+    def missing_reason(self, scheduler: str) -> str:
         """Why nobody brings pods with that schedulerName to their groups; empty: somebody does."""
         part = "scheduler" if scheduler in self._names else "extender"
         if self.alive(part):
@@ -93,20 +93,20 @@ class Placers:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await self.look()
-            await asyncio.sleep(LOOK_EVERY)
+            await self.check()
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         before = dict(self._alive)
         for part, (key, lease) in self._leases.items():
             try:
-                self._alive[part] = await lease.look()
+                self._alive[part] = await lease.check()
             except errors.NotFound:
                 self._alive[part] = False
             except errors.ApiError as fault:
                 self._alive[part] = lease.is_fresh
-                if self._said.get(part) != str(fault):
-                    self._said[part] = str(fault)
+                if self._reported.get(part) != str(fault):
+                    self._reported[part] = str(fault)
                     self._report(f"whether muster {part} is alive cannot be seen: Lease {key}: {fault}")
         if self._alive != before:
             for part, alive in self._alive.items():

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-SETTLE = 10.0
-REPLACED = 300.0  # seconds a replacement has to become ready
-FIRST_PAUSE, LONGEST_PAUSE = 300.0, 3600.0
-BURST, PER_SECOND = 5.0, 1.0
+STABLE_BEFORE_EVICTION_S = 10.0
+REPLACEMENT_READY_S = 300.0  # seconds a replacement has to become ready
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 3600.0
+EVICTION_BURST, EVICTIONS_PER_SECOND = 5.0, 1.0
 # More doublings than this exceed the longest pause.
 _DOUBLINGS = 8
 
@@ -27,104 +27,104 @@ class Failure(Enum):
 
 
 @dataclass(slots=True)
-class Pace:
+class EvictionThrottle:
     """Of one application."""
 
-    settle: float = SETTLE
+    settle: float = STABLE_BEFORE_EVICTION_S
     inputs: object = None  # what the division was made from, when last looked at
-    settled: float = 0.0
-    last: float | None = None  # the last eviction
-    since: float | None = None  # the first eviction of a batch: pods created since then are replacements
+    stable_at: float = 0.0
+    last_eviction: float | None = None  # the last eviction
+    batch_start: float | None = None  # the first eviction of a batch: pods created since then are replacements
     failures: int = 0
     failure: Failure | None = None  # the last one
-    text: str = ""  # the last one in words
+    message: str = ""  # the last one in words
     paused_until: float = 0.0
-    judged: float | None = None  # the batch whose failure was counted
-    around: object = None
+    counted_batch: float | None = None  # the batch whose failure was counted
+    surroundings: object = None
     remedy: object = None  # a change of it forgives all failures
-    wake: float | None = None
+    check_at: float | None = None
 
-    def look(self, inputs: object, now: float, around: object = None, remedy: object = None) -> None:
+    def observe(self, inputs: object, now: float, around: object = None, remedy: object = None) -> None:
         """Changed inputs begin a new wait; a change around them does so, too.
 
         Changed inputs forgive replacements without a node: there may be a node now. Replacements in the wrong place are
         forgiven when the `remedy` changes (by default the inputs): otherwise a node that comes or a changed number
         would start the evictions again.
         """
-        self.wake = None
+        self.check_at = None
         remedy = inputs if remedy is None else remedy
         if self.inputs is not None and self.inputs != inputs:
-            self.last = self.since = None
+            self.last_eviction = self.batch_start = None
             if self.failure is Failure.UNPLACED:
-                self.forgive()
+                self.reset_failures()
         if self.remedy is not None and self.remedy != remedy:
-            self.forgive()
+            self.reset_failures()
         self.remedy = remedy
-        if (self.inputs, self.around) != (inputs, around):
-            self.inputs, self.around, self.settled = inputs, around, now + self.settle
+        if (self.inputs, self.surroundings) != (inputs, around):
+            self.inputs, self.surroundings, self.stable_at = inputs, around, now + self.settle
 
-    def room(self, replicas: int, moving: int, unplaced: int, now: float) -> int:
+    def allowance(self, replicas: int, moving: int, unplaced: int, now: float) -> int:
         """How many pods may be evicted now; if none, `wake` says when to look again, unless something happens first."""
-        if now < self.settled:
-            self.wake = self.settled
+        if now < self.stable_at:
+            self.check_at = self.stable_at
             return 0
         if self.failure is Failure.UNPLACED and not moving:
-            self.forgive()
+            self.reset_failures()
         if now < self.paused_until:
-            self.wake = self.paused_until
+            self.check_at = self.paused_until
             return 0
-        room = share_of(replicas) - moving
+        room = max_disrupted(replicas) - moving
         if room > 0:
             return 1 if self.failures else room
-        due = max(self.settled, self.last or 0.0) + REPLACED
+        due = max(self.stable_at, self.last_eviction or 0.0) + REPLACEMENT_READY_S
         if now < due:
-            self.wake = due
+            self.check_at = due
             return 0
         if unplaced and not self.paused_until:
-            self.fail(Failure.UNPLACED, "replacements find no place", now)
+            self.record_failure(Failure.UNPLACED, "replacements find no place", now)
             return 0
         self.paused_until = 0.0
         return 1
 
-    def evicted(self, now: float, moving: int) -> None:
+    def record_eviction(self, now: float, moving: int) -> None:
         """A pod was evicted while so many others were on the move."""
-        if self.since is None or not moving:
-            self.since = now
-        self.last = now
+        if self.batch_start is None or not moving:
+            self.batch_start = now
+        self.last_eviction = now
         self.paused_until = 0.0
 
     def is_replacement(self, created: float) -> bool:
         """Was a pod of that creation time made for one that was evicted? Kubernetes writes whole seconds."""
-        return self.since is not None and created >= int(self.since)
+        return self.batch_start is not None and created >= int(self.batch_start)
 
-    def came_wrong(self, text: str, now: float) -> bool:
+    def record_misplacement(self, text: str, now: float) -> bool:
         """A replacement of this batch is not what or where it should be. A batch counts once: was it counted now?"""
-        if self.judged is not None and self.judged == self.since:
+        if self.counted_batch is not None and self.counted_batch == self.batch_start:
             return False
-        self.judged = self.since
-        self.fail(Failure.WRONG, text, now)
+        self.counted_batch = self.batch_start
+        self.record_failure(Failure.WRONG, text, now)
         return True
 
-    def fail(self, failure: Failure, text: str, now: float) -> None:
+    def record_failure(self, failure: Failure, text: str, now: float) -> None:
         """Nothing is evicted for twice as long as the last time."""
         self.failures += 1
-        self.failure, self.text = failure, text
-        pause = min(FIRST_PAUSE * 2 ** min(self.failures - 1, _DOUBLINGS), LONGEST_PAUSE)
-        self.wake = self.paused_until = now + pause
+        self.failure, self.message = failure, text
+        pause = min(FIRST_PAUSE_S * 2 ** min(self.failures - 1, _DOUBLINGS), LONGEST_PAUSE_S)
+        self.check_at = self.paused_until = now + pause
 
-    def forgive(self) -> None:
-        self.failures, self.failure, self.text, self.paused_until = 0, None, "", 0.0
+    def reset_failures(self) -> None:
+        self.failures, self.failure, self.message, self.paused_until = 0, None, "", 0.0
 
 
-def share_of(replicas: int) -> int:
+def max_disrupted(replicas: int) -> int:
     """How many pods of an application may be on the move, or restart, at a time: a tenth, at least one."""
     return max(1, replicas // 10)
 
 
-class Rate:
+class TokenBucket:
     """A token bucket, by default for the evictions of all applications together."""
 
-    def __init__(self, burst: float = BURST, per_second: float = PER_SECOND) -> None:
+    def __init__(self, burst: float = EVICTION_BURST, per_second: float = EVICTIONS_PER_SECOND) -> None:
         self._burst = burst
         self._per_second = per_second
         self._tokens = burst

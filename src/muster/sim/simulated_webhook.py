@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.applications import Applications
+from muster.groupctl.controllers.application_index import ApplicationIndex
 from muster.groups.applications import template_path
 from muster.groups.assignment import EDITION, edition_name
-from muster.groups.gate import Pair, Situation, situation
+from muster.groups.binding import BindingState, PolicyLabels, binding_state
 from muster.groups.override import OverrideError, edition
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication
@@ -21,20 +21,20 @@ from muster.model.kinds import decode_as, plain
 from muster.model.meta import Object, seconds
 
 
-class PlayedWebhook:
+class SimulatedWebhook:
     """A part of the embedded cluster that has its turn before the controllers."""
 
     def __init__(self, store: MemoryStore, custom: Sequence[type[CustomApplication]]) -> None:
         self._store = store
         self._began = store.clock.now()
         self._known = frozenset(pod.metadata.uid for pod in store.of(Pod).values())
-        self._apps = Applications(store, Pair.OVERRIDE, custom)
+        self._apps = ApplicationIndex(store, PolicyLabels.OVERRIDE, custom)
 
     def run(self) -> bool:
         wrote = False
-        for ref in sorted(self._apps.follow()):
-            app = self._apps.object(ref)
-            if app is not None and situation(app.metadata.labels, Pair.OVERRIDE) == Situation.BOUND:
+        for ref in sorted(self._apps.take_changed()):
+            app = self._apps.get(ref)
+            if app is not None and binding_state(app.metadata.labels, PolicyLabels.OVERRIDE) == BindingState.BOUND:
                 wrote = self._make(app) or wrote
         return wrote
 
@@ -42,15 +42,15 @@ class PlayedWebhook:
         return None
 
     def _make(self, app: Object) -> bool:
-        key = f"{app.metadata.namespace or 'default'}/{app.metadata.labels[Pair.OVERRIDE.binding]}"
-        policy = self._apps.tables.of(OverridePolicy).get(key)
+        key = f"{app.metadata.namespace or 'default'}/{app.metadata.labels[PolicyLabels.OVERRIDE.binding]}"
+        policy = self._apps.cache.of(OverridePolicy).get(key)
         if policy is None:
             return False
-        divided = situation(app.metadata.labels, Pair.PROPAGATION) == Situation.BOUND
-        groups_of, wrote = self._apps.groups_of(app), False
+        divided = binding_state(app.metadata.labels, PolicyLabels.PROPAGATION) == BindingState.BOUND
+        groups_of, wrote = self._apps.edition_groups(app), False
         for pod in (pod for unit in self._apps.units(app) for pod in unit if self._is_new(pod)):
             groups = groups_of(pod.spec.node_name)
-            if groups and (divided or self._apps.grouping.sure_of(pod.spec)):
+            if groups and (divided or self._apps.grouping.certain_groups(pod.spec)):
                 wrote = self._edited(pod, policy, groups, template_path(type(app))) or wrote
         return wrote
 

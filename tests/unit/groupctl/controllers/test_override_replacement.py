@@ -29,7 +29,7 @@ from builders.node_groups import (
 )
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.reverting import MARK
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
@@ -55,11 +55,9 @@ class Cluster:
 
     def begin_anew(self, **options: Any) -> None:
         """A new controller, which knows what the cluster says and nothing else."""
-        evictions = Evictions(self.store, lambda pod, policy, rule: self.evicted.append(pod.metadata.name))
+        evictions = EvictionQueue(self.store, lambda pod, policy, rule: self.evicted.append(pod.metadata.name))
         options.setdefault("settle", 0.0)
-        self.controller = OverridePolicyController(
-            self.store, evictions, webhook=lambda: self.alive, **options
-        )
+        self.controller = OverridePolicyController(self.store, evictions, webhook=lambda: self.alive, **options)
 
     def after(self, seconds: float = 0.0) -> list[str]:
         """What is evicted when so much time has passed."""
@@ -189,7 +187,7 @@ def test_fields_that_the_model_has_not_are_compared_too() -> None:
     objects = [*nodes(), *groups(), weights(), overrides(DNS), *deployment(BOTH), OPTED]
     store = Whole(VirtualClock(1000.0), [*objects, pod("right", "node-a"), pod("wrong", "node-a")])
     evicted: list[str] = []
-    evictions = Evictions(store, lambda pod, policy, rule: evicted.append(pod.metadata.name))
+    evictions = EvictionQueue(store, lambda pod, policy, rule: evicted.append(pod.metadata.name))
     controller = OverridePolicyController(store, evictions, settle=0.0, webhook=lambda: True)
     while controller.run():
         pass

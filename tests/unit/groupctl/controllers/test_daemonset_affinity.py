@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from builders.node_groups import BINDING, CONTAINERS, REQUIRED, groups, nodes, owner, pod, store_of, thing, weights
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.daemonsets import MARK, _joined
-from muster.groupctl.controllers.evictions import Evictions
+from muster.groupctl.controllers.daemonset_affinity import MARK, _joined
+from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.nodegroup import NodeGroupController
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.model.affinity import NodeSelectorTerm
@@ -49,7 +49,7 @@ class Cluster:
         self.start()
 
     def start(self) -> None:
-        self.controller = PropagationPolicyController(self.store, Evictions(self.store), **self.options)
+        self.controller = PropagationPolicyController(self.store, EvictionQueue(self.store), **self.options)
         self.nodes = NodeGroupController(self.store, labels=True)
 
     def after(self, seconds: float = 0.0) -> None:
@@ -176,7 +176,7 @@ def test_it_waits_until_the_nodes_have_the_label_that_it_asks_for() -> None:
     assert cluster.terms() is None
     assert "node node-a has no label of its node group" in cluster.told().node_affinity_message
     cluster.after()
-    assert cluster.terms() is not None and cluster.told().node_affinity_message == ''
+    assert cluster.terms() is not None and cluster.told().node_affinity_message == ""
 
 
 def test_with_the_switch_off_it_is_only_reported_and_pending_pods_are_not_satisfied() -> None:

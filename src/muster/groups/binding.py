@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping
 from enum import Enum, IntEnum
 
-__all__ = ["DOMAIN", "Pair", "Situation", "held", "situation", "unaskable", "waiting"]
+__all__ = ["DOMAIN", "PolicyLabels", "BindingState", "hold_reason", "binding_state", "unusable_name", "unbound_reason"]
 
 DOMAIN = "groupmanagement.kubeedge.io"
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
-class Pair(Enum):
+class PolicyLabels(Enum):
     """Two labels of an application: what it requires and what it is bound to."""
 
     PROPAGATION = "PropagationPolicy"
@@ -27,7 +27,7 @@ class Pair(Enum):
         self.binding = f"{DOMAIN}/binding-{kind.lower()}"
 
 
-class Situation(IntEnum):
+class BindingState(IntEnum):
     """The design's four situations, and the one it does not name: a binding that nobody requires any more."""
 
     UNBOUND = 1
@@ -37,33 +37,33 @@ class Situation(IntEnum):
     STALE = 5
 
 
-def situation(labels: Mapping[str, str], pair: Pair) -> Situation:
+def binding_state(labels: Mapping[str, str], pair: PolicyLabels) -> BindingState:
     """Where an application with these labels stands with its policy of this kind."""
     required, binding = labels.get(pair.required), labels.get(pair.binding)
     if not required:
-        return Situation.STALE if binding else Situation.FREE
+        return BindingState.STALE if binding else BindingState.FREE
     if not binding:
-        return Situation.UNBOUND
-    return Situation.BOUND if required == binding else Situation.REBINDING
+        return BindingState.UNBOUND
+    return BindingState.BOUND if required == binding else BindingState.REBINDING
 
 
-def waiting(labels: Mapping[str, str], pair: Pair) -> str | None:
+def unbound_reason(labels: Mapping[str, str], pair: PolicyLabels) -> str | None:
     """Why pods of the application must wait for its policy; None if they need not."""
-    stands = situation(labels, pair)
+    stands = binding_state(labels, pair)
     required, binding = labels.get(pair.required, ""), labels.get(pair.binding, "")
-    if stands == Situation.UNBOUND:
+    if stands == BindingState.UNBOUND:
         return f"{pair.value} {required} is required and not bound yet"
-    if stands == Situation.REBINDING:
+    if stands == BindingState.REBINDING:
         return f"{pair.value} {required} is required, but {binding} is still bound"
     return None
 
 
-def held(labels: Mapping[str, str]) -> str | None:
+def hold_reason(labels: Mapping[str, str]) -> str | None:
     """The edge gate: why pods of the application are not sent to edge nodes; None: they are."""
-    return waiting(labels, Pair.PROPAGATION) or waiting(labels, Pair.OVERRIDE)
+    return unbound_reason(labels, PolicyLabels.PROPAGATION) or unbound_reason(labels, PolicyLabels.OVERRIDE)
 
 
-def unaskable(policy: str) -> str | None:
+def unusable_name(policy: str) -> str | None:
     """Why no application can ask for a policy of that name; None: it can."""
     if _LABEL_VALUE.fullmatch(policy):
         return None

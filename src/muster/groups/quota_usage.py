@@ -12,21 +12,21 @@ from enum import Enum
 
 from muster.groups.propagation import Quotas
 
-__all__ = ["TOP_SCORE", "Answer", "Maybe", "Standing", "score"]
+__all__ = ["TOP_SCORE", "Acceptance", "UndecidedPods", "QuotaUsage", "score"]
 
 TOP_SCORE = 10  # kube-scheduler: extenders score from 0 to 10
 
 
-class Answer(Enum):
+class Acceptance(Enum):
     """May a group take one more pod?"""
 
     YES = "yes"
     NO = "no"
-    OPEN = "open"  # it depends on where pods go that are on their way
+    UNDECIDED = "open"  # it depends on where pods go that are on their way
 
 
 @dataclass(slots=True)
-class Maybe:
+class UndecidedPods:
     """Pods on their way to one of several groups: how many could come to each, and how many they are."""
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -38,75 +38,79 @@ class Maybe:
             self.counts[group] = self.counts.get(group, 0) + 1
 
 
-_NONE = Maybe()
+_NONE = UndecidedPods()
 _ALL_OPEN: Mapping[str, str] = {}
 
 
-class Standing:
+class QuotaUsage:
     """A unit's pods by group, held against its quotas. Groups that are asked about must be the quotas' own."""
 
     def __init__(
-        self, quotas: Quotas, counts: Mapping[str, int], maybe: Maybe = _NONE, closed: Mapping[str, str] = _ALL_OPEN
+        self,
+        quotas: Quotas,
+        counts: Mapping[str, int],
+        undecided: UndecidedPods = _NONE,
+        groups_without_nodes: Mapping[str, str] = _ALL_OPEN,
     ) -> None:
         """`closed`: groups that hold no node, and why."""
-        self.closed = closed
+        self.groups_without_nodes = groups_without_nodes
         self.quotas = quotas
         self.counts = counts
-        self.maybe = maybe
+        self.undecided = undecided
         self._placed = sum(counts.values())
         # NumRange: how many pods groups below their min still need, before and after the maybes have come to them.
         self._short = self._best = 0
         for name, quota in quotas.groups.items():
-            if quota.least:
-                missing = quota.least - counts.get(name, 0)
+            if quota.min:
+                missing = quota.min - counts.get(name, 0)
                 self._short += max(missing, 0)
-                self._best += max(missing - maybe.counts.get(name, 0), 0)
+                self._best += max(missing - undecided.counts.get(name, 0), 0)
 
-    def may_take(self, group: str) -> Answer:
+    def accepts(self, group: str) -> Acceptance:
         """Whether the group may have one more pod, whatever becomes of the maybes."""
         quota = self.quotas.groups[group]
-        current, coming = self.counts.get(group, 0), self.maybe.counts.get(group, 0)
-        if quota.most is not None and current >= quota.most:
-            return Answer.NO
+        current, coming = self.counts.get(group, 0), self.undecided.counts.get(group, 0)
+        if quota.max is not None and current >= quota.max:
+            return Acceptance.NO
         if self._short <= 0:  # nobody is below its min: only the most counts
-            return Answer.OPEN if quota.most is not None and current + coming >= quota.most else Answer.YES
-        placed = self._placed + self.maybe.pods
+            return Acceptance.UNDECIDED if quota.max is not None and current + coming >= quota.max else Acceptance.YES
+        placed = self._placed + self.undecided.pods
         if self._kept(group, current, self._best, placed):
-            return Answer.NO
-        full = quota.most is not None and current + coming >= quota.most
+            return Acceptance.NO
+        full = quota.max is not None and current + coming >= quota.max
         if full or self._kept(group, current + coming, self._short, placed) or self.refusal(group) is not None:
-            return Answer.OPEN
-        return Answer.YES
+            return Acceptance.UNDECIDED
+        return Acceptance.YES
 
     def refusal(self, group: str) -> str | None:
         """Why the group takes no more pods of the unit, the maybes left aside; None: it does."""
         quota, current = self.quotas.groups[group], self.counts.get(group, 0)
-        if quota.most is not None and current >= quota.most:
-            return self.full(f"node group {group} already has {current} of {quota.most} replicas")
+        if quota.max is not None and current >= quota.max:
+            return self.with_waiting(f"node group {group} already has {current} of {quota.max} replicas")
         if self._kept(group, current, self._short, self._placed):
-            why = f"node group {group} has its min of {quota.least}: the rest is kept for node groups below their min"
-            return self.full(why)
+            why = f"node group {group} has its min of {quota.min}: the rest is kept for node groups below their min"
+            return self.with_waiting(why)
         return None
 
-    def full(self, why: str) -> str:
+    def with_waiting(self, why: str) -> str:
         """Why a node is refused, with the groups that the pod waits for."""
         waits = self.waits_for()
         return f"{why}; {waits}" if waits else why
 
     def waits_for(self) -> str:
         """The groups that should have more pods and hold no node, in words."""
-        lacks = [(group, why, self.lack(group)) for group, why in self.closed.items()]
+        lacks = [(group, why, self.missing(group)) for group, why in self.groups_without_nodes.items()]
         verbs = ("replica waits", "replicas wait")
         return ", ".join(f"{n} {verbs[n > 1]} for node group {group}, which {why}" for group, why, n in lacks if n)
 
     def _kept(self, group: str, current: int, short: int, placed: int) -> bool:
         """Are the replicas still to come all needed by groups below their min, of which this is none?"""
         replicas = self.quotas.replicas
-        if replicas is None or short <= 0 or current < self.quotas.groups[group].least:
+        if replicas is None or short <= 0 or current < self.quotas.groups[group].min:
             return False
         return replicas - placed <= short
 
-    def lack(self, group: str) -> int:
+    def missing(self, group: str) -> int:
         """How many pods the group should still get."""
         return max(self.quotas.groups[group].desired - self.counts.get(group, 0), 0)
 
@@ -115,13 +119,13 @@ class Standing:
         groups, counts = self.quotas.groups, self.counts
         over = {}
         for name, quota in groups.items():
-            over[name] = 0 if quota.most is None else max(counts.get(name, 0) - quota.most, 0)
+            over[name] = 0 if quota.max is None else max(counts.get(name, 0) - quota.max, 0)
         short = self._short - sum(over.values())
         # Those that have most above their min give first; ties as the policy writes them.
-        for name in sorted(over, key=lambda g: groups[g].least - counts.get(g, 0)):
+        for name in sorted(over, key=lambda g: groups[g].min - counts.get(g, 0)):
             if short <= 0:
                 break
-            spare = min(max(counts.get(name, 0) - over[name] - groups[name].least, 0), short)
+            spare = min(max(counts.get(name, 0) - over[name] - groups[name].min, 0), short)
             over[name] += spare
             short -= spare
         return {name: n for name, n in over.items() if n}

@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from muster.groupctl.controllers.tables import Ref
+from muster.groupctl.controllers.object_cache import Ref
 from muster.groups.assignment import member_label
-from muster.groups.gate import DOMAIN
+from muster.groups.binding import DOMAIN
 from muster.model.batch import DaemonSet
 from muster.model.meta import key as key_of
 from muster.store import Store
@@ -44,11 +44,11 @@ class DaemonSetAffinity:
         self._repeats: dict[str, tuple[float, float]] = {}  # DaemonSet → when it may be written again, and the wait
         self._waiting: dict[str, float] = {}  # DaemonSets that are to be written again, and when
 
-    def wakes(self) -> Iterator[tuple[Ref, float]]:
+    def due_times(self) -> Iterator[tuple[Ref, float]]:
         """DaemonSets to be looked at again, and when."""
         return ((("DaemonSet", key), at) for key, at in self._waiting.items())
 
-    def express(self, app: DaemonSet, groups: Sequence[str], unlabelled: str = "") -> tuple[bool, list[str], str]:
+    def write(self, app: DaemonSet, groups: Sequence[str], unlabelled: str = "") -> tuple[bool, list[str], str]:
         """Have the template name the groups: was it written, which groups does it name now, what is to be said.
 
         `unlabelled`: a node of the groups that does not carry the label yet, and would lose its pod.
@@ -86,7 +86,7 @@ class DaemonSetAffinity:
         self._store.apply(DaemonSet, key, _fields(app, mark, wanted), manager=MANAGER)
         return True, usable, note
 
-    def take_back(self, app: DaemonSet) -> bool:
+    def restore(self, app: DaemonSet) -> bool:
         """Give the template its own terms back; whether anything was written."""
         if MARK not in app.metadata.annotations:
             return False

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar, cast
 
-from muster.groupctl.owners import Tables
+from muster.groupctl.owners import ObjectTables
 from muster.groups.grouping import Grouping
-from muster.groups.membership import regroups
+from muster.groups.membership import changes_membership
 from muster.model.core import Node
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object
@@ -15,21 +15,21 @@ from muster.model.meta import Object
 T = TypeVar("T", bound=Object)
 
 
-class Grouped:
+class GroupingCache:
     """Tell it of every change; `grouping` is then of the objects as they are."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: ObjectTables) -> None:
         self._tables = tables
         self._grouping: Grouping | None = None
 
-    def notice(self, kind: str, old: Object | None, new: Object | None) -> bool:
+    def observe(self, kind: str, old: Object | None, new: Object | None) -> bool:
         """Whether the change bears on who belongs where; a node's heartbeat does not."""
         if kind not in ("Node", "NodeGroup", "PropagationPolicy"):
             return False
         if kind == "Node" and old is not None and new is not None:
             bears = old.metadata.labels != new.metadata.labels
         else:
-            bears = regroups(old, new) if kind == "NodeGroup" else kind == "Node" or _spec(old) != _spec(new)
+            bears = changes_membership(old, new) if kind == "NodeGroup" else kind == "Node" or _spec(old) != _spec(new)
         if bears:
             self._grouping = None
         return bears

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["outdated"]
+__all__ = ["outdated_fields"]
 
 
-def outdated(template: Any, edition: Any, pod: Any, path: str = "") -> list[str]:
+def outdated_fields(template: Any, edition: Any, pod: Any, path: str = "") -> list[str]:
     """The paths at which the pod is not as the edition wants it, though the rules touched them."""
     if template == edition:
         return []
@@ -36,7 +36,7 @@ def _members(template: dict[str, Any], edition: dict[str, Any], pod: dict[str, A
         elif name not in template:
             found += [] if (name in pod and _has(pod[name], edition[name])) or not edition[name] else [place]
         else:
-            found += outdated(template[name], edition[name], pod.get(name), place)
+            found += outdated_fields(template[name], edition[name], pod.get(name), place)
     return found
 
 

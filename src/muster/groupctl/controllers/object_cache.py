@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Object)
 Ref = tuple[str, str]  # kind, key
 
 
-class News(NamedTuple):
+class ObjectChange(NamedTuple):
     """What an object was and is; None: it was not there, or is gone."""
 
     kind: str
@@ -23,28 +23,28 @@ class News(NamedTuple):
     new: Object | None
 
 
-class Tables:
+class ObjectCache:
     """Objects by kind and key, and by the owner that controls them."""
 
     def __init__(self, store: Store, kinds: Sequence[type[Object]]) -> None:
         self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in kinds}
         self._owned: dict[Ref, dict[Ref, None]] = {}
-        self._first: list[News] = []
+        self._first: list[ObjectChange] = []
         # Before the lists, so that nothing that goes in between is missed; what is told twice is no news.
         self._watch = store.watch("", kinds)
         for kind in kinds:
             for obj in store.list(kind).items:
                 self._first.append(self._put(kind.__name__, key_of(obj), obj))
 
-    def take(self) -> list[News]:
+    def take_changes(self) -> list[ObjectChange]:
         """What happened since the last time; the first time, that everything is there."""
-        news, self._first = self._first, []
+        changes, self._first = self._first, []
         for event in self._watch.take():
             gone = event.change == Change.DELETED
             change = self._put(event.kind, event.key, None if gone else event.object)
             if change.old is not change.new:
-                news.append(change)
-        return news
+                changes.append(change)
+        return changes
 
     def of(self, kind: type[T]) -> Mapping[str, T]:
         return cast("Mapping[str, T]", self._tables[kind.__name__])
@@ -60,11 +60,11 @@ class Tables:
         table, name = self.of(kind), kind.__name__
         return [table[key] for of, key in sorted(self._owned.get(owner, ())) if of == name]
 
-    def makers(self, owner: Ref) -> list[Ref]:
+    def owned_workloads(self, owner: Ref) -> list[Ref]:
         """What the owner controls besides pods, in the order of names."""
         return sorted(ref for ref in self._owned.get(owner, ()) if ref[0] != "Pod")
 
-    def _put(self, kind: str, key: str, new: Object | None) -> News:
+    def _put(self, kind: str, key: str, new: Object | None) -> ObjectChange:
         table = self._tables[kind]
         old = table.pop(key, None)
         if new is not None:
@@ -77,7 +77,7 @@ class Tables:
                 self._owned.setdefault(after, {})[kind, key] = None
         elif new is None and before is not None:
             self._owned.get(before, {}).pop((kind, key), None)
-        return News(kind, key, old, new)
+        return ObjectChange(kind, key, old, new)
 
 
 def _owner(obj: Object | None) -> Ref | None:

@@ -11,7 +11,7 @@ GATHER = 0.05
 LONGEST = 60.0
 
 
-class Part(Protocol):
+class Controller(Protocol):
     """A controller."""
 
     def run(self) -> bool:
@@ -23,11 +23,11 @@ class Part(Protocol):
         ...
 
 
-class Rounds:
+class ReconcileLoop:
     """`wake` may be called by any thread; `stop` ends `run` after the turn it is in."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self.turns = 0
+        self.runs = 0
         self._now = now
         self._news = threading.Event()
         self._stopped = threading.Event()
@@ -39,7 +39,7 @@ class Rounds:
         self._stopped.set()
         self._news.set()
 
-    def run(self, make: Callable[[], Sequence[Part]]) -> None:
+    def run(self, make: Callable[[], Sequence[Controller]]) -> None:
         """Make the controllers, and let them work until stopped."""
         parts = make()
         while not self._stopped.is_set():
@@ -47,13 +47,13 @@ class Rounds:
             wrote = False
             for part in parts:
                 wrote = part.run() or wrote
-                self.turns += 1
+                self.runs += 1
                 if self._stopped.is_set():
                     return
             if not wrote:
                 self._news.wait(self._pause(parts))
                 self._stopped.wait(GATHER)
 
-    def _pause(self, parts: Sequence[Part]) -> float:
+    def _pause(self, parts: Sequence[Controller]) -> float:
         times = [time for part in parts if (time := part.next_time()) is not None]
         return min(max(min(times) - self._now(), 0.0), LONGEST) if times else LONGEST

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from muster.groupctl.controllers.object_cache import ObjectCache
 from muster.groupctl.controllers.states import active, finished, is_ready, ready
-from muster.groupctl.controllers.tables import Tables
-from muster.groups.gate import DOMAIN
+from muster.groups.binding import DOMAIN
 from muster.model.batch import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Node, Pod, PodDisruptionBudget
 from muster.model.custom import CustomApplication
@@ -24,7 +24,7 @@ _PHASES = {"": 0, "Pending": 0, "Unknown": 1}
 REPLACED = (Deployment, ReplicaSet, StatefulSet, ReplicationController, CustomApplication)
 
 
-def ranked(pods: Sequence[Pod], *, by_ordinal: bool) -> list[Pod]:
+def eviction_order(pods: Sequence[Pod], *, by_ordinal: bool) -> list[Pod]:
     """The pods that leave first, first. Kubernetes: a StatefulSet gives up its highest number."""
     if by_ordinal:
         return sorted(pods, key=_ordinal, reverse=True)
@@ -58,7 +58,7 @@ def _cost(pod: Pod) -> int:
     return int(text) if text.lstrip("-").isdecimal() and text.isascii() else 0
 
 
-def spared(pod: Pod, tables: Tables) -> str | None:
+def eviction_blocker(pod: Pod, cache: ObjectCache) -> str | None:
     """Why the pod must not be evicted; None: it may."""
     notes = pod.metadata.annotations
     if not active(pod):
@@ -67,26 +67,26 @@ def spared(pod: Pod, tables: Tables) -> str | None:
         return f"it is annotated {EVICT}: false"
     if MIRROR in notes:
         return "it is a mirror pod"
-    node = tables.of(Node).get(pod.spec.node_name)
+    node = cache.of(Node).get(pod.spec.node_name)
     if node is None or not ready(node):
         # KubeEdge: a node that is offline may still run it; a replacement would run beside it.
         return f"node {pod.spec.node_name} is not ready"
-    if _local(pod, tables):
+    if _local(pod, cache):
         return "it has a volume that only its node has"
     if pod.status.phase in ("", "Pending"):
         return None  # Kubernetes: one that never ran is evicted without asking budgets
-    blocking = next((key for key, budget in _budgets(pod, tables) if not _allows(budget, pod, tables)), None)
+    blocking = next((key for key, budget in _budgets(pod, cache) if not _allows(budget, pod, cache)), None)
     return None if blocking is None else f"PodDisruptionBudget {blocking} allows no disruption"
 
 
-def _local(pod: Pod, tables: Tables) -> bool:
+def _local(pod: Pod, cache: ObjectCache) -> bool:
     """Has the pod a claim whose volume lies on one node?"""
     namespace = pod.metadata.namespace or "default"
     for volume in pod.spec.volumes:
         source = volume.persistent_volume_claim
         name = source.claim_name if source is not None else f"{pod.metadata.name}-{volume.name}"
-        claim = tables.of(PersistentVolumeClaim).get(f"{namespace}/{name}")
-        bound = tables.of(PersistentVolume).get(claim.spec.volume_name) if claim is not None else None
+        claim = cache.of(PersistentVolumeClaim).get(f"{namespace}/{name}")
+        bound = cache.of(PersistentVolume).get(claim.spec.volume_name) if claim is not None else None
         if bound is not None and _on_one_node(bound):
             return True
     return False
@@ -102,33 +102,31 @@ def _on_one_node(volume: PersistentVolume) -> bool:
     )
 
 
-def _budgets(pod: Pod, tables: Tables) -> Iterable[tuple[str, PodDisruptionBudget]]:
+def _budgets(pod: Pod, cache: ObjectCache) -> Iterable[tuple[str, PodDisruptionBudget]]:
     """The budgets that cover the pod."""
     namespace = pod.metadata.namespace or "default"
-    for key, budget in sorted(tables.of(PodDisruptionBudget).items()):
+    for key, budget in sorted(cache.of(PodDisruptionBudget).items()):
         if key.startswith(f"{namespace}/") and matches(budget.spec.selector, pod.metadata.labels):
             yield key, budget
 
 
-def _allows(budget: PodDisruptionBudget, pod: Pod, tables: Tables) -> bool:
+def _allows(budget: PodDisruptionBudget, pod: Pod, cache: ObjectCache) -> bool:
     """Kubernetes: one that is not ready may also go where the budget is kept without it, or always allows that."""
     if not is_ready(pod):
         healthy, wanted = budget.status.current_healthy, budget.status.desired_healthy
         if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow" or (healthy and wanted and healthy >= wanted):
             return True
-    return _allowed(budget, pod.metadata.namespace or "default", tables) > 0
+    return _allowed(budget, pod.metadata.namespace or "default", cache) > 0
 
 
-def _allowed(budget: PodDisruptionBudget, namespace: str, tables: Tables) -> int:
+def _allowed(budget: PodDisruptionBudget, namespace: str, cache: ObjectCache) -> int:
     """What the budget's status says; where it says nothing, what Kubernetes' controller would write there."""
     if budget.status.disruptions_allowed is not None:
         return budget.status.disruptions_allowed
     covered = [
         pod
-        for key, pod in tables.of(Pod).items()
-        if key.startswith(f"{namespace}/")
-        and not finished(pod)
-        and matches(budget.spec.selector, pod.metadata.labels)
+        for key, pod in cache.of(Pod).items()
+        if key.startswith(f"{namespace}/") and not finished(pod) and matches(budget.spec.selector, pod.metadata.labels)
     ]
     healthy = sum(1 for pod in covered if is_ready(pod) and pod.metadata.deletion_timestamp is None)
     spec = budget.spec
@@ -143,5 +141,3 @@ def _scaled(value: int | str, of: int) -> int:
     if text.endswith("%") and text[:-1].isdecimal():
         return -(-int(text[:-1]) * of // 100)
     return int(text) if text.isdecimal() else 0
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.groups.applications import application_of, owner_kind, replicas_of, template_of
-from muster.groups.configured import BadConfiguration, read_configured
+from muster.groups.custom_applications import BadConfiguration, read_custom_applications
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication
 from muster.model.kinds import decode_as
@@ -15,13 +15,13 @@ CLONE_SETS = "applications:\n- {group: apps.kruise.io, version: v1alpha1, kind: 
 
 
 def clone_set(text: str = CLONE_SETS) -> type[CustomApplication]:
-    return read_configured(text)[0].type("clonesets")
+    return read_custom_applications(text)[0].type("clonesets")
 
 
 def test_a_kind_is_read_with_its_defaults() -> None:
-    (one,) = read_configured(CLONE_SETS)
+    (one,) = read_custom_applications(CLONE_SETS)
     assert (one.name, one.pod_template_path, one.plural) == ("CloneSet.apps.kruise.io", "spec.template", "")
-    assert read_configured("") == read_configured("applications: []") == []
+    assert read_custom_applications("") == read_custom_applications("applications: []") == []
 
 
 def test_objects_of_a_configured_kind_have_a_number_and_a_template_where_the_paths_say() -> None:
@@ -74,5 +74,5 @@ def test_a_pod_finds_its_configured_owner_and_only_while_it_is_configured() -> N
 )
 def test_what_cannot_be_used_is_refused_with_its_place(text: str, said: str) -> None:
     with pytest.raises(BadConfiguration) as fault:
-        read_configured(text)
+        read_custom_applications(text)
     assert said in str(fault.value)

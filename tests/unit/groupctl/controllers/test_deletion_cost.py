@@ -5,10 +5,10 @@ from __future__ import annotations
 from builders.node_groups import bound, deployment, group, groups, node, nodes, pod, pods, store_of, weights
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.evictions import Evictions
-from muster.groupctl.controllers.leaving import DELETION_COST
+from muster.groupctl.controllers.deletion_cost import BURST, LOWEST, PER_SECOND, SEAT
+from muster.groupctl.controllers.eviction_order import DELETION_COST
+from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.propagation import PropagationPolicyController
-from muster.groupctl.controllers.seats import BURST, LOWEST, PER_SECOND, SEAT
 from muster.model.batch import Deployment
 from muster.model.core import Pod
 
@@ -23,7 +23,7 @@ def rest(controller: PropagationPolicyController) -> int:
 
 def test_every_pod_gets_the_seat_of_its_group_and_the_last_seat_goes_first() -> None:
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound()), *pods({"node-a": 3, "node-c": 2}))
-    rest(PropagationPolicyController(store, Evictions(store), seats=True))
+    rest(PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True))
     found = seats(store)
     assert sorted(found.values()) == ["1", "2", "3", "4", "5"]
     assert {found[f"p-node-a-{i}"] for i in range(3)} == {"1", "3", "5"}
@@ -33,9 +33,9 @@ def test_every_pod_gets_the_seat_of_its_group_and_the_last_seat_goes_first() -> 
 
 def test_what_is_right_is_not_written_again() -> None:
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound()), *pods({"node-a": 3, "node-c": 2}))
-    rest(PropagationPolicyController(store, Evictions(store), seats=True))
+    rest(PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True))
     version = store.version
-    rest(PropagationPolicyController(store, Evictions(store), seats=True))
+    rest(PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True))
     assert store.version == version
 
 
@@ -43,7 +43,7 @@ def test_pods_without_a_seat_go_first_of_all() -> None:
     apart = [node("far", "elsewhere"), pod("lost", "far")]
     running = pods({"node-a": 2, "node-c": 3})
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound(), 6), *running, *apart)
-    rest(PropagationPolicyController(store, Evictions(store), seats=True))
+    rest(PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True))
     notes = store.get(Pod, "default/lost").metadata.annotations
     assert notes[DELETION_COST] == str(LOWEST) and notes[SEAT] == "none"
     assert list(seats(store).values()).count("none") == 2
@@ -52,20 +52,20 @@ def test_pods_without_a_seat_go_first_of_all() -> None:
 def test_a_cost_that_somebody_else_wrote_stays() -> None:
     theirs = pod("dear", "node-a", annotations={DELETION_COST: "100"})
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound()), *pods({"node-a": 2, "node-c": 2}), theirs)
-    rest(PropagationPolicyController(store, Evictions(store), seats=True))
+    rest(PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True))
     assert store.get(Pod, "default/dear").metadata.annotations == {DELETION_COST: "100"}
 
 
 def test_without_being_asked_nothing_is_written_on_pods() -> None:
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound()), *pods({"node-a": 3, "node-c": 2}))
-    rest(PropagationPolicyController(store, Evictions(store)))
+    rest(PropagationPolicyController(store, EvictionQueue(store)))
     assert set(seats(store).values()) == {""}
 
 
 def test_seats_follow_the_policy() -> None:
     more = [group("empty", "nowhere")]
     store = store_of(*nodes(), *groups(), *more, weights(), *deployment(bound(), 2), *pods({"node-a": 1, "node-c": 1}))
-    controller = PropagationPolicyController(store, Evictions(store), seats=True)
+    controller = PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True)
     rest(controller)
     assert seats(store) == {"p-node-a-0": "1", "p-node-c-0": "2"}
     entries = [{"nodeGroupNames": [city], "weight": n} for city, n in (("beijing", 3), ("hangzhou", 2))]
@@ -79,7 +79,7 @@ def test_seats_follow_the_policy() -> None:
 def test_seats_of_a_large_application_are_written_little_by_little() -> None:
     many = pods({"node-a": 600})
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound(), 600), *many)
-    controller = PropagationPolicyController(store, Evictions(store), seats=True)
+    controller = PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True)
     rest(controller)
     assert sum(1 for seat in seats(store).values() if seat) == BURST
     again = controller.next_time()

@@ -1,0 +1,152 @@
+"""What a PropagationPolicy's status says: each application's pods group by group, and whether all is as wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muster.groupctl.controllers.conditions import condition
+from muster.groupctl.controllers.divided import Distribution
+from muster.groupctl.controllers.policy_controller import ApplicationStatus
+from muster.groupctl.controllers.states import is_ready
+from muster.groupctl.controllers.throttle import EvictionThrottle, Failure
+from muster.groups.propagation import DOES_NOT_EXIST, PropagationRules
+from muster.groups.quota_usage import QuotaUsage
+from muster.model.groups import BoundApplication, GroupReplicas
+from muster.model.meta import Condition
+from muster.store.clock import timestamp
+
+Unmet = tuple[str, str]  # a condition's reason and message
+
+NO_EXTENDER = "NoExtender"
+# What an operator should know first.
+_RANKS = (Failure.WRONG.value, NO_EXTENDER, Failure.UNPLACED.value, "GroupUnknown", "GroupEmpty", "BeyondMax",
+          "Pending", "Progressing")  # fmt: skip
+
+
+@dataclass(slots=True)
+class PlacementState(ApplicationStatus):
+    """One application: its entry in the status, and why it is not as its policy wants it."""
+
+    unmet: Unmet | None
+    throttle: EvictionThrottle
+
+
+def status_entry(distribution: Distribution) -> BoundApplication:
+    """One application: what each group should have, has, and has ready."""
+    groups = []
+    for name, quota in distribution.quotas.groups.items():
+        pods = distribution.current.get(name, [])
+        ready = sum(1 for pod in pods if is_ready(pod))
+        groups.append(GroupReplicas(name=name, desired=quota.desired, current=len(pods), ready=ready))
+    warnings = []
+    if distribution.quotas.unplaced:
+        warnings.append(f"{distribution.quotas.unplaced} replicas are beyond the groups' max")
+    for key, why in list(distribution.eviction_blockers.items())[:1]:
+        others = (
+            f", and {len(distribution.eviction_blockers) - 1} others" if len(distribution.eviction_blockers) > 1 else ""
+        )
+        warnings.append(f"pod {key} is not evicted: {why}{others}")
+    if distribution.blocked_by:
+        warnings.append(f"nothing is evicted: {distribution.blocked_by}")
+    app = distribution.app
+    return BoundApplication(
+        api_version=app.api_version,
+        kind=type(app).__name__,
+        name=app.metadata.name,
+        replicas=distribution.quotas.replicas or 0,
+        groups=groups,
+        misplaced=len(distribution.misplaced),
+        pending=len(distribution.pending),
+        warnings=warnings,
+    )
+
+
+def unmet(distribution: Distribution, throttle: EvictionThrottle) -> Unmet | None:
+    """Why the application is not as its policy wants it; None: it is. Pods that are pending are not."""
+    counts = distribution.counts
+    off = distribution.quotas.replicas is not None and not all(
+        _within(distribution, group) for group in distribution.quotas.groups
+    )
+    if not off and not distribution.misplaced and not distribution.pending:
+        return None
+    numbers = [f"{name} {counts.get(name, 0)}/{quota.desired}" for name, quota in distribution.quotas.groups.items()]
+    if distribution.quotas.replicas is None:
+        numbers = [f"{name} {counts.get(name, 0)}" for name in distribution.quotas.groups]
+    app = distribution.app
+    stands = f"{', '.join(numbers)}, {len(distribution.misplaced)} misplaced, {len(distribution.pending)} pending"
+    reason, more = _why(distribution, throttle, off)
+    return reason, f"{type(app).__name__} {app.metadata.name}: {stands}{f'; {more}' if more else ''}"
+
+
+def _why(distribution: Distribution, throttle: EvictionThrottle, off: bool) -> Unmet:
+    waits = QuotaUsage(
+        distribution.quotas, distribution.counts, groups_without_nodes=distribution.groups_without_nodes
+    ).waits_for()
+    if throttle.failure is not None:
+        until = f"; no pod is evicted before {timestamp(int(throttle.paused_until))}" if throttle.paused_until else ""
+        more = f"; {waits}" if waits and throttle.failure is Failure.UNPLACED else ""
+        return throttle.failure.value, f"{throttle.message}{more}{until}"
+    if distribution.blocked_by:
+        return NO_EXTENDER, f"nothing is evicted: {distribution.blocked_by}"
+    if waits:
+        unknown = any(why == DOES_NOT_EXIST for why in distribution.groups_without_nodes.values())
+        return "GroupUnknown" if unknown else "GroupEmpty", waits
+    if off or distribution.misplaced:
+        return "Progressing", ""
+    if distribution.quotas.unplaced:
+        return "BeyondMax", f"{distribution.quotas.unplaced} replicas are beyond the groups' max"
+    return "Pending", _pending(distribution)
+
+
+def _pending(distribution: Distribution) -> str:
+    """What is said of the first pod that is pending."""
+    pod = min(distribution.pending, key=lambda pod: pod.metadata.name)
+    told = next((c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"), "")
+    return f"pod {pod.metadata.name} has no node" + (f": {told}" if told else "")
+
+
+def policy_conditions(
+    rules: PropagationRules, empty: Sequence[str], records: Sequence[PlacementState], generation: int
+) -> list[Condition]:
+    """Resolved: every group the policy names is there and has nodes (`empty`: which have none, in words).
+
+    Satisfied: every pod is where it should be.
+    """
+    return [_resolved(rules, empty, generation), _satisfied(rules, records, generation)]
+
+
+def _resolved(rules: PropagationRules, empty: Sequence[str], generation: int) -> Condition:
+    if rules.errors:
+        return condition("Resolved", False, "Invalid", "; ".join(map(str, rules.errors)), generation)
+    if rules.unknown:
+        message = f"no such node group: {', '.join(rules.unknown)}; their share waits"
+        return condition("Resolved", False, "GroupUnknown", message, generation)
+    if empty:
+        return condition("Resolved", False, "GroupEmpty", "; ".join(empty), generation)
+    renamed = [f"{name} means {group}" for name, group in rules.spellings.items() if name != group]
+    return condition("Resolved", True, "GroupsFound", ", ".join(renamed), generation)
+
+
+def _satisfied(rules: PropagationRules, records: Sequence[PlacementState], generation: int) -> Condition:
+    if rules.errors:
+        return condition("Satisfied", False, "Invalid", "the policy cannot be used", generation)
+    found = [record.unmet for record in records if record.unmet is not None]
+    if not found:
+        return condition("Satisfied", True, "AsDesired", "", generation)
+    reason, message = min(found, key=lambda one: _RANKS.index(one[0]))
+    others = f" (and {len(found) - 1} other applications)" if len(found) > 1 else ""
+    return condition("Satisfied", False, reason, message + others, generation)
+
+
+def _within(distribution: Distribution, group: str) -> bool:
+    """A range is a range: any number in it will do."""
+    quota, current, ranges = (
+        distribution.quotas.groups[group],
+        len(distribution.current.get(group, ())),
+        distribution.rules.ranges,
+    )
+    if group not in ranges:
+        return current == quota.desired
+    least, most = ranges[group]
+    return current >= min(least, quota.desired) and (most is None or current <= most)
