@@ -104,7 +104,7 @@ class TestExtender(Sited):
         until("both to be placed", lambda: by_city(pods(api, namespace)) == {"beijing": 2}, 60)
         left = [before[p["metadata"]["uid"]] for p in pods(api, namespace, "filler") if p["metadata"]["uid"] in before]
         assert sorted(left) == ["beijing", "hangzhou", "hangzhou"]
-        assert extender.metric("muster_extender_requests_total", 'verb="preempt",code="200"') >= 2
+        assert extender.metric("muster_extender_requests_total", 'code="200",verb="preempt"') >= 2
 
     def test_a_group_that_has_its_number_is_not_preempted_for_one_more(
         self, extender: Extender, api: Api, namespace: str, priorities: None

@@ -238,4 +238,4 @@ class TestGroups(Sited):
                 api.create(more)
                 until("the others", lambda: sum(by_city(pods(api, namespace, "more")).values()) == 2)
                 assert {p["spec"]["nodeName"] for p in pods(api, namespace, "more")} == {busy}
-                assert extender.metric("muster_extender_requests_total", 'verb="prioritize",code="200"') >= 2
+                assert extender.metric("muster_extender_requests_total", 'code="200",verb="prioritize"') >= 2

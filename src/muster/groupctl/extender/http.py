@@ -89,19 +89,13 @@ class ExtenderServer:
             self._probes = Listener(probes, self._get, lambda path, authenticated: 0, limits=limits)
         self.probes_port = self.port if self._probes is None else self._probes.port
         load = self._listener.load
-        self.metrics = Metrics({
-            "muster_extender_reservations": (
-                "gauge", "Pods answered and not seen bound yet.", lambda: float(scheduling.reserved)
-            ),
-            "muster_extender_waits_total": (
-                "counter", "Answers that waited for a binding.", lambda: float(scheduling.waits)
-            ),
-            "muster_extender_connections": ("gauge", "Open connections.", lambda: float(len(load))),
-            "muster_extender_connections_closed_total": (
-                "counter", "Connections closed because of a limit.", lambda: float(load.closed)
-            ),
-            "muster_extender_body_bytes": ("gauge", "Request bodies in memory.", lambda: float(load.held)),
-        })  # fmt: skip
+        self.metrics = Metrics(
+            reservations=lambda: scheduling.reserved,
+            waits=lambda: scheduling.waits,
+            connections=lambda: len(load),
+            closed=lambda: load.closed,
+            body_bytes=lambda: load.held,
+        )
 
     def start(self) -> None:
         for one in (self._listener, self._probes):
@@ -131,7 +125,7 @@ class ExtenderServer:
             status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
             return Response(status, f"{wrong or 'ok'}\n".encode(), TEXT)
         if path == "/metrics":
-            return Response(HTTPStatus.OK, self.metrics.text().encode(), f"{TEXT}; version=0.0.4")
+            return Response(HTTPStatus.OK, self.metrics.text(), f"{TEXT}; version=0.0.4")
         if path.strip("/") in self.verbs:
             return Response(HTTPStatus.METHOD_NOT_ALLOWED, b"POST is the way to ask this\n", TEXT)
         return Response(HTTPStatus.NOT_FOUND, f"there is no {path} here\n".encode(), TEXT)

@@ -1,45 +1,60 @@
-"""What the extender counts of itself, in Prometheus' text format."""
+"""The extender's metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import Lock
+from collections.abc import Callable, Iterable
 
-BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-_REQUESTS, _SECONDS = "muster_extender_requests_total", "muster_extender_request_seconds"
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+Value = Callable[[], float]
 
 
 class Metrics:
-    """Requests by verb and status, how long they took, and gauges that are read when somebody asks."""
+    """Counts requests by verb and status code, and reads the other values when they are scraped."""
 
-    def __init__(self, gauges: dict[str, tuple[str, str, Callable[[], float]]]) -> None:
-        """Gauges: name → type, help, value."""
-        self._gauges = gauges
-        self._lock = Lock()
-        self._requests: dict[tuple[str, int], int] = {}
-        self._times: dict[str, list[int]] = {}  # verb → requests per bucket, the last one above all bounds
-        self._sums: dict[str, float] = {}
+    def __init__(
+        self, *, reservations: Value, waits: Value, connections: Value, closed: Value, body_bytes: Value
+    ) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._requests = Counter(
+            "muster_extender_requests", "Requests answered.", ["verb", "code"], registry=registry
+        )
+        self._seconds = Histogram(
+            "muster_extender_request_seconds", "Time to answer.", ["verb"], buckets=BUCKETS_S, registry=registry
+        )
+        gauges = {
+            "muster_extender_reservations": ("Pods answered and not seen bound yet.", reservations),
+            "muster_extender_connections": ("Open connections.", connections),
+            "muster_extender_body_bytes": ("Request bodies in memory.", body_bytes),
+        }
+        for name, (about, value) in gauges.items():
+            Gauge(name, about, registry=registry).set_function(value)
+        registry.register(_Counters({
+            "muster_extender_waits": ("Answers that waited for a binding.", waits),
+            "muster_extender_connections_closed": ("Connections closed because of a limit.", closed),
+        }))  # fmt: skip
 
     def count(self, verb: str, status: int, seconds: float) -> None:
-        with self._lock:
-            self._requests[verb, status] = self._requests.get((verb, status), 0) + 1
-            times = self._times.setdefault(verb, [0] * (len(BUCKETS) + 1))
-            times[next((i for i, bound in enumerate(BUCKETS) if seconds <= bound), len(BUCKETS))] += 1
-            self._sums[verb] = self._sums.get(verb, 0.0) + seconds
+        """Counts one answered request."""
+        self._requests.labels(verb, str(status)).inc()
+        self._seconds.labels(verb).observe(seconds)
 
-    def text(self) -> str:
-        lines = [f"# HELP {_REQUESTS} Requests answered.", f"# TYPE {_REQUESTS} counter"]
-        with self._lock:
-            for (verb, status), n in sorted(self._requests.items()):
-                lines.append(f'{_REQUESTS}{{verb="{verb}",code="{status}"}} {n}')
-            lines += [f"# HELP {_SECONDS} Time to answer.", f"# TYPE {_SECONDS} histogram"]
-            for verb, times in sorted(self._times.items()):
-                total = 0
-                for bound, n in zip((*map(str, BUCKETS), "+Inf"), times, strict=True):
-                    total += n
-                    lines.append(f'{_SECONDS}_bucket{{verb="{verb}",le="{bound}"}} {total}')
-                lines.append(f'{_SECONDS}_sum{{verb="{verb}"}} {self._sums[verb]:.6f}')
-                lines.append(f'{_SECONDS}_count{{verb="{verb}"}} {total}')
-        for name, (kind, about, value) in sorted(self._gauges.items()):
-            lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}", f"{name} {value():g}"]
-        return "\n".join(lines) + "\n"
+    def text(self) -> bytes:
+        """Returns all metrics in the Prometheus text format."""
+        return generate_latest(self.registry)
+
+
+class _Counters(Collector):
+    """Counters that are kept elsewhere; `prometheus_client.Counter` cannot read a function."""
+
+    def __init__(self, counters: dict[str, tuple[str, Value]]) -> None:
+        """Takes description and value by name."""
+        self._counters = counters
+
+    def collect(self) -> Iterable[Metric]:
+        for name, (about, value) in self._counters.items():
+            yield CounterMetricFamily(name, about, value=value())

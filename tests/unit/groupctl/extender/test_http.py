@@ -73,10 +73,12 @@ def test_health_and_metrics(server: ExtenderServer) -> None:
     ask(connection, "/filter", {"Pod": POD, "NodeNames": ["node-a"]})
     ask(connection, "/filter", b"{")
     text = ask(connection, "/metrics")[1]
-    assert 'muster_extender_requests_total{verb="filter",code="200"} 1' in text
-    assert 'muster_extender_requests_total{verb="filter",code="400"} 1' in text
+    assert 'muster_extender_requests_total{code="200",verb="filter"} 1' in text
+    assert 'muster_extender_requests_total{code="400",verb="filter"} 1' in text
     assert 'muster_extender_request_seconds_count{verb="filter"} 2' in text
-    assert "muster_extender_reservations 1" in text
+    assert "muster_extender_reservations 1.0" in text
+    assert "muster_extender_waits_total 0.0" in text
+    assert "muster_extender_connections_closed_total 0.0" in text
 
 
 @pytest.mark.parametrize(
