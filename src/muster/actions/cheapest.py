@@ -68,10 +68,9 @@ class Cheapest:
         if compared is not None and goes_on and self._on_best(statement, task, wanted, compared):
             self._compared = compared
             return True
-        size = self.nodes.axis.size
         request = task.shape.request(self.nodes.axis)
         rows = np.flatnonzero(request > 0).tolist()
-        future = self.nodes.rows[size : 2 * size]
+        future = self.nodes.future_idle
         for name, most in self._limits().items():
             row = self.nodes.axis.rows[name]
             able = able & (request[row] - future[row] <= most)
@@ -92,7 +91,7 @@ class Cheapest:
             return False
         node, score = compared.last
         axis, level = self.nodes.axis, compared.level
-        free, freed = self.nodes.rows[axis.size : 2 * axis.size, node], self.pool.freed(level)[:, node]
+        free, freed = self.nodes.future_idle[:, node], self.pool.freed(level)[:, node]
         for name, amount in task.shape.amounts.items():
             row = axis.rows[name]
             if amount > 0 and free[row] + freed[row] < amount:

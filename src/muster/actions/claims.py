@@ -171,7 +171,7 @@ class Claims:
         usable = self.session.placement.answers(first).static if alike else np.ones(len(nodes), np.bool_)
         for name, most in pool.gives_at_most(self.units, claim).items():
             row = nodes.axis.rows[name]
-            free = np.maximum(nodes.rows[nodes.axis.size + row], 0)[usable]
+            free = np.maximum(nodes.future_idle[row], 0)[usable]
             amount = first.shape.amounts.get(name, 0)
             if claim.request[name] > free.sum() + most:
                 return False
@@ -350,9 +350,9 @@ def _at_most(free: Amounts, freed: Amounts, amount: int, most: float) -> int:
 def _enough_at_most(session: Session, tasks: Sequence[Task], pool: Pool, node_set: NodeSet | None) -> bool:
     """Would the nodes hold so many pods, by sums and one kind of pod at a time, if all of the pool were gone?"""
     nodes = session.state.nodes
-    axis, size = nodes.axis, nodes.axis.size
+    axis = nodes.axis
     index = np.arange(len(nodes)) if node_set is None else node_set.index
-    free = np.maximum(nodes.rows[size : 2 * size, index] + pool.everything()[:, index], 0)
+    free = np.maximum(nodes.future_idle[:, index] + pool.everything()[:, index], 0)
     counts: dict[int, list[Task]] = {}
     for task in tasks:
         counts.setdefault(session.signature(task), []).append(task)

@@ -194,8 +194,7 @@ class MakingWay:
 
     def _short(self, task: Task, node: int) -> list[str]:
         """The resources that the node lacks; none: a filter refuses."""
-        axis, size = self.nodes.axis, self.nodes.axis.size
-        free = self.nodes.rows[size : 2 * size, node]
+        axis, free = self.nodes.axis, self.nodes.future_idle[:, node]
         return [n for n, a in task.shape.amounts.items() if int(free[axis.rows[n]]) < a]
 
     def evict(self, statement: Statement, unit: Unit, by: Task) -> None:
@@ -278,23 +277,22 @@ class MakingWay:
         """Do the nodes and the queue still hold what was placed?"""
         if self.overflow():
             return False
-        size = self.nodes.axis.size
         at = sorted(self._used)
         if not at:
             return True
         rows = [self.nodes.axis.rows[n] for n in self._asked]
-        if not (self.nodes.rows[size : 2 * size][np.ix_(rows, at)] >= 0).all():
+        if not (self.nodes.future_idle[np.ix_(rows, at)] >= 0).all():
             return False
         return not any(self.moving(task) for task in self.claim.tasks) or self._accepted()
 
     def _lacks(self, evictions: Sequence[Move]) -> bool:
         """Would a node lack what was placed on it, without one of these evictions?"""
-        rows, axis = self.nodes.rows, self.nodes.axis
+        future_idle, axis = self.nodes.future_idle, self.nodes.axis
         for move in evictions:
             if move.kind != Kind.EVICT or move.nodes[0] not in self._used:
                 continue
-            free, amounts = rows[:, move.nodes[0]], move.task.shape.amounts
-            if any(free[axis.size + axis.rows[n]] < amounts.get(n, 0) for n in self._asked):
+            free, amounts = future_idle[:, move.nodes[0]], move.task.shape.amounts
+            if any(free[axis.rows[n]] < amounts.get(n, 0) for n in self._asked):
                 # As if it had been tried: what is known of the nodes is asked anew.
                 self.nodes.log.extend([one.nodes[0] for one in evictions])
                 return True

@@ -73,7 +73,5 @@ def _roomiest(session: Session, tasks: Sequence[Task]) -> NodeSet:
 
 
 def _free(session: Session, within: NodeSet | None) -> np.ndarray:
-    nodes = session.state.nodes
-    size = nodes.axis.size
-    rows = nodes.rows[size : 2 * size]
-    return np.maximum(rows if within is None else rows[:, within.index], 0)
+    future_idle = session.state.nodes.future_idle
+    return np.maximum(future_idle if within is None else future_idle[:, within.index], 0)

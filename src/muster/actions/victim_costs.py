@@ -35,8 +35,8 @@ class Costs:
         )
 
     def copies(self, task: Task, node: int) -> int:
-        axis, size = self.nodes.axis, self.nodes.axis.size
-        free = self.nodes.rows[size : 2 * size, node]
+        axis = self.nodes.axis
+        free = self.nodes.future_idle[:, node]
         return max(min((int(free[axis.rows[n]]) // a for n, a in task.shape.amounts.items() if a > 0), default=1), 0)
 
     def bound(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
@@ -45,9 +45,9 @@ class Costs:
         here = self.pool.here(node, level) + promised
         if not here:
             return None
-        axis, size = self.nodes.axis, self.nodes.axis.size
+        axis = self.nodes.axis
         least, most = 1, wanted
-        free = self.nodes.rows[size : 2 * size, node]
+        free = self.nodes.future_idle[:, node]
         for name, amount in task.shape.amounts.items():
             row = axis.rows[name]
             if amount <= 0:
@@ -67,8 +67,8 @@ class Costs:
         here = self.pool.here(node, level)
         if not here:
             return self.bound(task, wanted, node, level)  # there may be promises to take
-        axis, size = self.nodes.axis, self.nodes.axis.size
-        free = self.nodes.rows[size : 2 * size, node]
+        axis = self.nodes.axis
+        free = self.nodes.future_idle[:, node]
         short = {n: a - int(free[axis.rows[n]]) for n, a in task.shape.amounts.items() if a > int(free[axis.rows[n]])}
         relief = relief_by_shape(here, list(short.items()))
         if self._one_is_enough(here, short, relief):

@@ -58,12 +58,11 @@ def evictable(session: Session, node: int, statuses: tuple[Status, ...]) -> list
 def within_reach(session: Session, task: Task, victims: Victims) -> Bools:
     """The nodes worth a visit: not refused for good, somebody there might go, and all that is used there would do."""
     nodes = session.state.nodes
-    size = nodes.axis.size
     assert task.job is not None
     mask = session.placement.answers(task).curable & victims.promising & ~victims.spent(task.job.queue_name)
     for row, amount in enumerate(task.shape.request(nodes.axis).tolist()):
         if amount > 0:
-            mask &= nodes.rows[size + row] + nodes.rows[2 * size + row] >= amount
+            mask &= nodes.future_idle[row] + nodes.used[row] >= amount
     return mask
 
 

@@ -76,5 +76,5 @@ def room_for(state: State, tasks: list[Task], journal: Journal) -> bool:
             here[name] = here.get(name, 0) + amount
     rows = nodes.axis.rows
     return all(
-        int(nodes.rows[rows[name], node]) >= amount for node, here in asked.items() for name, amount in here.items()
+        int(nodes.idle[rows[name], node]) >= amount for node, here in asked.items() for name, amount in here.items()
     )

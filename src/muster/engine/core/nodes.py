@@ -98,15 +98,23 @@ class Nodes:
         self.oversold: Rows | None = None  # cpu and memory × nodes: the oversubscribed part of alloc; None: none is
         for i, node in enumerate(self.objects):
             self._oversell(i, node)
-        self.rows: Rows = np.zeros((4 * axis.size + 2, len(self.objects)), np.int64)
-        self.rows[: axis.size] = self.alloc
-        self.rows[axis.size : 2 * axis.size] = self.alloc
+        self._use(np.zeros((4 * axis.size + 2, len(self.objects)), np.int64))
+        self.idle[:] = self.future_idle[:] = self.alloc
         self.labels = LabelColumns([n.metadata.labels or {} for n in self.objects])
         self._everything = np.arange(len(self.objects))
         self._deltas: dict[int, Vector] = {}  # forgotten when the axis grows
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def _use(self, rows: Rows) -> None:
+        """Takes a matrix and names its accounts; each is a view of resources × nodes."""
+        size = len(self.alloc)
+        self.rows = rows
+        self.free = rows[: 2 * size]  # idle, then future idle
+        self.idle = rows[:size]
+        self.future_idle = rows[size : 2 * size]
+        self.used = rows[2 * size : 3 * size]
 
     # --- views
 
@@ -195,8 +203,8 @@ class Nodes:
             return
         nothing = np.zeros((extra, len(self)), np.int64)
         blocks = [self.rows[i * old : (i + 1) * old] for i in range(4)]
-        self.rows = np.concatenate([part for block in blocks for part in (block, nothing)] + [self.rows[4 * old :]])
         self.alloc = np.concatenate([self.alloc, nothing])
+        self._use(np.concatenate([part for block in blocks for part in (block, nothing)] + [self.rows[4 * old :]]))
         self._deltas.clear()
 
     def replace(self, node: Node) -> None:
@@ -207,8 +215,8 @@ class Nodes:
         self.grow()
         change = self.axis.vector(new) - self.alloc[:, i]
         self.alloc[:, i] += change
-        self.rows[: self.axis.size, i] += change
-        self.rows[self.axis.size : 2 * self.axis.size, i] += change
+        self.idle[:, i] += change
+        self.future_idle[:, i] += change
         self._oversell(i, node)
         self.objects[i] = node
         self.labels.replace(i, node.metadata.labels or {})

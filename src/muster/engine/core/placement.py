@@ -113,14 +113,11 @@ class Placement:
         return done
 
     def _future_differs(self) -> bool:
-        size = self.nodes.axis.size
-        return bool((self.nodes.rows[size : 2 * size] > self.nodes.rows[:size]).any())
+        return bool((self.nodes.future_idle > self.nodes.idle).any())
 
     def _differs_in(self, index: Index) -> bool:
         """The same of a set, at the cost of the set."""
-        size = self.nodes.axis.size
-        rows = self.nodes.rows[: 2 * size, index]
-        return bool((rows[size:] > rows[:size]).any())
+        return bool((self.nodes.future_idle[:, index] > self.nodes.idle[:, index]).any())
 
     def choose(self, answers: Answers, count: int, within: NodeSet | None, kind: Kind) -> list[int]:
         """Nodes for up to `count` equal tasks, in the order one at a time would take them. Empty: no node fits."""
@@ -247,9 +244,9 @@ class Placement:
 
     def fits_future(self, task: Task, node: int, extra: Sequence[Task] = ()) -> bool:
         """request ≤ future idle, plus what these tasks would free."""
-        size, rows = self.nodes.axis.size, self.nodes.axis.rows
+        future_idle, rows = self.nodes.future_idle, self.nodes.axis.rows
         for name, amount in task.shape.amounts.items():
-            free = int(self.nodes.rows[size + rows[name], node])
+            free = int(future_idle[rows[name], node])
             for victim in extra:
                 if free >= amount:
                     break
@@ -264,12 +261,12 @@ class Placement:
 
     def accepts(self, task: Task, node: int, kind: Kind) -> bool:
         """Does the node take the task, at once or once what is releasing is gone: capacity and every filter?"""
-        view = self.nodes.some(np.array([node]))
-        account = 0 if kind == Kind.ALLOCATE else self.nodes.axis.size
-        size, rows = self.nodes.axis.size, self.nodes.axis.rows
+        idle, future_idle, rows = self.nodes.idle, self.nodes.future_idle, self.nodes.axis.rows
         for name, amount in task.shape.amounts.items():
-            at = rows[name]
-            if amount > 0 and min(view.rows[account + at, 0], view.rows[size + at, 0]) < amount:
+            free = future_idle[rows[name], node]
+            if kind == Kind.ALLOCATE:
+                free = min(free, idle[rows[name], node])
+            if amount > 0 and free < amount:
                 return False
         return self.passes(task, node, kind)
 

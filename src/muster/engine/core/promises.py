@@ -119,7 +119,7 @@ class Promises:
             for name, amount in task.shape.amounts.items():
                 at = (found.axis.rows[name], node)
                 needed[at] = needed.get(at, 0) + amount
-        return all(found.rows[at] >= amount for at, amount in needed.items())
+        return all(found.idle[at] >= amount for at, amount in needed.items())
 
     def _all(self, statement: Statement, tasks: list[Task], nodes: dict[str, str], kind: Kind) -> str:
         """Move every pod to its node; why not, if one cannot be moved."""

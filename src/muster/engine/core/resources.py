@@ -29,7 +29,7 @@ def total_of(nodes: Nodes) -> dict[str, int]:
 
 def used_of(nodes: Nodes) -> dict[str, int]:
     """What is in use on all nodes together; pods that are being evicted still count."""
-    sums = [exact_sum(row) for row in nodes.everything().used]
+    sums = [exact_sum(row) for row in nodes.used]
     return dict(zip(nodes.axis.names, sums, strict=True))
 
 

@@ -99,7 +99,7 @@ class Counts:
     def _hypothetical(self, capacity: DomainCapacity, freed: Index, kinds: Sequence[Task]) -> tuple[Sums, list[Sums]]:
         """The same once everything that could be evicted is gone."""
         cut, size = self.cut, self._size
-        rows = capacity.nodes.rows[: 2 * size, cut.order].copy()
+        rows = capacity.nodes.free[:, cut.order]
         rows[size:] += freed[:, cut.order]
         counted = []
         for task in kinds:

@@ -77,7 +77,7 @@ class DomainCapacity:
 
     def rows(self, at: Index) -> Rows:
         """What is free on these nodes, per resource: at once, then once what is releasing is gone."""
-        return self.nodes.rows[: 2 * self.nodes.axis.size, at]
+        return self.nodes.free[:, at]
 
     def free(self) -> Column:
         """2·R rows: per resource what is free at once, then what will be."""
