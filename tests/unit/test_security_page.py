@@ -8,7 +8,7 @@ from pathlib import Path
 import muster
 from muster.cli.install import PARTS
 from muster.cluster.texts import LARGEST_SNAPSHOT
-from muster.engine.pattern import matching
+from muster.engine.domains.domain_sources import MAX_PATTERN_CHARACTERS
 from muster.groupctl.extender import http
 from muster.groupctl.webhook import answering, wire
 from muster.kube.client import Limits
@@ -38,7 +38,7 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert row("a body") == [size // MIB for size in bodies]
     assert row("connections") == [LIMITS.connections, LIMITS.request_s, LIMITS.body_bytes // MIB]
     assert row("bodies") == [LIMITS.decoded_bytes // MIB, extender.MOST_VALUES, wire.MOST_VALUES]
-    assert row("an expression") == [matching.LONGEST]
+    assert row("an expression") == [MAX_PATTERN_CHARACTERS]
 
 
 def test_no_part_may_read_secrets_or_run_commands_and_the_scheduler_deletes_nothing() -> None:

@@ -5,6 +5,7 @@ A fault in one object is kept with its tree and said to whoever asks for it; it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -12,10 +13,10 @@ import numpy as np
 
 from muster.engine.core.nodes import Nodes
 from muster.engine.domains.domains import DomainTree, tree_of
-from muster.engine.pattern import Pattern, PatternError
 from muster.model.selectors import matches
 from muster.model.topology import HyperNode, HyperNodeMember, Topology
 
+MAX_PATTERN_CHARACTERS = 2000
 HYPERNODES = "HyperNodes"  # the name of the tree that all of them make up
 
 
@@ -77,6 +78,28 @@ def from_topology(topology: Topology, nodes: Nodes) -> Source:
         faults.append(Fault(about, "topology-partial-labels", message, "give them the other labels"))
     names = [[value or "" for value in values] for _, values in columns]
     return Source(tree_of(name, keys, codes, names), faults)
+
+
+def name_matcher(pattern: str) -> Callable[[str], bool]:
+    """Compiles a `regexMatch` as Go's MatchString reads it: unanchored, matched in linear time.
+
+    Raises ValueError with the reason if Go refuses the expression.
+    """
+    import re2  # only a cluster with a regexMatch needs it
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise ValueError(f"is longer than {MAX_PATTERN_CHARACTERS} characters")
+    if re.search(r"(?<!\\)(\\\\)*\\C", pattern):
+        raise ValueError("invalid escape sequence: \\C")  # RE2 matches a single byte with it, Go does not know it
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0]
+        raise ValueError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
+    return lambda name: compiled.search(name) is not None
 
 
 def from_hypernodes(hypernodes: Mapping[str, HyperNode], nodes: Nodes) -> Source:
@@ -181,8 +204,8 @@ class _HyperNodes:
 
     def _pattern(self, name: str, text: str) -> Callable[[str], bool]:
         try:
-            return Pattern(text).search
-        except PatternError as error:
+            return name_matcher(text)
+        except ValueError as error:
             message = f"{text[:100]!r} is not a regular expression as Go has them: {error}"
             self._say(name, "hypernode-pattern", message, "correct the pattern")
             return lambda _: False
