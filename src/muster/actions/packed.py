@@ -6,16 +6,19 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, product
 
 import numpy as np
+from numpy.typing import NDArray
 
-from muster.engine.core.hooks import NodeSet
+from muster.engine.core.hooks import Bools, NodeSet
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.nodes import Kind
-from muster.engine.core.packing import by_size, pack
 from muster.engine.core.session import Session
 from muster.engine.core.subgroups import grouped
 
 _MOST = 64  # pods and nodes; a search among more would only use up its budget
 _SELECTIONS = 64
+BUDGET = 20_000  # placements tried before the search gives up
+
+Vector = NDArray[np.int64]
 
 
 def mixed(session: Session, tasks: Sequence[Task]) -> bool:
@@ -50,7 +53,7 @@ def node_for_each(session: Session, tasks: Sequence[Task], within: NodeSet | Non
         return None
     nodes = session.state.nodes
     if within is None:
-        within = _roomiest(session, tasks)
+        within = _emptiest(session, tasks)
     kinds = [session.signature(task) for task in tasks]
     requests = [task.shape.request(nodes.axis) for task in tasks]
     usable = [session.placement.answers(task).static[within.index] for task in tasks]
@@ -58,7 +61,7 @@ def node_for_each(session: Session, tasks: Sequence[Task], within: NodeSet | Non
     return None if columns is None else [NodeSet(within.index[[column]]) for column in columns]
 
 
-def _roomiest(session: Session, tasks: Sequence[Task]) -> NodeSet:
+def _emptiest(session: Session, tasks: Sequence[Task]) -> NodeSet:
     """The nodes that could take any of the tasks; of many, those that have most free."""
     nodes = session.state.nodes
     able = np.zeros(len(nodes), np.bool_)
@@ -75,3 +78,66 @@ def _roomiest(session: Session, tasks: Sequence[Task]) -> NodeSet:
 def _free(session: Session, within: NodeSet | None) -> np.ndarray:
     future_idle = session.state.nodes.future_idle
     return np.maximum(future_idle if within is None else future_idle[:, within.index], 0)
+
+
+def by_size(requests: Sequence[Vector], kinds: Sequence[int], total: Vector) -> list[int]:
+    """Positions, the largest share of the total first, those of one kind together and in the given order."""
+    share = [float((request / np.maximum(total, 1)).max()) for request in requests]
+    return sorted(range(len(requests)), key=lambda i: (-share[i], kinds[i]))
+
+
+def pack(
+    requests: Sequence[Vector], kinds: Sequence[int], free: Vector, usable: Sequence[Bools], budget: int = BUDGET
+) -> list[int] | None:
+    """Returns a column of `free` (resources × nodes) for each request; None if there is none or the budget ran out.
+
+    Placing pods one after the other by score can fail where another arrangement would do. The search takes the largest
+    pods first and tries the fullest nodes that suffice first; nodes in the same state are tried once. It is exact for
+    requests and for nodes that take a pod or never do; other filters are not asked.
+
+    Requests of one kind are interchangeable; `usable[i]` are the nodes that may take request i at all.
+    """
+    order = by_size(requests, kinds, free.sum(axis=1))
+    amounts = [tuple(int(v) for v in requests[i]) for i in order]
+    free_on = [list(map(int, column)) for column in free.T]
+    masks = [usable[i] for i in order]
+    same = [n > 0 and kinds[order[n]] == kinds[order[n - 1]] for n in range(len(order))]
+    # Nodes that are equal for every pod are interchangeable while the same amounts are free on them.
+    usable_by = [tuple(bool(mask[node]) for mask in masks) for node in range(len(free_on))]
+    chosen = [-1] * len(order)
+    left = budget
+
+    def search(n: int) -> bool:
+        nonlocal left
+        if n == len(order):
+            return True
+        want = amounts[n]
+        tried: set[tuple[object, ...]] = set()
+        able = [
+            node for node in range(chosen[n - 1] if same[n] else 0, len(free_on))
+            if masks[n][node] and all(have >= need for have, need in zip(free_on[node], want, strict=True))
+        ]  # fmt: skip
+        if not same[n]:
+            able.sort(key=lambda node: free_on[node])
+        for node in able:
+            free_here = free_on[node]
+            state = (tuple(free_here), usable_by[node], node if same[n] and node == chosen[n - 1] else None)
+            if state in tried:
+                continue
+            tried.add(state)
+            left -= 1
+            if left < 0:
+                return False
+            free_on[node] = [have - need for have, need in zip(free_here, want, strict=True)]
+            chosen[n] = node
+            if search(n + 1):
+                return True
+            free_on[node] = free_here
+        return False
+
+    if not search(0):
+        return None
+    found = [-1] * len(order)
+    for n, i in enumerate(order):
+        found[i] = chosen[n]
+    return found

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
-from muster.engine.core.axis import show
-from muster.engine.core.fragmentation import fragmentation
+import numpy as np
+
+from muster.engine.core.axis import exact_sum, show
 from muster.engine.core.hooks import QueueShares
+from muster.engine.core.jobs import Shape
+from muster.engine.core.nodes import NodeView
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 
@@ -69,3 +72,29 @@ def fragments(state: State, waiting: Iterable[str]) -> dict[str, float]:
 def deserved(session: Session) -> Mapping[str, Amounts]:
     """What the plugin that shares the cluster out among queues (proportion, capacity) gives each of them."""
     return next((plugin.deserved() for plugin in session.flat(QueueShares)), {})
+
+
+def fragmentation(nodes: NodeView, waiting: Iterable[Shape]) -> dict[str, float]:
+    """Computes per resource the share of the idle amount that no pending pod can use, sorted by name.
+
+    A node's idle amount is usable as far as copies of one pending shape would take it; the rest is fragmented. 0: all
+    of it can be used, 1: none. Only resources that a pending shape requests have a figure: idle GPUs are not fragmented
+    while only CPU pods are pending. `waiting`: the shapes of pods without a node, repetitions allowed.
+    """
+    axis = nodes.nodes.axis
+    shapes = {shape.id: shape for shape in waiting}
+    idle = np.maximum(nodes.idle, 0)
+    usable = np.zeros_like(idle)
+    asked: set[str] = set()
+    for shape in shapes.values():
+        needs = [(axis.rows[name], amount) for name, amount in shape.amounts.items() if amount > 0]
+        copies = np.min([idle[row] // amount for row, amount in needs], axis=0)
+        for row, amount in needs:
+            np.maximum(usable[row], copies * amount, out=usable[row])
+        asked.update(axis.names[row] for row, _ in needs)
+    figures: dict[str, float] = {}
+    for name in sorted(asked - {"pods"}):
+        row = axis.rows[name]
+        total = exact_sum(idle[row])
+        figures[name] = (total - exact_sum(usable[row])) / total if total else 0.0
+    return figures

@@ -5,6 +5,8 @@ depends on that node alone, and g_n(j) = min(f_n(0), …, f_n(j)). Taking the be
 visits the pairs (n, j) in the order of g descending, then n, then j: a node whose score rises after a placement is
 simply taken again, so only the running minimum counts. Hence the first k picks are the k best pairs. Only the k best
 heads (n, 0) can take part, and a node's next rows matter only while its g still reaches the k-th best pair.
+
+`neighbours` then assigns the chosen nodes so that consecutive tasks share topology domains.
 """
 
 from __future__ import annotations
@@ -12,10 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.int64]
+from muster.engine.core.values import Floats, Index
 
 
 def best_heads(key: Floats, count: int) -> Index:
@@ -80,3 +80,16 @@ def picks(key: Floats, count: int, copies: Callable[[Index, Index], Floats]) -> 
     g, n, j = np.concatenate(found_g), np.concatenate(found_n), np.concatenate(found_j)
     order = np.lexsort((j, n, -g))[:count]
     return n[order]
+
+
+def neighbours(chosen: list[int], near: Index) -> list[int]:
+    """Reorders the chosen nodes so that the nodes of one domain are consecutive. `near`: domains, levels × nodes.
+
+    Domains keep the order in which they were first chosen, level by level.
+    """
+    ranks: list[list[int]] = []
+    for key in [row[chosen].tolist() for row in near] + [chosen]:
+        first: dict[int, int] = {}
+        ranks.append([first.setdefault(domain, len(first)) for domain in key])
+    order = sorted(range(len(chosen)), key=list(zip(*ranks, strict=True)).__getitem__)
+    return [chosen[i] for i in order]

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.engine.core.answers import Answers, FilterTerm, ScoreTerm
-from muster.engine.core.batch import picks
+from muster.engine.core.batch import neighbours, picks
 from muster.engine.core.foreign import watch
 from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeSet
 from muster.engine.core.jobs import Task
-from muster.engine.core.nearness import neighbours
 from muster.engine.core.node_classes import NodeClasses
 from muster.engine.core.nodes import Kind
 

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping
 
 from muster.engine.core.axis import Axis
 from muster.engine.core.hooks import Reason
-from muster.engine.core.jobs import ON_NODE, Attempt, Job, Queue, Shape, Status, Task
+from muster.engine.core.jobs import ON_NODE, Attempt, Job, Queue, Shape, Shapes, Status, Task
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.podgroups import GROUP, OWNING, group_name, groups_of
 from muster.engine.core.promises import Book
 from muster.engine.core.reading import group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
-from muster.engine.core.shapes import Shapes
 from muster.model.collector import collector_paused
 from muster.model.core import Node, Pod, PriorityClass
 from muster.model.meta import Object

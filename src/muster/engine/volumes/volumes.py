@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from muster.engine.core.hooks import Bools, Index, Ledger
 from muster.engine.core.jobs import Shape, Task
 from muster.engine.core.nodes import Kind
-from muster.engine.volumes.provision import Provision
 from muster.engine.volumes.volume_claims import Claim, Claims, PodClaims, claim_name
-from muster.engine.volumes.volume_match import Matching
+from muster.engine.volumes.volume_match import Matching, Provision
 from muster.engine.volumes.volume_topology import VolumeTopology
 from muster.engine.volumes.volume_use import VolumeUse, disks_of
 from muster.model.meta import Object

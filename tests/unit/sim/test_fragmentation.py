@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from builders.small_cluster import node, pod, pod_group, queue, state_of, task
-from muster.engine.core.fragmentation import fragmentation
+from muster.sim.summary import fragmentation
 
 
 def test_idle_gpus_scattered_below_the_waiting_size_are_all_fragments() -> None:
