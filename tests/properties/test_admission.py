@@ -1,4 +1,4 @@
-"""Whoever is not admitted evicts nobody: by Volcano's rules never, by muster's only if nothing but capacity is missing."""
+"""By Volcano's rules a group that is refused admission evicts nobody."""
 
 from __future__ import annotations
 
