@@ -21,6 +21,8 @@ ALL_ACTIONS = ("enqueue", "allocate", "backfill", "reclaim", "preempt")
 
 def stub(name: str, *hooks: type[Hook], switches: dict[str, bool] | None = None, **answers: Any) -> Plugin:
     """A plugin with these hooks; each keyword is a method, given as a function of its arguments or as its answer."""
+    unknown = [key for key in answers if not any(hasattr(base, key) for base in (Plugin, *hooks))]
+    assert not unknown, f"no such methods: {unknown}"
     methods = {key: _method(answer) for key, answer in answers.items()}
     kind: type[Plugin] = type(name, (Plugin, *hooks), {"name": name, **methods})
     return kind(Arguments({}), PluginOption(name, switches or {}))

@@ -99,10 +99,10 @@ def test_a_plugin_that_leaves_it_to_the_protections_names_all_and_one_without_op
         assert (opinions.names_all, opinions.names_nobody) == (all_, nobody_)
 
 
-def test_switches_and_abstentions_silence_a_plugin_for_one_rule() -> None:
+def test_a_plugin_that_is_switched_off_or_inactive_names_nobody() -> None:
     off = names(everybody, switches={"enablePreemptable": False})
     assert named_by("preempt", off) == [] and named_by("reclaim", off) == ["old-1", "old-0"]
-    inactive = names(everybody, abstains=lambda rule: rule == "reclaim")
+    inactive = names(everybody, inactive=lambda rule: rule == "reclaim")
     assert named_by("reclaim", inactive) == [] and named_by("preempt", inactive) == ["old-1", "old-0"]
 
 
@@ -143,14 +143,14 @@ def test_the_chosen_are_those_that_the_plugins_give_up_in_victim_order() -> None
 # --- which nodes are worth a visit
 
 
-def test_nodes_where_one_plugin_of_every_tier_spares_all_jobs_hold_no_victims() -> None:
+def test_nodes_where_a_plugin_of_every_tier_never_gives_up_any_job_hold_no_victims() -> None:
     state = cluster()
-    spares_old = names(everybody, spares=lambda job: job.name != "other")
-    assert Victims(session_of(state, spares_old), "preempt").promising.tolist() == [False, True]
+    keeps_old = names(everybody, never_victim=lambda job: job.name != "other")
+    assert Victims(session_of(state, keeps_old), "preempt").promising.tolist() == [False, True]
     assert Victims(session_of(state, [names(everybody)]), "preempt").promising.tolist() == [True, True]
-    spares_other = names(everybody, spares=lambda job: job.name == "other")
-    assert Victims(session_of(state, [spares_old, spares_other]), "preempt").promising.tolist() == [False, False]
-    assert Victims(session_of(state, spares_old, spares_other), "preempt").promising.tolist() == [True, True]
+    keeps_other = names(everybody, never_victim=lambda job: job.name == "other")
+    assert Victims(session_of(state, [keeps_old, keeps_other]), "preempt").promising.tolist() == [False, False]
+    assert Victims(session_of(state, keeps_old, keeps_other), "preempt").promising.tolist() == [True, True]
     assert Victims(session_of(state, real("priority", enablePreemptable=False)), "preempt").promising.tolist() == [
         False, False,
     ]  # fmt: skip
