@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.configure import configure, default_configuration
-from muster.kube import errors
 from muster.kube.writes import FENCE
 from muster.model.core import Pod, PodDisruptionBudget
 from muster.model.meta import Condition, Object
@@ -30,7 +29,7 @@ from muster.scheduler.inbox import Observed
 from muster.scheduler.journal import JOURNAL
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.status_writer import StatusWriter
-from muster.store import Change, Conflict, NotFound, Severity
+from muster.store import Change, Conflict, NotFound, Severity, errors
 
 T = TypeVar("T", bound=Object)
 
@@ -101,7 +100,7 @@ class StoreCalls:
     ) -> None:  # fmt: skip
         def effect() -> Pod:
             if self._store.get(Pod, key).metadata.annotations.get(FENCE, "") != fence:
-                raise Conflict("Pod", key, "another leader has fenced it")
+                raise Conflict.of("Pod", key, "another leader has fenced it")
             return self._store.bind(key, node, annotations, uid=uid)
 
         await self._call("bind", key, effect)
@@ -125,7 +124,7 @@ class StoreCalls:
         def effect() -> Pod:
             pod = self._store.get(Pod, key)
             if version and pod.metadata.resource_version != version:
-                raise Conflict("Pod", key, "its resourceVersion is another")
+                raise Conflict.of("Pod", key, "its resourceVersion is another")
             others = [c for c in pod.status.conditions if c.type != condition.type]
             status = replace(pod.status, conditions=[*others, condition])
             if nominated is not None:

@@ -16,13 +16,13 @@ from contextlib import aclosing, suppress
 from live.api import Plain, collection, place
 from live.eviction_check import BOUND, CREATED, GONE, TERMINATING, USEFUL_WITHIN_S, PodEvent, Run
 from live.eviction_load import GANG_LABEL, Gang, Single
-from muster.cycle.telling import EVICTED_BY, EVICTED_RULE
-from muster.kube import Client, errors
+from muster.kube import Client
 from muster.kube.lists import Selection, list_all
 from muster.kube.resources import resource_of
 from muster.kube.watch import watch
 from muster.model.core import Pod
-from muster.store import Change
+from muster.model.pod_states import EVICTED_BY, EVICTED_RULE
+from muster.store import Change, errors
 
 # The scheduler and the API server share the machine with the load generator: its calls come few at a time.
 _CALLS_AT_ONCE = 6

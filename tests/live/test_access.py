@@ -18,7 +18,8 @@ from kubernetes.config import incluster_config
 
 from live.api import Api, Plain
 from live.controlplane import ControlPlane
-from muster.kube import Access, Client, NoAccess, config, errors, load
+from muster.kube import Access, Client, NoAccess, config, load
+from muster.store import errors
 
 ME = "system:serviceaccount:default:default"
 ADMIN = "admin"

@@ -13,7 +13,7 @@ import pytest
 from live.api import Api, Plain, place, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
-from muster.kube import Client, Election, Informers, Recorder, Standing, Wanted, Writes, errors, load
+from muster.kube import Client, Election, Informers, Recorder, Standing, Wanted, Writes, load
 from muster.kube.informer import Pace
 from muster.kube.store import KubeStore
 from muster.kube.writes import FENCE
@@ -21,7 +21,7 @@ from muster.model.core import Node, Pod
 from muster.model.crd import PEERS
 from muster.model.meta import Condition, ObjectMeta
 from muster.model.scheduling import PodGroup, PodGroupSpec, Queue
-from muster.store import Conflict, Severity
+from muster.store import Conflict, Severity, errors
 
 R = TypeVar("R")
 

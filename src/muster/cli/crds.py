@@ -44,7 +44,7 @@ def _missing(wanted: Sequence[Definition], kubeconfig: str | None, context: str 
     """Those that the cluster does not serve in any version: a peer's newer one is not ours to replace."""
     from muster.cli.reading import BadInput
     from muster.kube import Client, NoAccess, load
-    from muster.kube.errors import ApiError
+    from muster.store.errors import ApiError
 
     async def look() -> list[Definition]:
         async with Client(load(kubeconfig, context)) as client:
@@ -68,7 +68,7 @@ async def _serves(client: Client, definition: Definition) -> bool:
 async def _discovered(client: Client, path: str) -> dict[str, Any]:
     import msgspec
 
-    from muster.kube.errors import NotFound
+    from muster.store.errors import NotFound
 
     try:
         answer = msgspec.json.decode(await client.request("GET", path))

@@ -18,7 +18,7 @@ from muster.config.announced import PREFIX
 if TYPE_CHECKING:
     from muster.cli.install.rights import Right
     from muster.cluster.manifests import Manifests
-    from muster.kube.errors import Permission
+    from muster.store.errors import Permission
 
 _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -49,8 +49,8 @@ def read_cluster(kubeconfig: str | None, context: str | None, *, discreet: bool 
     run is read, too."""
     from muster.cluster.manifests import read
     from muster.kube import Client, NoAccess, load
-    from muster.kube.errors import ApiError
     from muster.kube.snapshot import Taken, snapshot
+    from muster.store.errors import ApiError
 
     async def lines() -> bytes:
         async with Client(load(kubeconfig, context)) as client:
@@ -111,7 +111,7 @@ def webhook_is_alive(kubeconfig: str | None, context: str | None) -> bool:
 def writes_of(rights: Iterable[Right]) -> tuple[Permission, ...]:
     """The permissions to write among what `muster manifests` gives a part."""
     from muster.cli.install.rights import READ
-    from muster.kube.errors import Permission
+    from muster.store.errors import Permission
 
     return tuple(
         Permission(verb, resource, right.group, name)

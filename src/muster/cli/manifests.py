@@ -135,8 +135,8 @@ def _has_default_queue(kubeconfig: str | None, context: str | None) -> bool:
 
     from muster.cli.reading import BadInput
     from muster.kube import Client, NoAccess, Writes, load
-    from muster.kube.errors import ApiError, NotFound
     from muster.model.scheduling import Queue
+    from muster.store.errors import ApiError, NotFound
 
     async def look() -> bool:
         async with Client(load(kubeconfig, context)) as client:

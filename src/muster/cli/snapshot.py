@@ -35,7 +35,7 @@ def snapshot(file: str, kubeconfig: str | None, context: str | None, form: str, 
     from muster.cli.answer import waiting
     from muster.cli.reading import BadInput
     from muster.kube import NoAccess
-    from muster.kube.errors import ApiError
+    from muster.store.errors import ApiError
 
     try:
         with waiting("reading the cluster"):

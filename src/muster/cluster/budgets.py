@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from muster.cluster import pods as life
 from muster.cluster.memory import MemoryStore
 from muster.model.core import Pod, PodDisruptionBudget
+from muster.model.pod_states import is_healthy
 from muster.model.selectors import matches
 from muster.store import Change
 
@@ -49,7 +49,7 @@ class Budgets:
     def _note(self, key: str, pod: Pod | None, weight: int) -> None:
         """The pod is as it is now; readiness won or lost counts with the weight."""
         was = self._ready.pop(key, [])
-        now = self._budgets(pod) if pod is not None and life.ready(pod) else []
+        now = self._budgets(pod) if pod is not None and is_healthy(pod) else []
         if now:
             self._ready[key] = now
         for budget in was:

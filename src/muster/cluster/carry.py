@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from muster.cluster import pods
 from muster.cluster.memory import MemoryStore
 from muster.cluster.volumes import settle_claim
 from muster.cycle import telling
@@ -14,8 +13,9 @@ from muster.engine.core.hooks import Effect
 from muster.engine.core.plan import Eviction, Plan
 from muster.engine.core.podgroups import GROUP
 from muster.model.core import Pod
+from muster.model.pod_states import is_terminating
 from muster.model.scheduling import PodGroup
-from muster.store import Severity, StoreError
+from muster.store import ApiError, Severity
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Planned:
                 elif effect.kind == "claim":
                     settle_claim(store, effect.key, effect.values.get("volumeName", ""), node)
             pod = store.bind(key, node, annotations)
-        except StoreError as error:
+        except ApiError as error:
             outcome.failed[key] = str(error)
             waiting = store.of(Pod).get(key)
             if waiting is not None:
@@ -67,7 +67,7 @@ class Planned:
     def _evict(self, eviction: Eviction, outcome: Outcome) -> None:
         store, key = self._store, eviction.pod
         pod = store.of(Pod).get(key)
-        if pod is None or pods.leaving(pod):
+        if pod is None or is_terminating(pod):
             outcome.failed[key] = "is gone or on its way out already"
             return
         store.evict(key, by=telling.claimer_shown(eviction), rule=eviction.rule)
@@ -84,7 +84,7 @@ class Planned:
         table = store.of(Pod)
         for key, reason in plan.reasons.items():
             pod = table.get(key)
-            if pod is None or pod.spec.node_name or pod.spec.scheduling_gates or pods.leaving(pod):
+            if pod is None or pod.spec.node_name or pod.spec.scheduling_gates or is_terminating(pod):
                 continue
             nominated = telling.nomination(plan, key)
             told = telling.unschedulable(pod, reason.text, nominated, now)

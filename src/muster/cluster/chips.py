@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from muster.cluster import pods
 from muster.cluster.memory import MemoryStore
 from muster.engine.devices.boards import ChipListError, lowest, read_chips, write_chips
 from muster.model.core import Node, Pod
+from muster.model.pod_states import is_finished
 from muster.model.quantity import QuantityError, units
 from muster.plugins.topology910.boards import FAULTY, PREFIX, RESOURCE, pod_chips
 from muster.store import Change
@@ -39,7 +39,7 @@ class DevicePlugin:
             node, chips = pod.spec.node_name, _named(pod)
             if not node or not chips:
                 continue
-            if event.change == Change.DELETED or pods.finished(pod):
+            if event.change == Change.DELETED or is_finished(pod):
                 ended[node] = ended.get(node, 0) | chips
             elif pod.status.phase == "Running":
                 started[node] = started.get(node, 0) | chips
@@ -55,7 +55,7 @@ class DevicePlugin:
         """Node → chips that its pods hold now."""
         held: dict[str, int] = {}
         for pod in self._store.of(Pod).values() if nodes else ():
-            if pod.spec.node_name in nodes and not pods.finished(pod):
+            if pod.spec.node_name in nodes and not is_finished(pod):
                 held[pod.spec.node_name] = held.get(pod.spec.node_name, 0) | _named(pod)
         return held
 

@@ -6,7 +6,6 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from muster.cluster import pods as life
 from muster.cluster.naming import generated
 from muster.cluster.owners import Owners
 from muster.model.affinity import (
@@ -21,6 +20,7 @@ from muster.model.affinity import (
 from muster.model.batch import DaemonSet
 from muster.model.core import Node, Pod, PodSpec
 from muster.model.meta import key as key_of
+from muster.model.pod_states import is_active, is_finished, is_healthy
 from muster.model.selectors import asks_for, tolerates
 
 # Kubernetes: what every pod of a DaemonSet puts up with.
@@ -46,16 +46,16 @@ def reconcile(owners: Owners, owner: DaemonSet) -> None:
         on.setdefault(_node_of(pod), []).append(pod)
     eligible = set(wanted)
     for node in sorted(on):
-        alive = [pod for pod in on[node] if life.active(pod)]
+        alive = [pod for pod in on[node] if is_active(pod)]
         spare = alive if node not in eligible else sorted(alive, key=_first_stays)[1:]
-        for pod in (*spare, *(pod for pod in on[node] if life.finished(pod))):
+        for pod in (*spare, *(pod for pod in on[node] if is_finished(pod))):
             owners.dismiss(pod)
     for node in wanted:
         # A pod that is leaving keeps its place until it is gone.
-        if not any(not life.finished(pod) for pod in on.get(node, ())):
+        if not any(not is_finished(pod) for pod in on.get(node, ())):
             _make(owners, owner, spec, node)
-    present = [pod for node in wanted for pod in on.get(node, ()) if life.active(pod)]
-    ready = sum(1 for pod in present if life.ready(pod))
+    present = [pod for node in wanted for pod in on.get(node, ()) if is_active(pod)]
+    ready = sum(1 for pod in present if is_healthy(pod))
     status = replace(
         owner.status,
         desired_number_scheduled=len(wanted),

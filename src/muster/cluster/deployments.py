@@ -9,13 +9,13 @@ import math
 
 from msgspec.structs import replace
 
-from muster.cluster import pods as life
 from muster.cluster.naming import TEMPLATE_HASH, template_hash
 from muster.cluster.owners import Owned, Owners, reference
 from muster.model.batch import Deployment, ReplicaSet, ReplicaSetSpec
 from muster.model.core import Pod, PodTemplateSpec
 from muster.model.meta import LabelSelector, ObjectMeta, controller
 from muster.model.meta import key as key_of
+from muster.model.pod_states import is_active, is_finished, is_healthy
 from muster.model.selectors import matches
 
 _KEPT = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/")
@@ -38,7 +38,7 @@ def reconcile(owners: Owners, sets: Owned[ReplicaSet], deployment: Deployment) -
     for s in sorted(old, key=key_of):
         _scale(owners, s, min(_replicas(s), keep))
         keep -= min(_replicas(s), keep)
-        lingering += sum(1 for pod in owners.pods.of(s) if not life.finished(pod))
+        lingering += sum(1 for pod in owners.pods.of(s) if not is_finished(pod))
     share = max(wanted - lingering, 0)
     if current is None:
         made = owners.store.create(_replica_set(deployment, template_hash(deployment.spec.template), share))
@@ -67,7 +67,7 @@ def _recall(owners: Owners, deployment: Deployment) -> bool:
         if kind == "ReplicaSet" and key.startswith(prefix) and key not in owners.store.of(ReplicaSet):
             table = owners.store.of(Pod)
             members = [table[k] for k in sorted(owners.pods.by_owner[kind, key])]
-            found[key] = [p for p in members if life.active(p) and matches(selector, p.metadata.labels)]
+            found[key] = [p for p in members if is_active(p) and matches(selector, p.metadata.labels)]
     for key, members in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
         owner = controller(members[0].metadata) if members else None
         if owner is not None:
@@ -129,13 +129,13 @@ def _replicas(s: ReplicaSet) -> int:
 
 
 def _ready(owners: Owners, s: ReplicaSet) -> int:
-    return sum(1 for pod in owners.pods.of(s) if life.ready(pod))
+    return sum(1 for pod in owners.pods.of(s) if is_healthy(pod))
 
 
 def _report(owners: Owners, deployment: Deployment, owned: list[ReplicaSet], current: ReplicaSet) -> None:
-    alive = [pod for s in owned for pod in owners.pods.of(s) if life.active(pod)]
-    ready = sum(1 for pod in alive if life.ready(pod))
-    updated = [pod for pod in owners.pods.of(current) if life.active(pod)]
+    alive = [pod for s in owned for pod in owners.pods.of(s) if is_active(pod)]
+    ready = sum(1 for pod in alive if is_healthy(pod))
+    updated = [pod for pod in owners.pods.of(current) if is_active(pod)]
     status = replace(
         deployment.status,
         replicas=len(alive),

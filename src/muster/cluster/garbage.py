@@ -5,6 +5,7 @@ from __future__ import annotations
 from muster.cluster.memory import MemoryStore
 from muster.model.kinds import KINDS
 from muster.model.meta import Object
+from muster.model.pod_states import is_terminating
 from muster.model.storage import PersistentVolumeClaim
 from muster.store import Change
 
@@ -41,7 +42,7 @@ class Garbage:
 
 def _orphaned(obj: Object, gone: dict[Owner, dict[str, None]]) -> bool:
     references = obj.metadata.owner_references
-    if not references or obj.metadata.deletion_timestamp is not None:
+    if not references or is_terminating(obj):
         return False
     for owner in references:
         uids = gone.get((owner.kind, obj.metadata.namespace, owner.name)) or gone.get((owner.kind, "", owner.name))

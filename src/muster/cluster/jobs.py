@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from muster.cluster import pods as life
 from muster.cluster.owners import Owners, surplus
 from muster.model.batch import Job
 from muster.model.core import Pod
 from muster.model.meta import Condition
+from muster.model.pod_states import is_active, is_healthy
 from muster.store.clock import timestamp
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -21,7 +21,7 @@ def reconcile(owners: Owners, job: Job) -> None:
     if owners.adopt(job, job.spec.selector, owners.pods):
         return
     members = owners.pods.of(job)
-    alive = [pod for pod in members if life.active(pod)]
+    alive = [pod for pod in members if is_active(pod)]
     done = [pod for pod in members if pod.status.phase == "Succeeded"]
     failed = [pod for pod in members if pod.status.phase == "Failed"]
     ended = _ended(job, alive, done, failed)
@@ -79,7 +79,7 @@ def _report(owners: Owners, job: Job, alive: list[Pod], done: int, failed: int, 
         active=len(alive),
         succeeded=done,
         failed=failed,
-        ready=sum(1 for pod in alive if life.ready(pod)),
+        ready=sum(1 for pod in alive if is_healthy(pod)),
         start_time=job.status.start_time or (None if job.spec.suspend else now),
     )
     if ended and not any(c.type == ended for c in status.conditions):

@@ -14,6 +14,7 @@ from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.model.core import Node, Pod
 from muster.model.meta import seconds
+from muster.model.pod_states import is_finished, is_terminating
 from muster.store import Change, Severity
 
 RUN_SECONDS = "muster.io/run-seconds"
@@ -33,7 +34,7 @@ class Kubelet:
         self._timed: set[str] = set()  # uids of pods whose length has been read
         for pod in listing.items:
             key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            if pods.leaving(pod):
+            if is_terminating(pod):
                 self._plan_end(key, pod)
             else:
                 self._seen[key] = None
@@ -53,7 +54,7 @@ class Kubelet:
         table = self._store.of(Pod)
         for key in sorted(seen):
             pod = table.get(key)
-            if pod is not None and (pod.spec.node_name or pods.leaving(pod)):
+            if pod is not None and (pod.spec.node_name or is_terminating(pod)):
                 self._look(key, pod, now)
         return self._store.version != before
 
@@ -63,13 +64,13 @@ class Kubelet:
         while self._due:
             when, key, uid = self._due[0]
             pod = table.get(key)
-            if pod is not None and pod.metadata.uid == uid and not pods.finished(pod):
+            if pod is not None and pod.metadata.uid == uid and not is_finished(pod):
                 return when
             heapq.heappop(self._due)
         return None
 
     def _look(self, key: str, pod: Pod, now: float) -> None:
-        if pods.leaving(pod):
+        if is_terminating(pod):
             if self._end(pod) <= now:
                 self._store.remove(Pod, key)
             else:

@@ -20,6 +20,7 @@ from muster.model.core import Pod
 from muster.model.kinds import decode_as, plain
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
+from muster.model.pod_states import is_finished, is_terminating
 from muster.store import AlreadyExists, Change, Clock, Conflict, Event, Gone, Listing, NotFound, Severity, WatchEvent
 from muster.store.clock import timestamp
 
@@ -90,7 +91,7 @@ class MemoryStore:
     def get(self, kind: type[T], key: str) -> T:
         found = self.of(kind).get(key)
         if found is None:
-            raise NotFound(kind.__name__, key)
+            raise NotFound.of(kind.__name__, key)
         return found
 
     def whole(self, kind: type[Object], key: str) -> dict[str, Any]:
@@ -117,7 +118,7 @@ class MemoryStore:
         start = int(since) if since else self._version
         # Everything after `start` must still be there: as many events as versions have passed.
         if self._version - start > len(self._history):
-            raise Gone(since)
+            raise Gone.since(since)
         watch = MemoryWatch(self._subscribers, frozenset(kind.__name__ for kind in kinds))
         for event in self._history:
             if int(event.resource_version) > start and watch.wants(event.kind):
@@ -130,7 +131,7 @@ class MemoryStore:
     def create(self, obj: T) -> T:
         kind, key = type(obj).__name__, key_of(obj)
         if key in self._objects.get(kind, ()):
-            raise AlreadyExists(kind, key)
+            raise AlreadyExists.of(kind, key)
         if obj.metadata.creation_timestamp is None:
             obj = replace(obj, metadata=replace(obj.metadata, creation_timestamp=timestamp(self._clock.now())))
         return self._add(obj)
@@ -178,9 +179,9 @@ class MemoryStore:
         pod = self.get(Pod, key)
         _same_uid(pod, key, uid)
         if pod.spec.node_name:
-            raise Conflict("Pod", key, f"is bound to node {pod.spec.node_name} already")
-        if pod.metadata.deletion_timestamp is not None:
-            raise Conflict("Pod", key, "is being deleted")
+            raise Conflict.of("Pod", key, f"is bound to node {pod.spec.node_name} already")
+        if is_terminating(pod):
+            raise Conflict.of("Pod", key, "is being deleted")
         return self.write(pods.bound(pod, node, annotations, self._clock.now()))
 
     def set_images(self, key: str, images: Mapping[str, str], *, uid: str = "") -> Pod:
@@ -192,7 +193,7 @@ class MemoryStore:
     def evict(self, key: str, *, by: str, rule: str, grace: int | None = None, uid: str = "") -> None:
         pod = self.get(Pod, key)
         _same_uid(pod, key, uid)
-        if pod.metadata.deletion_timestamp is None:
+        if not is_terminating(pod):
             self._end(pods.evicted(pod, by, rule, self._clock.now()), key, grace)
 
     def event(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
@@ -241,12 +242,12 @@ class MemoryStore:
         if grace is None:
             own = pod.spec.termination_grace_period_seconds
             grace = pods.DEFAULT_GRACE if own is None else max(own, 0)
-        if grace == 0 or not pod.spec.node_name or pods.finished(pod):
+        if grace == 0 or not pod.spec.node_name or is_finished(pod):
             # Kubernetes: nobody has to end a pod that never started or has ended.
             self.remove(Pod, key)
             return
         left = pod.metadata.deletion_grace_period_seconds
-        if pod.metadata.deletion_timestamp is None or (left is not None and grace < left):
+        if not is_terminating(pod) or (left is not None and grace < left):
             self.write(pods.terminating(pod, self._clock.now(), grace))
 
     def _expected(self, obj: T) -> T:
@@ -254,7 +255,7 @@ class MemoryStore:
         old = self.get(type(obj), key)
         version = obj.metadata.resource_version
         if version and version != old.metadata.resource_version:
-            raise Conflict(
+            raise Conflict.of(
                 type(obj).__name__, key, f"resourceVersion is {old.metadata.resource_version} by now, not {version}"
             )
         _same_uid(old, key, obj.metadata.uid)
@@ -269,7 +270,7 @@ class MemoryStore:
 
 def _same_uid(obj: Object, key: str, uid: str) -> None:
     if uid and uid != obj.metadata.uid:
-        raise Conflict(type(obj).__name__, key, f"is another object: its uid is {obj.metadata.uid}, not {uid}")
+        raise Conflict.of(type(obj).__name__, key, f"is another object: its uid is {obj.metadata.uid}, not {uid}")
 
 
 def _taken_back(before: Mapping[str, Any], now: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:

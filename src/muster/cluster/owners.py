@@ -11,12 +11,12 @@ from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
-from muster.cluster import pods as life
 from muster.cluster.memory import MemoryStore
 from muster.cluster.naming import generated
 from muster.model.core import Pod, PodSpec, PodTemplateSpec
 from muster.model.meta import LabelSelector, Object, ObjectMeta, OwnerReference, controller
 from muster.model.meta import key as key_of
+from muster.model.pod_states import is_healthy, is_terminating
 from muster.model.selectors import matches
 from muster.store import Change, WatchEvent
 
@@ -118,7 +118,7 @@ class Owners:
         mark = (type(looker).__name__, looker.metadata.uid, among.kind.__name__)
         if self._looked.get(mark) == among.arrivals(namespace):
             return False
-        found = [obj for obj in among.orphans(namespace, selector) if obj.metadata.deletion_timestamp is None]
+        found = [obj for obj in among.orphans(namespace, selector) if not is_terminating(obj)]
         for obj in found:
             references = [*obj.metadata.owner_references, reference(owner or looker)]
             self.store.write(replace(obj, metadata=replace(obj.metadata, owner_references=references)))
@@ -158,7 +158,7 @@ class Owners:
 
     def dismiss(self, pod: Pod) -> None:
         """Delete a pod that its owner no longer wants."""
-        if not life.leaving(pod):
+        if not is_terminating(pod):
             self.store.delete(Pod, key_of(pod))
 
     def report(self, owner: T, status: object) -> None:
@@ -187,7 +187,7 @@ def surplus(pods: list[Pod], count: int) -> list[Pod]:
         return []
 
     def worth(pod: Pod) -> tuple[bool, bool, bool]:
-        return (bool(pod.spec.node_name), pod.status.phase == "Running", life.ready(pod))
+        return (bool(pod.spec.node_name), pod.status.phase == "Running", is_healthy(pod))
 
     by_name = sorted(pods, key=key_of)
     by_age = sorted(by_name, key=lambda p: p.metadata.creation_timestamp or "", reverse=True)

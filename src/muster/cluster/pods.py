@@ -7,34 +7,13 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from muster.cycle.telling import EVICTED_BY, EVICTED_RULE
 from muster.model.core import Container, Pod
 from muster.model.meta import Condition
+from muster.model.pod_states import eviction_annotations
 from muster.store.clock import timestamp
 
-FINISHED = ("Succeeded", "Failed")
 # Kubernetes: what a pod that does not say otherwise is given to end in.
 DEFAULT_GRACE = 30
-
-
-def finished(pod: Pod) -> bool:
-    return pod.status.phase in FINISHED
-
-
-def leaving(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is not None
-
-
-def active(pod: Pod) -> bool:
-    """Counts for its owner: neither finished nor on its way out."""
-    return pod.metadata.deletion_timestamp is None and pod.status.phase not in FINISHED
-
-
-def ready(pod: Pod) -> bool:
-    """Running, and its Ready condition (if it has one) holds."""
-    if pod.status.phase != "Running" or leaving(pod):
-        return False
-    return all(c.status == "True" for c in pod.status.conditions if c.type == "Ready")
 
 
 def bound(pod: Pod, node: str, annotations: Mapping[str, str] | None, now: float) -> Pod:
@@ -85,7 +64,7 @@ def terminating(pod: Pod, now: float, grace: int) -> Pod:
 
 def evicted(pod: Pod, by: str, rule: str, now: float) -> Pod:
     """The pod with the record of its eviction; the condition is the one the Eviction API sets itself."""
-    notes = {**pod.metadata.annotations, EVICTED_BY: by, EVICTED_RULE: rule}
+    notes = {**pod.metadata.annotations, **eviction_annotations(by, rule)}
     target = Condition(
         type="DisruptionTarget",
         status="True",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from muster.cluster import pods as life
 from muster.cluster.owners import Owners
 from muster.cluster.volumes import make_claim
 from muster.model.batch import StatefulSet
 from muster.model.core import Pod, PodSpec, Volume
 from muster.model.meta import ObjectMeta
 from muster.model.pod import PersistentVolumeClaimSource
+from muster.model.pod_states import is_active, is_finished, is_healthy
 from muster.model.quantity import whole
 from muster.model.storage import PersistentVolumeClaim
 
@@ -34,8 +34,8 @@ def reconcile(owners: Owners, owner: StatefulSet) -> None:
             owners.dismiss(pod)
     elif beyond and whole:
         owners.dismiss(beyond[0])
-    alive = [pod for pod in present.values() if life.active(pod)]
-    ready = sum(1 for pod in alive if life.ready(pod))
+    alive = [pod for pod in present.values() if is_active(pod)]
+    ready = sum(1 for pod in alive if is_healthy(pod))
     owners.report(owner, replace(owner.status, replicas=len(alive), ready_replicas=ready, available_replicas=ready))
 
 
@@ -46,9 +46,9 @@ def _fill(owners: Owners, owner: StatefulSet, names: dict[str, int], present: di
         pod = present.get(name)
         if pod is None and f"{owner.metadata.namespace}/{name}" not in owners.store.of(Pod):
             _make(owners, owner, name, ordinal)
-        elif pod is not None and life.finished(pod):
+        elif pod is not None and is_finished(pod):
             owners.dismiss(pod)
-        elif pod is not None and life.ready(pod):
+        elif pod is not None and is_healthy(pod):
             continue
         whole = False
         if ordered:

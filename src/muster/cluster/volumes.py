@@ -39,7 +39,7 @@ def settle_claim(store: MemoryStore, key: str, volume: str, node: str) -> None:
     claim = store.get(PersistentVolumeClaim, key)
     if claim.spec.volume_name and claim.status.phase == "Bound":
         if volume and claim.spec.volume_name != volume:
-            raise Conflict("PersistentVolumeClaim", key, f"is bound to {claim.spec.volume_name} already")
+            raise Conflict.of("PersistentVolumeClaim", key, f"is bound to {claim.spec.volume_name} already")
         return
     if volume:
         _bind(store, claim, store.get(PersistentVolume, volume))
@@ -92,7 +92,7 @@ def _bind(store: MemoryStore, claim: PersistentVolumeClaim, volume: PersistentVo
     meta = claim.metadata
     held = volume.spec.claim_ref
     if held is not None and f"{held.namespace or 'default'}/{held.name}" != key_of(claim):
-        raise Conflict("PersistentVolume", volume.metadata.name, f"belongs to claim {held.namespace}/{held.name}")
+        raise Conflict.of("PersistentVolume", volume.metadata.name, f"belongs to claim {held.namespace}/{held.name}")
     owner = ObjectReference(
         api_version="v1", kind="PersistentVolumeClaim", namespace=meta.namespace, name=meta.name, uid=meta.uid
     )
@@ -115,7 +115,7 @@ def _provision(store: MemoryStore, claim: PersistentVolumeClaim, node: Node | No
     name = claim.spec.storage_class_name
     found = store.of(StorageClass).get((_default_class(store) if name is None else name) or "")
     if found is None or found.provisioner in ("", NO_PROVISIONER):
-        raise NotFound("StorageClass", f"{name or '(none)'} with a provisioner")
+        raise NotFound.of("StorageClass", f"{name or '(none)'} with a provisioner")
     handle = f"pvc-{claim.metadata.uid.replace('/', '-')}"
     spec = PersistentVolumeSpec(
         capacity=claim.spec.resources.requests if claim.spec.resources is not None else {},

@@ -17,7 +17,7 @@ from muster.model.batch import DaemonSet, Deployment, Job, ReplicaSet, Replicati
 from muster.model.core import Node, Pod
 from muster.model.kinds import KINDS
 from muster.model.meta import Object
-from muster.store import Change, Severity, StoreError, WatchEvent
+from muster.store import ApiError, Change, Severity, WatchEvent
 
 T = TypeVar("T", bound=Object)
 
@@ -97,7 +97,7 @@ class Workloads:
             return
         try:
             self._controller(owner)()
-        except (StoreError, ValueError) as error:
+        except (ApiError, ValueError) as error:
             # One bad workload never stops the rest.
             self._store.event(owner, Severity.WARNING, "FailedCreate", str(error))
 

@@ -14,8 +14,6 @@ from muster.model.meta import Condition
 from muster.model.scheduling import PodGroup, PodGroupStatus
 from muster.store.clock import timestamp
 
-EVICTED_BY = "muster.io/evicted-by"
-EVICTED_RULE = "muster.io/evicted-rule"
 SCHEDULED = "Scheduled"
 FAILED = "FailedScheduling"
 FAILED_BINDING = "FailedBinding"

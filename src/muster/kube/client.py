@@ -18,10 +18,10 @@ import msgspec
 from yarl import URL
 
 from muster import __version__
-from muster.kube import errors
 from muster.kube.backoff import Backoff
 from muster.kube.config import Access, NoAccess
 from muster.kube.wire import kept_alive, pieces, seconds_in, translated, whole
+from muster.store import errors
 
 Gate = Callable[[], bool]
 """May we write now? Asked right before a mutating call leaves."""

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from muster.kube.errors import ApiError
 from muster.kube.kubeconfigs import Kubeconfigs, heard
+from muster.store.errors import ApiError
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration

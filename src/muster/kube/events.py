@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from muster.kube import errors
 from muster.kube.client import MERGE_PATCH, Client
 from muster.model.meta import Object
-from muster.store import Severity, timestamp
+from muster.store import Severity, errors, timestamp
 
 # Kubernetes' own recorder: an object may have 25 events at once and then one every five minutes.
 BURST, REFILL = 25.0, 1 / 300

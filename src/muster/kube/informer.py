@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from muster.kube import errors
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client
 from muster.kube.lists import PAGE, Report, Selection, list_all
@@ -22,7 +21,7 @@ from muster.kube.resources import Resource
 from muster.kube.watch import SILENCE, Step, watch
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
-from muster.store import Change
+from muster.store import Change, errors
 
 # A list and watch that held for so many seconds is no storm, however it ended.
 LIVED = 1.0

@@ -26,9 +26,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.model.meta import Object, Partial
+from muster.store import errors
 
 
 class LeaseSpec(Partial, kw_only=True):

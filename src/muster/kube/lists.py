@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.resources import Resource
 from muster.model.collector import collector_paused
 from muster.model.kinds import decode_json
 from muster.model.meta import Object
 from muster.model.shape import Problem
+from muster.store import errors
 
 PAGE = 1000
 # A list that is too old before its last page came is begun again; the last time it is taken in one piece.

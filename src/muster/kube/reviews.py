@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import msgspec
 
-from muster.kube import errors
 from muster.kube.client import Client
-from muster.kube.errors import Permission
 from muster.model.meta import Partial
+from muster.store import errors
+from muster.store.errors import Permission
 
 T = TypeVar("T")
 

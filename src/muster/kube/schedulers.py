@@ -10,13 +10,13 @@ from datetime import datetime
 from muster.config import DEFAULT
 from muster.config.announced import BUILT_IN, PREFIX, Announced
 from muster.config.source import NoConfiguration, content_of
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.lease import Lease
 from muster.kube.lists import Report, Selection, list_all
 from muster.kube.resources import Resource
 from muster.kube.writes import Writes
 from muster.model.core import ConfigMap
+from muster.store import errors
 
 LABELS = "app.kubernetes.io/name=muster,app.kubernetes.io/component=scheduler"
 CLOCK_SKEW_S = 5.0

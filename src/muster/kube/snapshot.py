@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from muster.config.announced import Announced
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.lists import Report, Selection, list_all
 from muster.kube.resources import SOURCES, Resource
@@ -23,6 +22,7 @@ from muster.model.core import ConfigMap, Container, Node, Pod, PodSpec
 from muster.model.kinds import plain
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
+from muster.store import errors
 
 # Without these a snapshot is of no use; others may be forbidden to the one who takes it.
 NEEDED: tuple[type[Object], ...] = (Pod, Node)

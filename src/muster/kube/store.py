@@ -22,13 +22,12 @@ from muster.model.core import Pod
 from muster.model.kinds import CUSTOM, plain
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
+from muster.model.pod_states import eviction_annotations
 from muster.store import Conflict, Listing, NotFound, Severity, WatchEvent
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
 
-EVICTED_BY = "muster.io/evicted-by"
-EVICTED_RULE = "muster.io/evicted-rule"
 
 
 class WallClock:
@@ -88,7 +87,7 @@ class KubeStore:
             return self._wait(self._writes.get(kind, key))
         found = self._informers.of(kind).get(key)
         if found is None:
-            raise NotFound(kind.__name__, key)
+            raise NotFound.of(kind.__name__, key)
         return found
 
     def whole(self, kind: type[Object], key: str) -> dict[str, Any]:
@@ -145,7 +144,7 @@ class KubeStore:
     def evict(self, key: str, *, by: str, rule: str, grace: int | None = None, uid: str = "") -> None:
         # Asked for first: a pod that a budget keeps carries no note of an eviction.
         self._wait(self._writes.evict(key, uid=uid, dry_run=True, grace=grace))
-        self._written(self._writes.annotate(Pod, key, {EVICTED_BY: by, EVICTED_RULE: rule}, uid=uid))
+        self._written(self._writes.annotate(Pod, key, eviction_annotations(by, rule), uid=uid))
         self._wait(self._writes.evict(key, uid=uid, grace=grace))
 
     def event(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
@@ -172,7 +171,7 @@ class KubeStore:
     async def _imaged(self, key: str, images: Mapping[str, str], uid: str) -> Pod:
         known = self._informers.of(Pod).get(key) if self._informers.follows(Pod) else await self._writes.get(Pod, key)
         if known is None:
-            raise NotFound("Pod", key)
+            raise NotFound.of("Pod", key)
         found = [
             {c.name: images[c.name] for c in some if images.get(c.name, c.image) != c.image}
             for some in (known.spec.containers, known.spec.init_containers)
@@ -188,14 +187,14 @@ class KubeStore:
         kind, key = type(obj), key_of(obj)
         old = self._informers.of(kind).get(key) if self._informers.follows(kind) else await self._writes.get(kind, key)
         if old is None:
-            raise NotFound(kind.__name__, key)
+            raise NotFound.of(kind.__name__, key)
         meta = obj.metadata
         for name, ours, theirs in (
             ("resourceVersion", meta.resource_version, old.metadata.resource_version),
             ("uid", meta.uid, old.metadata.uid),
         ):
             if ours and ours != theirs:
-                raise Conflict(kind.__name__, key, f"{name} is {theirs} by now, not {ours}")
+                raise Conflict.of(kind.__name__, key, f"{name} is {theirs} by now, not {ours}")
         merge = difference(part(plain(old)), part(plain(obj)), whole=kind in CUSTOM)
         if not merge:
             return old

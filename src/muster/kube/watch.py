@@ -8,11 +8,10 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import msgspec
 from msgspec import Struct
 
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.lists import Report, Selection, decode_object
 from muster.model.meta import Object, Partial
-from muster.store import Change
+from muster.store import Change, errors
 
 # Kubernetes' clients ask for watches of this length, so that not all of them are made anew at once.
 SHORTEST, LONGEST = 240, 480

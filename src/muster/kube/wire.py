@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from muster.kube import errors
+from muster.store import errors
 
 
 class translated:

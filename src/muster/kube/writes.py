@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from muster.kube import errors
 from muster.kube.client import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from muster.kube.resources import Resource, resource_of
 from muster.model.core import Pod
 from muster.model.kinds import decode_json, plain
 from muster.model.meta import Condition, Object, Partial
 from muster.model.meta import key as key_of
+from muster.model.pod_states import is_terminating
+from muster.store import errors
 
 T = TypeVar("T", bound=Object)
 
@@ -244,7 +245,7 @@ class Writes:
 
 
 def _may_bind(pod: Pod, fence: str) -> bool:
-    gone = pod.spec.node_name or pod.metadata.deletion_timestamp is not None
+    gone = pod.spec.node_name or is_terminating(pod)
     return not gone and pod.metadata.annotations.get(FENCE, "") == fence
 
 

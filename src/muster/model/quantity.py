@@ -114,8 +114,8 @@ def _within(amount: int, value: Quantity) -> int:
     return amount
 
 
-def format(name: str, amount: int) -> str:
-    """An amount of the resource `name`, in muster's internal unit for it, as one would write it in a manifest."""
+def canonical(name: str, amount: int) -> str:
+    """Formats an amount of the resource `name`, given in muster's internal unit, exactly, as in a manifest."""
     if name == "memory":
         return _bytes(amount)
     if name == "pods":
@@ -124,6 +124,29 @@ def format(name: str, amount: int) -> str:
         return f"{amount}m"
     whole = amount // 1000
     return _bytes(whole) if name == "ephemeral-storage" or name.startswith("hugepages-") else str(whole)
+
+
+def display(name: str, amount: float) -> str:
+    """Formats an amount of the resource `name` for people, rounded to six digits: cores, bytes, whole devices."""
+    if name == "memory":
+        return _rounded_bytes(amount)
+    if name == "pods":
+        return _rounded(amount)
+    if name == "ephemeral-storage" or name.startswith("hugepages-"):
+        return _rounded_bytes(amount / 1000)
+    return _rounded(amount / 1000)
+
+
+def _rounded_bytes(amount: float) -> str:
+    for suffix in _BINARY:
+        size = int(_FACTOR[suffix])
+        if abs(amount) >= size:
+            return f"{amount / size:.6g}{suffix}"
+    return _rounded(amount)
+
+
+def _rounded(amount: float) -> str:
+    return f"{amount:.6g}" if abs(amount) < 1e6 else f"{amount:.0f}"
 
 
 def _bytes(amount: int) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from muster.config.types import Arguments, PluginOption
 from muster.engine.core import resources
 from muster.engine.core.accounts import Sums, minimum, reserves, still_reserved, without_gated
-from muster.engine.core.axis import show
 from muster.engine.core.hooks import JobEnqueue, Plugin, Reason, Vote
 from muster.engine.core.jobs import Job
 from muster.engine.core.session import Session
+from muster.model.quantity import display
 
 _FACTOR = 1.2
 
@@ -52,7 +52,7 @@ class Overcommit(Plugin, JobEnqueue):
         return True
 
     def _limit(self, name: str) -> str:
-        return f"size times {self._factor:g} less what is in use {show(name, self._idle.get(name, 0))}"
+        return f"size times {self._factor:g} less what is in use {display(name, self._idle.get(name, 0))}"
 
     def enqueued(self, job: Job) -> None:
         resources.add(self._inqueue, without_gated(job, minimum(job)))

@@ -18,7 +18,6 @@ from muster.groups.custom_applications import (
     CustomApplicationConfig,
     read_custom_applications,
 )
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.events import Recorder
 from muster.kube.informer import Delta, Standing
@@ -27,7 +26,7 @@ from muster.kube.lists import Report
 from muster.kube.resources import resource_of
 from muster.model.core import ConfigMap
 from muster.model.custom import CustomApplication
-from muster.store import Severity
+from muster.store import Severity, errors
 
 AGAIN = 5.0  # seconds until a kind that the API server does not serve is looked for again
 PATIENCE = 10.0  # seconds for the ConfigMap to be read; who may not read it has Kubernetes' own kinds

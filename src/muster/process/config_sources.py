@@ -11,13 +11,13 @@ from typing import Protocol
 
 from muster.config.announced import PREFIX
 from muster.config.source import NoConfiguration, content_of
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.informers import Informers, Wanted
 from muster.kube.lists import Report
 from muster.kube.writes import Writes
 from muster.model.core import ConfigMap
 from muster.model.meta import Object
+from muster.store import errors
 
 FILE_POLL_PERIOD_S = 1.0
 

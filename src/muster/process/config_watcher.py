@@ -15,14 +15,13 @@ from typing import Generic, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from muster.kube import errors
 from muster.kube.backoff import Backoff
 from muster.kube.events import Recorder
 from muster.model.finding import Finding
 from muster.process.config_sources import ConfigContent, ConfigSource, InvalidConfig
 from muster.process.logs import Log
 from muster.process.own_pod import OwnPod
-from muster.store import Severity
+from muster.store import Severity, errors
 
 CONDITION = "muster.io/ConfigurationValid"
 USED, REFUSED = "ConfigurationUsed", "ConfigurationRefused"

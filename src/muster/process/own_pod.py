@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from muster.kube.client import Client
-from muster.kube.errors import ApiError
 from muster.kube.writes import Writes
 from muster.model.core import Pod
 from muster.model.meta import Condition
 from muster.store.clock import timestamp
+from muster.store.errors import ApiError
 
 
 class OwnPod:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from muster.kube import errors
 from muster.kube.client import Client
-from muster.kube.errors import ApiError, Permission
 from muster.kube.reviews import allowed, missing
 from muster.process.logs import Log
 from muster.process.own_pod import OwnPod
+from muster.store import errors
+from muster.store.errors import ApiError, Permission
 
 AGAIN_S = 600.0
 SOON_S = 5.0

@@ -13,7 +13,7 @@ T = TypeVar("T", bound=Object)
 
 
 class SchedulerApi(Protocol):
-    """Errors are those of muster.kube.errors."""
+    """Errors are those of muster.store.errors."""
 
     async def bind(
         self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str, version: str = "",

@@ -14,7 +14,6 @@ from enum import Enum
 from typing import Any
 
 from muster.cycle import telling
-from muster.kube import errors
 from muster.kube.backoff import Backoff
 from muster.kube.writes import FENCE
 from muster.model.core import Pod
@@ -26,7 +25,7 @@ from muster.scheduler.inbox import BindRefused, CallResult, CommitFinished, Mess
 from muster.scheduler.journal import JOURNAL, JournalCarrier, written
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.volumes import VolumeBinder, VolumesNotBound
-from muster.store import Severity
+from muster.store import Severity, errors
 
 Put = Callable[[Message], None]
 NAMED = 5  # assignments that the event of a gang names

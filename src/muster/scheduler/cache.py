@@ -24,6 +24,7 @@ from muster.groups.applications import APPLICATIONS
 from muster.model.collector import collector_paused
 from muster.model.core import Pod
 from muster.model.meta import Object
+from muster.model.pod_states import is_active, is_terminating
 from muster.model.scheduling import Queue
 from muster.scheduler.assumed_claims import AssumedClaims
 from muster.scheduler.backoffs import Backoffs
@@ -217,8 +218,8 @@ class Cache:
     def _shown(assumed: Assumed, new: Pod) -> bool:
         """Does the cluster show the outcome, be it the assumed one or another?"""
         if assumed.node:
-            return bool(new.spec.node_name) or new.metadata.deletion_timestamp is not None
-        return new.metadata.deletion_timestamp is not None or new.status.phase in ("Succeeded", "Failed")
+            return bool(new.spec.node_name) or is_terminating(new)
+        return not is_active(new)
 
     def _settle(self, message: CallResult) -> Hint:
         assumed = self.assumed.get(message.key)

@@ -13,15 +13,15 @@ from contextlib import suppress
 
 from muster.cycle import telling
 from muster.engine.core.plan import Eviction
-from muster.kube import errors
 from muster.model.core import Pod
 from muster.model.meta import Object, key
+from muster.model.pod_states import eviction_annotations
 from muster.model.scheduling import PodGroup
 from muster.scheduler.api import RecordEvent, SchedulerApi
 from muster.scheduler.commits import EvictionCommit
 from muster.scheduler.inbox import CallResult, EvictionRefused, Message
 from muster.scheduler.metrics import Metrics
-from muster.store import Severity
+from muster.store import Severity, errors
 
 EVICTING, REFUSED = "Evicting", "EvictionRefused"
 NAMED = 5  # pods that an event names
@@ -66,10 +66,7 @@ class Evictor:
     async def _evict(self, eviction: Eviction, pod: Pod) -> str:
         """Why the eviction was refused, or nothing."""
         name, uid = eviction.pod, pod.metadata.uid
-        notes = {
-            telling.EVICTED_BY: telling.claimer_shown(eviction),
-            telling.EVICTED_RULE: eviction.rule,
-        }
+        notes = eviction_annotations(telling.claimer_shown(eviction), eviction.rule)
         with suppress(errors.ApiError):  # a note that cannot be written does not keep the pod
             # Through the status subresource, which we may write to; Kubernetes takes annotations there, too.
             await self._calls.patch(Pod, name, {"metadata": {"uid": uid, "annotations": notes}}, sub="status")

@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Collection
 
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.informers import Informers
 from muster.kube.lists import Selection, list_all
@@ -19,7 +18,9 @@ from muster.kube.resources import resource_of
 from muster.kube.writes import FENCE, Writes
 from muster.model.core import Pod
 from muster.model.meta import key as key_of
+from muster.model.pod_states import is_terminating
 from muster.process.logs import Log
+from muster.store import errors
 
 # A standby has no connections to write on yet: more of them would take longer to open than they save.
 AT_ONCE = 16
@@ -70,7 +71,7 @@ class Fence:
 
     def _may_be_bound(self, pod: Pod) -> bool:
         ours = pod.spec.scheduler_name in self._scheduler_names
-        return ours and not pod.spec.scheduling_gates and pod.metadata.deletion_timestamp is None
+        return ours and not pod.spec.scheduling_gates and not is_terminating(pod)
 
     async def _mark(self, pod: Pod, token: str) -> str:
         """Why the pod could not be changed, or nothing."""

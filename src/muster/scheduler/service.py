@@ -17,7 +17,6 @@ from muster.config.announced import BUILT_IN, PREFIX, lease_annotations
 from muster.engine.core.podgroups import OWNING
 from muster.kube import config as access
 from muster.kube.client import Client, Limits
-from muster.kube.errors import Permission
 from muster.kube.events import Recorder
 from muster.kube.informer import Standing
 from muster.kube.informers import Informers
@@ -46,6 +45,7 @@ from muster.scheduler.loop import Loop
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.standby import Ready, Standby
 from muster.scheduler.status_writer import StatusWriter
+from muster.store.errors import Permission
 
 # What decisions are made from. ConfigMaps and workloads are not among it.
 KINDS: tuple[type[Object], ...] = (

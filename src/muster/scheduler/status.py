@@ -20,7 +20,8 @@ from muster.engine.core.plan import Plan
 from muster.engine.core.state import State
 from muster.model.core import Pod
 from muster.model.meta import Condition, Object
-from muster.model.quantity import format as quantity
+from muster.model.pod_states import is_terminating
+from muster.model.quantity import canonical
 from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
 from muster.scheduler.backoffs import BINDING_REFUSED
 from muster.scheduler.queue_usage import Usage
@@ -130,7 +131,7 @@ class StatusUpdater:
             if task is None:
                 continue
             pod = task.pod
-            if pod.spec.node_name or pod.spec.scheduling_gates or pod.metadata.deletion_timestamp is not None:
+            if pod.spec.node_name or pod.spec.scheduling_gates or is_terminating(pod):
                 continue
             before = self._told.get(key)
             if before is None or before.uid != pod.metadata.uid:
@@ -220,7 +221,7 @@ def _queues(plan: Plan, state: State, usage: Mapping[str, Usage]) -> list[QueueS
         for job in queue.jobs.values():
             if job.key in state.objects["PodGroup"]:
                 counts[_PHASES.get(plan.phases.get(job.key, job.phase), "unknown")] += 1
-        amounts = {name: quantity(name, n) for name, n in sorted(allocated.items()) if n and name != "pods"}
+        amounts = {name: canonical(name, n) for name, n in sorted(allocated.items()) if n and name != "pods"}
         old = found.status
         change: dict[str, Any] = {name: n for name, n in counts.items() if getattr(old, name) != n}
         if {name: str(value) for name, value in old.allocated.items()} != amounts:

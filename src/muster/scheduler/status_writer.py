@@ -8,13 +8,12 @@ from collections.abc import Iterable
 
 from muster.cycle import telling
 from muster.engine.core.reading import ADMITTED
-from muster.kube import errors
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup, Queue
 from muster.scheduler.api import RecordEvent, SchedulerApi
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.status import AdmissionPatch, GroupStatusPatch, PodStatusPatch, StatusPatch
-from muster.store import Severity
+from muster.store import Severity, errors
 
 AT_ONCE = 8
 

@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Mapping
 
 from muster.engine.volumes.volume_claims import SELECTED_NODE, is_bound
-from muster.kube import errors
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from muster.scheduler.api import SchedulerApi
 from muster.scheduler.commits import PodBinding
+from muster.store import errors
 
 BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 

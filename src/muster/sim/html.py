@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from muster.engine.core.axis import exact_sum, show
+from muster.engine.core.axis import exact_sum
+from muster.model.quantity import display
 from muster.sim.compare import Comparison
 from muster.sim.html_topology import trees
 from muster.sim.picture import BEFORE, LEAVING, NEW, NodeBox, PodMark, boxes
@@ -38,7 +39,7 @@ def comparison_page(comparison: Comparison) -> str:
     ]
     for queue, (a_held, b_held) in comparison.allocated.items():
         figures += [
-            (f"queue {queue}, {name}", show(name, a_held.get(name, 0)), show(name, b_held.get(name, 0)))
+            (f"queue {queue}, {name}", display(name, a_held.get(name, 0)), display(name, b_held.get(name, 0)))
             for name in sorted({*a_held, *b_held} - {"pods"})
         ]
     parts = [
@@ -162,13 +163,13 @@ def _bar(box: NodeBox, resource: str, hues: Mapping[str, int]) -> str:
         f'width:{100 * int(str(amount)) / max(offered, taken):.2f}%"></i>'
         for queue, state, amount in pieces
     )
-    text = f"{resource} {show(resource, taken)} of {show(resource, offered)}"
+    text = f"{resource} {display(resource, taken)} of {display(resource, offered)}"
     short = escape(resource.rpartition("/")[2])
     return f'<div class="bar" title="{escape(text)}"><span>{short}</span><div class="track">{drawn}</div></div>'
 
 
 def _pod(pod: PodMark, hues: Mapping[str, int]) -> str:
-    asks = ", ".join(f"{name} {show(name, n)}" for name, n in sorted(pod.amounts.items()) if name != "pods")
+    asks = ", ".join(f"{name} {display(name, n)}" for name, n in sorted(pod.amounts.items()) if name != "pods")
     told = f"{pod.key}: {asks or 'asks for nothing'}; {STATES[pod.state]}" + (f"; queue {pod.queue}" * bool(pod.queue))
     kind = f"pod {pod.state}" + ("" if pod.queue else " other")
     return f'<span class="{kind}" style="{_hue(pod.queue, hues)}" title="{escape(told)}">{escape(pod.key)}</span>'
@@ -193,9 +194,9 @@ def _queues(result: Result, hues: Mapping[str, int]) -> str:
             held, due, most = (part.get(resource) for part in (share.allocated, share.deserved, share.capability))
             fill = f'<i class="q" style="--h:{hues[name]};width:{min(100, 100 * (held or 0) / total):.2f}%"></i>'
             mark = "" if due is None else f'<i class="mark" style="left:{min(99.6, 100 * due / total):.2f}%"></i>'
-            said = f"{show(resource, held or 0)} of {show(resource, total)}"
-            said += f", deserves {show(resource, due)}" if due is not None else ""
-            said += f", at most {show(resource, most)}" if most is not None else ""
+            said = f"{display(resource, held or 0)} of {display(resource, total)}"
+            said += f", deserves {display(resource, due)}" if due is not None else ""
+            said += f", at most {display(resource, most)}" if most is not None else ""
             rows.append(
                 f'<div class="queue"><b>{escape(name)}</b><span class="soft">{escape(resource)}</span>'
                 f'<div class="track">{fill}{mark}</div><span>{escape(said)}</span></div>'

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from muster.engine.core.jobs import Task
 from muster.engine.core.podgroups import group_name
+from muster.model.pod_states import is_terminating
 from muster.plugins.nodegroup.grouping import LABEL
 from muster.sim.result import Result
 
@@ -59,6 +60,6 @@ def group_of(task: Task | None) -> str:
 
 
 def _state(result: Result, task: Task) -> str:
-    if task.pod.metadata.deletion_timestamp is not None:
+    if is_terminating(task.pod):
         return LEAVING
     return NEW if task.key in result.binds else BEFORE

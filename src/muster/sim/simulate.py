@@ -23,6 +23,7 @@ from muster.engine.core.session import Log, Session, silent
 from muster.engine.core.state import Objects, State
 from muster.model.core import Pod
 from muster.model.meta import controller
+from muster.model.pod_states import is_terminating
 from muster.sim import summary
 from muster.sim.breaches import Breaches
 from muster.sim.opening import open_cluster
@@ -136,7 +137,7 @@ class Run:
         self.cluster.follow(state)
         for key, (node, uid) in self.bound.items():
             task = state.tasks.get(key)
-            if task is not None and task.uid == uid and task.pod.metadata.deletion_timestamp is None:
+            if task is not None and task.uid == uid and not is_terminating(task.pod):
                 result.binds[key] = node
         for key, task in state.tasks.items():
             if state.needs_node(task):

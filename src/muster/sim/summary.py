@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from muster.engine.core.axis import exact_sum, show
+from muster.engine.core.axis import exact_sum
 from muster.engine.core.hooks import QueueShares
 from muster.engine.core.jobs import Shape
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
+from muster.model.quantity import display
 
 Amounts = Mapping[str, float]
 
@@ -27,7 +28,7 @@ class QueueShare:
 
     def as_dict(self) -> dict[str, dict[str, str]]:
         parts = {"allocated": self.allocated, "deserved": self.deserved, "capability": self.capability}
-        return {part: {name: show(name, n) for name, n in sorted(amounts.items())} for part, amounts in parts.items()}
+        return {p: {name: display(name, n) for name, n in sorted(amounts.items())} for p, amounts in parts.items()}
 
 
 @dataclass(slots=True)

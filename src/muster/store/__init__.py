@@ -1,26 +1,27 @@
-"""The one protocol that controllers and the live scheduler see: get, list, watch, patch, bind, evict, event; with
-it the clock. The embedded cluster and the live one each have a store that keeps this promise.
+"""The `Store` protocol, its errors and its clock.
+
+The controllers, the extender and the simulator work on a Store. There are two implementations: `cluster.memory` in
+memory and `kube.store` on a live cluster. The live scheduler has its own cache and shares the errors and the clock.
 """
 
 from muster.store.clock import Clock, timestamp
-from muster.store.errors import AlreadyExists, Conflict, Gone, NotFound, Refused, StoreError
+from muster.store.errors import AlreadyExists, ApiError, Conflict, Gone, NotFound
 from muster.store.protocol import Store
 from muster.store.record import Event, Severity
 from muster.store.watch import Change, Listing, Watch, WatchEvent
 
 __all__ = [
     "AlreadyExists",
+    "ApiError",
     "Change",
     "Clock",
     "Conflict",
+    "Event",
     "Gone",
     "Listing",
     "NotFound",
-    "Event",
-    "Refused",
     "Severity",
     "Store",
-    "StoreError",
     "Watch",
     "WatchEvent",
     "timestamp",

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from muster.config.names import nearest, suggest
-from muster.engine.core.axis import exact_sum, show
+from muster.engine.core.axis import exact_sum
 from muster.engine.core.jobs import Job, Status
 from muster.engine.core.session import Session
 from muster.engine.core.subgroups import LABEL, grouped
 from muster.engine.domains.demand import Demand, unplaced
 from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.model.finding import Finding, Severity
+from muster.model.quantity import display
 from muster.validation.locator import Locator
 
 _GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
@@ -80,13 +81,13 @@ def _requests(session: Session, job: Job, locator: Locator) -> Iterator[Finding]
             row = nodes.axis.rows.get(name)
             allocatable = exact_sum(nodes.alloc[row]) if row is not None else 0
             if limit is not None and queue is not None and total > limit:
-                request = f"{what} for {show(name, total)} of {name} in all"
-                message = f"{request}, more than the capability {show(name, limit)} of queue {queue.name}"
+                request = f"{what} for {display(name, total)} of {name} in all"
+                message = f"{request}, more than the capability {display(name, limit)} of queue {queue.name}"
                 fix = f"raise capability of queue {queue.name}, or ask for less"
                 yield locator.finding("error", "PodGroup", job.key, "over-capability", message, fix)
             elif amount > allocatable:
-                request = f"{what} for {show(name, amount)} of {name} in all"
-                message = f"{request}, more than all nodes have together ({show(name, allocatable)})"
+                request = f"{what} for {display(name, amount)} of {name} in all"
+                message = f"{request}, more than all nodes have together ({display(name, allocatable)})"
                 # Not every plugin that votes in enqueue compares minResources with the nodes.
                 severity: Severity = "error" if needs is smallest else "warning"
                 fix = "ask for less, or add nodes"

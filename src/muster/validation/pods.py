@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from muster.config.names import nearest, suggest
-from muster.engine.core.axis import show
 from muster.engine.core.hooks import Batch, Bools, Scope
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.podgroups import GROUP
 from muster.engine.core.session import Session
 from muster.model.finding import Finding, Severity
+from muster.model.quantity import display
 from muster.validation.locator import Locator
 
 _ENDED = (Status.SUCCEEDED, Status.FAILED)
@@ -122,7 +122,7 @@ def _over_capability(session: Session, task: Task) -> Iterator[tuple[str, str]]:
         for name, amount in sorted(task.shape.amounts.items()):
             most = queue.capability.get(name)
             if most is not None and amount > most:
-                asked, there = show(name, amount), show(name, most)
+                asked, there = display(name, amount), display(name, most)
                 message = f"asks for {asked} of {name}, more than the capability {there} of queue {queue.name}"
                 yield message, f"raise capability of queue {queue.name}, or ask for less"
         queue = session.queues.get(queue.parent) if in_tree else None
@@ -136,7 +136,7 @@ def _never(session: Session, task: Task) -> tuple[str, str, str] | None:
         most = int(nodes.alloc[row].max())
         if amount > most:
             name = nodes.axis.names[row]
-            asked, there = show(name, amount), show(name, most)
+            asked, there = display(name, amount), display(name, most)
             none = "no node has any" if most == 0 else f"no node has more than {there}"
             near = nearest(name, [n for n, r in nodes.axis.rows.items() if nodes.alloc[r].any()]) if most == 0 else None
             fix = f"did you mean {near}?" if near else "ask for less, or add a larger node"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from muster.config.names import suggest
-from muster.engine.core.axis import exact_sum, show
+from muster.engine.core.axis import exact_sum
 from muster.engine.core.jobs import Queue
 from muster.engine.core.session import Session
 from muster.model.finding import Finding
+from muster.model.quantity import display
 from muster.validation.locator import Locator
 
 ROOT = "root"
@@ -55,7 +56,7 @@ def _amounts(queue: Queue, locator: Locator) -> Iterator[Finding]:
         for name, amount in sorted(amounts.items()):
             most = queue.capability.get(name)
             if most is not None and amount > most:
-                message = f"{what} of {name} is {show(name, amount)}, more than its capability {show(name, most)}"
+                message = f"{what} of {name} is {display(name, amount)}, more than its capability {display(name, most)}"
                 fix = f"lower {what}, or raise capability"
                 yield locator.finding("warning", "Queue", queue.name, f"queue-{what}", message, fix)
 
@@ -73,8 +74,8 @@ def _guarantees(session: Session, locator: Locator) -> Iterator[Finding]:
         row = nodes.axis.rows.get(name)
         allocatable = exact_sum(nodes.alloc[row]) if row is not None else 0
         if guaranteed > allocatable:
-            message = f"queues are guaranteed {show(name, guaranteed)} {name} in all, "
-            message += f"the nodes have {show(name, allocatable)}"
+            message = f"queues are guaranteed {display(name, guaranteed)} {name} in all, "
+            message += f"the nodes have {display(name, allocatable)}"
             greatest = max(leaves, key=lambda queue: (queue.guarantee.get(name, 0), queue.name))
             fix = "lower the guarantees"
             yield locator.finding("warning", "Queue", greatest.name, "queue-guarantees", message, fix)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from builders.cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
-from muster.cluster import pods as life
 from muster.model.batch import Deployment, DeploymentSpec, ReplicaSet, UpdateStrategy
 from muster.model.meta import ObjectMeta
+from muster.model.pod_states import is_healthy
 
 
 def deployment(replicas: int = 4, strategy: str = "") -> Deployment:
@@ -58,7 +58,7 @@ def test_a_new_template_takes_over_step_by_step_and_never_with_more_pods_than_as
     for _ in range(60):
         c.step()
         assert len(pods_of(c)) <= 4
-        least = min(least, sum(1 for p in pods_of(c).values() if life.ready(p)))
+        least = min(least, sum(1 for p in pods_of(c).values() if is_healthy(p)))
         bind_all(c, "n")
         moment = c.next_time()
         if moment is None:

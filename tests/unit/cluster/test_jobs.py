@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from builders.cluster_build import bind_all, cluster, node, pod, pods_of, template
-from muster.cluster import pods as life
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.batch import CronJob, CronJobSpec, Job, JobSpec
 from muster.model.meta import ObjectMeta
+from muster.model.pod_states import is_active
 
 
 def job(parallelism: int | None, completions: int | None, mode: str = "NonIndexed", seconds: str = "") -> Job:
@@ -17,7 +17,7 @@ def job(parallelism: int | None, completions: int | None, mode: str = "NonIndexe
 
 
 def at_work(c: EmbeddedCluster) -> int:
-    return sum(1 for p in pods_of(c).values() if life.active(p))
+    return sum(1 for p in pods_of(c).values() if is_active(p))
 
 
 def test_without_numbers_there_is_one_pod_and_it_never_ends_by_itself() -> None:

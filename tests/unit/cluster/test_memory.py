@@ -12,7 +12,7 @@ from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import HISTORY, MemoryStore
 from muster.model.core import Node, Pod
 from muster.model.meta import Object, key
-from muster.store import AlreadyExists, Change, Conflict, Gone, NotFound, StoreError, WatchEvent
+from muster.store import AlreadyExists, ApiError, Change, Conflict, Gone, NotFound, WatchEvent
 
 
 def store(*objects: Object) -> MemoryStore:
@@ -203,7 +203,7 @@ def test_whoever_lists_and_applies_all_events_has_what_a_fresh_list_has(writes: 
             continue
         try:
             _write(s, what, name, step)
-        except StoreError:
+        except ApiError:
             continue
     assert watch is not None
     events = watch.take()

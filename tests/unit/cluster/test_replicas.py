@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from builders.cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
-from muster.cluster import pods as life
 from muster.model.batch import ReplicaSet, ReplicaSetSpec, ReplicationController, ReplicationControllerSpec
 from muster.model.core import Pod
 from muster.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from muster.model.pod_states import is_active
 
 
 def replica_set(replicas: int, name: str = "web") -> ReplicaSet:
@@ -51,7 +51,7 @@ def test_an_evicted_pod_is_made_anew_under_another_name() -> None:
     victim = sorted(pods_of(c))[0]
     c.store.evict(f"default/{victim}", by="default/x", rule="preempt")
     c.step()
-    alive = [name for name, p in pods_of(c).items() if life.active(p)]
+    alive = [name for name, p in pods_of(c).items() if is_active(p)]
     assert len(pods_of(c)) == 3
     assert len(alive) == 2 and victim not in alive
     c.advance(1030.0)

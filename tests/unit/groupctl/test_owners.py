@@ -30,7 +30,7 @@ class World:
     async def get(self, kind: type[Object], name: str) -> Object:
         self.asked.append(f"{kind.__name__} {name}")
         if (kind.__name__, name) not in self.there:
-            raise NotFound(kind.__name__, name)
+            raise NotFound.of(kind.__name__, name)
         return self.there[kind.__name__, name]
 
     def application(self, of: str, kind: str = "ReplicaSet", version: str = "apps/v1", uid: str = "") -> str:

@@ -8,7 +8,8 @@ import pytest
 
 from fakes.awkward_api import AwkwardApi, dawdle, drip, give, hang_up, raw, refuse, run
 from muster import store
-from muster.kube import Client, Limits, errors
+from muster.kube import Client, Limits
+from muster.store import errors
 
 PATH = "/api/v1/pods"
 
@@ -35,20 +36,20 @@ def test_the_authorization_of_the_official_client_goes_with_every_call() -> None
 @pytest.mark.parametrize(
     ("code", "reason", "kind", "also"),
     [
-        (400, "BadRequest", errors.BadRequest, store.StoreError),
-        (401, "Unauthorized", errors.Unauthorized, store.StoreError),
-        (403, "Forbidden", errors.Forbidden, store.StoreError),
+        (400, "BadRequest", errors.BadRequest, store.ApiError),
+        (401, "Unauthorized", errors.Unauthorized, store.ApiError),
+        (403, "Forbidden", errors.Forbidden, store.ApiError),
         (404, "NotFound", errors.NotFound, store.NotFound),
         (409, "Conflict", errors.Conflict, store.Conflict),
         (409, "AlreadyExists", errors.AlreadyExists, store.AlreadyExists),
         (410, "Gone", errors.Gone, store.Gone),
         (410, "Expired", errors.Gone, store.Gone),
-        (413, "RequestEntityTooLarge", errors.TooLarge, store.StoreError),
-        (422, "Invalid", errors.Invalid, store.StoreError),
+        (413, "RequestEntityTooLarge", errors.TooLarge, store.ApiError),
+        (422, "Invalid", errors.Invalid, store.ApiError),
     ],
 )
 def test_a_refusal_has_its_type_and_the_servers_words(
-    code: int, reason: str, kind: type[errors.ApiError], also: type[store.StoreError]
+    code: int, reason: str, kind: type[errors.ApiError], also: type[store.ApiError]
 ) -> None:
     async def story(api: AwkwardApi) -> errors.ApiError:
         api.plan("GET", PATH, refuse(code, reason, "because of that"))

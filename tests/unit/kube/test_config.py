@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from fakes.awkward_api import AwkwardApi, give, refuse, run
-from muster.kube import Client, NoAccess, errors, load
+from muster.kube import Client, NoAccess, load
 from muster.kube.config import Access
+from muster.store import errors
 
 
 def kubeconfig(folder: Path, user: str, cluster: str = "") -> str:

@@ -7,11 +7,11 @@ import gc
 import pytest
 
 from fakes.awkward_api import AwkwardApi, give, listed, pod, raw, refuse, run
-from muster.kube import errors
 from muster.kube.lists import Selection, list_all
 from muster.kube.resources import resource_of
 from muster.model.core import Pod
 from muster.model.meta import Object, key
+from muster.store import errors
 
 PATH = "/api/v1/pods"
 PODS = Selection(resource_of(Pod))

@@ -9,8 +9,8 @@ import pytest
 
 from fakes.awkward_api import AwkwardApi, give, listed, pod, refuse, run
 from muster.cluster.manifests import Manifests, read
-from muster.kube import errors
 from muster.kube.snapshot import Taken, snapshot
+from muster.store import errors
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from fakes.awkward_api import AwkwardApi, give, listed, pod, refuse, run, tell
-from muster.kube import Informers, Recorder, Writes, errors
+from muster.kube import Informers, Recorder, Writes
 from muster.kube.difference import difference
 from muster.kube.store import KubeStore
 from muster.model.core import Pod
 from muster.model.meta import ObjectMeta
 from muster.model.scheduling import Queue
-from muster.store import Change, Conflict, NotFound, Store
+from muster.store import Change, Conflict, NotFound, Store, errors
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 

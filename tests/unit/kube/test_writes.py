@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from fakes.awkward_api import AwkwardApi, give, hang_up, pod, raw, refuse, run
-from muster.kube import Writes, errors
+from muster.kube import Writes
 from muster.kube.writes import FENCE
 from muster.model.core import Pod
 from muster.model.meta import Condition, ObjectMeta
 from muster.model.scheduling import PodGroup, Queue
+from muster.store import errors
 
 PLACE = "/api/v1/namespaces/ns/pods/a"
 TAKEN = refuse(409, "Conflict", "pod a is already assigned to node")

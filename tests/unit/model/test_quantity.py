@@ -111,6 +111,25 @@ def test_milli_is_the_smallest_whole_number_of_thousandths_not_below(number: int
         ("ephemeral-storage", 10 * 2**30 * 1000, "10Gi"),
     ],
 )
-def test_an_amount_is_written_as_people_write_it(name: str, amount: int, written: str) -> None:
-    assert quantity.format(name, amount) == written
+def test_the_canonical_amount_can_be_read_back(name: str, amount: int, written: str) -> None:
+    assert quantity.canonical(name, amount) == written
     assert (units if name in ("memory", "pods") else milli)(written) == amount
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "shown"),
+    [
+        ("cpu", 1500, "1.5"),
+        ("cpu", 3 * 10**12, "3000000000"),
+        ("cpu", -2000, "-2"),
+        ("memory", 1536 << 20, "1.5Gi"),
+        ("memory", 3 << 60, "3Ei"),
+        ("memory", 0, "0"),
+        ("pods", 110, "110"),
+        ("ephemeral-storage", 1000 << 40, "1Ti"),
+        ("hugepages-2Mi", 2000 << 20, "2Mi"),
+        ("nvidia.com/gpu", 8000, "8"),
+    ],
+)
+def test_an_amount_for_people_has_at_most_six_digits(name: str, amount: int, shown: str) -> None:
+    assert quantity.display(name, amount) == shown

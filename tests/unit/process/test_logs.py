@@ -10,8 +10,8 @@ import pytest
 from builders.live_objects import cluster_of, waiting
 from builders.small_cluster import node, queue
 from fakes.hand_driven import Faults, Leader
-from muster.kube import errors
 from muster.process.logs import Log
+from muster.store import errors
 
 
 def entries(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:

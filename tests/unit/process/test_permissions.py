@@ -10,11 +10,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fakes.awkward_api import AwkwardApi, give, refuse, run, until
-from muster.kube import errors
-from muster.kube.errors import Permission
 from muster.process.logs import Log
 from muster.process.own_pod import OwnPod
 from muster.process.permissions import AGAIN_S, Permissions
+from muster.store import errors
+from muster.store.errors import Permission
 
 BIND = Permission("create", "pods/binding")
 REFUSED = errors.Forbidden(

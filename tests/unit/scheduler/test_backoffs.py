@@ -8,9 +8,9 @@ from builders.live_objects import EVICTS, EVICTS_BY_VOLCANO, bound, budget, clus
 from builders.small_cluster import node, pod_group, queue
 from fakes.hand_driven import Faults, Leader
 from muster.cluster.embedded import EmbeddedCluster
-from muster.kube import errors
 from muster.model.core import Pod
 from muster.model.pod import PodResourceClaim
+from muster.store import errors
 
 
 def crowded(*more: object, low: int = 2, namespace: str = "d") -> EmbeddedCluster:

@@ -11,7 +11,7 @@ from builders.live_objects import EVICTS, bound, cluster_of, priority_class, wai
 from builders.small_cluster import node, pod_group, queue
 from fakes.hand_driven import Faults, KillAt, Leader, assert_gangs_whole
 from muster.cluster.embedded import EmbeddedCluster
-from muster.kube import errors
+from muster.store import errors
 
 
 def five_binds_and_two_evictions() -> EmbeddedCluster:

@@ -14,7 +14,7 @@ def test_the_store_in_memory_is_a_store() -> None:
 
 
 def test_refusals_say_which_object_and_why() -> None:
-    assert str(NotFound("Pod", "a/b")) == "Pod a/b does not exist"
-    assert str(AlreadyExists("Pod", "a/b")) == "Pod a/b exists already"
-    assert str(Conflict("Pod", "a/b", "is being deleted")) == "Pod a/b: is being deleted"
-    assert "list again" in str(Gone("12"))
+    assert str(NotFound.of("Pod", "a/b")) == "Pod a/b does not exist"
+    assert str(AlreadyExists.of("Pod", "a/b")) == "Pod a/b exists already"
+    assert str(Conflict.of("Pod", "a/b", "is being deleted")) == "Pod a/b: is being deleted"
+    assert "list again" in str(Gone.since("12"))

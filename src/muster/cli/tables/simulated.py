@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from muster.cli.tables.parts import counted, plural, row, some, table
-from muster.engine.core.axis import show
+from muster.model.quantity import display
 from muster.sim.compare import Comparison
 from muster.sim.picture import group_of, queue_of
 from muster.sim.result import Result
@@ -79,7 +79,7 @@ def _queues(console: Console, result: Result) -> None:
         resources = sorted({*share.allocated, *share.deserved, *share.capability} - {"pods"})
         for i, resource in enumerate(resources):
             cells = [
-                show(resource, part[resource]) if resource in part else "–"
+                display(resource, part[resource]) if resource in part else "–"
                 for part in (share.allocated, share.deserved, share.capability)
             ]
             row(queues, name if i == 0 else "", resource, *cells)
@@ -111,7 +111,7 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
         row(figures, f"fragmentation of {name}", *("–" if x is None else f"{x:.1%}" for x in pair))
     for queue, shares in comparison.allocated.items():
         for resource in sorted({*shares[0], *shares[1]} - {"pods"}):
-            row(figures, f"queue {queue}, {resource}", *(show(resource, held.get(resource, 0)) for held in shares))
+            row(figures, f"queue {queue}, {resource}", *(display(resource, held.get(resource, 0)) for held in shares))
     console.print(figures)
     same = len(comparison.first.binds) - sum(1 for a, _ in comparison.placements.values() if a is not None)
     console.print(Text(f"{plural(same, 'placement')} alike, {len(comparison.placements):,} differ", "bold"))

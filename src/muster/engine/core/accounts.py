@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.engine.core import resources
-from muster.engine.core.axis import show
 from muster.engine.core.claim import RECLAIM, Claim, request_of
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
 from muster.engine.core.limits import Origin
 from muster.engine.core.resources import ALWAYS, SLACK, Amounts, add
+from muster.model.quantity import display
 
 _HOLDING = [int(status) for status in ALLOCATED_LIKE]
 _STAYING = [*_HOLDING, int(Status.UNKNOWN)]
@@ -142,7 +142,9 @@ class Account:
     def say_real(self, name: str) -> str:
         """The queue's real capability in one resource, as the user wrote it."""
         real = self.real.get(name, 0)
-        return f"capability {show(name, real)}" if self.origin is None else self.origin.say(self.queue.name, name, real)
+        if self.origin is None:
+            return f"capability {display(name, real)}"
+        return self.origin.say(self.queue.name, name, real)
 
     def say_share(self, name: str, weights: int) -> str:
         """What the queue deserves by weight; where something else limits that, the name of it."""
@@ -150,8 +152,8 @@ class Account:
         if share == self.real.get(name, 0):
             return self.say_real(name)
         if share == self.guarantee.get(name, -1):
-            return f"guarantee {show(name, share)}"
-        return f"share {show(name, share)} (weight {self.queue.weight} of {weights})"
+            return f"guarantee {display(name, share)}"
+        return f"share {display(name, share)} (weight {self.queue.weight} of {weights})"
 
     def say_short(self, request: Mapping[str, int], limit: Amounts, words: Callable[[str], str]) -> str:
         """`queue q: cpu requested 2 + allocated 9 > share 10 (weight 1 of 3)`."""

@@ -15,9 +15,6 @@ CPU, MEMORY, PODS = 0, 1, 2
 
 Vector = NDArray[np.int64]
 
-_SIZES = (("Ei", 1 << 60), ("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
-
-
 class Axis:
     __slots__ = ("names", "rows")
 
@@ -55,25 +52,3 @@ class Axis:
 def exact_sum(amounts: Vector) -> int:
     """The sum over nodes: ten thousand disks of a tebibyte, in thousandths of a byte, do not fit 64 bits."""
     return (int((amounts >> 32).sum()) << 32) + int((amounts & 0xFFFFFFFF).sum())
-
-
-def show(name: str, amount: float) -> str:
-    """An internal amount for people: cores, bytes with a binary suffix, whole devices."""
-    if name == "memory":
-        return _bytes(amount)
-    if name == "pods":
-        return _number(amount)
-    if name == "ephemeral-storage" or name.startswith("hugepages-"):
-        return _bytes(amount / 1000)
-    return _number(amount / 1000)
-
-
-def _bytes(amount: float) -> str:
-    for suffix, size in _SIZES:
-        if abs(amount) >= size:
-            return f"{amount / size:.6g}{suffix}"
-    return _number(amount)
-
-
-def _number(amount: float) -> str:
-    return f"{amount:.6g}" if abs(amount) < 1e6 else f"{amount:.0f}"

@@ -14,6 +14,7 @@ from muster.engine.core.jobs import Status, Task
 from muster.engine.core.nodes import Kind
 from muster.engine.core.statement import Move
 from muster.model.core import PodDisruptionBudget
+from muster.model.pod_states import is_healthy
 from muster.model.selectors import matches
 
 if TYPE_CHECKING:
@@ -116,7 +117,4 @@ def _scaled(value: int | str, of: int) -> int:
 
 def _healthy(task: Task) -> bool:
     """Ready and not on its way out, as the cycle found it; a running pod that says nothing of it counts as ready."""
-    pod = task.pod
-    if pod.status.phase != "Running" or pod.metadata.deletion_timestamp is not None:
-        return False
-    return all(c.status == "True" for c in pod.status.conditions if c.type == "Ready")
+    return is_healthy(task.pod)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.engine.core.axis import show
 from muster.engine.core.jobs import Queue
 from muster.engine.core.resources import ALWAYS
+from muster.model.quantity import display
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +23,15 @@ class Origin:
         """The limit of one resource: `capability 10`, or `80: 16 of 96 nvidia.com/gpu are guaranteed to prod`."""
         owner, amount = self.capabilities.get(name, ("", 0))
         if owner and amount == real:
-            return f"capability {show(name, real)}" + (f" of queue {owner}" if owner != queue else "")
+            return f"capability {display(name, real)}" + (f" of queue {owner}" if owner != queue else "")
         kept = [(q.name, q.guarantee[name]) for q in self.others if q.name != queue and q.guarantee.get(name, 0) > 0]
-        offered = show(name, self.offered.get(name, 0))
+        offered = display(name, self.offered.get(name, 0))
         if not kept:
-            return f"{show(name, real)}, all that {self.of} has"
+            return f"{display(name, real)}, all that {self.of} has"
         (who, most), *more = sorted(kept)
-        guaranteed = [f"{show(name, most)} of {offered} {name} are guaranteed to {who}"]
-        guaranteed += [f"{show(name, amount)} to {other}" for other, amount in more]
-        return f"{show(name, real)}: {', '.join(guaranteed)}"
+        guaranteed = [f"{display(name, most)} of {offered} {name} are guaranteed to {who}"]
+        guaranteed += [f"{display(name, amount)} to {other}" for other, amount in more]
+        return f"{display(name, real)}: {', '.join(guaranteed)}"
 
 
 def capabilities(queue: Queue) -> dict[str, tuple[str, int]]:

@@ -16,8 +16,7 @@ from muster.model.batch import DaemonSet, Job, ReplicaSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller
 from muster.model.meta import key as key_of
-from muster.model.quantity import LARGEST, whole
-from muster.model.quantity import format as quantity
+from muster.model.quantity import LARGEST, canonical, whole
 from muster.model.scheduling import NetworkTopology, PodGroup, PodGroupSpec
 
 GROUP = "scheduling.k8s.io/group-name"
@@ -110,7 +109,7 @@ def _members(text: str) -> int:
 
 def _times(amounts: Mapping[str, int], members: int) -> dict[str, int | float | str]:
     """The requests of so many pods, as quantities again."""
-    return {name: quantity(name, min(n * members, LARGEST)) for name, n in amounts.items() if name != "pods"}
+    return {name: canonical(name, min(n * members, LARGEST)) for name, n in amounts.items() if name != "pods"}
 
 
 def _network(notes: Mapping[str, str]) -> NetworkTopology | None:

@@ -9,6 +9,7 @@ from muster.engine.core.podgroups import QUEUE_NAME, derived_group, owner_of
 from muster.groups.applications import Lookup
 from muster.model.core import Namespace, Pod, PriorityClass
 from muster.model.meta import Object, seconds
+from muster.model.pod_states import is_terminating
 from muster.model.quantity import whole
 from muster.model.requests import amounts
 from muster.model.scheduling import PodGroup
@@ -67,7 +68,7 @@ def priority_of(pod: Pod, classes: Mapping[str, Object]) -> int:
 
 
 def status_of(pod: Pod) -> Status:
-    phase, leaving = pod.status.phase, pod.metadata.deletion_timestamp is not None
+    phase, leaving = pod.status.phase, is_terminating(pod)
     if phase == "Running":
         return Status.RELEASING if leaving else Status.RUNNING
     if phase in ("Pending", ""):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from muster.engine.core.axis import exact_sum, show
+from muster.engine.core.axis import exact_sum
+from muster.model.quantity import display
 
 if TYPE_CHECKING:
     from muster.engine.core.nodes import Nodes
@@ -100,8 +101,8 @@ def say(names: Iterable[str], limit: Callable[[str], str], **parts: Amounts) -> 
             amount = amounts.get(name, 0)
             minus = part.startswith("less_")
             if not terms:
-                terms = f"{part} {show(name, amount)}"
+                terms = f"{part} {display(name, amount)}"
             elif amount or part == "allocated":
-                terms += f" {'-' if minus else '+'} {part.removeprefix('less_')} {show(name, amount)}"
+                terms += f" {'-' if minus else '+'} {part.removeprefix('less_')} {display(name, amount)}"
         lines.append(f"{name} {terms} > {limit(name)}")
     return ", ".join(lines)

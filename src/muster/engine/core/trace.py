@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.core.axis import show
 from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeNotes, Picture, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import Kind, NodeView
+from muster.model.quantity import display
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -153,4 +153,4 @@ def _numbers(task: Task, view: NodeView, text: str, node: int) -> str:
     name = "pods" if text == "Too many pods" else text.removeprefix("Insufficient ")
     row = axis.rows[name]
     need, free = int(task.shape.request(axis)[row]), int(view.future_idle[row, node])
-    return f" (needs {show(name, need)}, {show(name, free)} free of {show(name, int(view.alloc[row, node]))})"
+    return f" (needs {display(name, need)}, {display(name, free)} free of {display(name, int(view.alloc[row, node]))})"

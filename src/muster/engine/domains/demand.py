@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.core.axis import PODS, show
+from muster.engine.core.axis import PODS
 from muster.engine.core.hooks import Bools, Floats, Index
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.session import Session
 from muster.engine.domains.domain_capacity import FREE, NOW, DomainCapacity, copies
 from muster.engine.domains.domains import Cut, Sums
+from muster.model.quantity import display
 
 Vector = NDArray[np.int64]
 _GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
@@ -161,5 +162,5 @@ class Counts:
             have = int(free[self._size + row, segment])
             if have < amount:
                 name = self.demand.axis.names[row]
-                return f"has {show(name, have)} of {name} free, the pods need {show(name, amount)}"
+                return f"has {display(name, have)} of {name} free, the pods need {display(name, amount)}"
         return ""

@@ -25,6 +25,7 @@ from muster.engine.pod_rules.tally import Domains, Tally
 from muster.model.batch import ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Namespace
 from muster.model.meta import LabelSelector, controller
+from muster.model.pod_states import is_terminating
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -289,4 +290,4 @@ def _counts(task: Task) -> bool:
 
 
 def _leaving(task: Task) -> bool:
-    return task.pod.metadata.deletion_timestamp is not None
+    return is_terminating(task.pod)

@@ -21,6 +21,7 @@ from muster.engine.core.hooks import Bools, Ledger
 from muster.engine.core.jobs import Shape
 from muster.engine.core.nodes import Kind
 from muster.model.core import PodSpec
+from muster.model.pod_states import is_terminating
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -84,7 +85,7 @@ class HostPorts(Ledger):
         self._read = True
         for node, tasks in enumerate(self._nodes.on):
             for task in tasks.values():
-                leaving = task.pod.metadata.deletion_timestamp is not None
+                leaving = is_terminating(task.pod)
                 for kind in _KINDS[:1] if leaving else _KINDS:
                     self._count(kind, task.shape, node, 1)
         for move, sign in self._noted:

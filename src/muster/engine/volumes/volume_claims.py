@@ -13,6 +13,7 @@ from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import Task
 from muster.model.core import Volume
 from muster.model.meta import Object, controller, seconds
+from muster.model.pod_states import is_terminating
 from muster.model.quantity import QuantityError, units
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
@@ -173,7 +174,7 @@ def _fault(task: Task, claim: Claim, volume: Volume) -> Reason | None:
     if claim.object.status.phase == "Lost":
         text = f'persistentvolumeclaim "{meta.name}" bound to non-existent persistentvolume "{spec.volume_name}"'
         return Reason("claim-lost", text, resolvable=False)
-    if meta.deletion_timestamp is not None:
+    if is_terminating(claim.object):
         return Reason("claim-deleted", f'persistentvolumeclaim "{meta.name}" is being deleted', resolvable=False)
     if volume.ephemeral is not None and not _made_for(task, claim):
         text = f"PVC {claim.key} was not created for pod {task.key} (pod is not owner)"

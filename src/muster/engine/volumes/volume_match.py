@@ -16,6 +16,7 @@ from muster.engine.core.hooks import Bools, Index
 from muster.engine.volumes.volume_claims import Claim, Claims, class_of_volume
 from muster.engine.volumes.volume_topology import VolumeTopology
 from muster.model.meta import Object
+from muster.model.pod_states import is_terminating
 from muster.model.quantity import QuantityError, units
 from muster.model.selectors import check_label_selector, matches
 from muster.model.storage import CSIDriver, CSIStorageCapacity, PersistentVolume, StorageClass
@@ -51,7 +52,7 @@ class Matching:
     def _read(self, volumes: dict[str, PersistentVolume]) -> None:
         rows: dict[str, list[tuple[int, str]]] = {}
         for name, volume in volumes.items():
-            if volume.metadata.deletion_timestamp is not None:
+            if is_terminating(volume):
                 continue
             ref = volume.spec.claim_ref
             if ref is not None:

@@ -22,6 +22,7 @@ from muster.engine.volumes.volume_match import Matching, Provision
 from muster.engine.volumes.volume_topology import VolumeTopology
 from muster.engine.volumes.volume_use import VolumeUse, disks_of
 from muster.model.meta import Object
+from muster.model.pod_states import is_terminating
 from muster.model.storage import PersistentVolume
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Volumes(Ledger):
         if self._use is None or self._staying is None:
             there = [(task, node) for node, tasks in enumerate(self.nodes.on) for task in tasks.values()]
             there = [(task, node) for task, node in there if self._uses(task.shape)]
-            staying = [(task, node) for task, node in there if task.pod.metadata.deletion_timestamp is None]
+            staying = [(task, node) for task, node in there if not is_terminating(task.pod)]
             self._use = self._staying = self._used_by(there)
             if len(staying) < len(there):
                 self._staying = self._used_by(staying)

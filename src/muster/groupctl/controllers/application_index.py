@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from muster.groupctl.controllers.object_cache import ObjectCache, ObjectChange, Ref
-from muster.groupctl.controllers.states import active, usable
+from muster.groupctl.controllers.states import usable
 from muster.groups.applications import APPLICATIONS, OwnerLoop, owner_chain
 from muster.groups.assignment import member_label
 from muster.groups.binding import PolicyLabels
@@ -17,6 +17,7 @@ from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
+from muster.model.pod_states import is_active
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from muster.store import Store
 
@@ -125,7 +126,7 @@ class ApplicationIndex:
         if isinstance(app, Deployment):
             if any(c.reason == "ProgressDeadlineExceeded" for c in app.status.conditions):
                 return False
-            alive = [pods for pods in self.units(app) if any(active(pod) for pod in pods)]
+            alive = [pods for pods in self.units(app) if any(is_active(pod) for pod in pods)]
             return app.status.observed_generation < app.metadata.generation or len(alive) > 1
         if isinstance(app, StatefulSet):
             return app.status.update_revision != app.status.current_revision

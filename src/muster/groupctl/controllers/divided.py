@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from muster.groupctl.controllers.states import is_ready
 from muster.groups.propagation import PropagationRules, Quotas
 from muster.model.core import Pod
 from muster.model.meta import Object
+from muster.model.pod_states import is_ready
 
 
 @dataclass(slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from muster.groupctl.controllers.object_cache import ObjectCache
-from muster.groupctl.controllers.states import active, finished, is_ready, ready
+from muster.groupctl.controllers.states import ready
 from muster.groups.binding import DOMAIN
 from muster.model.batch import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Node, Pod, PodDisruptionBudget
 from muster.model.custom import CustomApplication
 from muster.model.meta import seconds
+from muster.model.pod_states import is_active, is_finished, is_healthy, is_ready
 from muster.model.selectors import matches
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -61,7 +62,7 @@ def _cost(pod: Pod) -> int:
 def eviction_blocker(pod: Pod, cache: ObjectCache) -> str | None:
     """Why the pod must not be evicted; None: it may."""
     notes = pod.metadata.annotations
-    if not active(pod):
+    if not is_active(pod):
         return "it is on its way out"
     if notes.get(EVICT) == "false":
         return f"it is annotated {EVICT}: false"
@@ -126,9 +127,11 @@ def _allowed(budget: PodDisruptionBudget, namespace: str, cache: ObjectCache) ->
     covered = [
         pod
         for key, pod in cache.of(Pod).items()
-        if key.startswith(f"{namespace}/") and not finished(pod) and matches(budget.spec.selector, pod.metadata.labels)
+        if key.startswith(f"{namespace}/")
+        and not is_finished(pod)
+        and matches(budget.spec.selector, pod.metadata.labels)
     ]
-    healthy = sum(1 for pod in covered if is_ready(pod) and pod.metadata.deletion_timestamp is None)
+    healthy = sum(map(is_healthy, covered))
     spec = budget.spec
     if spec.max_unavailable is not None:
         return healthy - max(len(covered) - _scaled(spec.max_unavailable, len(covered)), 0)

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from muster.groupctl.controllers.object_cache import Ref
-from muster.groupctl.controllers.states import active
 from muster.groupctl.controllers.throttle import EvictionThrottle, TokenBucket
 from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
-from muster.store import NotFound, Severity, Store, StoreError
+from muster.model.pod_states import is_active
+from muster.store import ApiError, NotFound, Severity, Store
 
 # An eviction was granted, and the watch has not shown yet that the pod goes: for so long it is believed.
 EVICTION_ASSUMED_S = 30.0
@@ -66,7 +66,7 @@ class EvictionQueue:
 
     def is_leaving(self, pod: Pod) -> bool:
         """Is the pod on its way out, or finished?"""
-        return not active(pod) or self._granted.get(pod.metadata.uid, 0.0) > self._store.clock.now()
+        return not is_active(pod) or self._granted.get(pod.metadata.uid, 0.0) > self._store.clock.now()
 
     def announced(self, ref: Ref) -> frozenset[str]:
         """The uids of pods of the application that are about to be evicted."""
@@ -142,7 +142,7 @@ class EvictionQueue:
             self._store.evict(key, by=f"{request.policy[0]} {full}", rule=rule, uid=pod.metadata.uid)
         except NotFound:
             return False
-        except StoreError as fault:
+        except ApiError as fault:
             self._store.event(app, Severity.WARNING, "EvictionBlocked", f"pod {key}: {fault}")
             request.throttle.check_at = now + BUDGET_RETRY_S
             return False

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.lease import Lease
 from muster.kube.lists import Report
 from muster.model.meta import seconds
+from muster.store import errors
 
 CHECK_INTERVAL_S = 3.0
 NO_LEASE = "none"

@@ -112,7 +112,7 @@ class NodeGroupController:
         leaves = goes or not self._labels
         label = member_label(meta.name)
         if leaves and any(label in node.metadata.labels for node in self._cache.of(Node).values()):
-            raise Conflict("NodeGroup", meta.name, "its label is still on nodes")
+            raise Conflict.of("NodeGroup", meta.name, "its label is still on nodes")
         if (FINALIZER in meta.finalizers) == leaves and label is not None:
             kept = [name for name in meta.finalizers if name != FINALIZER]
             finalizers = kept if leaves else [*kept, FINALIZER]

@@ -28,7 +28,6 @@ from muster.groupctl.controllers.restarts import RestartThrottle
 from muster.groupctl.controllers.retries import ignore
 from muster.groupctl.controllers.reverting import MARK, record_override, recorded_override
 from muster.groupctl.controllers.revisions import Template, TemplateRevisions, template_id
-from muster.groupctl.controllers.states import finished, is_ready
 from muster.groupctl.controllers.throttle import STABLE_BEFORE_EVICTION_S, EvictionThrottle, Failure
 from muster.groups.applications import template_path
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
@@ -43,7 +42,9 @@ from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, OverridePolicy, OverridePolicySpec
 from muster.model.meta import Condition, Object, seconds
 from muster.model.meta import key as key_of
-from muster.store import NotFound, Refused, Severity, Store
+from muster.model.pod_states import is_finished, is_ready
+from muster.store import NotFound, Severity, Store
+from muster.store.errors import Forbidden, Invalid
 
 RULE = "override"
 _REFUSED_AGAIN = 60.0  # seconds until labels that the API server does not permit are tried again
@@ -133,7 +134,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         self._check_times.pop(ref, None)
         if self._retry_pending_pods and app.metadata.labels.get(PolicyLabels.OVERRIDE.binding) != policy.metadata.name:
             # Bound just now: an extender that was told to wait for that has refused its pods until now.
-            waiting = [p for unit in self._apps.units(app) for p in unit if not finished(p) and not p.spec.node_name]
+            waiting = [p for unit in self._apps.units(app) for p in unit if not is_finished(p) and not p.spec.node_name]
             seen = (policy.metadata.name, app.metadata.resource_version)
             self._wrote = nudge(self._store, waiting, seen) or self._wrote
         self._applied[ref] = (policy.metadata.name, policy.spec)
@@ -174,7 +175,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         self, ref: Ref, app: Object, spec: OverridePolicySpec, policy: OverridePolicy | None
     ) -> RolloutState:
         """The pods that are on nodes, each held against its edition; without a policy against its template."""
-        pods = [pod for unit in self._apps.units(app) for pod in unit if not finished(pod)]
+        pods = [pod for unit in self._apps.units(app) for pod in unit if not is_finished(pod)]
         stay = [pod for pod in pods if not self._evictions.is_leaving(pod)]
         state = RolloutState.of(app, [pod for pod in stay if pod.spec.node_name], pods)
         editions, groups_of = self._editions.setdefault(ref, EditionCache()), self._apps.edition_groups(app)
@@ -302,7 +303,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         """Write labels and annotations of a pod; why the API server does not permit them, empty if it does."""
         try:
             self._store.patch(Pod, key, {"metadata": meta})
-        except Refused as fault:
+        except (Forbidden, Invalid) as fault:
             return str(fault)
         return ""
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from muster.groupctl.controllers.conditions import condition
 from muster.groupctl.controllers.policy_controller import ApplicationStatus
-from muster.groupctl.controllers.states import is_ready
 from muster.model.core import Pod
 from muster.model.groups import BoundApplication
 from muster.model.meta import Condition, Object
+from muster.model.pod_states import is_ready
 
 NEEDS_PROPAGATION, WEBHOOK_REQUIRED, NOT_EVICTED = "NeedsPropagationPolicy", "WebhookRequired", "NotEvicted"
 METADATA_REFUSED = "MetadataRefused"

@@ -20,6 +20,7 @@ from muster.model.batch import ReplicaSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.meta import Object, seconds
 from muster.model.meta import key as key_of
+from muster.model.pod_states import is_active
 from muster.model.quantity import QuantityError
 from muster.model.requests import requests
 from muster.model.scheduling import PodGroup
@@ -82,8 +83,7 @@ class PodGroupController:
 
     def _group_of(self, pod: Pod) -> str:
         """The group that is the pod's if it names no other one; nothing for pods that are not ours or have ended."""
-        ended = pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp is not None
-        if ended or pod.spec.scheduler_name not in self._names:
+        if not is_active(pod) or pod.spec.scheduler_name not in self._names:
             return ""
         name = group_name(pod)
         if pod.metadata.annotations.get(GROUP, name) not in ("", name):

@@ -32,7 +32,6 @@ from muster.groupctl.controllers.replacements import (
     restore_throttle,
 )
 from muster.groupctl.controllers.retries import ignore
-from muster.groupctl.controllers.states import finished
 from muster.groupctl.controllers.throttle import STABLE_BEFORE_EVICTION_S, EvictionThrottle
 from muster.groups.applications import Application
 from muster.groups.binding import PolicyLabels
@@ -44,6 +43,7 @@ from muster.model.custom import CustomApplication
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Condition, Object
 from muster.model.meta import key as key_of
+from muster.model.pod_states import is_finished
 from muster.store import Severity, Store
 
 RULE = "propagation"
@@ -151,7 +151,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         for pods in self._apps.units(app):
             for pod in pods:
                 if self._evictions.is_leaving(pod):
-                    found.terminating += not finished(pod)
+                    found.terminating += not is_finished(pod)
                 elif not pod.spec.node_name:
                     found.pending.append(pod)
                 elif (group := group_of.get(pod.spec.node_name)) is not None:

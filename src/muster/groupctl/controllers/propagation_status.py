@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from muster.groupctl.controllers.conditions import condition
 from muster.groupctl.controllers.divided import Distribution
 from muster.groupctl.controllers.policy_controller import ApplicationStatus
-from muster.groupctl.controllers.states import is_ready
 from muster.groupctl.controllers.throttle import EvictionThrottle, Failure
 from muster.groups.propagation import DOES_NOT_EXIST, PropagationRules
 from muster.groups.quota_usage import QuotaUsage
 from muster.model.groups import BoundApplication, GroupReplicas
 from muster.model.meta import Condition
+from muster.model.pod_states import is_ready
 from muster.store.clock import timestamp
 
 Unmet = tuple[str, str]  # a condition's reason and message

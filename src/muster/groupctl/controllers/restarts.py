@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.groupctl.controllers.object_cache import Ref
-from muster.groupctl.controllers.states import is_ready
 from muster.groupctl.controllers.throttle import max_disrupted
 from muster.model.core import Pod
+from muster.model.pod_states import is_ready
 
 
 class RestartThrottle:

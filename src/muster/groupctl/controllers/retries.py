@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from muster.store import Conflict, StoreError
+from muster.store import ApiError, Conflict
 
 K = TypeVar("K")
 
@@ -29,7 +29,7 @@ class Retries(Generic[K]):
         """Whatever the store refuses in here is tried again later; the first refusal is reported."""
         try:
             yield
-        except StoreError as fault:
+        except ApiError as fault:
             known = self._next.get(key)
             wait = FIRST_RETRY_S if known is None else min(2 * known[1], LONGEST_RETRY_S)
             self._next[key] = (now + wait, wait)

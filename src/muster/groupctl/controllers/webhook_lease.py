@@ -15,9 +15,9 @@ import msgspec
 
 from muster.groupctl.controllers.liveness import CHECK_INTERVAL_S, LeaseWatch
 from muster.groups.binding import DOMAIN
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.lists import Report
+from muster.store import errors
 
 REGISTRATION = "muster-webhook"
 _HOOK = f"pods.{DOMAIN}"

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from muster.groupctl.edge_gate.upstream import Upstream
-from muster.kube import errors
 from muster.kube.config import NoAccess
+from muster.store import errors
 
 CONFIG_MAP = "kube-system/extension-apiserver-authentication"
 _PATH = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"

@@ -22,9 +22,9 @@ from muster.groupctl.edge_gate.tunnels import check_upgrade, tunnel
 from muster.groupctl.edge_gate.upstream import HOP_BY_HOP, METADATA_LIST, Upstream
 from muster.groupctl.edge_gate.verdicts import Verdicts
 from muster.groupctl.edge_gate.watching import WatchFilter
-from muster.kube import errors
 from muster.model.core import Pod
 from muster.model.kinds import decode_json
+from muster.store import errors
 
 _FOREVER = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 _PIECE = 1 << 16

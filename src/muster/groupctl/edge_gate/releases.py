@@ -14,7 +14,6 @@ from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
 from muster.groups.applications import APPLICATIONS, OwnerLoop, owner_kind
 from muster.groups.binding import DOMAIN, PolicyLabels, hold_reason
-from muster.kube import errors
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client
 from muster.kube.informer import Delta
@@ -23,6 +22,7 @@ from muster.kube.resources import resource_of
 from muster.model.core import Pod
 from muster.model.meta import Object, controller
 from muster.model.meta import key as key_of
+from muster.store import errors
 
 Ref = tuple[str, str]  # kind, ns/name
 _OWN = frozenset(kind.__name__ for kind in APPLICATIONS)

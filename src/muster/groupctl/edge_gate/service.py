@@ -25,7 +25,6 @@ from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
 from muster.groups.applications import APPLICATIONS
 from muster.kube import config as access
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.events import Recorder
 from muster.kube.informer import Delta
@@ -43,6 +42,7 @@ from muster.process.listener.limits import is_loopback
 from muster.process.logs import Log
 from muster.process.permissions import Permissions
 from muster.process.probes import Probes, not_read
+from muster.store import errors
 
 EDITION_KINDS: tuple[type[Object], ...] = (Node, NodeGroup, PropagationPolicy, OverridePolicy)
 LOOK_EVERY = 3600.0

@@ -15,10 +15,10 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from muster.groupctl.edge_gate.targets import Target
-from muster.kube import errors
 from muster.kube.config import Access
 from muster.kube.wire import kept_alive, translated
 from muster.process.certificates import Files
+from muster.store import errors
 
 # What belongs to one connection and not to the request (RFC 9110, 7.6.1).
 HOP_BY_HOP = frozenset({

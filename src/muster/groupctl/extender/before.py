@@ -17,7 +17,7 @@ from muster.groups.binding import BindingState, PolicyLabels, binding_state, hol
 from muster.model.core import Pod
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import controller, key
-from muster.store import StoreError
+from muster.store import ApiError
 
 
 class BeforeSync:
@@ -41,7 +41,7 @@ class BeforeSync:
     def filter(self, args: ExtenderArgs) -> FilterResult:
         try:
             labels = self._labels(args.pod)
-        except (OwnerLoop, StoreError) as fault:
+        except (OwnerLoop, ApiError) as fault:
             return FilterResult(error=str(fault))
         refused = self._waiting(labels)
         if refused is not None:
@@ -66,7 +66,7 @@ class BeforeSync:
             labels = self._labels(args.pod)
             bound = binding_state(labels, PolicyLabels.PROPAGATION) == BindingState.BOUND
             free = not bound and self._waiting(labels) is None
-        except (OwnerLoop, StoreError):
+        except (OwnerLoop, ApiError):
             free = False
         return PreemptionResult({n: v for n, v in args.victims.items() if free and v.pods})
 
@@ -78,7 +78,7 @@ class BeforeSync:
         custom = self._custom()
         top = application_of(pod, owner_lookup(pod, {}, self._ask), custom or ()).object
         if custom is None and controller(top.metadata) is not None:
-            raise StoreError(f"{self._why()}: the owner of {type(top).__name__} {key(top)} may be an application")
+            raise ApiError(self._why(), f"the owner of {type(top).__name__} {key(top)} may be an application")
         return top.metadata.labels
 
 

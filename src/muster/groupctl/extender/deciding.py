@@ -32,7 +32,7 @@ from muster.model.extender import (
     Score,
 )
 from muster.model.meta import key
-from muster.store import Store, StoreError
+from muster.store import ApiError, Store
 
 LONGEST_WAIT = 0.5  # seconds; kube-scheduler gives up after 5
 _LOOK_AGAIN = 0.01
@@ -125,7 +125,7 @@ class GroupScheduling:
             return False
         try:
             return isinstance(self._view.ruling(self._view.application(pod)), BoundPolicy)
-        except (OwnerLoop, StoreError):
+        except (OwnerLoop, ApiError):
             return True  # once too often does no harm
 
     # --- filter
@@ -137,7 +137,7 @@ class GroupScheduling:
                 return self._filtered(args, None)
             except _Unseen:
                 return self._filtered(args, self._asked_for(args.pod))
-        except (OwnerLoop, StoreError) as fault:
+        except (OwnerLoop, ApiError) as fault:
             return FilterResult(error=str(fault))
 
     def _filtered(self, args: ExtenderArgs, known: Pod | None) -> FilterResult:
@@ -255,7 +255,7 @@ class GroupScheduling:
         with self._changed:
             try:
                 asked = self._ask(args.pod)
-            except (OwnerLoop, StoreError):
+            except (OwnerLoop, ApiError):
                 asked = None
             if not isinstance(asked, _Question):
                 worths: dict[str, int] = {}
@@ -278,7 +278,7 @@ class GroupScheduling:
             offered = {node: victims for node, victims in args.victims.items() if victims.pods}
             try:
                 asked = self._ask(args.pod)
-            except (OwnerLoop, StoreError):
+            except (OwnerLoop, ApiError):
                 return PreemptionResult({})
             if asked is None:
                 return PreemptionResult(offered)

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.lists import Report
 from muster.process.leadership import LeaseSettings
+from muster.store import errors
 
 
 class Presence:

@@ -20,7 +20,6 @@ from muster.groupctl.extender.view import KINDS
 from muster.groupctl.extender.waiting import wake
 from muster.groupctl.owners import FetchOwner, OwnerResolver
 from muster.kube import config as access
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.events import Recorder
 from muster.kube.informers import Informers
@@ -33,7 +32,7 @@ from muster.process.leadership import LeaseSettings, Terms, until
 from muster.process.logs import Log
 from muster.process.permissions import Permissions
 from muster.process.probes import not_read
-from muster.store import Store
+from muster.store import Store, errors
 
 PATIENCE = 2.0  # seconds for an owner that is asked for
 # A thread that decodes a burst of changes must not keep a question waiting for long.

@@ -13,9 +13,9 @@ from muster.model.core import Node, Pod
 from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object, key
+from muster.model.pod_states import is_active
 from muster.store import Change, Store
 
-FINISHED = ("Succeeded", "Failed")
 KINDS: tuple[type[Object], ...] = (Node, Pod, NodeGroup, PropagationPolicy, *APPLICATIONS)
 
 
@@ -128,7 +128,7 @@ class View:
         if not pod.spec.node_name and meta.deletion_timestamp is None:
             return
         self._ended(name, pod)
-        if meta.deletion_timestamp is None and pod.status.phase not in FINISHED:
+        if is_active(pod):
             unit = unit_of(name, pod)
             self._on.setdefault(unit, {})[name] = pod.spec.node_name
             self._places[meta.uid] = (unit, pod.spec.node_name)
@@ -154,7 +154,7 @@ class View:
 
 def is_pending(pod: Pod) -> bool:
     """May the pod still get a node?"""
-    return not pod.spec.node_name and pod.metadata.deletion_timestamp is None and pod.status.phase not in FINISHED
+    return not pod.spec.node_name and is_active(pod)
 
 
 def _add(counts: dict[str, int], group: str | None, by: int) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 
 from muster.groups.applications import Unit
 from muster.groups.assignment import RETRY
-from muster.kube import errors
 from muster.kube.writes import Writes
 from muster.model.core import Pod
 from muster.process.logs import Log
+from muster.store import errors
 
 LOOK_EVERY_S = 1.0
 MOST_WAITING = 20_000  # of all units; who comes later is tried again by kube-scheduler alone

@@ -31,11 +31,11 @@ from muster.groups.assignment import (
 from muster.groups.binding import BindingState, PolicyLabels, binding_state, hold_reason
 from muster.groups.override import OverrideError, edition, rules_for
 from muster.groups.policies import BoundPolicy, PlacementRefusal
-from muster.kube.errors import ApiError
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy
 from muster.model.kinds import decode_as
 from muster.model.shape import Problem
+from muster.store.errors import ApiError
 
 Plain = dict[str, Any]
 MayChoose = Callable[[], bool | None]

@@ -18,12 +18,12 @@ from muster.groupctl.webhook.metrics import Metrics
 from muster.groupctl.webhook.seats import Seats
 from muster.groups.applications import Application, OwnerLoop, unit_of
 from muster.groups.assignment import ADMITTED, ASSIGNED, is_job_pod, pinned_node
-from muster.kube import errors
 from muster.kube.informer import Delta
 from muster.kube.writes import Writes
 from muster.model.core import Pod
 from muster.model.meta import controller
 from muster.process.logs import Log
+from muster.store import errors
 
 LOOK_EVERY = 30.0
 

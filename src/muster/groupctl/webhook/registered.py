@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from muster.groupctl.webhook.metrics import Metrics
 from muster.groupctl.webhook.registration import Endpoint, Unregistered, register
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.process.certificates import Issued, Reloaded, issue, server_context, trust_clients, utc_now
 from muster.process.logs import Log
+from muster.store import errors
 
 HEARD_OF = 5.0  # seconds until every API server trusts an authority that was made known
 

@@ -19,9 +19,9 @@ import msgspec
 
 from muster.groups.assignment import OPT_IN
 from muster.groups.binding import DOMAIN
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.process.certificates import bundle
+from muster.store import errors
 
 Plain = dict[str, Any]
 

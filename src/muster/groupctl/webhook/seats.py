@@ -21,8 +21,8 @@ from muster.groups.policies import BoundPolicy
 from muster.groups.quota_usage import Acceptance, QuotaUsage
 from muster.kube.informer import Delta
 from muster.model.core import Pod
+from muster.model.pod_states import is_active
 
-FINISHED = ("Succeeded", "Failed")
 APPEARS_S = 5.0  # within which the pod of a request that anyone may have sent must be seen
 DISTRUST_S = 30.0  # for which such requests of a unit do not count, after one whose pod was not seen
 
@@ -134,7 +134,7 @@ class Seats:
 
 def _place(pod: Pod) -> _Place | None:
     """Where the pod counts; None: nowhere (any more)."""
-    if pod.metadata.deletion_timestamp is not None or pod.status.phase in FINISHED:
+    if not is_active(pod):
         return None
     node, made_for = pod.spec.node_name, pod.metadata.labels.get(ASSIGNED, "")
     return (True, node) if node else (False, made_for) if made_for else None

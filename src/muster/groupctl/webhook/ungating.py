@@ -22,13 +22,14 @@ from muster.groupctl.webhook.wire import Verdict
 from muster.groups.applications import OwnerLoop
 from muster.groups.assignment import UNBOUND, is_job_pod, without_gate
 from muster.groups.binding import hold_reason
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.kube.informer import Delta
 from muster.kube.resources import resource_of
 from muster.kube.writes import Writes
 from muster.model.core import Pod
 from muster.model.meta import controller
+from muster.model.pod_states import is_terminating
+from muster.store import errors
 
 JSON_PATCH = "application/json-patch+json"
 AGAIN = 5.0  # seconds, after the API server refused or did not answer
@@ -127,7 +128,7 @@ class Ungating:
 
 def _is_gated(pod: Pod) -> bool:
     gated = any(gate.name == UNBOUND for gate in pod.spec.scheduling_gates)
-    return gated and pod.metadata.deletion_timestamp is None
+    return gated and not is_terminating(pod)
 
 
 def _gates(pod: dict[str, Any]) -> object:

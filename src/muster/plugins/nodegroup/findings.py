@@ -13,11 +13,12 @@ from itertools import pairwise
 from math import floor
 from typing import TYPE_CHECKING
 
-from muster.engine.core.axis import exact_sum, show
+from muster.engine.core.axis import exact_sum
 from muster.engine.core.hooks import NodeScorer
 from muster.engine.core.jobs import Queue
 from muster.engine.core.nodes import Nodes
 from muster.model.finding import Finding
+from muster.model.quantity import display
 from muster.plugins.nodegroup.annotations import ONE_GROUP, AnnotationError, weights_of
 from muster.plugins.nodegroup.grouping import LABEL
 from muster.plugins.nodegroup.impossible import impossible
@@ -108,8 +109,8 @@ class Examination:
                 offered = exact_sum(self.nodes.alloc[row][allowed]) if row is not None else 0
                 if amount > offered:
                     message = (
-                        f"{what} of {resource} is {show(resource, amount)}, but the nodes it may use "
-                        f"({_groups(rule)}) hold {show(resource, offered)}"
+                        f"{what} of {resource} is {display(resource, amount)}, but the nodes it may use "
+                        f"({_groups(rule)}) hold {display(resource, offered)}"
                     )
                     fix = f"lower {what}, or let the queue use more node groups"
                     yield _warning(about, f"nodegroup-{what}", message, fix)

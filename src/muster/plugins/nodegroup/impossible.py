@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from muster.engine.core.axis import show
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.domains.demand import Demand, unplaced
 from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.model.finding import Finding
+from muster.model.quantity import display
 from muster.plugins.nodegroup.annotations import LIMITS, ONE_GROUP, wants_one_group
 from muster.plugins.nodegroup.rules import Rule, either
 
@@ -51,8 +51,8 @@ def _too_much(plugin: NodeGroup, queue: str, key: str, task: Task) -> Iterator[F
     group, resource = exceeded[0]
     most = plugin.limits.limits[queue][group][resource]
     message = (
-        f"asks for {show(resource, task.shape.amounts[resource])} of {resource}, but queue {queue} may hold "
-        f"{show(resource, most)} in node group {group} (annotation {LIMITS})"
+        f"asks for {display(resource, task.shape.amounts[resource])} of {resource}, but queue {queue} may hold "
+        f"{display(resource, most)} in node group {group} (annotation {LIMITS})"
     )
     if None in over:
         message += ": it can only use other nodes"

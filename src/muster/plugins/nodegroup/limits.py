@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from muster.engine.core.axis import show
 from muster.engine.core.hooks import Batch, NodeFilter, Reason, Scope, Verdict
 from muster.engine.core.jobs import ALLOCATED_LIKE, Queue, Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.statement import Move
+from muster.model.quantity import display
 from muster.plugins.nodegroup.annotations import AnnotationError, Limits, limits_of
 from muster.plugins.nodegroup.grouping import Grouping
 from muster.plugins.nodegroup.rules import Groups
@@ -84,8 +84,8 @@ class GroupLimits(NodeFilter):
                 held, asked = self.held(queue, group).get(resource, 0), request.get(resource, 0)
                 if held + asked > most:
                     text = (
-                        f"queue {queue} may hold {show(resource, most)} {resource} in node group {group}, "
-                        f"has {show(resource, held)} and asks for {show(resource, asked)}"
+                        f"queue {queue} may hold {display(resource, most)} {resource} in node group {group}, "
+                        f"has {display(resource, held)} and asks for {display(resource, asked)}"
                     )
                     # Evicting pods of the queue itself makes room up to the limit. (Volcano: never resolvable.)
                     return Reason("node-group-limit", text, resolvable=asked <= most)

@@ -11,7 +11,6 @@ from functools import partial
 from muster.config.types import Arguments, PluginOption
 from muster.engine.core import accounts
 from muster.engine.core.accounts import Account
-from muster.engine.core.axis import show
 from muster.engine.core.claim import RECLAIM, Claim
 from muster.engine.core.hooks import (
     JobEnqueue,
@@ -33,6 +32,7 @@ from muster.engine.core.limits import Origin, capabilities
 from muster.engine.core.resources import add, at_most, room, total_of
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Move
+from muster.model.quantity import display
 from muster.plugins.proportion.deserved import Part, divide
 
 __all__ = ["Proportion"]
@@ -94,7 +94,8 @@ class Proportion(
         if not at_most(account.deserved, account.allocated):
             return None
         parts = (
-            f"{name} allocated {show(name, account.allocated.get(name, 0))} >= {account.say_share(name, self._weights)}"
+            f"{name} allocated {display(name, account.allocated.get(name, 0))} >= "
+            f"{account.say_share(name, self._weights)}"
             for name, amount in account.deserved.items()
             if amount or account.allocated.get(name, 0)
         )

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.config.names import suggest
-from muster.engine.core.axis import CPU, MEMORY, show
+from muster.engine.core.axis import CPU, MEMORY
 from muster.engine.core.hooks import Bools
 from muster.engine.core.jobs import Status, Task
 from muster.engine.domains.domain_capacity import FREE, EmptyClusterCapacity
 from muster.model.finding import Finding
+from muster.model.quantity import display
 from muster.plugins.resource_strategy_fit.settings import STRATEGY_WEIGHT
 from muster.plugins.resource_strategy_fit.strategy import TYPE, WEIGHT, preferences_of, wish
 
@@ -84,8 +85,9 @@ def _ratios(plugin: ResourceStrategyFit, session: Session) -> Iterator[Finding]:
                 example = nodes.names[int(np.flatnonzero(has)[most])]
                 message = (
                     f"keeps {per[what]:g}{' cpu' if what == 'cpu' else 'G memory'} for each idle {name}, more than any "
-                    f"empty node has: {example} has {show(what, int(nodes.alloc[at][has][most]))} for "
-                    f"{show(name, int(devices[most]))}; pods without {name} cannot use these nodes while they are idle"
+                    f"empty node has: {example} has {display(what, int(nodes.alloc[at][has][most]))} for "
+                    f"{display(name, int(devices[most]))}; pods without {name} cannot use these nodes while they are "
+                    f"idle"
                 )
                 yield _at(plugin, "proportion", message, f"lower {name}.{what}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from muster.groups.membership import contains
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup
+from muster.model.pod_states import is_terminating
 from muster.sim.demo.stage import Stage, nodes_grid
 from muster.sim.demo.story import Chapter
 
@@ -79,7 +80,7 @@ def _images(stage: Stage) -> dict[str, list[str]]:
 
 def _running(stage: Stage) -> list[Pod]:
     pods = stage.cluster.store.list(Pod).items
-    return [pod for pod in pods if pod.spec.node_name and pod.metadata.deletion_timestamp is None]
+    return [pod for pod in pods if pod.spec.node_name and not is_terminating(pod)]
 
 
 def _show(stage: Stage) -> None:

@@ -14,7 +14,7 @@ from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.groupctl.controllers.throttle import EVICTION_BURST, EvictionThrottle, TokenBucket
 from muster.model.core import Pod
 from muster.model.meta import Object
-from muster.store import StoreError
+from muster.store import ApiError
 
 
 class Late(MemoryStore):
@@ -68,7 +68,7 @@ def test_all_controllers_together_keep_one_rate() -> None:
 def test_an_eviction_that_is_refused_is_told_and_asked_again_later() -> None:
     class Refusing(MemoryStore):
         def evict(self, key: str, **_: Any) -> None:
-            raise StoreError("the budget forbids it")
+            raise ApiError("", "the budget forbids it")
 
     store = Refusing(VirtualClock(1000.0), [*nodes(), *deployment(), pod("p", "node-a")])
     evictions, throttle = EvictionQueue(store), EvictionThrottle()

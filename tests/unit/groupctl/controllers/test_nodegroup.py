@@ -14,7 +14,7 @@ from muster.groups.grouping import Grouping
 from muster.model.core import Node
 from muster.model.groups import NodeGroup, NodeGroupStatus
 from muster.model.meta import Object
-from muster.store import StoreError
+from muster.store import ApiError
 
 T = TypeVar("T", bound=Object)
 
@@ -114,7 +114,7 @@ def test_one_group_that_cannot_be_written_keeps_no_other_from_its_status() -> No
     class Refusing(MemoryStore):
         def update_status(self, obj: T) -> T:
             if obj.metadata.name == "bad":
-                raise StoreError("forbidden")
+                raise ApiError("", "forbidden")
             return super().update_status(obj)
 
     said: list[str] = []

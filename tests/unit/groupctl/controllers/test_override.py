@@ -26,11 +26,11 @@ from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.nudge import OBSERVED
 from muster.groupctl.controllers.override import OverridePolicyController
-from muster.kube.errors import Invalid
 from muster.model.batch import Deployment
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicy
 from muster.model.meta import Object
+from muster.store.errors import Invalid
 
 T = TypeVar("T", bound=Object)
 BOTH = {REQUIRED: "pp", BINDING: "pp", REQUIRED_OVERRIDE: "op"}

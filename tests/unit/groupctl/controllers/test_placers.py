@@ -10,9 +10,9 @@ import msgspec
 
 from muster.groupctl.controllers.liveness import PlacerLiveness
 from muster.groupctl.extender.presence import Presence
-from muster.kube import errors
 from muster.kube.client import Client
 from muster.process.leadership import LeaseSettings
+from muster.store import errors
 
 
 class Server:

@@ -9,8 +9,8 @@ import msgspec
 
 from muster.groupctl.controllers.webhook_lease import WebhookLiveness, webhook_lease_key
 from muster.groups.binding import DOMAIN
-from muster.kube import errors
 from muster.kube.client import Client
+from muster.store import errors
 
 EPOCH = "2026-01-01T00:00:00.000000Z"
 NOON = "2026-01-01T12:00:00.000000Z"

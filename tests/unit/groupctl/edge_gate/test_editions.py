@@ -59,7 +59,7 @@ class World:
         return found
 
     async def get(self, kind: type[Object], name: str) -> Object:
-        raise NotFound(kind.__name__, name)
+        raise NotFound.of(kind.__name__, name)
 
     async def pod(self, name: str) -> bytes | None:
         return self.pods.get(name)

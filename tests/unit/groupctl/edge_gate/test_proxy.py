@@ -61,7 +61,7 @@ def story(play: Callable[[AwkwardApi, Gate], Coroutine[Any, Any, None]]) -> None
         tables: dict[str, dict[str, Object]] = {}
 
         async def missing(kind: type[Object], key: str) -> Object:
-            raise NotFound(kind.__name__, key)
+            raise NotFound.of(kind.__name__, key)
 
         changes, metrics = Changes(), Metrics()
         async with Upstream(api.access("gates-own")) as upstream:

@@ -42,7 +42,7 @@ async def upgraded(api: AwkwardApi, path: bytes) -> bytes:
     async with Upstream(api.access()) as upstream:
 
         async def missing(kind: type[Object], key: str) -> Object:
-            raise NotFound(kind.__name__, key)
+            raise NotFound.of(kind.__name__, key)
 
         metrics = Metrics()
         proxy = Proxy(upstream, Verdicts(OwnerResolver({}, missing)), Changes(), lambda: "", metrics, api.report.append)

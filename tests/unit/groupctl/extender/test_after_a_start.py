@@ -26,7 +26,7 @@ from muster.groups.assignment import ASSIGNED
 from muster.model.core import Pod
 from muster.model.extender import ExtenderArgs, MetaPod, MetaVictims, PreemptionArgs
 from muster.model.meta import Object, OwnerReference
-from muster.store import StoreError
+from muster.store import ApiError
 
 NODES = list(CITIES)
 HANGZHOU, BEIJING = NODES[:2], NODES[2:]
@@ -107,7 +107,7 @@ def test_an_owner_that_is_not_seen_yet_is_asked_for() -> None:
 
 
 def refuses(kind: str, key: str, uid: str) -> Object | None:
-    raise StoreError("the API server does not answer")
+    raise ApiError("", "the API server does not answer")
 
 
 def test_when_an_owner_cannot_be_asked_for_the_answer_is_an_error() -> None:

@@ -34,10 +34,10 @@ from muster.groupctl.webhook.seats import Seats
 from muster.groupctl.webhook.wire import AdmissionRequest, Verdict
 from muster.groups.assignment import ADMITTED, ASSIGNED, EDITION, UNBOUND
 from muster.groups.override import pointer
-from muster.kube.errors import Unreachable
 from muster.kube.informer import Delta
 from muster.model.meta import Object, key
 from muster.store import Change, NotFound
+from muster.store.errors import Unreachable
 
 DOMAIN = "groupmanagement.kubeedge.io"
 CITIES = {"hz": "hangzhou", "bj": "beijing"}
@@ -80,7 +80,7 @@ class World:
         if self.down:
             raise Unreachable("GET", "no connection")
         if name not in self.elsewhere:
-            raise NotFound(kind.__name__, name)
+            raise NotFound.of(kind.__name__, name)
         return self.elsewhere[name]
 
     def create(self, made: dict[str, Any] | None = None, **request: Any) -> tuple[dict[str, Any], Verdict]:

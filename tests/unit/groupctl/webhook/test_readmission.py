@@ -11,13 +11,13 @@ from muster.groupctl.webhook.metrics import Metrics
 from muster.groupctl.webhook.readmission import Readmission
 from muster.groupctl.webhook.seats import Seats
 from muster.groups.assignment import ADMITTED, ASSIGNED
-from muster.kube.errors import Unreachable
 from muster.kube.informer import Delta
 from muster.kube.writes import Writes
 from muster.model.core import Pod
 from muster.model.meta import Condition, Object, key
 from muster.process.logs import Log
 from muster.store import Change, NotFound
+from muster.store.errors import Unreachable
 
 MINUTE = 60.0
 
@@ -38,7 +38,7 @@ class World:
         self.part = Readmission(cast(Writes, self), owners, self.seats, Log(-1), Metrics(), now=lambda: self.clock)
 
     async def get(self, kind: type[Object], name: str) -> Object:
-        raise NotFound(kind.__name__, name)
+        raise NotFound.of(kind.__name__, name)
 
     async def evict(self, name: str, *, uid: str, grace: int, version: str) -> None:
         assert grace == 0 and version == "7"
