@@ -13,15 +13,9 @@ from muster.cluster import daemonsets, deployments, jobs, replicas, statefulsets
 from muster.cluster.memory import MemoryStore
 from muster.cluster.owners import Owned, OwnerKey, Owners
 from muster.cluster.volumes import make_ephemeral_claims
-from muster.model.batch import DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
-from muster.model.core import Node, Pod
-from muster.model.kinds import KINDS
-from muster.model.meta import Object
-from muster.store import ApiError, Change, Severity, WatchEvent
-
-T = TypeVar("T", bound=Object)
-
-_KINDS: tuple[type[Object], ...] = (
+from muster.model.batch import (
+    APPLICATION_KINDS,
+    CronJob,
     DaemonSet,
     Deployment,
     Job,
@@ -29,6 +23,15 @@ _KINDS: tuple[type[Object], ...] = (
     ReplicationController,
     StatefulSet,
 )
+from muster.model.core import Node, Pod
+from muster.model.kinds import KINDS
+from muster.model.meta import Object
+from muster.store import ApiError, Change, Severity, WatchEvent
+
+T = TypeVar("T", bound=Object)
+
+# The simulator starts no CronJobs: their Jobs come with the manifests.
+_KINDS = tuple(sorted((kind for kind in APPLICATION_KINDS if kind is not CronJob), key=lambda kind: kind.__name__))
 
 
 class Workloads:

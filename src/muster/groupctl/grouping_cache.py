@@ -10,7 +10,7 @@ from muster.groups.grouping import Grouping
 from muster.groups.membership import changes_membership
 from muster.model.core import Node
 from muster.model.groups import NodeGroup, PropagationPolicy
-from muster.model.meta import Object
+from muster.model.meta import Object, spec_of
 
 T = TypeVar("T", bound=Object)
 
@@ -29,7 +29,9 @@ class GroupingCache:
         if kind == "Node" and old is not None and new is not None:
             bears = old.metadata.labels != new.metadata.labels
         else:
-            bears = changes_membership(old, new) if kind == "NodeGroup" else kind == "Node" or _spec(old) != _spec(new)
+            bears = (
+                changes_membership(old, new) if kind == "NodeGroup" else kind == "Node" or spec_of(old) != spec_of(new)
+            )
         if bears:
             self._grouping = None
         return bears
@@ -42,7 +44,3 @@ class GroupingCache:
 
     def of(self, kind: type[T]) -> Mapping[str, T]:
         return cast("Mapping[str, T]", self._tables.get(kind.__name__, {}))
-
-
-def _spec(policy: Object | None) -> object:
-    return getattr(policy, "spec", None)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.model.batch import (
+    APPLICATION_KINDS,
     CronJob,
     DaemonSet,
     Deployment,
@@ -25,24 +26,14 @@ from muster.model.core import Pod, PodTemplateSpec
 from muster.model.custom import CustomApplication
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller, key
 
-__all__ = ["APPLICATIONS", "Application", "Lookup", "OwnerLoop", "Unit", "application_of",
-           "owner_chain", "unit_of", "owner_kind", "replicas_of", "template_of", "template_path",
+__all__ = ["Application", "Lookup", "OwnerLoop", "Unit", "application_of",
+           "owner_chain", "owner_ref", "unit_of", "owner_kind", "replicas_of", "template_of", "template_path",
            "template_value"]  # fmt: skip
 
 Lookup = Callable[[str, str], Object | None]  # kind, ns/name → the object, if it is there
 Unit = tuple[str, str]  # kind, ns/name of what the pods are counted by
 
-# Kinds that own pods, directly or through another one, and the API group that each is of.
-APPLICATIONS: dict[type[Object], str] = {
-    Deployment: "apps",
-    ReplicaSet: "apps",
-    StatefulSet: "apps",
-    DaemonSet: "apps",
-    Job: "batch",
-    CronJob: "batch",
-    ReplicationController: "",
-}
-_GROUPS = {kind.__name__: group for kind, group in APPLICATIONS.items()}
+_API_GROUPS = {kind.__name__: group for kind, group in APPLICATION_KINDS.items()}
 
 
 class OwnerLoop(Exception):
@@ -96,10 +87,13 @@ def application_of(pod: Pod, lookup: Lookup, custom: Collection[str] = ()) -> Ap
 
 def unit_of(name: str, pod: Pod) -> Unit:
     """The unit of a pod (`ns/name`) that follows a policy, told without its owners: the direct owner, or the pod."""
-    owner = controller(pod.metadata)
-    if owner is None:
-        return ("Pod", name)
-    return (owner_kind(owner), f"{pod.metadata.namespace or 'default'}/{owner.name}")
+    return owner_ref(pod) or ("Pod", name)
+
+
+def owner_ref(obj: Object) -> Unit | None:
+    """Kind and key of the owner that controls the object; None if it has none."""
+    owner = controller(obj.metadata) if obj.metadata.owner_references else None
+    return None if owner is None else (owner_kind(owner), f"{obj.metadata.namespace or 'default'}/{owner.name}")
 
 
 def owner_chain(obj: Object, lookup: Lookup, custom: Collection[str] = ()) -> list[Object]:
@@ -120,7 +114,7 @@ def _owner(meta: ObjectMeta, lookup: Lookup, custom: Collection[str]) -> Object 
     if reference is None:
         return None
     kind = owner_kind(reference)
-    if kind not in _GROUPS and kind not in custom:
+    if kind not in _API_GROUPS and kind not in custom:
         return None
     found = lookup(kind, f"{meta.namespace or 'default'}/{reference.name}")
     if found is None:
@@ -133,7 +127,7 @@ def _owner(meta: ObjectMeta, lookup: Lookup, custom: Collection[str]) -> Object 
 def owner_kind(reference: OwnerReference) -> str:
     """What an owner's kind is called in tables: Kubernetes' own by their name, others with their API group."""
     group = reference.api_version.rpartition("/")[0]
-    return reference.kind if _GROUPS.get(reference.kind, "") == group else f"{reference.kind}.{group}"
+    return reference.kind if _API_GROUPS.get(reference.kind, "") == group else f"{reference.kind}.{group}"
 
 
 def replicas_of(obj: Object) -> int | None:

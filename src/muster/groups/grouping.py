@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from muster.groups.binding import BindingState, PolicyLabels, binding_state
 from muster.groups.membership import Membership
@@ -30,10 +31,14 @@ class Grouping:
         self.policies = Policies(policies, groups)
         self._membership = Membership(groups)
         self._nodes = nodes
-        self.held = {name: self._membership.of(name, node.metadata.labels) for name, node in nodes.items()}
         self._group_of: dict[tuple[str, ...], dict[str, str]] = {}
         self._shared: dict[tuple[str, ...], dict[str, list[str]]] = {}
         self._closed: dict[tuple[str, ...], dict[str, str]] = {}
+
+    @cached_property
+    def groups_by_node(self) -> Mapping[str, tuple[str, ...]]:
+        """Node → the groups that contain it, sorted by name."""
+        return {name: self._membership.of(name, node.metadata.labels) for name, node in self._nodes.items()}
 
     def group_of(self, groups: tuple[str, ...]) -> Mapping[str, str]:
         """Node → the first of the groups, in this order, that holds it; nodes in none are left out."""
@@ -41,7 +46,7 @@ class Grouping:
         if found is None:
             rank = {group: i for i, group in enumerate(groups)}
             found = self._group_of[groups] = {}
-            for name, held in self.held.items():
+            for name, held in self.groups_by_node.items():
                 ours = [group for group in held if group in rank]
                 if ours:
                     found[name] = min(ours, key=rank.__getitem__)
@@ -62,7 +67,7 @@ class Grouping:
         found = self._shared.get(groups)
         if found is None:
             ours = set(groups)
-            several = {name: ours.intersection(held) for name, held in sorted(self.held.items())}
+            several = {name: ours.intersection(held) for name, held in sorted(self.groups_by_node.items())}
             found = self._shared[groups] = {
                 name: sorted(held, key=groups.index) for name, held in several.items() if len(held) > 1
             }
@@ -75,7 +80,7 @@ class Grouping:
         """
         stands = binding_state(labels, PolicyLabels.PROPAGATION)
         if stands in (BindingState.FREE, BindingState.STALE):
-            return lambda node: list(self.held.get(node, ()))
+            return lambda node: list(self.groups_by_node.get(node, ()))
         bound = labels.get(PolicyLabels.PROPAGATION.binding, "") if stands == BindingState.BOUND else ""
         rules = self.policies.read(f"{namespace}/{bound}")
         group_of = {} if rules is None else self.group_of(tuple(rules.groups))
@@ -87,7 +92,7 @@ class Grouping:
         try:
             for name, node in self._nodes.items():
                 if asks_for(spec, name, node.metadata.labels):
-                    found.add(self.held.get(name, ()))
+                    found.add(self.groups_by_node.get(name, ()))
                     if len(found) > 1:
                         return []
         except ValueError:

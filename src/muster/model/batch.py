@@ -242,3 +242,15 @@ class CronJob(Object, kw_only=True):
     kind: str = "CronJob"
     spec: CronJobSpec = field(default_factory=CronJobSpec)
     status: CronJobStatus = field(default_factory=CronJobStatus)
+
+
+APPLICATION_KINDS: dict[type[Object], str] = {
+    Deployment: "apps",
+    ReplicaSet: "apps",
+    StatefulSet: "apps",
+    DaemonSet: "apps",
+    Job: "batch",
+    CronJob: "batch",
+    ReplicationController: "",
+}
+"""The kinds of Kubernetes that own pods, directly or through another one, and the API group of each."""

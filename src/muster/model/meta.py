@@ -133,3 +133,8 @@ def seconds(timestamp: str | None) -> float:
     except ValueError as error:
         raise ValueError(f"{timestamp!r} is not a timestamp: {error}") from None
     return whole.timestamp() + leap + (int(fraction) / 10 ** len(fraction) if fraction else 0.0)
+
+
+def spec_of(obj: Object | None) -> object:
+    """The spec of an object of any kind; None if there is no object, or its kind has no spec."""
+    return getattr(obj, "spec", None)

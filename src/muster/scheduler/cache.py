@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from muster.engine.core.plan import Plan
 from muster.engine.core.podgroups import OWNING, groups_of
 from muster.engine.core.state import State
-from muster.groups.applications import APPLICATIONS
+from muster.model.batch import APPLICATION_KINDS
 from muster.model.collector import collector_paused
 from muster.model.core import Pod
 from muster.model.meta import Object
@@ -168,7 +168,7 @@ class Cache:
         old = self.state.objects[kind].get(key)
         gone = old if new is None else None
         weight = queueing_hint(old, new)
-        if weight == Hint.IGNORE and new is not None and isinstance(new, (Queue, *APPLICATIONS)):
+        if weight == Hint.IGNORE and new is not None and isinstance(new, (Queue, *APPLICATION_KINDS)):
             self.state.objects[kind][key] = new  # only its status changed, which no decision asks for
             return weight
         if isinstance(gone, OWNING):

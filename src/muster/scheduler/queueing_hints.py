@@ -9,16 +9,14 @@ from enum import IntEnum
 
 from muster.engine.core.jobs import Status
 from muster.engine.core.reading import status_of
-from muster.model.batch import CronJob, DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
+from muster.model.batch import APPLICATION_KINDS
 from muster.model.core import Node, Pod
 from muster.model.custom import CustomApplication
-from muster.model.meta import Object, ObjectMeta
+from muster.model.meta import Object, ObjectMeta, spec_of
 from muster.model.scheduling import PodGroup, Queue
 from muster.scheduler.journal import JOURNAL
 
-_APPLICATIONS = (
-    Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, ReplicationController, CustomApplication,
-)  # fmt: skip
+_APPLICATIONS: tuple[type[Object], ...] = (*APPLICATION_KINDS, CustomApplication)
 _ENDED = (Status.SUCCEEDED, Status.FAILED)
 
 
@@ -45,7 +43,7 @@ def queueing_hint(old: Object | None, new: Object | None) -> Hint:
         same = (old.spec, old.status.state, _notes(old.metadata)) == (new.spec, new.status.state, _notes(new.metadata))
         return Hint.IGNORE if same else Hint.SCHEDULE_NOW
     if isinstance(old, _APPLICATIONS) and isinstance(new, _APPLICATIONS):
-        same = (old.spec, _notes(old.metadata)) == (new.spec, _notes(new.metadata))
+        same = (spec_of(old), _notes(old.metadata)) == (spec_of(new), _notes(new.metadata))
         return Hint.IGNORE if same else Hint.SCHEDULE_NOW
     return Hint.SCHEDULE_NOW
 

@@ -55,7 +55,7 @@ KINDS: tuple[type[Object], ...] = (
     groups.NodeGroup, groups.PropagationPolicy, *OWNING,
 )  # fmt: skip
 # Whose pods, too, the policies of node group management are about; followed if its plugin is configured.
-OWNERS: tuple[type[Object], ...] = (batch.Deployment, batch.CronJob, batch.ReplicationController)
+OWNERS: tuple[type[Object], ...] = tuple(kind for kind in batch.APPLICATION_KINDS if kind not in OWNING)
 
 
 @dataclass(frozen=True, slots=True)

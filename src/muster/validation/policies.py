@@ -8,11 +8,12 @@ from typing import Any
 
 from muster.config.names import suggest
 from muster.engine.core.session import Session
-from muster.groups.applications import APPLICATIONS, template_path, template_value
+from muster.groups.applications import template_path, template_value
 from muster.groups.binding import PolicyLabels, unusable_name
 from muster.groups.override import OverrideError, edition, faults
 from muster.groups.override.policy import warnings
 from muster.groups.propagation import PolicyProblem, parse_propagation
+from muster.model.batch import APPLICATION_KINDS
 from muster.model.custom import custom_kinds
 from muster.model.finding import Finding, Severity
 from muster.model.groups import OverridePolicy, PropagationPolicy
@@ -61,7 +62,7 @@ def _editions(
     targets = {name.lower() for rule in policy.spec.override_rules for name in rule.target_node_group}
     groups = sorted({*objects["NodeGroup"], *targets}) or ["any"]
     namespace, _, name = key.partition("/")
-    for kind in sorted((*APPLICATIONS, *custom_kinds(objects)), key=lambda kind: kind.__name__):
+    for kind in sorted((*APPLICATION_KINDS, *custom_kinds(objects)), key=lambda kind: kind.__name__):
         for at, app in sorted(objects[kind.__name__].items()):
             requires = app.metadata.labels.get(PolicyLabels.OVERRIDE.required) == name and at.startswith(
                 f"{namespace}/"
@@ -81,7 +82,7 @@ def _editions(
 def _missing_policies(session: Session, locator: Locator) -> Iterator[Finding]:
     """Reports applications whose policy does not exist."""
     objects = session.state.objects
-    for kind in sorted(cls.__name__ for cls in (*APPLICATIONS, *custom_kinds(objects))):
+    for kind in sorted(cls.__name__ for cls in (*APPLICATION_KINDS, *custom_kinds(objects))):
         for key, app in sorted(objects[kind].items()):
             for pair in PolicyLabels:
                 name = app.metadata.labels.get(pair.required)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 
 from muster.groupctl.controllers.object_cache import ObjectCache, ObjectChange, Ref
 from muster.groupctl.controllers.states import usable
-from muster.groups.applications import APPLICATIONS, OwnerLoop, owner_chain
+from muster.groups.applications import OwnerLoop, owner_chain
 from muster.groups.assignment import member_label
 from muster.groups.binding import PolicyLabels
 from muster.groups.grouping import Grouping
 from muster.groups.membership import changes_membership
-from muster.model.batch import ControllerRevision, Deployment, StatefulSet
+from muster.model.batch import APPLICATION_KINDS, ControllerRevision, Deployment, StatefulSet
 from muster.model.core import Namespace, Node, Pod, PodDisruptionBudget
 from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
-from muster.model.meta import Object
+from muster.model.meta import Object, spec_of
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_active
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
@@ -34,7 +34,7 @@ KINDS: tuple[type[Object], ...] = (
     PersistentVolumeClaim,
     Namespace,
     ControllerRevision,
-    *APPLICATIONS,
+    *APPLICATION_KINDS,
     Pod,
 )
 
@@ -69,7 +69,7 @@ class ApplicationIndex:
                 if change.kind == "Node":
                     dirty.update(self.labelled if _usable(change.old) != _usable(change.new) else {})
             elif change.kind in _POLICIES:
-                if _spec(change.old) != _spec(change.new):
+                if spec_of(change.old) != spec_of(change.new):
                     dirty.update(self._naming(_POLICIES[change.kind], change.key))
                     if change.kind == self._pair.value:
                         self.policies[change.key] = None
@@ -191,10 +191,6 @@ def _only_images(change: ObjectChange) -> bool:
 def _regroups(change: ObjectChange) -> bool:
     """Does the news change which node is in which group?"""
     return _relabelled(change) if change.kind == "Node" else changes_membership(change.old, change.new)
-
-
-def _spec(obj: Object | None) -> object:
-    return getattr(obj, "spec", None)
 
 
 def _usable(node: Object | None) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar, cast
 
-from muster.groups.applications import owner_kind
-from muster.model.meta import Object, controller
+from muster.groups.applications import owner_ref
+from muster.model.meta import Object
 from muster.model.meta import key as key_of
 from muster.store import Change, Store
 
@@ -69,7 +69,7 @@ class ObjectCache:
         old = table.pop(key, None)
         if new is not None:
             table[key] = new
-        before, after = _owner(old), _owner(new)
+        before, after = (None if obj is None else owner_ref(obj) for obj in (old, new))
         if before != after or old is None:
             if before is not None:
                 self._owned.get(before, {}).pop((kind, key), None)
@@ -78,10 +78,3 @@ class ObjectCache:
         elif new is None and before is not None:
             self._owned.get(before, {}).pop((kind, key), None)
         return ObjectChange(kind, key, old, new)
-
-
-def _owner(obj: Object | None) -> Ref | None:
-    if obj is None or not obj.metadata.owner_references:
-        return None
-    owner = controller(obj.metadata)
-    return None if owner is None else (owner_kind(owner), f"{obj.metadata.namespace or 'default'}/{owner.name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from muster.groupctl.controllers.object_cache import ObjectCache
-from muster.groups.applications import owner_kind, template_value
+from muster.groups.applications import owner_ref, template_value
 from muster.model.batch import ControllerRevision, DaemonSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication
@@ -41,8 +41,8 @@ class TemplateRevisions:
         """The template, and whose it is; None: nobody can say, or the pod has none."""
         if isinstance(app, Pod):
             return None  # a pod by itself has no template to compute an edition from a second time
-        owner, namespace = controller(pod.metadata), app.metadata.namespace or "default"
-        maker = None if owner is None else self._cache.lookup(owner_kind(owner), f"{namespace}/{owner.name}")
+        owner = owner_ref(pod)
+        maker = None if owner is None else self._cache.lookup(*owner)
         maker = app if maker is None else maker
         name = f"{type(maker).__name__}/{maker.metadata.name}"
         if isinstance(maker, StatefulSet | DaemonSet):

@@ -14,7 +14,7 @@ from muster.groupctl.controllers.editions import EditionCache as Made
 from muster.groupctl.controllers.editions import ExpectedPod
 from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import ObjectTables
-from muster.groups.applications import Application, owner_kind, template_path, template_value
+from muster.groups.applications import Application, owner_ref, template_path, template_value
 from muster.groups.assignment import EDITION, edition_name
 from muster.groups.binding import BindingState, PolicyLabels, binding_state
 from muster.model.batch import DaemonSet, StatefulSet
@@ -22,7 +22,7 @@ from muster.model.core import Pod
 from muster.model.custom import CustomApplication
 from muster.model.groups import OverridePolicy
 from muster.model.kinds import plain
-from muster.model.meta import Object, controller, key
+from muster.model.meta import Object, key
 from muster.store import NotFound
 
 Plain = dict[str, Any]
@@ -71,20 +71,14 @@ class Editions:
         return f"{wrong} is not that of node group {groups[0]} by OverridePolicy {name}" if wrong else None
 
     def _groups(self, application: Application, node: str) -> list[str]:
-        grouping = self._grouping_cache.grouping
-        labels = application.labels
-        if binding_state(labels, PolicyLabels.PROPAGATION) != BindingState.BOUND:
-            return list(grouping.held.get(node, ()))
-        meant = grouping.policies.read(f"{application.namespace}/{labels[PolicyLabels.PROPAGATION.binding]}")
-        group = None if meant is None else grouping.group_of(tuple(meant.groups)).get(node)
-        return [] if group is None else [group]
+        return self._grouping_cache.grouping.edition_groups(application.labels, application.namespace)(node)
 
     def _maker(self, application: Application, pod: Pod) -> Object | None:
         """Whose template the pod was made of; None: it is not there any more."""
-        owner = controller(pod.metadata)
+        owner = owner_ref(pod)
         if owner is None:
             return None
-        found = self._tables.get(owner_kind(owner), {}).get(f"{application.namespace}/{owner.name}")
+        found = self._tables.get(owner[0], {}).get(owner[1])
         maker = application.object if found is None else found
         return maker if _is_of_this_revision(maker, pod) else None
 

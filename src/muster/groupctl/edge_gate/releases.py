@@ -12,20 +12,21 @@ from collections.abc import Callable
 from muster.groupctl.edge_gate.changes import Change, Changes
 from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
-from muster.groups.applications import APPLICATIONS, OwnerLoop, owner_kind
+from muster.groups.applications import OwnerLoop, owner_ref
 from muster.groups.binding import DOMAIN, PolicyLabels, hold_reason
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client
 from muster.kube.informer import Delta
 from muster.kube.lists import Selection, pages
 from muster.kube.resources import resource_of
+from muster.model.batch import APPLICATION_KINDS
 from muster.model.core import Pod
-from muster.model.meta import Object, controller
+from muster.model.meta import Object, spec_of
 from muster.model.meta import key as key_of
 from muster.store import errors
 
 Ref = tuple[str, str]  # kind, ns/name
-_OWN = frozenset(kind.__name__ for kind in APPLICATIONS)
+_OWN = frozenset(kind.__name__ for kind in APPLICATION_KINDS)
 _PAGE = 500
 
 
@@ -59,7 +60,7 @@ class Releases:
         elif self._grouping_cache is not None:
             if self._grouping_cache.observe(delta.kind, delta.old, delta.new):
                 self._turn("", None, delta)
-            elif delta.kind == "OverridePolicy" and _spec(delta.old) != _spec(delta.new):
+            elif delta.kind == "OverridePolicy" and spec_of(delta.old) != spec_of(delta.new):
                 self._turn(namespace, None, delta)
 
     def reconfigured(self) -> None:
@@ -107,7 +108,7 @@ class Releases:
         if (application.kind, application.key) in apps:
             return True
         # An application that is gone: its pods now belong to what was below it.
-        return any((kind, key) in apps for kind, key in _above(application.object))
+        return owner_ref(application.object) in apps
 
     def _turn(self, namespace: str, apps: set[Ref] | None, delta: Delta) -> None:
         self._put(namespace, apps, _version(delta), {self._changes.turned()})
@@ -117,12 +118,6 @@ class Releases:
         together = None if apps is None or known is None else known | apps
         self._due[namespace] = together, max(latest, version, key=lambda text: (len(text), text)), before | turns
         self._news.set()
-
-
-def _above(obj: Object) -> list[Ref]:
-    namespace = obj.metadata.namespace or "default"
-    owner = controller(obj.metadata)
-    return [] if owner is None else [(owner_kind(owner), f"{namespace}/{owner.name}")]
 
 
 def _differs(old: Object | None, new: Object | None, *, editions: bool) -> bool:
@@ -137,11 +132,7 @@ def _differs(old: Object | None, new: Object | None, *, editions: bool) -> bool:
     mine, theirs = (
         {name: value for name, value in obj.metadata.labels.items() if name.startswith(DOMAIN)} for obj in (old, new)
     )
-    return mine != theirs or _spec(old) != _spec(new)
-
-
-def _spec(obj: Object | None) -> object:
-    return getattr(obj, "spec", None)
+    return mine != theirs or spec_of(old) != spec_of(new)
 
 
 def _version(delta: Delta) -> str:

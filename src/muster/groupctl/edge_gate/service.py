@@ -23,13 +23,13 @@ from muster.groupctl.edge_gate.upstream import Upstream
 from muster.groupctl.edge_gate.verdicts import Verdicts
 from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
-from muster.groups.applications import APPLICATIONS
 from muster.kube import config as access
 from muster.kube.client import Client
 from muster.kube.events import Recorder
 from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
+from muster.model.batch import APPLICATION_KINDS
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.kinds import decode_as
@@ -97,7 +97,7 @@ class Service:
         settings = self.settings
         # Clients come and go in the middle of an answer: that is no news.
         logging.getLogger("asyncio").setLevel(logging.ERROR)
-        followed = (*APPLICATIONS, *(EDITION_KINDS if settings.hold_outdated else ()))
+        followed = (*APPLICATION_KINDS, *(EDITION_KINDS if settings.hold_outdated else ()))
         async with (
             Client(access.load(settings.kubeconfig, settings.context)) as client,
             Upstream(client.access, settings.front_proxy) as upstream,

@@ -329,7 +329,7 @@ class GroupScheduling:
         there = set(found)
         if None in there:
             for i, name in enumerate(args.names):
-                if found[i] is None and name not in grouping.held:
+                if found[i] is None and name not in grouping.groups_by_node:
                     labels = args.labels[i] if args.labels is not None else {}
                     found[i] = grouping.group_of_unlisted_node(asked.groups, name, labels)
                     there.add(found[i])
@@ -338,7 +338,7 @@ class GroupScheduling:
     def _group(self, groups: tuple[str, ...], node: str) -> str | None:
         grouping = self._view.grouping
         known = grouping.group_of(groups).get(node)
-        return known if known or node in grouping.held else grouping.group_of_unlisted_node(groups, node, {})
+        return known if known or node in grouping.groups_by_node else grouping.group_of_unlisted_node(groups, node, {})
 
 
 @lru_cache(maxsize=16384)

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import FetchOwner, owner_lookup
-from muster.groups.applications import APPLICATIONS, Application, Unit, application_of, unit_of
+from muster.groupctl.unit_counts import UnitCounts
+from muster.groups.applications import Application, Unit, application_of
 from muster.groups.grouping import Grouping
 from muster.groups.policies import BoundPolicy, PlacementRefusal
+from muster.model.batch import APPLICATION_KINDS
 from muster.model.core import Node, Pod
 from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, PropagationPolicy
@@ -16,7 +18,7 @@ from muster.model.meta import Object, key
 from muster.model.pod_states import is_active
 from muster.store import Change, Store
 
-KINDS: tuple[type[Object], ...] = (Node, Pod, NodeGroup, PropagationPolicy, *APPLICATIONS)
+KINDS: tuple[type[Object], ...] = (Node, Pod, NodeGroup, PropagationPolicy, *APPLICATION_KINDS)
 
 
 class View:
@@ -38,10 +40,7 @@ class View:
         self._ask = ask or _nobody
         self._custom = frozenset(kind.__name__ for kind in custom)
         self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in kinds}
-        self._on: dict[Unit, dict[str, str]] = {}  # unit's direct owner → pod → node, of pods that count
-        self._places: dict[str, tuple[Unit, str]] = {}  # uid of a pod that counts → owner, node
-        # What was asked of a unit, by groups: pods per group, kept current from then on.
-        self._counts: dict[Unit, dict[tuple[str, ...], dict[str, int]]] = {}
+        self._unit_counts = UnitCounts()
         self._grouping_cache = GroupingCache(self._tables)
         # Before the lists, so that nothing that goes in between is missed.
         self._watch = store.watch("", kinds)
@@ -58,8 +57,7 @@ class View:
                 self._remove(event.kind, event.key)
             elif event.object is not old:
                 self._put(event.kind, event.key, event.object)
-            if self._grouping_cache.observe(event.kind, old, self._tables[event.kind].get(event.key)):
-                self._counts.clear()
+            self._grouping_cache.observe(event.kind, old, self._tables[event.kind].get(event.key))
 
     def close(self) -> None:
         self._watch.close()
@@ -90,76 +88,31 @@ class View:
 
     def counts(self, unit: Unit, groups: tuple[str, ...], but: str = "") -> dict[str, int]:
         """How many pods of the unit (but for the one of that key) each group has."""
-        group_of = self.grouping.group_of(groups)
-        on = self._on.get(unit, {})
-        of_unit = self._counts.setdefault(unit, {})
-        known = of_unit.get(groups)
-        if known is None:
-            known = of_unit[groups] = {}
-            for node in on.values():
-                _add(known, group_of.get(node), 1)
-        counts = dict(known)
-        if but in on:
-            _add(counts, group_of.get(on[but]), -1)
-        return counts
+        return self._unit_counts.per_group(unit, groups, self.grouping, but)
 
     def place(self, uid: str) -> tuple[Unit, str] | None:
         """The unit and node of a pod that counts."""
-        return self._places.get(uid)
+        return self._unit_counts.node_of(uid)
 
     # --- following
 
     def _put(self, kind: str, name: str, obj: Object) -> None:
         if isinstance(obj, Pod):
-            self._remove_pod(name)
-            self._count(name, obj)
+            self._unit_counts.put(name, obj)
+            if obj.spec.node_name or obj.metadata.deletion_timestamp is not None:
+                self._ended(name, obj)
         self._tables[kind][name] = obj
 
     def _remove(self, kind: str, name: str) -> None:
-        gone = self.pod(name) if kind == "Pod" else None
-        if gone is not None:
-            self._remove_pod(name)
+        gone = self._tables[kind].pop(name, None)
+        if isinstance(gone, Pod):
+            self._unit_counts.remove(name)
             self._ended(name, gone)
-        self._tables[kind].pop(name, None)
-
-    def _count(self, name: str, pod: Pod) -> None:
-        """Bound, not finished, not terminating: such pods count."""
-        meta = pod.metadata
-        if not pod.spec.node_name and meta.deletion_timestamp is None:
-            return
-        self._ended(name, pod)
-        if is_active(pod):
-            unit = unit_of(name, pod)
-            self._on.setdefault(unit, {})[name] = pod.spec.node_name
-            self._places[meta.uid] = (unit, pod.spec.node_name)
-            self._recount(unit, pod.spec.node_name, 1)
-
-    def _remove_pod(self, name: str) -> None:
-        old = self._tables["Pod"].pop(name, None)
-        if not isinstance(old, Pod):
-            return
-        unit = unit_of(name, old)
-        node = self._on.get(unit, {}).pop(name, None)
-        if node is not None:
-            self._places.pop(old.metadata.uid, None)
-            self._recount(unit, node, -1)
-            if not self._on[unit]:
-                del self._on[unit]
-                self._counts.pop(unit, None)
-
-    def _recount(self, unit: Unit, node: str, by: int) -> None:
-        for groups, counts in self._counts.get(unit, {}).items():
-            _add(counts, self.grouping.group_of(groups).get(node), by)
 
 
 def is_pending(pod: Pod) -> bool:
     """May the pod still get a node?"""
     return not pod.spec.node_name and is_active(pod)
-
-
-def _add(counts: dict[str, int], group: str | None, by: int) -> None:
-    if group is not None:
-        counts[group] = counts.get(group, 0) + by
 
 
 def _nobody(kind: str, name: str, uid: str) -> None:

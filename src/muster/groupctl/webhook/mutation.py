@@ -156,7 +156,7 @@ class Mutation:
             return []
         if not isinstance(ruling, BoundPolicy):
             if node or binding_state(application.labels, PolicyLabels.OVERRIDE) != BindingState.BOUND:
-                return list(grouping.held.get(node, ()))
+                return list(grouping.groups_by_node.get(node, ()))
             return grouping.certain_groups(pod.spec)
         if not _needs_seat(ruling, node):
             group = grouping.group_of(tuple(ruling.rules.groups)).get(node)
@@ -189,7 +189,11 @@ class Mutation:
             verdict.warnings.append(f"node group {group}: its name is too long for a node label, no affinity is added")
             return None
         grouping = self._grouping_cache.grouping
-        nodes = [node for name, node in self._grouping_cache.of(Node).items() if group in grouping.held.get(name, ())]
+        nodes = [
+            node
+            for name, node in self._grouping_cache.of(Node).items()
+            if group in grouping.groups_by_node.get(name, ())
+        ]
         if nodes and all(label not in node.metadata.labels for node in nodes):
             verdict.warnings.append(f"no node of {group} has the label {label}: is `muster controllers` running?")
             return None

@@ -14,19 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from muster.groupctl.extender.reservations import Reservations
-from muster.groups.applications import Unit, unit_of
-from muster.groups.assignment import ADMITTED, ASSIGNED
+from muster.groupctl.unit_counts import UnitCounts
+from muster.groups.applications import Unit
+from muster.groups.assignment import ADMITTED
 from muster.groups.grouping import Grouping
 from muster.groups.policies import BoundPolicy
 from muster.groups.quota_usage import Acceptance, QuotaUsage
 from muster.kube.informer import Delta
 from muster.model.core import Pod
-from muster.model.pod_states import is_active
 
 APPEARS_S = 5.0  # within which the pod of a request that anyone may have sent must be seen
 DISTRUST_S = 30.0  # for which such requests of a unit do not count, after one whose pod was not seen
-
-_Place = tuple[bool, str]  # on this node; or (False) made for this group
 
 
 class Seats:
@@ -38,25 +36,17 @@ class Seats:
         self._unproven = self.reservations if authenticated else Reservations(now, APPEARS_S, self._distrust)
         self._distrusted: dict[Unit, float] = {}  # until when
         self._now = now
-        self._places: dict[Unit, dict[_Place, int]] = {}
+        self._unit_counts = UnitCounts(count_assigned=True)
         self._shunned: dict[tuple[Unit, str], float] = {}  # unit and group → until when
 
     def notice(self, delta: Delta) -> None:
-        for pod, by in ((delta.old, -1), (delta.new, 1)):
-            if isinstance(pod, Pod) and (place := _place(pod)) is not None:
-                self._add(unit_of(delta.key, pod), place, by)
-        if isinstance(delta.new, Pod):
+        if not isinstance(delta.new, Pod):
+            self._unit_counts.remove(delta.key)
+        else:
+            self._unit_counts.put(delta.key, delta.new)
             request = delta.new.metadata.annotations.get(ADMITTED, "")
             if request:
                 self.forget(request)
-
-    def _add(self, unit: Unit, place: _Place, by: int) -> None:
-        of_unit = self._places.setdefault(unit, {})
-        of_unit[place] = of_unit.get(place, 0) + by
-        if not of_unit[place]:
-            del of_unit[place]
-            if not of_unit:
-                del self._places[unit]
 
     @property
     def reserved(self) -> int:
@@ -124,17 +114,6 @@ class Seats:
         counts, _ = self.reservations.of(unit, but="")
         for group, n in more.items():
             counts[group] = counts.get(group, 0) + n
-        group_of, wanted = grouping.group_of(groups), frozenset(groups)
-        for (placed, name), n in self._places.get(unit, {}).items():
-            where = group_of.get(name) if placed else name
-            if where is not None and where in wanted:
-                counts[where] = counts.get(where, 0) + n
+        for group, n in self._unit_counts.per_group(unit, groups, grouping).items():
+            counts[group] = counts.get(group, 0) + n
         return QuotaUsage(bound.quotas, counts)
-
-
-def _place(pod: Pod) -> _Place | None:
-    """Where the pod counts; None: nowhere (any more)."""
-    if not is_active(pod):
-        return None
-    node, made_for = pod.spec.node_name, pod.metadata.labels.get(ASSIGNED, "")
-    return (True, node) if node else (False, made_for) if made_for else None

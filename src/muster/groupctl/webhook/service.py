@@ -27,13 +27,13 @@ from muster.groupctl.webhook.seats import Seats
 from muster.groupctl.webhook.ungating import Ungating
 from muster.groupctl.webhook.validator import Validator
 from muster.groupctl.webhook.wire import AdmissionRequest, Verdict
-from muster.groups.applications import APPLICATIONS
 from muster.kube import config as access
 from muster.kube.client import Client
 from muster.kube.events import Recorder
 from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
+from muster.model.batch import APPLICATION_KINDS
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import Object
@@ -47,7 +47,7 @@ from muster.process.permissions import Permissions
 from muster.process.probes import Probes, not_read
 
 KINDS: tuple[type[Object], ...] = (
-    Node, Pod, NodeGroup, PropagationPolicy, OverridePolicy, Queue, *APPLICATIONS,
+    Node, Pod, NodeGroup, PropagationPolicy, OverridePolicy, Queue, *APPLICATION_KINDS,
 )  # fmt: skip
 LOOK_EVERY = 30.0  # seconds: are the configurations still as they should be, is a certificate old?
 SEEN = 2.0  # seconds for the last pods answered to be seen, before another replica takes over

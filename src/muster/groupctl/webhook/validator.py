@@ -16,11 +16,12 @@ from muster.engine.core.podgroups import GROUP, MIN_MEMBER
 from muster.engine.core.state import State
 from muster.groupctl.owners import ObjectTables
 from muster.groupctl.webhook.wire import AdmissionRequest, Verdict
-from muster.groups.applications import APPLICATIONS, replicas_of, template_of, template_path
+from muster.groups.applications import replicas_of, template_of, template_path
 from muster.groups.binding import unusable_name
 from muster.groups.override import faults
 from muster.groups.override.policy import warnings as override_warnings
 from muster.groups.propagation import parse_propagation
+from muster.model.batch import APPLICATION_KINDS
 from muster.model.core import Node, Pod
 from muster.model.custom import CustomApplication
 from muster.model.finding import Finding
@@ -75,7 +76,7 @@ class Validator:
         except Problem as problem:
             verdict.refusal = str(problem)
             return verdict
-        if type(obj) not in APPLICATIONS:
+        if type(obj) not in APPLICATION_KINDS:
             wrong = [str(problem) for problem in check(obj)]
             if wrong:
                 verdict.refusal = "; ".join(wrong)
@@ -96,7 +97,7 @@ class Validator:
                 verdict.warnings.append(f"NodeGroup {obj.metadata.name} names neither nodes nor labels: it is empty")
         elif isinstance(obj, Queue | PodGroup):
             self._scheduling(obj, verdict)
-        elif type(obj) in APPLICATIONS:
+        elif type(obj) in APPLICATION_KINDS:
             verdict.refusal = self._chips(obj)
 
     # --- queues and groups

@@ -27,10 +27,10 @@ from muster.engine.core.hooks import (
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.requirements import Requirement, waiting
-from muster.groups.applications import APPLICATIONS
 from muster.groups.binding import PolicyLabels
 from muster.groups.policies import PlacementRefusal
 from muster.groups.quota_usage import TOP_SCORE, QuotaUsage
+from muster.model.batch import APPLICATION_KINDS
 from muster.model.custom import custom_kinds
 from muster.plugins.propagation.units import Units
 
@@ -63,7 +63,7 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
     def required_by(cls, state: State) -> Iterator[Requirement]:
         applications = [
             (f"{kind} {key}", app.metadata.labels)
-            for kind in sorted(one.__name__ for one in (*APPLICATIONS, *custom_kinds(state.objects)))
+            for kind in sorted(one.__name__ for one in (*APPLICATION_KINDS, *custom_kinds(state.objects)))
             for key, app in state.objects[kind].items()
         ]
         applications += [

@@ -9,11 +9,10 @@ import numpy as np
 
 from muster.engine.core.hooks import Index
 from muster.engine.core.jobs import ALLOCATED_LIKE, Status, Task
-from muster.groups.applications import Application, OwnerLoop, Unit, application_of, owner_kind
+from muster.groups.applications import Application, OwnerLoop, Unit, application_of, unit_of
 from muster.groups.binding import PolicyLabels
-from muster.groups.membership import Membership
-from muster.groups.policies import BoundPolicy, PlacementRefusal, Policies
-from muster.groups.propagation import DOES_NOT_EXIST, HAS_NO_NODES
+from muster.groups.grouping import Grouping
+from muster.groups.policies import BoundPolicy, PlacementRefusal
 from muster.model.custom import custom_kinds
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object, controller
@@ -45,15 +44,14 @@ class Units:
         self._state = state
         policies = {k: p for k, p in state.objects["PropagationPolicy"].items() if isinstance(p, PropagationPolicy)}
         groups = {k: g for k, g in state.objects["NodeGroup"].items() if isinstance(g, NodeGroup)}
-        self._policies = Policies(policies, groups)
-        self._membership = Membership(groups)
+        nodes = dict(zip(state.nodes.names, state.nodes.objects, strict=True))
+        self._grouping = Grouping(nodes, groups, policies)
         self._custom = frozenset(kind.__name__ for kind in custom_kinds(state.objects))
         self._owned: dict[tuple[str, str, str, str], Ruled | None] = {}  # by the controller that pods name
         self._ruled: dict[Unit, Ruled | None] = {}
         self._any = False
-        self._placed: dict[str, list[Task]] | None = None
+        self._placed: dict[Unit, list[Task]] | None = None
         self._group_of: dict[tuple[str, ...], Index] = {}
-        self._of_node: list[tuple[str, ...]] | None = None
 
     def of(self, task: Task) -> Ruled | None:
         """The task's unit; None: no policy has a say in where it goes."""
@@ -103,31 +101,25 @@ class Units:
         return self._state.objects[kind].get(key)
 
     def _rule(self, application: Application) -> Ruled | None:
-        ruling = self._policies.rule_for(application)
+        ruling = self._grouping.policies.rule_for(application)
         if ruling is None:
             return None
         ruled = Ruled(application.unit, ruling)
         if isinstance(ruling, BoundPolicy):
             ruled.groups = ruling.rules.groups
             ruled.group_of = self._places(tuple(ruled.groups))
-            held = set(np.unique(ruled.group_of).tolist())
-            unknown = ruling.rules.unknown
-            why = {group: DOES_NOT_EXIST if group in unknown else HAS_NO_NODES for group in ruled.groups}
-            ruled.groups_without_nodes = {group: why[group] for i, group in enumerate(ruled.groups) if i not in held}
+            ruled.groups_without_nodes = self._grouping.groups_without_nodes(ruling.rules)
             for task in self._tasks(application.unit):
                 _add(ruled, task.node, 1)
         return ruled
 
     def _places(self, groups: tuple[str, ...]) -> Index:
-        """Per node the first of the groups that holds it, as the policy writes them."""
+        """For each node the index of the first of the groups that contains it, −1 if none does."""
         found = self._group_of.get(groups)
         if found is None:
-            if self._of_node is None:
-                nodes = self._state.nodes.objects
-                self._of_node = [self._membership.of(n.metadata.name, n.metadata.labels) for n in nodes]
-            rank = {group: i for i, group in enumerate(groups)}
-            first = [min((rank[g] for g in held if g in rank), default=-1) for held in self._of_node]
-            found = self._group_of[groups] = np.array(first, np.int64)
+            group_of, rank = self._grouping.group_of(groups), {group: i for i, group in enumerate(groups)}
+            indices = [rank[group_of[name]] if name in group_of else -1 for name in self._state.nodes.names]
+            found = self._group_of[groups] = np.array(indices, np.int64)
         return found
 
     def _tasks(self, unit: Unit) -> list[Task]:
@@ -136,13 +128,8 @@ class Units:
             self._placed = {}
             for task in self._state.tasks.values():
                 if task.node >= 0 and task.status in _COUNTED:
-                    owner = controller(task.pod.metadata)
-                    name = task.key if owner is None else f"{task.namespace}/{owner_kind(owner)}/{owner.name}"
-                    self._placed.setdefault(name, []).append(task)
-        kind, key = unit
-        namespace, _, name = key.partition("/")
-        found = self._placed.get(key if kind == "Pod" else f"{namespace}/{kind}/{name}", ())
-        return [task for task in found if task.node >= 0 and task.status in _COUNTED]
+                    self._placed.setdefault(unit_of(task.key, task.pod), []).append(task)
+        return [task for task in self._placed.get(unit, ()) if task.node >= 0 and task.status in _COUNTED]
 
 
 def _add(ruled: Ruled, node: int, n: int) -> None:

@@ -12,8 +12,8 @@ from muster.groupctl.edge_gate import service as gate_service
 from muster.groupctl.extender import scoring, view
 from muster.groupctl.webhook import registration
 from muster.groupctl.webhook import service as admission_service
-from muster.groups.applications import APPLICATIONS
 from muster.kube.resources import SOURCES
+from muster.model.batch import APPLICATION_KINDS
 from muster.model.meta import Object
 from muster.scheduler import service
 
@@ -23,7 +23,7 @@ FOLLOWED: dict[str, Iterable[type[Object]]] = {
     "pod-groups": podgroups.KINDS,
     "extender": {*view.KINDS, *scoring.KINDS},
     "webhook": admission_service.KINDS,
-    "edge-gate": (*APPLICATIONS, *gate_service.EDITION_KINDS),
+    "edge-gate": (*APPLICATION_KINDS, *gate_service.EDITION_KINDS),
 }
 
 

@@ -137,7 +137,7 @@ def test_where_groups_are_exclusive_the_oldest_has_the_node_and_the_others_say_s
     (told,) = status(store, "a-new").node_statuses
     assert (told.selection_status, told.selection_status_reason) == ("Failed", "already belongs to b-old")
     assert status(store, "a-new").conditions[0].reason == "NodesTaken"
-    assert Grouping(store.of(Node), store.of(NodeGroup), {}).held == {"n": ("b-old",)}
+    assert Grouping(store.of(Node), store.of(NodeGroup), {}).groups_by_node == {"n": ("b-old",)}
     store.delete(NodeGroup, "b-old")
     rest(controller)
     assert labels(store, "n") == ["a-new"] and status(store, "a-new").contained_nodes == ["n"]
