@@ -26,7 +26,7 @@ def test_a_group_that_is_refused_admission_evicts_nobody(cluster: Cluster, confi
         if job.phase == "Inqueue" and data.draw(st.booleans(), label=f"{job.key} is not admitted yet"):
             job.phase = "Pending"
             job.min_resources = {"cpu": 1000 * data.draw(st.integers(1, 20), label="its cores")}
-            job.touch()
+            job.mark_changed()
     scheduler = Scheduler(config)
     session = scheduler.session(state, NOW)
     for name, run in scheduler.actions:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from muster.engine.core.batch import best_heads, picks
+from strategies.profiles import examples, times
 
 Scores = list[list[float]]  # per node: its score with 0, 1, 2 … tasks of the run on it; past its room there is none
 
@@ -41,13 +42,13 @@ rows = st.lists(st.integers(0, 4).map(float), max_size=9)
 
 
 @given(st.lists(rows, max_size=7), st.integers(1, 24))
-@settings(max_examples=600)
+@examples(600)
 def test_one_step_is_one_at_a_time(scores: Scores, count: int) -> None:
     assert in_one_step(scores, count) == one_at_a_time(scores, count)
 
 
 @given(st.lists(st.lists(st.floats(-1e9, 1e9), max_size=6), max_size=6), st.integers(1, 12))
-@settings(max_examples=200)
+@examples(200)
 def test_scores_may_be_any_numbers(scores: Scores, count: int) -> None:
     assert in_one_step(scores, count) == one_at_a_time(scores, count)
 
@@ -70,14 +71,14 @@ def saw_tooth(dice: np.random.Generator) -> Scores:
 @pytest.mark.parametrize("seed", range(10))
 def test_saw_teeth_masks_and_rooms(seed: int) -> None:
     dice = np.random.default_rng(seed)
-    for _ in range(400):
+    for _ in range(times(400)):
         scores = saw_tooth(dice)
         count = int(dice.choice([1, 2, 3, 7, 20, 64, 200]))
         assert in_one_step(scores, count) == one_at_a_time(scores, count)
 
 
 @given(st.lists(st.sampled_from([-np.inf, 0.0, 1.0, 2.0, 2.5, 3.0]), max_size=60), st.integers(1, 70))
-@settings(max_examples=400)
+@examples(400)
 def test_heads_are_the_largest_then_the_first(keys: list[float], count: int) -> None:
     wanted = sorted((i for i, key in enumerate(keys) if key > -np.inf), key=lambda i: (-keys[i], i))[:count]
     assert best_heads(np.array(keys, np.float64), count).tolist() == wanted

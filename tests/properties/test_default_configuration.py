@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from muster.config import DEFAULT
 from muster.cycle.configure import configure
@@ -10,6 +10,7 @@ from muster.cycle.scheduler import Scheduler
 from muster.model.meta import Object
 from muster.model.scheduling import PodGroup, Queue
 from strategies.any_cluster import NOW, Cluster, clusters
+from strategies.profiles import examples
 
 EVICTING = DEFAULT.replace("allocate", "allocate, preempt, reclaim")
 
@@ -33,7 +34,7 @@ def indifferent(object: Object) -> Object:
 
 
 @given(clusters())
-@settings(max_examples=150)
+@examples(150)
 def test_nodegroup_and_topology_change_nothing_for_objects_that_do_not_use_them(cluster: Cluster) -> None:
     objects = Cluster(tuple(indifferent(object) for object in cluster.objects))
     for text in (DEFAULT, EVICTING):

@@ -13,10 +13,11 @@ import pytest
 from eviction_runs import reproduce, run
 from oracles.eviction_checks import COUNTED_ONLY
 from strategies.eviction_clusters import scenario
+from strategies.profiles import times
 
 SEED = int(os.environ.get("EVICTION_SEED", "0"))
-RUNS = int(os.environ.get("EVICTION_RUNS", "400"))
-BATCH = 50
+RUNS = int(os.environ.get("EVICTION_RUNS", times(400)))
+BATCH = 20
 
 
 @pytest.mark.parametrize("first", range(SEED, SEED + RUNS, BATCH))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from muster.model.core import Node, Pod
 from muster.model.meta import Object, key
 from strategies.any_cluster import GROUP, NOW, Cluster, clusters, state_of
 from strategies.any_configuration import configurations
+from strategies.profiles import examples
 
 
 def picture(state: State) -> dict[str, Any]:
@@ -118,14 +119,14 @@ def followed(start: list[Object], events: list[tuple[str, Object]]) -> tuple[Sta
 
 
 @given(histories())
-@settings(max_examples=150)
+@examples(150)
 def test_following_changes_is_reading_afresh(history: tuple[list[Object], list[tuple[str, Object]]]) -> None:
     state, there = followed(*history)
     assert picture(state) == picture(state_of(there))
 
 
 @given(histories(), configurations())
-@settings(max_examples=80)
+@examples(80)
 def test_a_cycle_over_either_decides_the_same(
     history: tuple[list[Object], list[tuple[str, Object]]], config: Config
 ) -> None:
@@ -143,7 +144,7 @@ def timeless(plan: Plan) -> Plan:
 
 
 @given(clusters(), configurations(), st.lists(st.integers(0, 30), max_size=4))
-@settings(max_examples=80)
+@examples(80)
 def test_plugins_that_lived_through_changes_decide_as_new_ones(
     cluster: Cluster, config: Config, gone: list[int]
 ) -> None:
@@ -165,7 +166,7 @@ def test_plugins_that_lived_through_changes_decide_as_new_ones(
 
 
 @given(clusters(), configurations())
-@settings(max_examples=80)
+@examples(80)
 def test_a_cycle_leaves_the_state_as_it_was(cluster: Cluster, config: Config) -> None:
     state = cluster.state()
     Scheduler(config).session(state, NOW).close()  # the axis may have learned new names

@@ -19,6 +19,7 @@ from muster.scheduler.cache import CONFIRM, Cache
 from muster.scheduler.figures import drift
 from muster.scheduler.inbox import CallResult, Observed
 from muster.store.clock import timestamp
+from strategies.profiles import times
 
 NODES = ("n0", "n1", "n2", "n3")
 
@@ -168,7 +169,7 @@ class World:
             assert mine.nodes.rows[row].tolist() == theirs.nodes.rows[there].tolist(), name
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(times(40)))
 def test_the_accounts_are_those_of_a_cluster_read_anew(seed: int) -> None:
     world = World(seed)
     steps = (

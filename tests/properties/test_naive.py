@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from oracles.naive_actions import decide
 from strategies.any_cluster import NOW, Cluster, clusters
 from strategies.any_configuration import configurations
+from strategies.profiles import examples
 
 KNOWN = ("priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder", "binpack")
 PLACING = (("allocate",), ("enqueue", "allocate", "backfill"), ("allocate", "backfill"))
@@ -24,7 +25,7 @@ def agree(cluster: Cluster, config: Config) -> None:
 
 
 @given(clusters(plain=True), configurations(KNOWN, actions=PLACING, simple=True))
-@settings(max_examples=200)
+@examples(200)
 def test_allocate_and_backfill_are_the_plain_reading(cluster: Cluster, config: Config) -> None:
     agree(cluster, config)
 
@@ -35,6 +36,6 @@ def test_allocate_and_backfill_are_the_plain_reading(cluster: Cluster, config: C
         KNOWN, first=("priority", "gang", "conformance"), actions=EVICTING, simple=True, compatibility="volcano"
     ),
 )
-@settings(max_examples=200)
+@examples(200)
 def test_reclaim_and_preempt_are_the_plain_reading(cluster: Cluster, config: Config) -> None:
     agree(cluster, config)

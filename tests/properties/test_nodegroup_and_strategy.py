@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.small_cluster import node, node_group, option, pod, pod_group, queue, session_of, state_of, task
@@ -15,6 +15,7 @@ from muster.engine.core.session import Session
 from muster.model.meta import Object
 from muster.plugins.nodegroup import NodeGroup
 from muster.plugins.resource_strategy_fit import ResourceStrategyFit
+from strategies.profiles import examples
 
 GROUPS = ("g1", "g2", "g3", "edge")
 names = st.lists(st.sampled_from(GROUPS), unique=True, max_size=3)
@@ -69,7 +70,7 @@ def terms(session: Session) -> tuple[list[NodeFilter], list[NodeScorer]]:
 
 
 @given(sessions(), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_slice_has_the_answers_of_the_whole(session: Session, data: st.DataObject) -> None:
     nodes, asker = session.state.nodes, task(session.state, "w")
     index = np.array(data.draw(st.lists(st.integers(0, len(nodes) - 1), max_size=8)), np.int64)
@@ -82,7 +83,7 @@ def test_a_slice_has_the_answers_of_the_whole(session: Session, data: st.DataObj
 
 
 @given(sessions(), st.integers(1, 3))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_hypothetical_copies_have_the_answers_of_real_ones(session: Session, copies: int) -> None:
     nodes, asker = session.state.nodes, task(session.state, "w")
     index = np.arange(len(nodes))
@@ -99,7 +100,7 @@ def test_hypothetical_copies_have_the_answers_of_real_ones(session: Session, cop
 
 
 @given(clusters(), st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_packing_rises_and_spreading_falls_with_load_until_the_node_is_full(cluster: list[Object], more: int) -> None:
     for type_, sign in (("MostAllocated", 1), ("LeastAllocated", -1)):
         session = session_of(
@@ -119,7 +120,7 @@ def test_packing_rises_and_spreading_falls_with_load_until_the_node_is_full(clus
 
 
 @given(clusters(), names, names)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_by_the_prose_soft_lists_open_and_close_nothing(
     cluster: list[Object], preferred: list[str], avoided: list[str]
 ) -> None:
@@ -135,7 +136,7 @@ def test_by_the_prose_soft_lists_open_and_close_nothing(
 
 
 @given(sessions())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_the_account_of_limits_is_undone_exactly(session: Session) -> None:
     plugin = session.plugins[0]
     assert isinstance(plugin, NodeGroup)
@@ -148,7 +149,7 @@ def test_the_account_of_limits_is_undone_exactly(session: Session) -> None:
 
 
 @given(clusters(), st.integers(1, 5), st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_with_equal_weights_the_strategy_is_binpacks_score(cluster: list[Object], cpu: int, gpu: int) -> None:
     packs = {"type": "MostAllocated"}
     session = session_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.config.types import Config
@@ -13,6 +13,7 @@ from muster.model.meta import Object, key
 from muster.sim.simulate import simulate
 from strategies.any_cluster import NOW, Cluster, clusters, state_of
 from strategies.any_configuration import EVICTING, configurations
+from strategies.profiles import examples
 
 
 @st.composite
@@ -29,21 +30,21 @@ def told(objects: list[Object], config: Config) -> str:
 
 
 @given(shuffled(), configurations())
-@settings(max_examples=100)
+@examples(100)
 def test_the_plan_does_not_depend_on_the_order(both: tuple[Cluster, list[Object]], config: Config) -> None:
     cluster, other = both
     assert Scheduler(config).cycle(cluster.state(), NOW) == Scheduler(config).cycle(state_of(other), NOW)
 
 
 @given(shuffled(crowded=True), configurations(first=("priority", "gang", "conformance"), actions=EVICTING))
-@settings(max_examples=100)
+@examples(100)
 def test_evictions_do_not_depend_on_the_order(both: tuple[Cluster, list[Object]], config: Config) -> None:
     cluster, other = both
     assert Scheduler(config).cycle(cluster.state(), NOW) == Scheduler(config).cycle(state_of(other), NOW)
 
 
 @given(shuffled(), configurations())
-@settings(max_examples=40)
+@examples(40)
 def test_three_cycles_on_the_embedded_cluster_tell_the_same_bytes(
     both: tuple[Cluster, list[Object]], config: Config
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
@@ -17,19 +17,20 @@ from muster.plugins.proportion import Proportion
 from oracles.plan_checker import check
 from strategies.any_cluster import NOW, Cluster, clusters
 from strategies.any_configuration import EVICTING, configurations
+from strategies.profiles import examples
 
 TIER_ONE = ("priority", "gang", "conformance")
 
 
 @given(clusters(), configurations())
-@settings(max_examples=150)
+@examples(150)
 def test_every_plan_is_allowed(cluster: Cluster, config: Config) -> None:
     check(cluster.objects, config, Scheduler(config).cycle(cluster.state(), NOW))
 
 
 @pytest.mark.parametrize("compatibility", ["", "volcano"])
 @given(cluster=clusters(crowded=True), config=configurations(first=TIER_ONE, actions=EVICTING))
-@settings(max_examples=200)
+@examples(200)
 def test_every_plan_with_evictions_is_allowed(compatibility: str, cluster: Cluster, config: Config) -> None:
     config = replace(config, compatibility=compatibility)
     check(cluster.objects, config, Scheduler(config).cycle(cluster.state(), NOW))
@@ -60,7 +61,7 @@ def held(session: Session, queue: str) -> dict[str, int]:
 
 
 @given(clusters(), configurations(actions=(("allocate",), ("enqueue", "allocate", "backfill"))))
-@settings(max_examples=150)
+@examples(150)
 def test_no_queue_takes_more_than_it_may(cluster: Cluster, config: Config) -> None:
     """In every dimension that a queue grew in it holds no more than its limit (`pods` are never counted)."""
     scheduler = Scheduler(config)

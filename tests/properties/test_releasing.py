@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.ascend import RESOURCE as CHIPS
@@ -28,6 +28,7 @@ from muster.engine.core.state import State
 from muster.model.meta import Object
 from oracles.neighbours import HOST, ZONE, affinity, near, spread
 from strategies.any_cluster import GPU, GROUP, NOW, state_of
+from strategies.profiles import examples
 
 CONFIG = """
 actions: "allocate"
@@ -213,7 +214,7 @@ def evict(session: Session, pods: Iterable[int]) -> None:
 
 
 @given(worlds(), st.data())
-@settings(max_examples=400)
+@examples(400)
 def test_filters_asked_for_what_comes_free_do_not_see_pods_that_are_released(world: World, data: st.DataObject) -> None:
     running = world.running()
     released = data.draw(st.sets(st.sampled_from(running), min_size=1, max_size=3)) if running else set()
@@ -226,7 +227,7 @@ def test_filters_asked_for_what_comes_free_do_not_see_pods_that_are_released(wor
 
 
 @given(worlds(), st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_what_no_eviction_is_said_to_cure_stays_refused_whoever_is_evicted(world: World, data: st.DataObject) -> None:
     session = opened(world.state())
     view = session.state.nodes.everything()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -14,6 +14,7 @@ from muster.engine.core.nodes import Kind, NodeView
 from muster.engine.core.session import Session
 from strategies.any_cluster import NOW, clusters
 from strategies.any_configuration import configurations
+from strategies.profiles import examples
 
 Term = NodeFilter | NodeScorer
 NODE_TERMS = (
@@ -77,7 +78,7 @@ kinds = st.sampled_from([Kind.ALLOCATE, Kind.PIPELINE])
 
 
 @given(sessions(), st.data(), kinds)
-@settings(max_examples=80)
+@examples(80)
 def test_an_answer_on_a_slice_is_the_answer_on_the_whole(session: Session, data: st.DataObject, kind: Kind) -> None:
     nodes = session.state.nodes
     index: NDArray[np.int64] = np.array(
@@ -91,7 +92,7 @@ def test_an_answer_on_a_slice_is_the_answer_on_the_whole(session: Session, data:
 
 
 @given(sessions(), st.data(), kinds)
-@settings(max_examples=120)
+@examples(120)
 def test_answers_change_no_further_than_their_scope_reaches(session: Session, data: st.DataObject, kind: Kind) -> None:
     """After some pods were placed: static terms answer as before, node terms as before on all other nodes."""
     before = {(name, task.key): answer(term, task, whole(session, kind)) for name, term, task in asked(session)}
@@ -112,7 +113,7 @@ def test_answers_change_no_further_than_their_scope_reaches(session: Session, da
 
 
 @given(sessions(), st.data(), kinds, st.integers(1, 3))
-@settings(max_examples=150)
+@examples(150)
 def test_copies_that_are_thought_of_are_copies_that_are_there(
     session: Session, data: st.DataObject, kind: Kind, copies: int
 ) -> None:
@@ -151,7 +152,7 @@ def test_copies_that_are_thought_of_are_copies_that_are_there(
 
 
 @given(sessions(), kinds)
-@settings(max_examples=80)
+@examples(80)
 def test_pods_of_one_signature_get_one_answer(session: Session, kind: Kind) -> None:
     first: dict[int, Task] = {}
     view = whole(session, kind)
@@ -166,7 +167,7 @@ def test_pods_of_one_signature_get_one_answer(session: Session, kind: Kind) -> N
 
 
 @given(sessions())
-@settings(max_examples=50)
+@examples(50)
 def test_a_term_that_skips_a_pod_has_nothing_to_say_of_it(session: Session) -> None:
     """A filter that skips refuses nothing, a score that skips tells no two nodes apart."""
     for task in waiting(session):

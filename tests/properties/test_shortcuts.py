@@ -6,7 +6,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from muster.actions import cheapest
 from muster.config.types import Config
@@ -16,6 +16,7 @@ from muster.engine.core.plan import Plan
 from oracles.without_shortcuts import without_shortcuts
 from strategies.any_cluster import NOW, Cluster, clusters
 from strategies.any_configuration import EVICTING, configurations
+from strategies.profiles import examples
 
 
 def both(cluster: Cluster, config: Config) -> tuple[Plan, Plan]:
@@ -32,7 +33,7 @@ def decided(plan: Plan) -> Plan:
 
 
 @given(clusters(), configurations())
-@settings(max_examples=250)
+@examples(250)
 def test_shortcuts_change_nothing(cluster: Cluster, config: Config) -> None:
     fast, slow = both(cluster, config)
     assert decided(fast) == decided(slow)
@@ -43,14 +44,14 @@ def test_shortcuts_change_nothing(cluster: Cluster, config: Config) -> None:
 @given(
     cluster=clusters(crowded=True), config=configurations(first=("priority", "gang", "conformance"), actions=EVICTING)
 )
-@settings(max_examples=150)
+@examples(150)
 def test_shortcuts_change_no_eviction(compatibility: str, cluster: Cluster, config: Config) -> None:
     fast, slow = both(cluster, replace(config, compatibility=compatibility))
     assert decided(fast) == decided(slow)
 
 
 @given(clusters(crowded=True), configurations(first=("priority", "gang", "conformance"), actions=EVICTING))
-@settings(max_examples=150)
+@examples(150)
 def test_shortcuts_change_no_eviction_where_victims_are_estimated(cluster: Cluster, config: Config) -> None:
     """As on a large cluster: more nodes than are compared exactly, and more than are compared with each other."""
     with patch.multiple(cheapest, _EXACT=1, _ESTIMATED=3):

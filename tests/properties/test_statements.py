@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.config.types import Config
@@ -19,6 +19,7 @@ from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
 from strategies.any_cluster import NOW, Cluster, clusters
 from strategies.any_configuration import configurations
+from strategies.profiles import examples
 
 Picture = dict[str, Any]
 EVICTABLE = (Status.BOUND, Status.RUNNING)
@@ -141,7 +142,7 @@ def act(session: Session, statement: Statement, data: st.DataObject) -> None:
 
 
 @given(clusters(), configurations(), st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_what_is_undone_has_never_been(cluster: Cluster, config: Config, data: st.DataObject) -> None:
     state = cluster.state()
     with patch.object(Promises, "open"):

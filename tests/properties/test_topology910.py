@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from muster.engine.devices.boards import ids_of, read_chips
 from muster.model.core import Node, Pod, PriorityClass
 from muster.model.kinds import decode_as
 from muster.plugins.topology910 import Topology910
+from strategies.profiles import examples
 
 CONFIG = """
 actions: "allocate, preempt"
@@ -205,7 +206,7 @@ def world(*, names_faults: bool = True) -> World:
     return World(Scheduler(config), state, names_faults)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(events, st.booleans())
 def test_no_chip_is_held_twice_and_every_pod_has_its_rings(
     stream: list[tuple[object, ...]], names_faults: bool
@@ -215,7 +216,7 @@ def test_no_chip_is_held_twice_and_every_pod_has_its_rings(
         here.happen(event)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(events, st.booleans())
 def test_a_node_recovers_by_itself_once_its_list_is_true(stream: list[tuple[object, ...]], names_faults: bool) -> None:
     here = world(names_faults=names_faults)
@@ -236,7 +237,7 @@ def test_a_node_recovers_by_itself_once_its_list_is_true(stream: list[tuple[obje
 free_chips = st.lists(st.sets(st.integers(0, 7)), min_size=1, max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(free_chips, st.sampled_from([1, 2, 4, 8]), st.booleans())
 def test_answers_for_a_slice_are_those_for_all(free: list[set[int]], want: int, later: bool) -> None:
     objects: list[Node | Pod] = [pod("p", want)]

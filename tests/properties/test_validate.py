@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from muster.cluster.manifests import Manifests
 from muster.config.types import Config
@@ -12,6 +12,7 @@ from muster.model.meta import key
 from muster.sim.validate import validate_cluster
 from strategies.any_cluster import NOW, Cluster, clusters
 from strategies.any_configuration import configurations
+from strategies.profiles import examples
 
 PLACING = (("allocate",), ("enqueue", "allocate", "backfill"))
 NOT_READ = ("topology-on-pod", "nodegroup-on-pod")  # such a pod is placed, without what it asks for
@@ -30,7 +31,7 @@ def placed(plan: Plan) -> set[str]:
 
 
 @given(clusters(most_jobs=3), configurations(first=("gang", "predicates"), actions=PLACING))
-@settings(max_examples=150)
+@examples(150)
 def test_what_validate_calls_impossible_does_not_happen(cluster: Cluster, config: Config) -> None:
     scheduler = Scheduler(config)
     findings = validate_cluster(scheduler, manifests_of(cluster), ("muster", "volcano"))

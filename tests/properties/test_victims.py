@@ -6,7 +6,7 @@ each unit ("P2 superfluous victim").
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
@@ -16,6 +16,7 @@ from muster.engine.core.session import Session
 from muster.engine.core.statement import Move, perform, revert
 from strategies.any_cluster import NOW, Cluster, clusters
 from strategies.any_configuration import EVERY_PLUGIN, configurations
+from strategies.profiles import examples
 
 ONE_NODE = tuple(p for p in EVERY_PLUGIN if p not in ("nodegroup", "topology"))  # without those that divide nodes
 ALONE = (("preempt",), ("reclaim",), ("allocate", "preempt"), ("allocate", "reclaim", "preempt"))
@@ -53,7 +54,7 @@ def needed(session: Session, eviction: Move, claims: dict[str, str]) -> bool:
         ONE_NODE, first=("priority", "gang", "conformance"), actions=ALONE, compatibility="volcano"
     ),
 )
-@settings(max_examples=250)
+@examples(250)
 def test_no_victim_can_be_spared(cluster: Cluster, config: Config) -> None:
     scheduler = Scheduler(config)
     session = scheduler.session(cluster.state(), NOW)

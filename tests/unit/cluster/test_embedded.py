@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
@@ -16,6 +16,7 @@ from muster.model.core import Pod, PodSchedulingGate
 from muster.model.meta import ObjectMeta
 from muster.model.scheduling import PodGroup, PodGroupSpec
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
+from strategies.profiles import examples
 
 GROUP = "scheduling.k8s.io/group-name"
 
@@ -194,7 +195,7 @@ def _do(c: EmbeddedCluster, what: str, n: int) -> None:
             c.store.create(member)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(DEEDS)
 def test_a_state_that_follows_is_the_state_that_reads_everything(deeds: list[tuple[str, int]]) -> None:
     spec = ReplicaSetSpec(replicas=2, selector=selector(), template=template())

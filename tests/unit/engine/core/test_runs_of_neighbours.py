@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.config.types import Arguments, Config, PluginOption
@@ -12,6 +12,7 @@ from muster.cycle.registry import plugin_class
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from oracles.neighbours import HOST, affinity, app, cluster, host, near, spread
+from strategies.profiles import examples
 
 _SPECS: list[dict[str, Any]] = [
     {},
@@ -69,7 +70,7 @@ def _landed(state: State, together: bool, caching: bool) -> dict[str, int]:
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(_objects())
 def test_together_or_one_by_one_and_cached_or_not(objects: list[Any]) -> None:
     state = cluster(*objects)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.engine.domains.domain_sources import name_matcher
+from strategies.profiles import examples
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ _PART = st.tuples(st.sampled_from(_ATOMS), st.sampled_from(["", "", "*", "+", "?
 
 
 @given(st.lists(_PART, max_size=5), st.text("abcA0-.", max_size=6))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_it_agrees_with_python_where_both_know_the_expression(parts: list[tuple[str, str]], name: str) -> None:
     text = "".join(atom if atom in ("^", r"\b", "a|") else atom + times for atom, times in parts)
     assert name_matcher(text)(name) is (re.search(text, name, re.ASCII) is not None)

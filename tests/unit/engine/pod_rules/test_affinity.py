@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.engine.core.hooks import Batch
@@ -30,6 +30,7 @@ from oracles.neighbours import (
     spread_code,
     task,
 )
+from strategies.profiles import examples
 
 
 def test_nothing_is_built_when_no_pod_asks_about_others() -> None:
@@ -158,7 +159,7 @@ def _clusters(draw: st.DrawFn) -> State:
     return cluster(*nodes, *pods)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(_clusters(), st.data())
 def test_after_any_moves_the_index_is_as_built_anew_and_as_read_pod_by_pod(state: State, data: st.DataObject) -> None:
     cycle = session(state)
@@ -194,7 +195,7 @@ def test_after_any_moves_the_index_is_as_built_anew_and_as_read_pod_by_pod(state
             assert scorer.raw(t, view).tolist() == fresh.raw(t, view).tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(_clusters())
 def test_what_a_batch_promises_holds(state: State) -> None:
     """COLUMNS: such a pod on a node it may take changes no answer for the next. ONCE: only that node's."""

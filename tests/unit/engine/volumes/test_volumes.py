@@ -5,12 +5,13 @@ from __future__ import annotations
 from copy import deepcopy
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.storage_cluster import Cluster, Manifest, claim, node, pod, storage_class, volume
 from muster.engine.core.hooks import Batch
 from muster.plugins.predicates.volumes import VolumeBinding
+from strategies.profiles import examples
 
 NODES = (node("n1", zone="a"), node("n2", zone="b"))
 LOCAL = storage_class("local")
@@ -74,7 +75,7 @@ class TestAFreeVolume:
         assert cluster.taken_by(VolumeBinding, "p") == ["n1"]
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["", "n1", "n2", "n1 n2"])), max_size=8),
     st.lists(st.integers(1, 4), min_size=1, max_size=3),
@@ -226,7 +227,7 @@ def photograph(cluster: Cluster) -> object:
     return deepcopy((volumes.settled, volumes._holders, volumes._held, free, use.users, use.attached, counts, answers))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(pods(), st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(0, 1)), max_size=14))
 def test_what_is_reserved_after_moves_and_undos_is_what_the_moves_left_reserve(
     made: list[Manifest], steps: list[tuple[bool, int, int]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.node_groups import (
@@ -32,6 +32,7 @@ from muster.model.batch import Deployment
 from muster.model.core import Node, Pod
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Condition, Object
+from strategies.profiles import examples
 
 FOREIGN = {"spec": {"template": {"spec": {"schedulerName": "foreign"}}}}
 
@@ -209,7 +210,7 @@ def test_but_one_whose_eviction_is_held_does() -> None:
     assert all("registry" in p.spec.containers[0].image for p in cluster.store.of(Pod).values())
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(data=st.data())
 def test_whatever_happens_meanwhile_a_scheduler_that_never_obeys_causes_few_evictions(data: st.DataObject) -> None:
     """In two hours five evictions by the pauses alone; restarts and changes of nodes and numbers add none."""
