@@ -1,6 +1,7 @@
 # What one does with muster. Needs Python 3.11 or newer with pip, and make; uses uv where it is on the PATH.
 PYTHON ?= python3
 JOBS ?= 2
+PROFILE ?= short
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
@@ -16,8 +17,8 @@ venv: $(VENV)/.live ## a virtual environment with muster in it, and what it need
 demo: $(VENV)/.made ## the five designs' own examples, told step by step
 	$(BIN)/muster demo
 
-test: $(VENV)/.dev ## all tests but those against a real control plane
-	$(BIN)/pytest -q -n $(JOBS) --ignore=tests/live
+test: $(VENV)/.dev ## all tests but those against a real control plane; PROFILE=long: more examples per property
+	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/pytest -q -n $(JOBS) --ignore=tests/live
 
 check: $(VENV)/.dev ## ruff, mypy --strict, the direction of imports
 	$(BIN)/ruff check src tests bench deploy

@@ -6,6 +6,8 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 
 def _load() -> ModuleType:
     """Loads bench/groupctl/controllers.py, which is not a part of the package."""
@@ -25,6 +27,7 @@ def missed() -> dict[str, object]:
     return {name: figures[name] for name, most in controllers.FLOORS.items() if figures[name] > most}
 
 
+@pytest.mark.long
 def test_a_policy_change_costs_little_and_a_cluster_at_rest_nothing() -> None:
     # The best of three: CPU time grows where other tests use the same cores and caches.
     assert missed() == {} or missed() == {} or missed() == {}
