@@ -9,10 +9,6 @@ from strategies.profiles import PROFILE, register
 register()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: measures time or memory for long; only the long profile runs it")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests marked `long`, unless the profile is long or a single file was asked for."""
     named = [argument for argument in config.args if ".py" in argument]

@@ -41,7 +41,7 @@ def test_the_limit_is_that_of_the_manifests() -> None:
     assert PARTS["extender"].limits == (("memory", f"{LIMIT_MIB // 1024}Gi"),)
 
 
-@pytest.mark.parametrize("connections", [40, 200])
+@pytest.mark.parametrize("connections", [40, pytest.param(200, marks=pytest.mark.long)])
 def test_the_memory_stays_below_the_limit_and_a_request_is_answered(
     serving: tuple[int, int], connections: int
 ) -> None:
