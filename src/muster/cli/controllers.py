@@ -2,122 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import click
 
 from muster.cli import options
-from muster.cli.lease import lease as lease_options
-
-if TYPE_CHECKING:
-    from muster.process.leadership import LeaseSettings
+from muster.cli.flags import flags
+from muster.groupctl.controllers.settings import ControllerSettings
 
 
 @click.group(invoke_without_command=True)
-@options.kubeconfig
-@lease_options("controllers")
-@options.configured
-@click.option("--settle", type=click.FloatRange(min=0), default=10.0, show_default=True, metavar="SECONDS",
-              help="Evict nothing until so long after the last change of a policy, group or number.")  # fmt: skip
-@click.option("--rest", type=click.FloatRange(min=0), default=10.0, show_default=True, metavar="SECONDS",
-              help="How long a kubelet has to begin the restart of a pod whose image was changed.")  # fmt: skip
-@click.option("--eviction-rate", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True,
-              metavar="PER_SECOND", help="How many pods of all applications are evicted a second.")  # fmt: skip
-@click.option("--eviction-burst", type=click.IntRange(min=1), default=5, show_default=True, metavar="N",
-              help="How many may be evicted at once after a time without evictions.")  # fmt: skip
-@click.option("--daemonset-affinity", type=bool, default=True, show_default=True, metavar="BOOL",
-              help="Write the node groups of a DaemonSet as required node affinity into its pod template; false only "
-              "reports.")  # fmt: skip
-@click.option("--seats/--no-seats", default=True, show_default=True,
-              help="Write each pod's seat as its deletion cost, so that a scale-down needs no evictions.")  # fmt: skip
-@click.option("--node-labels/--no-node-labels", default=True, show_default=True,
-              help="Label nodes with their groups, which the webhook's affinity needs.")  # fmt: skip
-@click.option("--allow-privileged-overrides", is_flag=True,
-              help="Policies may give pods privileges that their templates have not.")  # fmt: skip
-@click.option("--revert-on-unbind", is_flag=True,
-              help="Pods get their template back when their application asks for no OverridePolicy more.")  # fmt: skip
-@click.option("--exclusive-groups", is_flag=True,
-              help="A node is in one group only, the oldest that would contain it; an annotation of the groups tells "
-              "the other parts.")  # fmt: skip
-@click.option("--webhook-lease", metavar="NS/NAME", help="The Lease of muster webhook: while it is alive, pods "
-              "are evicted whose edition only it can make. Default: muster-webhook in the namespace muster runs in, "
-              "else in kube-system.")  # fmt: skip
-@click.option("--extender-lease", metavar="NS/NAME", help="The Lease of muster extender: no pod is evicted for its "
-              "place while nobody renews it. none: it is taken to be alive. Default: muster-extender beside the "
-              "ConfigMap of --applications.")  # fmt: skip
-@click.option("--scheduler-lease", metavar="NS/NAME", help="The same of muster scheduler, for pods with its name. "
-              "Default: muster-scheduler beside the ConfigMap of --applications.")  # fmt: skip
-@click.option("--scheduler-name", "scheduler_names", multiple=True, default=("muster", "volcano"), show_default=True,
-              metavar="NAME", help="schedulerName of pods that muster scheduler places; may be repeated.")  # fmt: skip
-@click.option("--dry-run", is_flag=True,
-              help="Write nothing: log what would be evicted and patched, as things stand.")  # fmt: skip
-@click.option("--metrics-host", "--host", "metrics_host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
-              help="Where /healthz, /readyz and /metrics listen.")  # fmt: skip
-@click.option("--metrics-port", "--port", "metrics_port", type=click.IntRange(0, 65535), default=8080,
-              show_default=True, metavar="PORT", help="Their port; 0 takes any that is free and logs it.")  # fmt: skip
+@flags(ControllerSettings, "controllers")
 @options.verbosity
-def controllers(
-    kubeconfig: str | None,
-    context: str | None,
-    lease: Callable[[], LeaseSettings],
-    configured: Callable[[], str],
-    settle: float,
-    rest: float,
-    eviction_rate: float,
-    eviction_burst: int,
-    daemonset_affinity: bool,
-    seats: bool,
-    node_labels: bool,
-    allow_privileged_overrides: bool,
-    revert_on_unbind: bool,
-    exclusive_groups: bool,
-    webhook_lease: str | None,
-    extender_lease: str | None,
-    scheduler_lease: str | None,
-    scheduler_names: tuple[str, ...],
-    dry_run: bool,
-    metrics_host: str,
-    metrics_port: int,
-    verbosity: int,
-) -> None:
+def controllers(settings: ControllerSettings, verbosity: int) -> None:
     """Keep node groups, propagation and override policies true until told to stop (SIGTERM ends gracefully)."""
     if click.get_current_context().invoked_subcommand is not None:
         return
-    from muster.cli.live import home_of, own_namespace, run_until_stopped
-    from muster.groupctl.controllers.service import Service, Settings
+    from muster.cli.live import run_until_stopped
+    from muster.groupctl.controllers.service import ControllersService
     from muster.process.logs import Log
 
-    leases = {"webhook": webhook_lease, "extender": extender_lease, "scheduler": scheduler_lease}
-    for part, name in leases.items():
-        if name is not None and name.count("/") != 1 and (name != "none" or part == "webhook"):
-            raise click.UsageError(f"--{part}-lease is NAMESPACE/NAME")
-    kinds = configured()
-    namespace = home_of(kinds)
-    settings = Settings(
-        lease=lease(),
-        configured=kinds,
-        kubeconfig=kubeconfig,
-        context=context,
-        probes_host=metrics_host,
-        probes_port=metrics_port,
-        settle=settle,
-        rest=rest,
-        seats=seats,
-        node_labels=node_labels,
-        privileged=allow_privileged_overrides,
-        revert=revert_on_unbind,
-        exclusive=exclusive_groups,
-        webhook_lease=webhook_lease or f"{own_namespace()}/muster-webhook",
-        extender_lease=extender_lease or f"{namespace}/muster-extender",
-        scheduler_lease=scheduler_lease or f"{namespace}/muster-scheduler",
-        scheduler_names=scheduler_names,
-        eviction_rate=eviction_rate,
-        eviction_burst=eviction_burst,
-        daemonset_affinity=daemonset_affinity,
-        dry_run=dry_run,
-    )
-    run_until_stopped(Service(settings, Log(verbosity)).run)
+    run_until_stopped(ControllersService(settings, Log(verbosity)))
 
 
 @controllers.command()

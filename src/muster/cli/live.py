@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from muster.cli.answer import waiting
 from muster.cli.reading import BadInput, tell
-from muster.config.announced import PREFIX
+from muster.process.settings import SettingError, config_map_place
 
 if TYPE_CHECKING:
     from muster.cli.install.rights import Right
     from muster.cluster.manifests import Manifests
+    from muster.process.component import Component
     from muster.store.errors import Permission
 
-_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
-
-def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run it; the event it is given is set by the first signal."""
-    import uvloop
-
+def run_until_stopped(component: Component) -> None:
+    """Runs a component until SIGTERM or SIGINT, and says why it cannot start."""
     from muster.kube.config import NoAccess
-
-    async def main() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        await serve(stop)
+    from muster.process.component import run_until_signalled
 
     try:
-        uvloop.run(main())  # API calls over TLS cost half the CPU time of asyncio's own loop
+        run_until_signalled(component)
     except NoAccess as why:
         raise BadInput(f"muster: {why}") from None
     except OSError as fault:
@@ -66,20 +54,16 @@ def read_cluster(kubeconfig: str | None, context: str | None, *, discreet: bool 
     return manifests
 
 
-def config_map_place(given: str) -> str:
-    """NAMESPACE/NAME[/KEY] of `configmap:…`; without a namespace the one that muster runs in."""
-    parts = given.removeprefix(PREFIX).split("/")
-    if len(parts) > 3 or not all(parts):
-        raise click.UsageError(f"-c {PREFIX}… is {PREFIX}NAMESPACE/NAME, {PREFIX}NAMESPACE/NAME/KEY or {PREFIX}NAME")
-    return "/".join(parts if len(parts) > 1 else [own_namespace(), *parts])
-
-
 def read_config_map(given: str) -> str:
     """The configuration in a ConfigMap, read once, by --kubeconfig and --context of the command if it has them."""
     from muster.kube import Client, NoAccess, load
     from muster.process.config_sources import ConfigContent, ConfigMapKey, InvalidConfig
 
-    place, options = config_map_place(given), click.get_current_context().params
+    options = click.get_current_context().params
+    try:
+        place = config_map_place(given)
+    except SettingError as why:
+        raise click.UsageError(str(why)) from None
 
     async def look() -> ConfigContent:
         async with Client(load(options.get("kubeconfig"), options.get("context"))) as client:
@@ -118,23 +102,3 @@ def writes_of(rights: Iterable[Right]) -> tuple[Permission, ...]:
         for right in rights for resource in right.resources for verb in right.verbs if verb not in READ
         for name in right.names or ("",)
     )  # fmt: skip
-
-
-def own_namespace(outside: str = "kube-system") -> str:
-    """The namespace of the pod we run in; outside a cluster by default kube-system, which is always there."""
-    try:
-        return _NAMESPACE.read_text(encoding="utf-8").strip() or outside
-    except OSError:
-        return outside
-
-
-def home_of(configured: str) -> str:
-    """The namespace of the other parts: that of the ConfigMap of further kinds if one is named, else our own."""
-    named = configured.partition("/")[0]
-    return own_namespace() if named == own_namespace("kubeedge") else named
-
-
-def own_pod() -> str:
-    """The pod we run in as NAMESPACE/NAME, by the environment that `muster manifests` gives it; empty outside one."""
-    name, namespace = os.environ.get("POD_NAME", ""), os.environ.get("POD_NAMESPACE", "")
-    return f"{namespace}/{name}" if name and namespace else ""

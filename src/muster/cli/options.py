@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from muster.cli import VERBOSITY
+from muster.cli.flags import option, options_of
+from muster.process.settings import CONFIG, ClusterSettings
 
 F = TypeVar("F", bound=Callable[..., object])
 Command = Callable[..., None]
@@ -36,21 +38,13 @@ def output(*formats: str) -> Callable[[F], F]:
     )  # fmt: skip
 
 
-def config(command: F) -> F:
-    return click.option(
-        "-c", "--config", "config", type=click.Path(), metavar="FILE_OR_MAP",
-        help="Scheduler configuration in Volcano's format: a file (also the manifest of a ConfigMap), or "
-        "configmap:NAMESPACE/NAME[/KEY] of the live cluster. Without it: the one in the snapshot, else the default.",
-    )(command)  # fmt: skip
+def config(command: Command) -> Command:
+    return option(CONFIG, str)(command)
 
 
-def kubeconfig(command: F) -> F:
-    """`--kubeconfig FILE` and `--context NAME`."""
-    context = click.option("--context", metavar="NAME", help="A context of the kubeconfig other than its current one.")
-    return click.option(
-        "--kubeconfig", type=click.Path(), metavar="FILE",
-        help="How to reach the cluster. Without it: $KUBECONFIG, ~/.kube/config, or the account of the pod it runs in.",
-    )(context(command))  # fmt: skip
+def kubeconfig(command: Command) -> Command:
+    """`--kubeconfig FILE` and `--context NAME`, as parameters of these names."""
+    return options_of(ClusterSettings)(command)
 
 
 def files(*, required: bool) -> Callable[[Command], Command]:
@@ -70,28 +64,6 @@ def files(*, required: bool) -> Callable[[Command], Command]:
         return given(click.argument("more", nargs=-1, type=click.Path(), metavar="")(gathered))
 
     return add
-
-
-def configured(command: Command) -> Command:
-    """`--applications NS/NAME`: the ConfigMap that names further kinds of applications."""
-
-    @wraps(command)
-    def gathered(*, applications: str | None, **others: Any) -> None:
-        if applications is not None and applications.count("/") != 1:
-            raise click.UsageError("--applications is NAMESPACE/NAME")
-
-        def key() -> str:
-            from muster.cli.live import own_namespace
-            from muster.groups.custom_applications import CONFIG_NAME
-
-            return applications or f"{own_namespace('kubeedge')}/{CONFIG_NAME}"
-
-        command(configured=key, **others)
-
-    return click.option(
-        "--applications", metavar="NS/NAME", help="The ConfigMap that names further kinds of applications. Default: "
-        "groupmanagement-config in the namespace muster runs in, else in kubeedge.",
-    )(gathered)  # fmt: skip
 
 
 def keep_going(command: F) -> F:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,7 +20,7 @@ class Probes:
 
     def __init__(
         self, registry: CollectorRegistry, ready: Check, healthy: Check = lambda: "",
-        posts: dict[str, Handler] | None = None,
+        posts: Mapping[str, Handler] | None = None,
     ) -> None:  # fmt: skip
         self._registry = registry
         application = web.Application(client_max_size=LARGEST_BODY)

@@ -71,7 +71,6 @@ class Metrics:
         self.config_findings = gauge("muster_configuration_findings", "Findings of the configuration in use", labels)
         self.unmet = gauge("muster_unmet_requirements", "Requirements of objects that no plugin provides", labels)
         self.faults = counter("muster_faults", "Faults of muster itself, after which it began anew")
-        self.leading = gauge("muster_leader", "1 while this process leads")
         self.loop_lag = histogram(
             "muster_event_loop_lag_seconds", "How late the event loop is", buckets=(0.001, 0.005, 0.01, 0.02, 0.05,
             0.1, 0.2, 0.5, 1, 2, 5),

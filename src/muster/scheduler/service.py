@@ -8,14 +8,12 @@ loses the lease everything of its term is dropped; the calls' gate is closed by 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 from functools import partial
 
-from muster.config.announced import BUILT_IN, PREFIX, lease_annotations
+from muster.config.announced import lease_annotations
 from muster.engine.core.podgroups import OWNING
-from muster.kube import config as access
 from muster.kube.client import Client, Limits
 from muster.kube.events import Recorder
 from muster.kube.informer import Standing
@@ -26,13 +24,13 @@ from muster.model import batch, core, groups, scheduling, storage, topology
 from muster.model.custom import custom_kinds
 from muster.model.meta import Object
 from muster.process.application_kinds import Changed, ConfiguredKinds, Kinds
+from muster.process.component import Component
 from muster.process.config_sources import ConfigFile, ConfigMapKey, ConfigSource
 from muster.process.config_watcher import ConfigWatcher
-from muster.process.leadership import LeaseSettings, Terms, until
+from muster.process.leadership import LeaderElection
 from muster.process.logs import Log
 from muster.process.own_pod import OwnPod
-from muster.process.permissions import Permissions
-from muster.process.probes import Probes, not_read
+from muster.process.settings import LeaseSettings, own_pod_key
 from muster.scheduler.binder import Binder
 from muster.scheduler.cache import Cache
 from muster.scheduler.cluster_metrics import CycleStatistics
@@ -43,6 +41,7 @@ from muster.scheduler.findings import REPEAT_S, ConfigurationFindings
 from muster.scheduler.inbox import Observed
 from muster.scheduler.loop import Loop
 from muster.scheduler.metrics import Metrics
+from muster.scheduler.settings import SchedulerSettings
 from muster.scheduler.standby import Ready, Standby
 from muster.scheduler.status_writer import StatusWriter
 from muster.store.errors import Permission
@@ -56,84 +55,56 @@ KINDS: tuple[type[Object], ...] = (
 )  # fmt: skip
 # Whose pods, too, the policies of node group management are about; followed if its plugin is configured.
 OWNERS: tuple[type[Object], ...] = tuple(kind for kind in batch.APPLICATION_KINDS if kind not in OWNING)
+EVENT_FLUSH_TIMEOUT_S = 2.0
+LAST_CALLS_TIMEOUT_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    lease: LeaseSettings
-    kubeconfig: str | None = None
-    context: str | None = None
-    config: str | None = None
-    config_map: str = ""  # NAMESPACE/NAME or NAMESPACE/NAME/KEY, in place of a file
-    pod: str = ""  # our own, as NAMESPACE/NAME
-    scheduler_names: tuple[str, ...] = ("muster",)
-    metrics_host: str = "127.0.0.1"
-    metrics_port: int = 8080
-    period: float = 10.0
-    at_once: int = 64
-    claim_patience: float = 600.0
-    needs: tuple[Permission, ...] = ()  # the permissions to ask for at the start
-    applications: str = ""  # the ConfigMap that names further kinds of applications, namespace/name; empty: none
+class SchedulerService(Component):
+    """`muster scheduler`. Its informers are those of a leadership term, or of the standby before it."""
 
+    name = "scheduler"
 
-class Service:
-    """Use as `await Service(settings, log).run(stop)`; `stop` is an event that ends it gracefully."""
-
-    def __init__(self, settings: Settings, log: Log) -> None:
+    def __init__(self, settings: SchedulerSettings, log: Log, permissions: tuple[Permission, ...] = ()) -> None:
+        """InvalidConfig if the configuration file has errors."""
         self.settings = settings
         self.metrics = Metrics()
-        self.log = log
-        self._loaded: LoadedConfig = read_config(settings.config)
+        self.permissions = permissions
+        self.limits = Limits(writes_at_once=settings.binds_in_flight)
+        self._loaded: LoadedConfig = read_config(settings.config_file)
         self._findings = ConfigurationFindings(self.metrics, log)
-        self._informers: Informers | None = None
         self._loop: Loop | None = None
         self._decider: Decider | None = None
         self._reloaded = asyncio.Event()
         self._changing: asyncio.Future[None] | None = None  # kept, or it may be collected before it has run
         self._fences = 0
-        on_fault = self.metrics.faults.inc
-        self._standby = Standby(self._prepared, log, on_fault)
-        standing_by = self._standby.while_another_leads
-        self._terms = Terms(settings.lease, log, settle=False, standing_by=standing_by, on_fault=on_fault)
-        self.metrics.leading.set_function(lambda: float(self._terms.leading()))
-        self.probes = Probes(self.metrics.registry, self._ready, self._healthy)
-        self._permissions = Permissions(log, self.metrics.registry)
+        self._standby = Standby(self._prepared, log, self.metrics.faults.inc)
+        self._election = LeaderElection(
+            settings.lease, log, settle=False, standby=self._standby.while_another_leads,
+            on_error=self.metrics.faults.inc,
+        )  # fmt: skip
+        super().__init__(settings, log, self.metrics.registry)
 
-    async def run(self, stop: asyncio.Event) -> None:
-        settings = self.settings
-        limits = Limits(writes_at_once=settings.at_once)
-        async with Client(access.load(settings.kubeconfig, settings.context), limits=limits) as client:
-            self.metrics.answers = client.answers
-            client.access.on_refusal = self._permissions.refused
-            await self.probes.start(settings.metrics_host, settings.metrics_port)
-            self.log(0, "started", identity=settings.lease.identity, probes=self.probes.port, server=client.access.host)
-            try:
-                # A client without a gate: every replica says what it lacks.
-                async with Client(client.access) as calm:
-                    reviews = self._permissions.run(calm, settings.needs, OwnPod(calm, settings.pod))
-                    await until(stop, self._configured(client), reviews)
-            finally:
-                await self.probes.stop()
-                self.log(0, "stopped")
+    def election(self, settings: LeaseSettings) -> LeaderElection:
+        return self._election
 
-    async def _configured(self, client: Client) -> None:
-        """Lead, and follow the configuration meanwhile."""
-        settings = self.settings
-        # With slots of their own and without a gate: every replica tells what became of its configuration.
-        async with Client(client.access) as calm:
+    @asynccontextmanager
+    async def prepare(self) -> AsyncIterator[None]:
+        """Loads the configuration and watches it for as long as the process runs."""
+        settings, process = self.settings, self.process
+        self.metrics.answers = process.client.answers
+        try:
             source: ConfigSource
             if settings.config_map:
-                source = ConfigMapKey(calm, settings.config_map, self.log.report)
-            elif settings.config is not None:
-                source = ConfigFile(settings.config)
+                source = ConfigMapKey(process.ungated, settings.config_map, self.log.report)
+            elif settings.config_file is not None:
+                source = ConfigFile(settings.config_file)
             else:
                 self._announce()
-                await self._lead(client)
+                yield
                 return
-            recorder = Recorder(calm, "muster", settings.lease.identity)
-            watcher = ConfigWatcher(
-                source, load_config, OwnPod(calm, settings.pod), recorder, self.metrics.configuration, self.log
-            )
+            recorder = self._recorder(process.ungated)
+            pod = OwnPod(process.ungated, own_pod_key())
+            watcher = ConfigWatcher(source, load_config, pod, recorder, self.metrics.configuration, self.log)
             try:
                 if settings.config_map:
                     self._loaded = await watcher.first()
@@ -141,16 +112,21 @@ class Service:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(recorder.run())
                     group.create_task(watcher.run(self._loaded, self._use))
-                    group.create_task(self._lead(client))
                     group.create_task(self._repeat_findings())
+                    yield
             finally:
-                await recorder.close(2.0)
+                await recorder.close(EVENT_FLUSH_TIMEOUT_S)
+        finally:
+            await self._standby.end()
+
+    def _recorder(self, client: Client) -> Recorder:
+        return Recorder(client, "muster", self.process.identity)
 
     def _announce(self) -> None:
         """What is found in the configuration goes to the log and the metrics, its name and hash to the Lease."""
         settings, loaded = self.settings, self._loaded
-        source = f"{PREFIX}{settings.config_map}" if settings.config_map else settings.config or BUILT_IN
-        settings.lease.annotations.update(lease_annotations(source, loaded.hash, settings.scheduler_names))
+        source = settings.config_source
+        self._election.annotations.update(lease_annotations(source, loaded.hash, settings.scheduler_names))
         self.log(0, "configuration in use", source=source, version=loaded.version, hash=loaded.hash)
         self._findings.of(loaded)
 
@@ -159,21 +135,14 @@ class Service:
             await asyncio.sleep(REPEAT_S)
             self._findings.of(self._loaded)
 
-    # --- terms
+    # --- leadership terms
 
-    async def _lead(self, client: Client) -> None:
-        try:
-            await self._terms.run(client, lambda: self._term(client))
-        finally:
-            await self._standby.end()
-
-    @contextlib.asynccontextmanager
+    @asynccontextmanager
     async def _prepared(self, client: Client) -> AsyncIterator[Ready]:
         """A scheduler made anew, with the whole cluster in it."""
         settings, metrics = self.settings, self.metrics
         followed = _owners(self._loaded)
-        informers = self._informers = Informers(client, (*KINDS, *followed), self.log.report)
-        async with informers:
+        async with self.process.follow((*KINDS, *followed)) as informers:
             tasks: list[asyncio.Task[None]] = []
             try:
                 await informers.synced()
@@ -181,8 +150,8 @@ class Service:
                 decider = Decider(cache, self._loaded, settings.lease.identity, settings.period, metrics, self.log)
                 loop = Loop(decider, metrics)
                 if settings.applications:
-                    recorder = Recorder(client, "muster", settings.lease.identity)
-                    kinds = ConfiguredKinds(client, informers, settings.applications, recorder, self.log.report)
+                    recorder = self._recorder(client)
+                    kinds = self.process.application_kinds(informers, recorder)
                     following = self._follow_kinds(kinds, partial(_forget_others, loop, cache))
                     tasks += [asyncio.create_task(one) for one in (recorder.run(), following)]
                     if _owners(self._loaded):
@@ -200,21 +169,20 @@ class Service:
                 finally:
                     loop.close()
             finally:
-                self._informers = self._loop = self._decider = None
+                self._loop = self._decider = None
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _term(self, client: Client) -> None:
-        """Read the cluster, then decide and carry out until cancelled; then see that what is in flight arrives."""
-        settings, metrics = self.settings, self.metrics
-        recorder = Recorder(client, "muster", settings.lease.identity)
-        writes = Writes(client)
+    async def lead(self) -> None:
+        """Reads the cluster, schedules until cancelled, and then waits for the calls in flight."""
+        settings, metrics, client = self.settings, self.metrics, self.process.client
+        recorder, writes = self._recorder(client), Writes(client)
         # A leader that gave the lease back wrote a moment ago, which our watches may not have told yet: read anew then.
-        async with self._standby.for_term(client, warm=self._terms.taken_over) as ready:
+        async with self._standby.for_term(client, warm=self._election.taken_over) as ready:
             informers, loop = ready.informers, ready.loop
             writer = StatusWriter(writes, recorder.record, metrics)
-            binder = Binder(writes, loop.put, recorder.record, metrics, claim_patience=settings.claim_patience)
+            binder = Binder(writes, loop.put, recorder.record, metrics, claim_patience=settings.volume_patience)
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
             try:
                 await self._fence(client, informers)
@@ -224,21 +192,22 @@ class Service:
                 self._loop = self._decider = None
                 metrics.statistics = CycleStatistics()  # whoever leads next has the cluster's
                 writer.forget()
-                unfinished = self._terms.unfinished = not await binder.finished(min(settings.lease.renew_deadline, 5.0))
-                if unfinished:
+                finished = await binder.finished(min(settings.lease.renew_deadline, LAST_CALLS_TIMEOUT_S))
+                self._election.unfinished = not finished
+                if not finished:
                     self.log(0, "ends with calls in flight", calls=binder.in_flight)
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                await recorder.close(2.0)
+                await recorder.close(EVENT_FLUSH_TIMEOUT_S)
 
     async def _fence(self, client: Client, informers: Informers) -> None:
         """Nothing to do where no call of a former leader, or of a former term of ours, can be on its way."""
-        terms, lease = self._terms, self.settings.lease
-        if terms.taken_over or terms.unfinished:
+        election, lease = self._election, self.settings.lease
+        if election.taken_over or election.unfinished:
             self._fences += 1
             fence = Fence(client, informers, self.settings.scheduler_names, self.log)
-            await fence.close(f"{lease.identity}.{terms.term}.{self._fences}", lease.duration)
+            await fence.close(f"{lease.identity}.{election.term}.{self._fences}", lease.duration)
 
     async def _follow_kinds(self, kinds: ConfiguredKinds, changed: Changed) -> None:
         """From when the plugin propagation is configured."""
@@ -257,7 +226,7 @@ class Service:
             self._changing = asyncio.ensure_future(self._change(loaded, loop, decider))
 
     async def _change(self, loaded: LoadedConfig, loop: Loop, decider: Decider) -> None:
-        informers = self._informers
+        informers = self.process.informers
         if informers is not None:
             # Without its kinds the plugin would take every pod for one that no policy is about.
             new = [kind for kind in _owners(loaded) if not informers.follows(kind)]
@@ -272,15 +241,12 @@ class Service:
 
     # --- probes
 
-    def _healthy(self) -> str:
+    def healthy(self) -> str:
         return self._loop.stuck() if self._loop is not None else ""
 
-    def _ready(self) -> str:
-        if self._informers is None or not self._informers.is_synced:
-            return not_read(self._informers)
-        if self._loop is None or not self._loop.loaded:
-            return "the cluster was read and is being taken over"
-        return ""
+    def ready(self) -> str:
+        loaded = self._loop is not None and self._loop.loaded
+        return "" if loaded else "the cluster was read and is being taken over"
 
 
 async def _forget_others(loop: Loop, cache: Cache, kinds: Kinds) -> None:

@@ -10,8 +10,12 @@ from pathlib import Path
 from builders.live_objects import cluster_of, waiting
 from builders.small_cluster import node, pod_group, queue
 from fakes.hand_driven import Leader
+from muster.process.logs import Log
+from muster.process.settings import ClusterSettings, LeaseSettings
 from muster.scheduler.cluster_metrics import CycleStatistics, QueueStatistics
 from muster.scheduler.metrics import Metrics
+from muster.scheduler.service import SchedulerService
+from muster.scheduler.settings import SchedulerSettings
 
 DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana" / "scheduler.json"
 
@@ -123,7 +127,8 @@ def test_a_job_is_timed_when_its_last_pod_has_a_node() -> None:
 
 
 def test_the_dashboard_asks_only_for_metrics_that_there_are() -> None:
-    known = samples(Metrics())
+    settings = SchedulerSettings(cluster=ClusterSettings(), lease=LeaseSettings(part="scheduler"))
+    known = samples(SchedulerService(settings, Log(-1)).metrics)
     board = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     asked: set[str] = set()
     for panel in board["panels"]:

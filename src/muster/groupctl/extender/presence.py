@@ -16,7 +16,7 @@ import msgspec
 
 from muster.kube.client import Client
 from muster.kube.lists import Report
-from muster.process.leadership import LeaseSettings
+from muster.process.settings import LeaseSettings
 from muster.store import errors
 
 

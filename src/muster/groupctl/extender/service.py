@@ -1,4 +1,4 @@
-"""The running extender: informers, election, and an HTTP server whose threads answer from what they hold."""
+"""The running extender: an HTTP server whose threads answer from memory, while this replica leads."""
 
 from __future__ import annotations
 
@@ -6,172 +6,140 @@ import asyncio
 import gc
 import ssl
 import sys
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from concurrent.futures import TimeoutError as Late
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
+from typing import Any
 
 from muster.cycle.scheduler import Scheduler
 from muster.groupctl.extender.before import BeforeSync
 from muster.groupctl.extender.deciding import GroupScheduling
-from muster.groupctl.extender.http import LARGEST_WHOLE, Answers, ExtenderServer
+from muster.groupctl.extender.http import Answers, ExtenderServer
 from muster.groupctl.extender.presence import Presence
 from muster.groupctl.extender.scoring import KINDS as SCORING
 from muster.groupctl.extender.scoring import PluginScores
+from muster.groupctl.extender.settings import ExtenderSettings
 from muster.groupctl.extender.view import KINDS
 from muster.groupctl.extender.waiting import wake
-from muster.groupctl.owners import FetchOwner, OwnerResolver
-from muster.kube import config as access
-from muster.kube.client import Client
-from muster.kube.events import Recorder
-from muster.kube.informers import Informers
+from muster.groupctl.owners import OwnerResolver
 from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
 from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import Object
-from muster.process.application_kinds import ConfiguredKinds, Kinds
-from muster.process.leadership import LeaseSettings, Terms, until
+from muster.process.application_kinds import Kinds
+from muster.process.component import Component
+from muster.process.leadership import LeaderElection
 from muster.process.logs import Log
-from muster.process.permissions import Permissions
-from muster.process.probes import not_read
+from muster.process.settings import LeaseSettings
 from muster.store import Store, errors
 
-PATIENCE = 2.0  # seconds for an owner that is asked for
+OWNER_TIMEOUT_S = 2.0
 # A thread that decodes a burst of changes must not keep a question waiting for long.
-_SWITCH = 0.0005
+THREAD_SWITCH_INTERVAL_S = 0.0005
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    lease: LeaseSettings
-    configured: str  # the ConfigMap that names further kinds, namespace/name
-    kubeconfig: str | None = None
-    context: str | None = None
-    host: str = "127.0.0.1"
-    port: int = 8888
-    context_tls: ssl.SSLContext | None = None
-    trusted: bool = True  # clients need no certificate to count as authenticated: only on loopback
-    probes: tuple[str, int] | None = None  # where GET is answered over plain HTTP; None: only at host and port
-    largest_whole: int = LARGEST_WHOLE
-    legacy: bool = False
-    gate_override: bool = False
-    presence: str = ""  # without an election: the Lease that says that an extender is alive, namespace/name
-    scheduler: Scheduler | None = None  # whose plugins are asked about pods without a policy
+class ExtenderService(Component):
+    """`muster extender` on a live cluster."""
 
+    name = "extender"
 
-class Service:
-    """Use as `await Service(settings, log).run(stop)`; `stop` is an event that ends it gracefully."""
-
-    def __init__(self, settings: Settings, log: Log) -> None:
+    def __init__(
+        self, settings: ExtenderSettings, log: Log, *, tls: ssl.SSLContext | None = None, trusted: bool = True,
+        scheduler: Scheduler | None = None,
+    ) -> None:  # fmt: skip
+        """`trusted`: clients count as authenticated without a certificate. `scheduler`: its plugins are asked about
+        pods without a policy.
+        """
+        super().__init__(settings, log)
         self.settings = settings
-        self._log = log
-        self._terms = Terms(settings.lease, log, writes=False)
-        self._informers: Informers | None = None
+        self.kinds = KINDS if scheduler is None else (*KINDS, *(kind for kind in SCORING if kind not in KINDS))
+        self._tls = tls
+        self._trusted = trusted
+        self._scheduler = scheduler
         self._active: GroupScheduling | None = None
-        self._before: Answers | None = None
-        self._kinds: ConfiguredKinds | None = None
 
-    async def run(self, stop: asyncio.Event) -> None:
-        settings = self.settings
-        sys.setswitchinterval(_SWITCH)
-        async with Client(access.load(settings.kubeconfig, settings.context)) as client:
-            client.access.on_refusal = Permissions(self._log).refused
-            followed = KINDS if settings.scheduler is None else (*KINDS, *(k for k in SCORING if k not in KINDS))
-            async with Informers(client, followed, self._log.report) as informers:
-                self._informers = informers
-                # It only reads: what is to be said about the configuration the controllers say.
-                recorder = Recorder(client, "muster-extender", settings.lease.identity)
-                kinds = self._kinds = ConfiguredKinds(
-                    client, informers, settings.configured, recorder, self._log.report
-                )
-                owners = OwnerResolver(informers.objects, Writes(client).get, lambda: kinds.kinds)
-                ask = _Asked(owners)
-                self._before = BeforeSync(
-                    ask, self.ready, lambda: owners.custom() if kinds.are_known else None,
-                    gate_override=settings.gate_override,
-                )  # fmt: skip
-                at = (settings.host, settings.port)
-                server = ExtenderServer(
-                    at, _Switch(self), settings.context_tls, settings.largest_whole, self.ready,
-                    trusted=settings.trusted, probes=settings.probes,
-                )  # fmt: skip
-                server.start()
-                identity = settings.lease.identity
-                self._log(0, "started", identity=identity, port=server.port, probes=server.probes_port)
+    def election(self, settings: LeaseSettings) -> LeaderElection:
+        return LeaderElection(settings, self.log, writes=False)
 
-                async def term() -> None:
-                    await self._serve(client, informers, recorder, ask, kinds)
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[dict[str, object]]:
+        settings, process = self.settings, self.process
+        client, kinds = process.client, process.kinds
+        sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
+        owners = OwnerResolver(process.shared_informers.objects, Writes(client).get, lambda: kinds.kinds)
+        self._ask = _Asked(owners)
+        self._before: Answers = BeforeSync(
+            self._ask, process.ready, lambda: owners.custom() if kinds.are_known else None,
+            gate_override=settings.gate_override,
+        )  # fmt: skip
+        self._server = server = ExtenderServer(
+            (settings.host, settings.port), _Switch(self), self._tls, settings.max_request_bytes, process.ready,
+            trusted=self._trusted, probes=settings.plain_probes,
+        )  # fmt: skip
+        lease = settings.lease
+        self._presence = Presence(
+            client, settings.presence_lease, lease, lambda: self._active is not None, self.log.report
+        )
+        server.start()
+        yield {"port": server.port, "probes": server.probes_port}
 
-                own, active = settings.lease, lambda: self._active is not None
-                presence = Presence(client, settings.presence or own.key, own, active, self._log.report)
-                alone = () if own.elect else (presence.run(),)
+    def background(self) -> Iterable[Coroutine[Any, Any, None]]:
+        return () if self.settings.lease.elect else (self._presence.run(),)
 
-                async def leave() -> None:
-                    # First nobody is answered any more, then the lease is given back.
-                    await asyncio.to_thread(server.stop)
-                    if not own.elect:
-                        await presence.end()
+    async def drain(self) -> None:
+        """Stops answering before the lease is given back."""
+        await asyncio.to_thread(self._server.stop)
+        if not self.settings.lease.elect:
+            await self._presence.end()
 
-                try:
-                    await until(stop, kinds.run(self._use), self._terms.run(client, term), *alone, leave=leave)
-                finally:
-                    self._log(0, "stopped")
-
-    async def _serve(
-        self, client: Client, informers: Informers, recorder: Recorder, ask: FetchOwner, kinds: ConfiguredKinds
-    ) -> None:
-        """One term: answer until cancelled."""
-        await informers.synced()
-        await kinds.known()
-        writes = Writes(client)
-        store = KubeStore(informers, writes, recorder)
+    async def lead(self) -> None:
+        """Answers until cancelled."""
+        process = self.process
+        await process.kinds.known()
+        writes = Writes(process.client)
+        store = KubeStore(process.shared_informers, writes, process.recorder)
         try:
-            active = self._active = await asyncio.to_thread(self._made, store, kinds.kinds, ask)
+            active = self._active = await asyncio.to_thread(self._made, store, process.kinds.kinds)
             gc.collect()
-            gc.freeze()  # what is there now stays: looking at it again and again is in vain
-            self._log(0, "answering", strangers=active.reserved)
-            may_write = client.gate or (lambda: True)
-            await wake(lambda: asyncio.to_thread(active.to_wake), writes, may_write, self._log)
+            gc.freeze()  # these objects stay: collecting them again and again is useless
+            self.log(0, "answering", strangers=active.reserved)
+            may_write = process.client.gate or (lambda: True)
+            await wake(lambda: asyncio.to_thread(active.to_wake), writes, may_write, self.log)
         finally:
             self._active = None
             store.close()
             gc.unfreeze()
 
-    def _made(self, store: Store, kinds: Kinds, ask: FetchOwner) -> GroupScheduling:
-        scheduler = self.settings.scheduler
-        plugins = None if scheduler is None else PluginScores(store, scheduler)
-        settings = self.settings
+    def _made(self, store: Store, kinds: Kinds) -> GroupScheduling:
+        settings, scheduler = self.settings, self._scheduler
         return GroupScheduling(
-            store, legacy=settings.legacy, gate_override=settings.gate_override, custom=kinds, ask=ask, plugins=plugins
-        )
+            store, legacy=settings.legacy, gate_override=settings.gate_override, custom=kinds, ask=self._ask,
+            plugins=None if scheduler is None else PluginScores(store, scheduler),
+        )  # fmt: skip
 
-    async def _use(self, kinds: Kinds) -> None:
+    async def kinds_changed(self, kinds: Kinds) -> None:
         active = self._active
         if active is not None:
             await asyncio.to_thread(active.use, kinds)
 
     def ready(self) -> str:
-        if self._informers is None or not self._informers.is_synced:
-            return not_read(self._informers)
-        if not self._terms.leading():
-            return f"another replica holds the Lease {self.settings.lease.key}"
+        if reason := self.process.standby_reason():
+            return reason
         if self._active is not None:
             return ""
-        unread = self._kinds.unread() if self._kinds is not None else ""
-        return unread or "the cluster was read and is being taken over"
+        return self.process.kinds.unread() or "the cluster was read and is being taken over"
 
     @property
     def answers(self) -> Answers:
         """Who answers at this moment."""
         active = self._active
-        if active is not None and self._terms.leading():
-            return active
-        assert self._before is not None
-        return self._before
+        return active if active is not None and not self.process.standby_reason() else self._before
 
 
 class _Switch:
     """The server's one partner, whoever answers."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ExtenderService) -> None:
         self._service = service
 
     @property
@@ -202,7 +170,7 @@ class _Asked:
     def __call__(self, kind: str, key: str, uid: str) -> Object | None:
         asking = asyncio.run_coroutine_threadsafe(self._owners.fetch(kind, key, uid), self._loop)
         try:
-            return asking.result(PATIENCE)
+            return asking.result(OWNER_TIMEOUT_S)
         except Late:
             asking.cancel()
-            raise errors.TimedOut(f"GET {kind} {key}", f"no answer in {PATIENCE:g} s") from None
+            raise errors.TimedOut(f"GET {kind} {key}", f"no answer in {OWNER_TIMEOUT_S:g} s") from None

@@ -11,7 +11,7 @@ import msgspec
 from muster.groupctl.controllers.liveness import PlacerLiveness
 from muster.groupctl.extender.presence import Presence
 from muster.kube.client import Client
-from muster.process.leadership import LeaseSettings
+from muster.process.settings import LeaseSettings
 from muster.store import errors
 
 
@@ -83,7 +83,7 @@ def test_none_skips_the_check() -> None:
 
 def test_an_extender_without_an_election_is_seen_and_its_end_is() -> None:
     server = Server()
-    settings = LeaseSettings("home/muster-extender", elect=False, retry=0.01, identity="one")
+    settings = LeaseSettings(name="home/muster-extender", elect=False, retry=0.01, identity="one")
     active = False
     presence = Presence(cast("Client", server), settings.key, settings, lambda: active, lambda _: None)
 
@@ -108,7 +108,7 @@ def test_an_extender_without_an_election_is_seen_and_its_end_is() -> None:
 def test_one_that_ends_leaves_the_lease_to_another_that_renews_it() -> None:
     server = Server()
     server.renew("muster-extender")
-    settings = LeaseSettings("home/muster-extender", elect=False, identity="another")
+    settings = LeaseSettings(name="home/muster-extender", elect=False, identity="another")
     presence = Presence(cast("Client", server), settings.key, settings, lambda: True, lambda _: None)
     asyncio.run(presence.end())
     found, _ = placers(server)
