@@ -21,7 +21,7 @@ class Distribution:
     current: dict[str, list[Pod]] = field(default_factory=dict)
     misplaced: list[Pod] = field(default_factory=list)
     pending: list[Pod] = field(default_factory=list)
-    terminating: int = 0
+    terminating: int = 0  # and evicted pods that are gone and have no replacement yet
     eviction_blockers: dict[str, str] = field(default_factory=dict)  # pods that should go and must not, and why
     groups_without_nodes: dict[str, str] = field(default_factory=dict)  # groups without nodes, and why
     blocked_by: str = ""  # why nothing is evicted for now

@@ -8,13 +8,13 @@ waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.throttle import EvictionThrottle, TokenBucket
 from muster.model.core import Pod
-from muster.model.meta import Object
+from muster.model.meta import Object, seconds
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_active
 from muster.store import ApiError, NotFound, Severity, Store
@@ -43,6 +43,14 @@ class EvictionRequest:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """An eviction that the API server has accepted."""
+
+    ref: Ref  # the application
+    time: float
+
+
 class EvictionQueue:
     """`evicted` is called for each: the pod, the policy (ns/name), and the rule by which it went."""
 
@@ -56,7 +64,7 @@ class EvictionQueue:
         self._turn = 0
         self._turns: dict[str | Ref, int] = {}  # namespaces and applications → their last turn
         self._leaving: dict[Ref, frozenset[str]] = {}  # application → uids
-        self._granted: dict[str, float] = {}  # uid → until when it is believed
+        self._granted: dict[str, Granted] = {}  # by the pod's uid
         self._reported: dict[Ref, str] = {}  # application → what keeps its pods, as it was told
 
     @property
@@ -66,7 +74,21 @@ class EvictionQueue:
 
     def is_leaving(self, pod: Pod) -> bool:
         """Is the pod on its way out, or finished?"""
-        return not is_active(pod) or self._granted.get(pod.metadata.uid, 0.0) > self._store.clock.now()
+        granted = self._granted.get(pod.metadata.uid)
+        return not is_active(pod) or (granted is not None and self._is_recent(granted))
+
+    def unreplaced(self, ref: Ref, pods: Collection[Pod]) -> int:
+        """How many pods of the application were evicted lately, are gone, and have no replacement yet."""
+        uids = {pod.metadata.uid for pod in pods}
+        granted = [one for uid, one in self._granted.items() if one.ref == ref and uid not in uids]
+        gone = [one for one in granted if self._is_recent(one)]
+        if not gone:
+            return 0
+        since = int(min(one.time for one in gone))  # Kubernetes writes creation times in whole seconds
+        return max(len(gone) - sum(seconds(pod.metadata.creation_timestamp) >= since for pod in pods), 0)
+
+    def _is_recent(self, granted: Granted) -> bool:
+        return granted.time + EVICTION_ASSUMED_S > self._store.clock.now()
 
     def announced(self, ref: Ref) -> frozenset[str]:
         """The uids of pods of the application that are about to be evicted."""
@@ -148,8 +170,8 @@ class EvictionQueue:
             return False
         self._rate.take()
         request.throttle.record_eviction(now, request.moving)
-        self._granted = {uid: until for uid, until in self._granted.items() if until > now}
-        self._granted[pod.metadata.uid] = now + EVICTION_ASSUMED_S
+        self._granted = {uid: one for uid, one in self._granted.items() if self._is_recent(one)}
+        self._granted[pod.metadata.uid] = Granted((type(app).__name__, key_of(app)), now)
         text = f"evicted pod {key} from node {pod.spec.node_name}, {request.why}"
         self._store.event(app, Severity.NORMAL, "Evicted", text)
         self._evicted(pod, full, rule)

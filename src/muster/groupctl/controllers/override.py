@@ -177,7 +177,8 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         """The pods that are on nodes, each held against its edition; without a policy against its template."""
         pods = [pod for unit in self._apps.units(app) for pod in unit if not is_finished(pod)]
         stay = [pod for pod in pods if not self._evictions.is_leaving(pod)]
-        state = RolloutState.of(app, [pod for pod in stay if pod.spec.node_name], pods)
+        unreplaced = self._evictions.unreplaced(ref, pods)
+        state = RolloutState.of(app, [pod for pod in stay if pod.spec.node_name], pods, unreplaced)
         editions, groups_of = self._editions.setdefault(ref, EditionCache()), self._apps.edition_groups(app)
         bases = (template_path(type(app)),)
         makers: dict[tuple[str, str], tuple[str, Template] | None] = {}

@@ -48,9 +48,9 @@ class RolloutState(ApplicationStatus):
     failure: str = ""  # what was seen of replacements that did not come right
 
     @staticmethod
-    def of(app: Object, placed: list[Pod], pods: list[Pod]) -> RolloutState:
-        """`pods`: all that are not finished."""
-        moving = len(pods) - sum(map(is_ready, placed))
+    def of(app: Object, placed: list[Pod], pods: list[Pod], unreplaced: int) -> RolloutState:
+        """`pods`: all that are not finished; `unreplaced`: evicted pods that have no replacement yet."""
+        moving = len(pods) + unreplaced - sum(map(is_ready, placed))
         status = BoundApplication(
             api_version=app.api_version, kind=type(app).__name__, name=app.metadata.name, replicas=len(placed)
         )

@@ -148,16 +148,17 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         as_one = Application(app, (type(app).__name__, key_of(app)))
         found = Distribution(app, policy, rules, rules.quotas(as_one.replicas, as_one.uid))
         group_of = self._apps.grouping.group_of(tuple(rules.groups))
-        for pods in self._apps.units(app):
-            for pod in pods:
-                if self._evictions.is_leaving(pod):
-                    found.terminating += not is_finished(pod)
-                elif not pod.spec.node_name:
-                    found.pending.append(pod)
-                elif (group := group_of.get(pod.spec.node_name)) is not None:
-                    found.current.setdefault(group, []).append(pod)
-                else:
-                    found.misplaced.append(pod)
+        existing = [pod for pods in self._apps.units(app) for pod in pods]
+        for pod in existing:
+            if self._evictions.is_leaving(pod):
+                found.terminating += not is_finished(pod)
+            elif not pod.spec.node_name:
+                found.pending.append(pod)
+            elif (group := group_of.get(pod.spec.node_name)) is not None:
+                found.current.setdefault(group, []).append(pod)
+            else:
+                found.misplaced.append(pod)
+        found.terminating += self._evictions.unreplaced(as_one.unit, existing)
         return found
 
     # --- evictions

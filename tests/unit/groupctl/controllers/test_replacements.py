@@ -149,6 +149,24 @@ def test_nodes_that_come_and_other_numbers_do_not_forgive_but_another_scheduler_
     assert cluster.store.get(PropagationPolicy, "default/pp").status.applications[0].evictions is None
 
 
+def test_nothing_more_is_evicted_until_the_replacement_exists() -> None:
+    cluster = Cluster()
+
+    def wait(seconds: int) -> None:
+        for _ in range(seconds):
+            cluster.clock.advance(cluster.clock.now() + 1)
+            cluster.controller.run()
+
+    wait(15)
+    [gone] = [key for key, one in cluster.store.of(Pod).items() if one.metadata.deletion_timestamp is not None]
+    cluster.store.remove(Pod, gone)
+    wait(25)  # the ReplicaSet controller is slow
+    assert len(cluster.evicted) == 1
+    cluster.store.create(pod("late", "node-c"))
+    assert cluster.after(200) == 0
+    assert cluster.satisfied().reason == "WrongGroup"
+
+
 @pytest.mark.parametrize("by", ["template", "override"])
 def test_a_node_name_that_is_written_into_the_pods_is_named(by: str) -> None:
     fixed = {"plaintext": [{"path": "/spec/nodeName", "operator": "add", "value": "node-c"}]}
