@@ -77,7 +77,7 @@ def read_config_map(given: str) -> str:
 
 def webhook_is_alive(kubeconfig: str | None, context: str | None) -> bool:
     """Whether a webhook of muster is registered in the running cluster and holds its Lease, wherever that is."""
-    from muster.groupctl.controllers.webhook_lease import WebhookLiveness, webhook_lease_key
+    from muster.groupctl.controllers.liveness import WebhookLiveness, webhook_lease_key
     from muster.kube import Client, NoAccess, load
 
     async def look() -> bool:

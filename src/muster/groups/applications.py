@@ -1,9 +1,10 @@
-"""From a pod to its application: the top-most owner that can be found, whose labels decide.
+"""The application of a pod: the top-most owner that can be found, whose labels name its policies.
 
-The chain follows the owner that controls: Pod → ReplicaSet → Deployment, → StatefulSet, → DaemonSet, → Job → CronJob,
-→ ReplicationController, → kinds that are configured. It ends below an owner of another kind and below one that is not
-there. Pods are counted per *unit*, which is their direct owner: the pods of a Deployment by their ReplicaSet, so that
-during a roll-out old pods do not keep new ones out; the pods of a CronJob by their Job.
+The chain follows the controlling owner: Pod → ReplicaSet → Deployment, → StatefulSet, → DaemonSet, → Job → CronJob,
+→ ReplicationController, → custom kinds that are configured. It ends below an owner of another kind and below an owner
+that does not exist. Pods are counted per *unit*, which is their direct owner: the pods of a Deployment by their
+ReplicaSet, so that during a roll-out the old pods do not use up the quota of the new pods; the pods of a CronJob by
+their Job.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ __all__ = ["Application", "Lookup", "OwnerLoop", "Unit", "application_of",
            "owner_chain", "owner_ref", "unit_of", "owner_kind", "replicas_of", "template_of", "template_path",
            "template_value"]  # fmt: skip
 
-Lookup = Callable[[str, str], Object | None]  # kind, ns/name → the object, if it is there
-Unit = tuple[str, str]  # kind, ns/name of what the pods are counted by
+Lookup = Callable[[str, str], Object | None]  # kind, ns/name → the object, if it exists
+Unit = tuple[str, str]  # kind, ns/name of the object that the pods are counted by
 
 _API_GROUPS = {kind.__name__: group for kind, group in APPLICATION_KINDS.items()}
 
 
 class OwnerLoop(Exception):
-    """Owners that own each other: nobody is at the top."""
+    """Raised if owners own each other, so that there is no top-most owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What a pod belongs to, and the unit it is counted in."""
+    """The application that a pod belongs to, and the unit that the pod is counted in."""
 
     object: Object
     unit: Unit
@@ -65,12 +66,12 @@ class Application:
 
     @property
     def replicas(self) -> int | None:
-        """How many pods are divided; None: it has no number, only membership is asked."""
+        """How many pods are divided among node groups; None: the kind has no replicas, only membership counts."""
         return replicas_of(self.object)
 
     @property
     def uid(self) -> str:
-        """The uid, if it is one: an object that was written without any has its name there."""
+        """The uid; empty for an object from a manifest without a uid, whose uid field holds its key."""
         uid = self.object.metadata.uid
         return "" if uid == self.key else uid
 
@@ -79,14 +80,14 @@ class Application:
 
 
 def application_of(pod: Pod, lookup: Lookup, custom: Collection[str] = ()) -> Application:
-    """The pod's application. OwnerLoop if its owners go round in circles. `custom`: the configured kinds' names."""
+    """Returns the pod's application. Raises OwnerLoop. `custom`: the names of the configured custom kinds."""
     chain = owner_chain(pod, lookup, custom)
     counted = chain[1] if len(chain) > 1 else pod
     return Application(chain[-1], (type(counted).__name__, key(counted)))
 
 
 def unit_of(name: str, pod: Pod) -> Unit:
-    """The unit of a pod (`ns/name`) that follows a policy, told without its owners: the direct owner, or the pod."""
+    """The unit of a pod with that key, found without reading its owners: the direct owner, or the pod itself."""
     return owner_ref(pod) or ("Pod", name)
 
 
@@ -97,7 +98,7 @@ def owner_ref(obj: Object) -> Unit | None:
 
 
 def owner_chain(obj: Object, lookup: Lookup, custom: Collection[str] = ()) -> list[Object]:
-    """The object, its owner, the owner's owner and so on, as far as they are there. OwnerLoop if there is no end."""
+    """The object, its owner, the owner's owner and so on, as far as they exist. Raises OwnerLoop."""
     chain = [obj]
     seen = {(type(obj).__name__, key(obj))}
     while (owner := _owner(chain[-1].metadata, lookup, custom)) is not None:
@@ -119,19 +120,19 @@ def _owner(meta: ObjectMeta, lookup: Lookup, custom: Collection[str]) -> Object 
     found = lookup(kind, f"{meta.namespace or 'default'}/{reference.name}")
     if found is None:
         return None
-    # A reference without uid means the owner of that name; an owner written without one has its name for a uid.
+    # A reference without a uid means the owner of that name; an owner from a manifest without a uid has its key there.
     uid = found.metadata.uid
     return found if reference.uid in ("", uid) or uid in ("", key(found)) else None
 
 
 def owner_kind(reference: OwnerReference) -> str:
-    """What an owner's kind is called in tables: Kubernetes' own by their name, others with their API group."""
+    """The name of an owner's kind in object tables: the kind for Kubernetes' kinds, with the API group for others."""
     group = reference.api_version.rpartition("/")[0]
     return reference.kind if _API_GROUPS.get(reference.kind, "") == group else f"{reference.kind}.{group}"
 
 
 def replicas_of(obj: Object) -> int | None:
-    """The number that is divided among node groups."""
+    """The number of replicas that is divided among node groups; None: the kind has none."""
     match obj:
         case Deployment() | ReplicaSet() | StatefulSet() | ReplicationController():
             number = obj.spec.replicas
@@ -149,14 +150,14 @@ def replicas_of(obj: Object) -> int | None:
 
 
 def template_path(kind: type[Object]) -> tuple[str, ...]:
-    """Where the template stands in the application."""
+    """The path of the pod template in an application of that kind."""
     if issubclass(kind, CustomApplication):
         return kind.template_path
     return ("spec", "jobTemplate", "spec", "template") if kind is CronJob else ("spec", "template")
 
 
 def template_value(kind: type[Object], whole: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The template in the plain value of an application, with all its fields; None if there is none at its place."""
+    """The pod template, with all its fields, in an application given as a plain value; None if it has none."""
     found: Any = whole
     for step in template_path(kind):
         found = found.get(step) if isinstance(found, Mapping) else None
@@ -164,7 +165,7 @@ def template_value(kind: type[Object], whole: Mapping[str, Any]) -> dict[str, An
 
 
 def template_of(obj: Object) -> PodTemplateSpec | None:
-    """What the application makes its pods from; None for a pod."""
+    """The pod template of the application; None for a pod."""
     match obj:
         case Deployment() | ReplicaSet() | StatefulSet() | ReplicationController() | DaemonSet() | Job():
             return obj.spec.template

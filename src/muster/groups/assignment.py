@@ -1,6 +1,6 @@
-"""A pod that is given its node group when it is created: the label, the affinity and the notes it then carries.
+"""Assigns a pod to its node group when it is created: the label, the affinity and the annotations that it gets.
 
-All of it is written into the pod as plain values, so fields that muster does not know stay as they are.
+The pod is changed as a plain value, so that fields unknown to muster are kept.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["ADMITTED", "ASSIGNED", "EDITION", "MEMBER", "OPT_IN", "UNBOUND", "as
            "is_admitted", "member_label", "pinned_node", "without_gate", "add_gate"]  # fmt: skip
 
 ASSIGNED = f"{DOMAIN}/nodegroup"
-"""The label of a pod that says which group it was made for."""
+"""The label of a pod with the group that it was created for."""
 EDITION = f"{DOMAIN}/edition"
-"""The annotation that says which edition was applied: never twice, since adding is not idempotent."""
+"""The annotation with the applied edition: it is never applied twice, since adding is not idempotent."""
 ADMITTED = f"{DOMAIN}/admission"
-"""The annotation with the request that a place in the group was kept for."""
+"""The annotation with the uid of the admission request that a slot in the group was reserved for."""
 UNBOUND = f"{DOMAIN}/unbound"
 """The scheduling gate of a pod whose application is not bound to its policies yet."""
 
@@ -35,23 +35,23 @@ OPT_IN = f"{DOMAIN}/webhook"
 """A namespace with this label (`enabled`) has its pods and workloads admitted by muster."""
 
 MEMBER = f"nodegroup.{DOMAIN}/"
-"""What a node's label begins with that says it is in a group; the group's name follows."""
-LONGEST_NAME = 63  # of what follows the slash in a label's key
+"""The prefix of the label that nodes of a group carry; the group's name follows."""
+MAX_LABEL_NAME_LENGTH = 63  # of the part of a label's key after the slash
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def member_label(group: str) -> str | None:
-    """The label that nodes of a group carry; None: the group's name is too long to be part of one."""
-    return f"{MEMBER}{group}" if len(group) <= LONGEST_NAME else None
+    """The label that nodes of a group carry; None: the group's name is too long for a label."""
+    return f"{MEMBER}{group}" if len(group) <= MAX_LABEL_NAME_LENGTH else None
 
 
 def is_admitted(metadata: Mapping[str, Any]) -> bool:
-    """Was the pod dealt with already? Other webhooks may make the API server ask a second time."""
+    """Whether the pod was admitted before: other webhooks may make the API server call a second time."""
     return bool((metadata.get("annotations") or {}).get(ADMITTED))
 
 
 def assign(pod: dict[str, Any], group: str, label: str | None) -> None:
-    """Make it the group's pod: its label, and (with a node label given) only nodes that have it."""
+    """Assigns the pod to the group: sets its label and, if a node label is given, requires nodes with that label."""
     pod.setdefault("metadata", {}).setdefault("labels", {})[ASSIGNED] = group
     if label is None:
         return
@@ -60,20 +60,22 @@ def assign(pod: dict[str, Any], group: str, label: str | None) -> None:
     on_nodes = affinity["nodeAffinity"] = dict(affinity.get("nodeAffinity") or {})
     required = on_nodes[_REQUIRED] = dict(on_nodes.get(_REQUIRED) or {})
     wanted = {"key": label, "operator": "Exists"}
-    # A pod may go where any of the terms holds, so each of them must ask for the group.
+    # The terms are ORed, so each of them must require the group.
     terms = required.get("nodeSelectorTerms") or []
-    required["nodeSelectorTerms"] = [_asking(term, wanted) for term in terms] or [{"matchExpressions": [wanted]}]
+    required["nodeSelectorTerms"] = [_with_expression(term, wanted) for term in terms] or [
+        {"matchExpressions": [wanted]}
+    ]
 
 
-def _asking(term: dict[str, Any], wanted: dict[str, str]) -> dict[str, Any]:
+def _with_expression(term: dict[str, Any], wanted: dict[str, str]) -> dict[str, Any]:
     expressions = term.get("matchExpressions") or []
     if wanted in expressions or not (expressions or term.get("matchFields")):
-        return term  # an empty term selects no node, and must not begin to
+        return term  # an empty term selects no node, and must still select none
     return {**term, "matchExpressions": [*expressions, wanted]}
 
 
 def add_gate(pod: dict[str, Any]) -> None:
-    """Nobody schedules the pod until its gate is taken away."""
+    """Adds the scheduling gate: no scheduler places the pod until it is removed."""
     spec = pod.setdefault("spec", {})
     gates = spec.get("schedulingGates") or []
     if all(gate.get("name") != UNBOUND for gate in gates):
@@ -81,27 +83,27 @@ def add_gate(pod: dict[str, Any]) -> None:
 
 
 def without_gate(pod: dict[str, Any]) -> dict[str, Any]:
-    """The pod without that gate; the pod itself if it has none."""
+    """The pod without muster's scheduling gate; the same object if it has none."""
     gates = pod.get("spec", {}).get("schedulingGates") or []
     kept = [gate for gate in gates if gate.get("name") != UNBOUND]
     return pod if len(kept) == len(gates) else {**pod, "spec": {**pod["spec"], "schedulingGates": kept}}
 
 
 def edition_name(policy: OverridePolicy, group: str) -> str:
-    """What an edition is called: the policy, its generation, the group, and what the rules are."""
+    """The name of an edition: the policy, its generation, the group, and a hash of the rules."""
     rules = hashlib.sha256(msgspec.json.encode(policy.spec)).hexdigest()[:10]
     meta = policy.metadata
     return f"{meta.name}@{meta.generation}/{group}/{rules}"
 
 
 def is_job_pod(pod: Pod) -> bool:
-    """Is it never to be deleted to be made anew? Kubernetes: a Job takes a pod that was deleted for one that failed."""
+    """Whether a Job owns the pod. Such pods are not replaced: Kubernetes counts a deleted pod of a Job as failed."""
     owner = controller(pod.metadata)
     return owner is not None and owner_kind(owner) == "Job"
 
 
 def pinned_node(pod: Pod) -> str:
-    """The one node that the pod is made for; a DaemonSet's pods name it in their affinity."""
+    """The only node that the pod can run on; pods of a DaemonSet name it in their affinity."""
     if pod.spec.node_name:
         return pod.spec.node_name
     names = set(_named(pod))

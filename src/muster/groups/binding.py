@@ -1,7 +1,7 @@
-"""The labels by which an application asks for a policy and a controller grants it, and what each situation means.
+"""The labels that bind an application to its policies, and what each combination of them means.
 
-An application asks with a required label and gets a binding label of the same value once the policy is found good.
-The extender looks at the propagation pair, the edge gate at both.
+An application requires a policy with the required label. The controller sets the binding label to the same value once
+the policy exists and is valid. The extender reads the labels for PropagationPolicies, the edge gate both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
 class PolicyLabels(Enum):
-    """Two labels of an application: what it requires and what it is bound to."""
+    """The two labels of an application for one kind of policy: the required policy and the bound policy."""
 
     PROPAGATION = "PropagationPolicy"
     OVERRIDE = "OverridePolicy"
@@ -28,7 +28,7 @@ class PolicyLabels(Enum):
 
 
 class BindingState(IntEnum):
-    """The design's four situations, and the one it does not name: a binding that nobody requires any more."""
+    """The design's four situations, and STALE: a binding label without a required label."""
 
     UNBOUND = 1
     REBINDING = 2
@@ -38,7 +38,7 @@ class BindingState(IntEnum):
 
 
 def binding_state(labels: Mapping[str, str], pair: PolicyLabels) -> BindingState:
-    """Where an application with these labels stands with its policy of this kind."""
+    """The binding state of an application with these labels."""
     required, binding = labels.get(pair.required), labels.get(pair.binding)
     if not required:
         return BindingState.STALE if binding else BindingState.FREE
@@ -48,23 +48,23 @@ def binding_state(labels: Mapping[str, str], pair: PolicyLabels) -> BindingState
 
 
 def unbound_reason(labels: Mapping[str, str], pair: PolicyLabels) -> str | None:
-    """Why pods of the application must wait for its policy; None if they need not."""
-    stands = binding_state(labels, pair)
+    """Why pods of the application must wait for its policy; None: they need not wait."""
+    state = binding_state(labels, pair)
     required, binding = labels.get(pair.required, ""), labels.get(pair.binding, "")
-    if stands == BindingState.UNBOUND:
+    if state == BindingState.UNBOUND:
         return f"{pair.value} {required} is required and not bound yet"
-    if stands == BindingState.REBINDING:
+    if state == BindingState.REBINDING:
         return f"{pair.value} {required} is required, but {binding} is still bound"
     return None
 
 
 def hold_reason(labels: Mapping[str, str]) -> str | None:
-    """The edge gate: why pods of the application are not sent to edge nodes; None: they are."""
+    """Why the edge gate does not send pods of the application to edge nodes; None: it sends them."""
     return unbound_reason(labels, PolicyLabels.PROPAGATION) or unbound_reason(labels, PolicyLabels.OVERRIDE)
 
 
 def unusable_name(policy: str) -> str | None:
-    """Why no application can ask for a policy of that name; None: it can."""
+    """Why no application can require a policy of that name; None: one can."""
     if _LABEL_VALUE.fullmatch(policy):
         return None
     return "the name is no label value, so no application can ask for it (63 characters)"

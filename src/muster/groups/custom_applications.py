@@ -1,12 +1,12 @@
-"""Further kinds of applications, as the ConfigMap `groupmanagement-config` names them.
+"""Custom kinds of applications, as the ConfigMap `groupmanagement-config` names them.
 
 applications:
 - group: apps.kruise.io
   version: v1alpha1
   kind: CloneSet
   podTemplatePath: spec.template   # default; dots or a JSON pointer
-  replicasPath: spec.replicas      # default; "" = has no number
-  plural: clonesets                # optional, otherwise the API server is asked
+  replicasPath: spec.replicas      # default; "" = no replicas
+  plural: clonesets                # optional, by default from the API server's discovery
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _Lower = Annotated[str, Meta(pattern=r"^[a-z0-9]*$", max_length=63)]
 
 
 class BadConfiguration(ValueError):
-    """The text cannot be used; it says where and why."""
+    """The configuration is invalid; the message says where and why."""
 
 
 class CustomApplicationConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """One kind; without a plural it is not known yet where its objects are served."""
+    """One custom kind. Without a plural its resource path is not known yet."""
 
     group: _Group
     version: _Lower
@@ -45,11 +45,11 @@ class CustomApplicationConfig(Struct, frozen=True, forbid_unknown_fields=True, r
 
     @property
     def name(self) -> str:
-        """What the kind is called in tables."""
+        """The name of the kind in object tables."""
         return f"{self.kind}.{self.group}"
 
     def type(self, plural: str) -> type[CustomApplication]:
-        """The type of its objects, served under that plural."""
+        """The type of its objects, which are served under that plural."""
         paths = (_path(self.pod_template_path), _path(self.replicas_path))
         return custom_kind(self.group, self.version, self.kind, plural, *paths)
 
@@ -59,7 +59,7 @@ class _Document(Struct, forbid_unknown_fields=True):
 
 
 def read_custom_applications(text: str, name: str = CONFIG_KEY) -> list[CustomApplicationConfig]:
-    """The kinds in the order of their names. BadConfiguration names the first entry that cannot be used."""
+    """Returns the kinds sorted by name. Raises BadConfiguration for the first invalid entry."""
     try:
         documents = load_all(text, name)
     except YamlError as fault:

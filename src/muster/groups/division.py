@@ -1,7 +1,7 @@
-"""How many of R replicas each node group gets: by weights (Webster) or by ranges (level filling).
+"""Divides R replicas among node groups: by weights (Webster's method) or by ranges (level filling).
 
-Both are monotone: one replica more never takes one from a group, which matters here because taking away is evicting.
-Both count in integers and take time that does not grow with the number of replicas.
+Both methods are monotone: one more replica never takes a replica from a group, which would mean an eviction. Both use
+integer arithmetic, and their running time does not grow with the number of replicas.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Bounds = tuple[int, int | None]  # min, max (None: no limit)
 
 
 def by_weights(weights: Mapping[str, int], replicas: int, uid: str = "") -> dict[str, int]:
-    """Webster (Sainte-Laguë): seat by seat to the largest weight/(2n+1), n being what the group has so far.
+    """Webster (Sainte-Laguë): each replica goes to the largest weight/(2n+1), n being the group's replicas so far.
 
     Karmada: ties go to the group with fewer replicas, then by name, whose direction the application's uid decides.
     """
@@ -23,7 +23,7 @@ def by_weights(weights: Mapping[str, int], replicas: int, uid: str = "") -> dict
     total = sum(weights.values())
     if total <= 0 or replicas <= 0:
         return given
-    # All seats worth at least total/(2R−G) are together no more than R: they are given in one step.
+    # At most R replicas have a quotient of at least total/(2R−G): they are given in one step.
     level = 2 * replicas - len(weights)
     if level > 0:
         for name, weight in weights.items():
@@ -36,7 +36,7 @@ def by_weights(weights: Mapping[str, int], replicas: int, uid: str = "") -> dict
 
 
 def quotients(weights: Mapping[str, int], uid: str, given: Mapping[str, int] | None = None) -> list[Quotient]:
-    """Every group's claim on the next seat, as a heap: the first is the one that gets it."""
+    """Every group's quotient for its next replica, as a heap: the first group gets the next replica."""
     rank = {name: i for i, name in enumerate(sorted(weights, reverse=descending(uid)))}
     has = given or {}
     found = [Quotient(weights[name], has.get(name, 0), rank[name], name) for name in weights if weights[name] > 0]
@@ -53,7 +53,7 @@ def descending(uid: str) -> bool:
 
 
 class Quotient:
-    """A group's claim on the next seat; the smaller goes first."""
+    """A group's quotient for its next replica. Groups with larger quotients compare smaller, for the heap."""
 
     __slots__ = ("has", "name", "rank", "weight")
 
@@ -64,7 +64,7 @@ class Quotient:
         self.name = name
 
     def next(self) -> Quotient:
-        """The group's claim once it has this seat."""
+        """The group's quotient once it has this replica."""
         return Quotient(self.weight, self.has + 1, self.rank, self.name)
 
     def __lt__(self, other: Quotient) -> bool:
@@ -73,9 +73,9 @@ class Quotient:
 
 
 def by_ranges(ranges: Mapping[str, Bounds], replicas: int) -> dict[str, int]:
-    """Level filling: always to the group with the fewest, first below its min, then below its max; ties as written.
+    """Level filling: each replica goes to the group with the fewest, first up to the minima, then up to the maxima.
 
-    What lies beyond all maxima is not given to any group.
+    Ties go to the group that the policy names first. Replicas beyond all maxima are not given to any group.
     """
     nothing = dict.fromkeys(ranges, 0)
     replicas = max(replicas, 0)
@@ -88,7 +88,7 @@ def by_ranges(ranges: Mapping[str, Bounds], replicas: int) -> dict[str, int]:
 
 
 def _filled(start: Mapping[str, int], limit: Mapping[str, int], amount: int) -> dict[str, int]:
-    """Pour so many into vessels that already hold something and have a rim, the lowest first."""
+    """Adds an amount to groups that start with some replicas and have a limit, the lowest group first."""
 
     def at(level: int) -> dict[str, int]:
         return {name: max(held, min(limit[name], level)) for name, held in start.items()}
@@ -106,7 +106,7 @@ def _filled(start: Mapping[str, int], limit: Mapping[str, int], amount: int) -> 
 
 
 def _last(holds: Callable[[int], bool], numbers: range) -> int:
-    """The last number for which a condition holds that holds for the first and, once it does not, never again."""
+    """The last number for which a monotone condition holds; it must hold for the first number."""
     low, high = numbers.start, numbers.stop
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Nodes, node groups and policies of a cluster held together: which group of a policy holds which node."""
+"""The groups of each node, and which group of a policy a node counts for."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["Grouping"]
 
 
 class Grouping:
-    """As the objects are now; make another one when they change.
+    """An index of nodes, node groups and policies. It is immutable: build another one when they change.
 
-    Membership comes from NodeGroup.spec and never from a status, so it is right without controllers, too.
+    Membership comes from NodeGroup.spec and never from a status, so it is also right without controllers.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Grouping:
         return {name: self._membership.of(name, node.metadata.labels) for name, node in self._nodes.items()}
 
     def group_of(self, groups: tuple[str, ...]) -> Mapping[str, str]:
-        """Node → the first of the groups, in this order, that holds it; nodes in none are left out."""
+        """Node → the first of the groups, in this order, that contains it; nodes in none of them are left out."""
         found = self._group_of.get(groups)
         if found is None:
             rank = {group: i for i, group in enumerate(groups)}
@@ -53,7 +53,7 @@ class Grouping:
         return found
 
     def groups_without_nodes(self, rules: PropagationRules) -> dict[str, str]:
-        """The policy's groups that hold no node, and why: a share of theirs waits."""
+        """The policy's groups that contain no node, and why. Their replicas stay pending."""
         groups = tuple(rules.groups)
         found = self._closed.get(groups)
         if found is None:
@@ -63,7 +63,7 @@ class Grouping:
         return found
 
     def overlaps(self, groups: tuple[str, ...]) -> Mapping[str, list[str]]:
-        """Nodes that several of the groups hold, with those groups in this order: the first of them has the node."""
+        """Nodes that several of the groups contain, with those groups in this order: the node counts for the first."""
         found = self._shared.get(groups)
         if found is None:
             ours = set(groups)
@@ -74,20 +74,20 @@ class Grouping:
         return found
 
     def edition_groups(self, labels: Mapping[str, str], namespace: str) -> Callable[[str], list[str]]:
-        """Node → the groups whose edition the pods there are, of the application with these labels.
+        """Returns a function: node → the groups whose edition pods of the application with these labels have there.
 
-        The one that counts by its PropagationPolicy; of an application that asks for none, all that hold the node.
+        That is the group that the node counts for by the PropagationPolicy; without such a policy, all its groups.
         """
-        stands = binding_state(labels, PolicyLabels.PROPAGATION)
-        if stands in (BindingState.FREE, BindingState.STALE):
+        state = binding_state(labels, PolicyLabels.PROPAGATION)
+        if state in (BindingState.FREE, BindingState.STALE):
             return lambda node: list(self.groups_by_node.get(node, ()))
-        bound = labels.get(PolicyLabels.PROPAGATION.binding, "") if stands == BindingState.BOUND else ""
+        bound = labels.get(PolicyLabels.PROPAGATION.binding, "") if state == BindingState.BOUND else ""
         rules = self.policies.read(f"{namespace}/{bound}")
         group_of = {} if rules is None else self.group_of(tuple(rules.groups))
         return lambda node: [group_of[node]] if node in group_of else []
 
     def certain_groups(self, spec: PodSpec) -> list[str]:
-        """The groups that a pod will be in wherever its own selector and affinity let it go; none: that depends."""
+        """The groups that a pod will be in on every node its selector and affinity allow; empty: they differ."""
         found: set[tuple[str, ...]] = set()
         try:
             for name, node in self._nodes.items():
@@ -100,6 +100,6 @@ class Grouping:
         return list(found.pop()) if found else []
 
     def group_of_unlisted_node(self, groups: tuple[str, ...], node: str, labels: Mapping[str, str]) -> str | None:
-        """The same for a node that is not among these (yet)."""
+        """The group of a node that is not in this index (yet)."""
         held = self._membership.of(node, labels)
         return next((group for group in groups if group in held), None)

@@ -1,8 +1,8 @@
-"""Which nodes a NodeGroup contains: those it names, and those that have all of its labels.
+"""The nodes that a NodeGroup contains: those it names, and those that have all of its labels.
 
-The union of both. No labels select no node (a selector that is absent does not mean "all"), and a name without a node
-contains nothing: a group can be written before its nodes come. Groups may overlap, unless they are exclusive, as all
-are in KubeEdge: then a node is in the oldest of those that would contain it.
+Empty labels select no node (an absent selector does not mean "all"). A name without a node is ignored: a group can be
+created before its nodes. Groups may overlap unless they are exclusive, as all are in KubeEdge: a node is in the oldest
+of the exclusive groups that would contain it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from muster.model.meta import Object, seconds
 __all__ = ["EXCLUSIVE", "Membership", "contains", "is_exclusive", "members", "changes_membership", "resolve"]
 
 EXCLUSIVE = f"{DOMAIN}/exclusive"
-"""The annotation of a NodeGroup (`true`) by which the controllers tell every other part that it is so."""
+"""The annotation of an exclusive NodeGroup (`true`), written by the controllers for all other components."""
 
 
 def contains(group: NodeGroupSpec, node: str, labels: Mapping[str, str]) -> bool:
@@ -43,16 +43,16 @@ def resolve(name: str, groups: Collection[str]) -> str | None:
 
 
 class Membership:
-    """All NodeGroups at once: which of them contain a node."""
+    """An index of all NodeGroups: which of them contain a node."""
 
     def __init__(self, groups: Mapping[str, NodeGroup]) -> None:
         self._named: dict[str, list[str]] = {}
-        self._labelled: dict[tuple[str, str], list[str]] = {}  # one of the labels that a group asks for → groups
+        self._labelled: dict[tuple[str, str], list[str]] = {}  # one of the labels of a group's selector → groups
         self._groups = {name: group.spec for name, group in groups.items()}
-        alone = [name for name, group in groups.items() if is_exclusive(group)]
+        exclusive = [name for name, group in groups.items() if is_exclusive(group)]
         # KubeEdge's rule: the oldest group has the node, then the first by name.
-        alone.sort(key=lambda name: (seconds(groups[name].metadata.creation_timestamp), name))
-        self._age = {name: i for i, name in enumerate(alone)}
+        exclusive.sort(key=lambda name: (seconds(groups[name].metadata.creation_timestamp), name))
+        self._age = {name: i for i, name in enumerate(exclusive)}
         for name, group in sorted(self._groups.items()):
             for node in group.nodes:
                 self._named.setdefault(node, []).append(name)
@@ -60,26 +60,26 @@ class Membership:
                 self._labelled.setdefault(min(group.match_labels.items()), []).append(name)
 
     def of(self, node: str, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """The groups that contain the node, in the order of their names; of the exclusive ones only the oldest."""
+        """The groups that contain the node, in the order of their names; of the exclusive groups only the oldest."""
         found = dict.fromkeys(self._named.get(node, ()))
         for pair in labels.items():
             for name in self._labelled.get(pair, ()):
                 if contains(self._groups[name], node, labels):
                     found[name] = None
         if self._age:
-            alone = sorted((name for name in found if name in self._age), key=self._age.__getitem__)
-            for name in alone[1:]:
+            exclusive = sorted((name for name in found if name in self._age), key=self._age.__getitem__)
+            for name in exclusive[1:]:
                 del found[name]
         return tuple(sorted(found))
 
 
 def is_exclusive(group: NodeGroup) -> bool:
-    """Is a node of the group in no other one that is so, too?"""
+    """Whether the group is exclusive: a node is in at most one exclusive group."""
     return group.metadata.annotations.get(EXCLUSIVE) == "true"
 
 
 def changes_membership(old: Object | None, new: Object | None) -> bool:
-    """Does the change of a NodeGroup bear on which nodes are in it?"""
+    """Whether the change of a NodeGroup can change its members."""
     if not isinstance(old, NodeGroup) or not isinstance(new, NodeGroup):
         return True
     return old.spec != new.spec or is_exclusive(old) != is_exclusive(new)

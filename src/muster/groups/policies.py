@@ -1,4 +1,4 @@
-"""Which PropagationPolicy rules an application's pods, and what it says of them: the filter's first question."""
+"""The PropagationPolicy of an application's pods, with the quotas of its node groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["BoundPolicy", "Policies", "PlacementRefusal"]
 
 @dataclass(frozen=True, slots=True)
 class PlacementRefusal:
-    """No node takes the application's pods for now; the code is stable, the text for people."""
+    """Why no node can take the application's pods for now. The code is stable, the text is for people."""
 
     code: str
     text: str
@@ -23,7 +23,7 @@ class PlacementRefusal:
 
 @dataclass(frozen=True, slots=True)
 class BoundPolicy:
-    """The application follows a policy."""
+    """The policy that an application is bound to, and its quotas for this application."""
 
     policy: str  # its name
     rules: PropagationRules
@@ -31,7 +31,7 @@ class BoundPolicy:
 
 
 class Policies:
-    """The policies and node groups of a cluster; each policy is read once."""
+    """The PropagationPolicies of a cluster; each policy is parsed once."""
 
     def __init__(self, policies: Mapping[str, PropagationPolicy], groups: Collection[str]) -> None:
         self._policies = policies
@@ -40,20 +40,20 @@ class Policies:
         self._quotas: dict[tuple[str, ...], tuple[PropagationRules, int | None, Quotas]] = {}  # by application
 
     def read(self, key: str) -> PropagationRules | None:
-        """What the policy `ns/name` says; None if there is none."""
+        """The parsed policy `ns/name`; None if it does not exist."""
         policy = self._policies.get(key)
         if policy is None:
             return None
         known = self._read.get(key)
         if known is None or known[0] is not policy:
-            # A status is written often, and changes nothing that the policy says.
+            # A status is written often and does not change the rules.
             same = known is not None and known[0].spec == policy.spec
             rules = known[1] if known is not None and same else parse_propagation(policy.spec, self._groups)
             known = self._read[key] = (policy, rules)
         return known[1]
 
     def rule_for(self, application: Application) -> BoundPolicy | PlacementRefusal | None:
-        """What holds for the application's pods; None: they go where they like."""
+        """The rule for the placement of the application's pods; None: no policy restricts them."""
         labels = application.labels
         why = unbound_reason(labels, PolicyLabels.PROPAGATION)
         if why is not None:
@@ -66,10 +66,10 @@ class Policies:
             return PlacementRefusal("no-policy", f"PropagationPolicy {name} not found")
         if rules.errors:
             return PlacementRefusal("bad-policy", f"PropagationPolicy {name} cannot be used: {rules.errors[0]}")
-        return BoundPolicy(name, rules, self._divided(name, rules, application))
+        return BoundPolicy(name, rules, self._quotas_of(name, rules, application))
 
-    def _divided(self, name: str, rules: PropagationRules, application: Application) -> Quotas:
-        """The quotas, which are the same as long as the policy and the number are."""
+    def _quotas_of(self, name: str, rules: PropagationRules, application: Application) -> Quotas:
+        """The quotas, cached for as long as the policy and the number of replicas stay the same."""
         at = (name, application.kind, application.key, application.uid)
         replicas, uid = application.replicas, application.uid
         known = self._quotas.get(at)

@@ -1,4 +1,4 @@
-"""A PropagationPolicy as it is understood: its node groups in order, and each group's part of so many replicas."""
+"""The rules of a PropagationPolicy: its node groups in order, and each group's quota of the replicas."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from muster.model.groups import PropagationPolicySpec
 __all__ = ["PropagationRules", "Quota", "Quotas", "PolicyProblem", "parse_propagation"]
 
 WEIGHTS, RANGES = "StaticWeight", "NumRange"
-# Why a group holds no node.
+# Why a group contains no node.
 DOES_NOT_EXIST, HAS_NO_NODES = "does not exist", "has no nodes"
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyProblem:
-    """Something wrong in a policy: the field, what it is and what to do."""
+    """A problem in a policy: the field, what is wrong and how to fix it."""
 
     path: str
     message: str
@@ -30,7 +30,7 @@ class PolicyProblem:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A group's part: what it should have, the least it must and the most it may have (None: no limit)."""
+    """A group's quota: the desired, the minimum and the maximum number of pods (None: no limit)."""
 
     desired: int
     min: int
@@ -39,7 +39,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The parts of so many replicas, by group in the policy's order; None: the application has no number."""
+    """The quotas by group, in the policy's order. `replicas` is None if the application's kind has no replicas."""
 
     groups: dict[str, Quota]
     replicas: int | None
@@ -48,36 +48,36 @@ class Quotas:
 
 @dataclass(slots=True)
 class PropagationRules:
-    """A policy held against the node groups there are. With errors it must not be used."""
+    """A policy, with its group names resolved against the existing node groups. With errors it must not be used."""
 
     strategy: str
     weights: dict[str, int] = field(default_factory=dict)
     ranges: dict[str, Bounds] = field(default_factory=dict)
-    unknown: list[str] = field(default_factory=list)  # groups that do not exist (yet): they keep their share
+    unknown: list[str] = field(default_factory=list)  # groups that do not exist (yet): they keep their quota
     spellings: dict[str, str] = field(default_factory=dict)  # as the policy writes it → the group it means
     errors: list[PolicyProblem] = field(default_factory=list)
     warnings: list[PolicyProblem] = field(default_factory=list)
 
     @property
     def groups(self) -> list[str]:
-        """The names in the order in which a node that is in several of them is counted."""
+        """The names in order: a node that is in several of the groups counts for the first."""
         return list(self.weights if self.strategy == WEIGHTS else self.ranges)
 
     def quotas(self, replicas: int | None, uid: str = "") -> Quotas:
-        """Each group's part of the replicas of the application with that uid."""
+        """Each group's quota of the replicas of the application with that uid."""
         if replicas is None:
             return Quotas({name: Quota(0, 0, None) for name in self.groups}, None)
         if self.strategy == WEIGHTS:
             given = by_weights(self.weights, replicas, uid)
-            parts = {name: Quota(n, 0, n) for name, n in given.items()}
+            quotas = {name: Quota(n, 0, n) for name, n in given.items()}
         else:
             given = by_ranges(self.ranges, replicas)
-            parts = {name: Quota(n, *self.ranges[name]) for name, n in given.items()}
-        return Quotas(parts, replicas, replicas - sum(given.values()))
+            quotas = {name: Quota(n, *self.ranges[name]) for name, n in given.items()}
+        return Quotas(quotas, replicas, replicas - sum(given.values()))
 
 
 def parse_propagation(spec: PropagationPolicySpec, existing: Collection[str] | None = None) -> PropagationRules:
-    """The policy's meaning; `existing` are the NodeGroups there are (None: not known, any name may be one)."""
+    """Parses a policy. `existing`: the names of the existing NodeGroups (None: not known, every name may exist)."""
     strategy = spec.propagation_strategy
     if not strategy:
         strategy = RANGES if spec.num_range and not spec.static_weight_list else WEIGHTS
@@ -139,18 +139,18 @@ def _names(found: PropagationRules, names: list[str], path: str, existing: Colle
             PolicyProblem(f"{path}.nodeGroupNames", "names no node group", "name one, or take it out")
         )
     for name in names:
-        meant = name.lower() if existing is None else resolve(name, existing)
-        if meant is None:
-            # Names of objects are lower case, so this is what the group will be called once it is there.
-            meant = name.lower()
-            if meant not in found.unknown:
-                found.unknown.append(meant)
-                message = f"there is no node group {meant}: its share waits"
+        group = name.lower() if existing is None else resolve(name, existing)
+        if group is None:
+            # Names of objects are lower case, so this is the name that the group will have once it exists.
+            group = name.lower()
+            if group not in found.unknown:
+                found.unknown.append(group)
+                message = f"there is no node group {group}: its share waits"
                 found.warnings.append(
                     PolicyProblem(f"{path}.nodeGroupNames", message, "create it, or take the name out")
                 )
-        if meant != name and name not in found.spellings:
-            message = f"names node group {name!r}; using {meant!r}"
+        if group != name and name not in found.spellings:
+            message = f"names node group {name!r}; using {group!r}"
             found.warnings.append(PolicyProblem(f"{path}.nodeGroupNames", message, "write it in lower case"))
-        found.spellings[name] = meant
-        yield meant
+        found.spellings[name] = group
+        yield group

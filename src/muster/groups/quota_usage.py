@@ -1,7 +1,8 @@
-"""Where a unit of pods stands against its quotas: which groups take one more, what each lacks, what each has too many.
+"""Compares the pods of a unit with its quotas: which groups accept one more, how many each misses or has too many.
 
-The extender, the plugin and the controller all count by this. The counts say for sure how many pods are in each group;
-pods that may be in one of several groups are *maybes*, and a question they leave open is answered so.
+The extender, the webhook, the plugin and the controllers all use these rules. The counts are the pods that are certain
+to be in a group. Pods that are on their way to one of several groups are undecided; where the answer depends on them,
+it is UNDECIDED.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ TOP_SCORE = 10  # kube-scheduler: extenders score from 0 to 10
 
 
 class Acceptance(Enum):
-    """May a group take one more pod?"""
+    """Whether a group accepts one more pod."""
 
     YES = "yes"
     NO = "no"
-    UNDECIDED = "open"  # it depends on where pods go that are on their way
+    UNDECIDED = "open"  # it depends on where the undecided pods go
 
 
 @dataclass(slots=True)
 class UndecidedPods:
-    """Pods on their way to one of several groups: how many could come to each, and how many they are."""
+    """Pods on their way to one of several groups: how many could come to each group, and their number."""
 
     counts: dict[str, int] = field(default_factory=dict)
     pods: int = 0
@@ -43,7 +44,7 @@ _ALL_OPEN: Mapping[str, str] = {}
 
 
 class QuotaUsage:
-    """A unit's pods by group, held against its quotas. Groups that are asked about must be the quotas' own."""
+    """The pods of a unit by group, compared with its quotas. Every group passed to a method must have a quota."""
 
     def __init__(
         self,
@@ -52,13 +53,13 @@ class QuotaUsage:
         undecided: UndecidedPods = _NONE,
         groups_without_nodes: Mapping[str, str] = _ALL_OPEN,
     ) -> None:
-        """`closed`: groups that hold no node, and why."""
+        """`closed`: groups that contain no node, and why."""
         self.groups_without_nodes = groups_without_nodes
         self.quotas = quotas
         self.counts = counts
         self.undecided = undecided
         self._placed = sum(counts.values())
-        # NumRange: how many pods groups below their min still need, before and after the maybes have come to them.
+        # NumRange: how many pods groups below their min still need, before and after the undecided pods come to them.
         self._short = self._best = 0
         for name, quota in quotas.groups.items():
             if quota.min:
@@ -67,61 +68,65 @@ class QuotaUsage:
                 self._best += max(missing - undecided.counts.get(name, 0), 0)
 
     def accepts(self, group: str) -> Acceptance:
-        """Whether the group may have one more pod, whatever becomes of the maybes."""
+        """Whether the group accepts one more pod, wherever the undecided pods go."""
         quota = self.quotas.groups[group]
         current, coming = self.counts.get(group, 0), self.undecided.counts.get(group, 0)
         if quota.max is not None and current >= quota.max:
             return Acceptance.NO
-        if self._short <= 0:  # nobody is below its min: only the most counts
+        if self._short <= 0:  # no group is below its min: only the max counts
             return Acceptance.UNDECIDED if quota.max is not None and current + coming >= quota.max else Acceptance.YES
         placed = self._placed + self.undecided.pods
-        if self._kept(group, current, self._best, placed):
+        if self._reserved_for_minima(group, current, self._best, placed):
             return Acceptance.NO
         full = quota.max is not None and current + coming >= quota.max
-        if full or self._kept(group, current + coming, self._short, placed) or self.refusal(group) is not None:
+        if (
+            full
+            or self._reserved_for_minima(group, current + coming, self._short, placed)
+            or self.refusal(group) is not None
+        ):
             return Acceptance.UNDECIDED
         return Acceptance.YES
 
     def refusal(self, group: str) -> str | None:
-        """Why the group takes no more pods of the unit, the maybes left aside; None: it does."""
+        """Why the group accepts no more pods of the unit, without the undecided pods; None: it accepts one."""
         quota, current = self.quotas.groups[group], self.counts.get(group, 0)
         if quota.max is not None and current >= quota.max:
             return self.with_waiting(f"node group {group} already has {current} of {quota.max} replicas")
-        if self._kept(group, current, self._short, self._placed):
+        if self._reserved_for_minima(group, current, self._short, self._placed):
             why = f"node group {group} has its min of {quota.min}: the rest is kept for node groups below their min"
             return self.with_waiting(why)
         return None
 
     def with_waiting(self, why: str) -> str:
-        """Why a node is refused, with the groups that the pod waits for."""
+        """The reason of a refusal, followed by the groups that replicas wait for."""
         waits = self.waits_for()
         return f"{why}; {waits}" if waits else why
 
     def waits_for(self) -> str:
-        """The groups that should have more pods and hold no node, in words."""
+        """The groups that should have more pods and contain no node, as a text; empty if there are none."""
         lacks = [(group, why, self.missing(group)) for group, why in self.groups_without_nodes.items()]
         verbs = ("replica waits", "replicas wait")
         return ", ".join(f"{n} {verbs[n > 1]} for node group {group}, which {why}" for group, why, n in lacks if n)
 
-    def _kept(self, group: str, current: int, short: int, placed: int) -> bool:
-        """Are the replicas still to come all needed by groups below their min, of which this is none?"""
+    def _reserved_for_minima(self, group: str, current: int, short: int, placed: int) -> bool:
+        """Whether groups below their min need all remaining replicas, and this group is not below its min."""
         replicas = self.quotas.replicas
         if replicas is None or short <= 0 or current < self.quotas.groups[group].min:
             return False
         return replicas - placed <= short
 
     def missing(self, group: str) -> int:
-        """How many pods the group should still get."""
+        """How many pods the group is short of its desired number."""
         return max(self.quotas.groups[group].desired - self.counts.get(group, 0), 0)
 
     def excess(self) -> dict[str, int]:
-        """How many pods each group has too many: above its most, or above its least while others are below theirs."""
+        """How many pods each group has too many: above its max, or above its min while others are below their min."""
         groups, counts = self.quotas.groups, self.counts
         over = {}
         for name, quota in groups.items():
             over[name] = 0 if quota.max is None else max(counts.get(name, 0) - quota.max, 0)
         short = self._short - sum(over.values())
-        # Those that have most above their min give first; ties as the policy writes them.
+        # The groups with the most pods above their min give first; ties go to the group that the policy names first.
         for name in sorted(over, key=lambda g: groups[g].min - counts.get(g, 0)):
             if short <= 0:
                 break
@@ -131,6 +136,6 @@ class QuotaUsage:
         return {name: n for name, n in over.items() if n}
 
 
-def score(lacking: int, most: int) -> int:
-    """What a node of a group is worth that lacks so many, when the group that lacks most lacks `most`."""
-    return TOP_SCORE * min(lacking, most) // most if most > 0 else 0
+def score(missing: int, most: int) -> int:
+    """The score of a node whose group misses that many pods, if no group misses more than `most`."""
+    return TOP_SCORE * min(missing, most) // most if most > 0 else 0

@@ -1,7 +1,7 @@
-"""Which node group has the n-th replica, and which pod has which seat.
+"""Which node group has the n-th replica of an application, and which pod has which position in that order.
 
-The division is monotone, so replicas can be numbered: a scale-down that takes the last seats leaves exactly the
-division of what remains.
+The division is monotone, so replicas can be numbered: a scale-down that removes the last positions leaves exactly the
+division of the remaining replicas.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def replica_order(rules: PropagationRules, replicas: int, uid: str = "") -> list
 
 
 def _filled(have: dict[str, int], limit: Mapping[str, int], amount: int) -> list[str]:
-    """One by one to the group that has the fewest, as long as it is below its limit; ties as written."""
+    """Gives replicas one by one to the group with the fewest below its limit; ties go to the group named first."""
     rank = {name: i for i, name in enumerate(have)}
     waiting = [(have[name], rank[name], name) for name in have if have[name] < limit[name]]
     heapq.heapify(waiting)
@@ -47,12 +47,12 @@ def _filled(have: dict[str, int], limit: Mapping[str, int], amount: int) -> list
 
 
 def assign_positions(
-    order: Sequence[str], pods: Mapping[str, Sequence[str]], held: Mapping[str, int]
+    order: Sequence[str], pods: Mapping[str, Sequence[str]], current: Mapping[str, int]
 ) -> dict[str, int | None]:
-    """Pod → its seat, from 1; None: its group has no seat for it.
+    """Pod → its position, from 1; None: its group has no position left for it.
 
-    `pods` are each group's, those that shall keep their place longest first. A pod that holds a seat of its group
-    keeps it: seats are written on pods, and what does not change need not be written.
+    `pods` lists the pods of each group, those to be removed last first. A pod whose current position belongs to its
+    group keeps it: positions are written on pods, and an unchanged position need not be written.
     """
     free: dict[str, list[int]] = {group: [] for group in pods}
     for i, group in enumerate(order):
@@ -62,9 +62,9 @@ def assign_positions(
     for group, names in pods.items():
         left = dict.fromkeys(free[group])
         for name in names:
-            if held.get(name) in left:
-                found[name] = held[name]
-                del left[held[name]]
+            if current.get(name) in left:
+                found[name] = current[name]
+                del left[current[name]]
         open_ = iter(left)
         for name in names:
             if name not in found:

@@ -7,8 +7,8 @@ changed policy may change every seat, so they are written at a gentle rate: noth
 
 from __future__ import annotations
 
-from muster.groupctl.controllers.divided import Distribution
 from muster.groupctl.controllers.eviction_order import DELETION_COST, eviction_order
+from muster.groupctl.controllers.propagation_status import Distribution
 from muster.groupctl.controllers.throttle import TokenBucket
 from muster.groups.applications import Application
 from muster.groups.binding import DOMAIN

@@ -1,4 +1,10 @@
-"""The editions of an application's templates by node group, and what a pod has otherwise; each made once."""
+"""What a pod should look like: the template it was created from, with the edition of its node group.
+
+A ReplicaSet and a Job keep the template of their pods. A StatefulSet and a DaemonSet change their template in place and
+keep the old templates as ControllerRevisions, whose hash their pods carry. With --revert-on-unbind the pods get their
+template back when the application requires no OverridePolicy any more. By then the policy may be deleted and another
+process may be the leader, so the application carries the policy's name and spec until its last pod is reverted.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +12,91 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from muster.groupctl.controllers.object_cache import ObjectCache
+from muster.groups.applications import owner_ref, template_value
+from muster.groups.binding import DOMAIN
 from muster.groups.override import OverrideError, edition, outdated_fields
 from muster.groups.override.paths import Bases
+from muster.model.batch import ControllerRevision, DaemonSet, StatefulSet
 from muster.model.core import Pod
+from muster.model.custom import CustomApplication
 from muster.model.groups import OverridePolicySpec
+from muster.model.kinds import plain
+from muster.model.meta import Object, controller
+from muster.model.meta import key as key_of
+from muster.store import NotFound, Store
+
+REVISION = "controller-revision-hash"
 
 Template = dict[str, Any]
+
+
+def template_id(pod: Pod) -> tuple[str, str]:
+    """Pods of an application with the same mark were made of the same template: their owner, and its revision."""
+    owner = controller(pod.metadata)
+    return "" if owner is None else f"{owner.kind}/{owner.name}", pod.metadata.labels.get(REVISION, "")
+
+
+class TemplateRevisions:
+    """Templates are read whole from the store when they are first asked for, and again when their owner changes."""
+
+    def __init__(self, store: Store, cache: ObjectCache) -> None:
+        self._store = store
+        self._cache = cache
+        self._read: dict[tuple[str, str], tuple[tuple[str, int], Template | None]] = {}
+
+    def of(self, app: Object, pod: Pod) -> tuple[str, Template] | None:
+        """The template, and whose it is; None: nobody can say, or the pod has none."""
+        if isinstance(app, Pod):
+            return None  # a pod by itself has no template to compute an edition from a second time
+        owner = owner_ref(pod)
+        maker = None if owner is None else self._cache.lookup(*owner)
+        maker = app if maker is None else maker
+        name = f"{type(maker).__name__}/{maker.metadata.name}"
+        if isinstance(maker, StatefulSet | DaemonSet):
+            mark = pod.metadata.labels.get(REVISION, "")
+            known = self._revision(maker, mark)
+            if known is not None:
+                return f"{name}@{mark}", known
+            current = maker.status.update_revision if isinstance(maker, StatefulSet) else ""
+            if mark not in ("", current):
+                return None  # of a template that is not known any more: the roll-out's business
+        template = self._current(maker)
+        return None if template is None else (name, template)
+
+    def forget(self, gone: Object) -> None:
+        self._read.pop((type(gone).__name__, key_of(gone)), None)
+
+    def _revision(self, maker: StatefulSet | DaemonSet, mark: str) -> Template | None:
+        # Kubernetes: a StatefulSet's pods carry the name of the revision, a DaemonSet's only the end of it.
+        name = mark if isinstance(maker, StatefulSet) else f"{maker.metadata.name}-{mark}"
+        key = f"{maker.metadata.namespace or 'default'}/{name}"
+        found = self._cache.of(ControllerRevision).get(key) if mark else None
+        if found is None:
+            return None
+        at, version = ("ControllerRevision", key), (found.metadata.uid, 0)
+        if at not in self._read or self._read[at][0] != version:
+            template = template_value(type(maker), found.data)
+            own = None if template is None else {field: v for field, v in template.items() if field != "$patch"}
+            self._read[at] = (version, own)
+        return self._read[at][1]
+
+    def _current(self, maker: Object) -> Template | None:
+        at = (type(maker).__name__, key_of(maker))
+        version = (maker.metadata.uid, maker.metadata.generation)
+        if at not in self._read or self._read[at][0] != version:
+            # The spec of a kind that is configured is kept as it is written.
+            custom = isinstance(maker, CustomApplication)
+            try:
+                whole = plain(maker) if custom else self._store.whole(type(maker), key_of(maker))
+            except NotFound:
+                return None  # gone by now: the watch will say so
+            self._read[at] = (version, template_value(type(maker), whole))
+        return self._read[at][1]
+
+
 _LISTS = ("containers", "initContainers")
 
 
@@ -95,3 +180,38 @@ def _rest(template: Template) -> Template:
         for container in spec.get(part) or []:
             container.pop("image", None)
     return spec
+
+
+MARK = f"{DOMAIN}/overridden-by"
+# All annotations of an object together may have 256 KiB. Beyond this the policy has to be there when it is reverted.
+MAX_RECORD_BYTES = 64 * 1024
+
+
+class _Made(msgspec.Struct):
+    policy: str
+    spec: OverridePolicySpec | None = None
+
+
+def recorded_override(app: Object) -> tuple[str, OverridePolicySpec] | None:
+    """The policy's name, and its spec as it was."""
+    try:
+        made = msgspec.json.decode(app.metadata.annotations.get(MARK, ""), type=_Made)
+    except msgspec.DecodeError:
+        return None
+    return None if made.spec is None else (made.policy, made.spec)
+
+
+def record_override(store: Store, app: Object, policy: str, spec: OverridePolicySpec | None) -> bool:
+    """Write it on the application (no policy: take it away); whether that was necessary."""
+    text = None
+    if policy:
+        text = msgspec.json.encode(_Made(policy, spec)).decode()
+        if len(text) > MAX_RECORD_BYTES:
+            text = msgspec.json.encode(_Made(policy)).decode()
+    if app.metadata.annotations.get(MARK) == text:
+        return False
+    try:
+        store.patch(type(app), key_of(app), {"metadata": {"annotations": {MARK: text}}})
+    except NotFound:
+        return False
+    return True

@@ -1,7 +1,8 @@
-"""Whether another part of muster is alive, by the Lease that it renews.
+"""Whether another component of muster is alive, by the Lease that it renews.
 
-How long a Lease was not renewed is reckoned by our own clock: clocks of machines differ. A part that ends gives its
-Lease back, so that it is not alive from then on.
+The age of a Lease is measured by our own clock, because the clocks of machines differ. A component that stops releases
+its Lease. The webhook must also be registered: a registration alone proves nothing, since it stays when the webhook is
+gone, and pods are then created as they are.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection
+from typing import Any
 
 import msgspec
 
+from muster.groups.binding import DOMAIN
 from muster.kube.client import Client
 from muster.kube.lease import Lease
 from muster.kube.lists import Report
@@ -113,3 +116,69 @@ class PlacerLiveness:
                 if before.get(part) != alive and (alive or part in before):
                     self._report(f"muster {part} is alive" if alive else f"no muster {part} is alive: its pods stay")
             self._changed()
+
+
+REGISTRATION = "muster-webhook"
+_HOOK = f"pods.{DOMAIN}"
+_CONFIGURATION = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{REGISTRATION}"
+
+
+class WebhookLiveness:
+    """`alive` is what was last seen; `changed` is called when it becomes otherwise."""
+
+    def __init__(
+        self,
+        client: Client,
+        lease: str,
+        changed: Callable[[], None],
+        report: Report,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """`lease`: the webhook's, namespace/name."""
+        self.alive = False
+        self._client = client
+        self._lease = LeaseWatch(client, lease, clock, wall)
+        self._changed = changed
+        self._report = report
+        self._reported = ""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.check()
+            await asyncio.sleep(CHECK_INTERVAL_S)
+
+    async def check(self) -> None:
+        try:
+            alive = await self._lease.check() and await self._is_registered()
+        except errors.NotFound:
+            alive = False
+        except errors.ApiError as fault:
+            alive = self._lease.is_fresh and self.alive
+            if str(fault) != self._reported:
+                self._reported = str(fault)
+                self._report(f"whether a webhook is alive cannot be seen: {fault}")
+        if alive != self.alive:
+            self.alive = alive
+            self._report("a webhook is alive" if alive else "no webhook is alive: editions are not made anew")
+            self._changed()
+
+    async def _is_registered(self) -> bool:
+        return await _registered(self._client) is not None
+
+
+async def webhook_lease_key(client: Client) -> str:
+    """Where the webhook's Lease is, for one who looks from outside: beside its Service, else in kube-system."""
+    try:
+        hook = await _registered(client) or {}
+    except errors.ApiError:
+        hook = {}
+    service = hook.get("clientConfig", {}).get("service") or {}
+    return f"{service.get('namespace', 'kube-system')}/{REGISTRATION}"
+
+
+async def _registered(client: Client) -> dict[str, Any] | None:
+    found: dict[str, Any] = msgspec.json.decode(await client.request("GET", _CONFIGURATION))
+    return next((hook for hook in found.get("webhooks") or () if hook.get("name") == _HOOK), None)

@@ -10,10 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from muster.groupctl.controllers.editions import EditionCache, ExpectedPod
+from muster.groupctl.controllers.editions import (
+    MARK,
+    EditionCache,
+    ExpectedPod,
+    Template,
+    TemplateRevisions,
+    record_override,
+    recorded_override,
+    template_id,
+)
 from muster.groupctl.controllers.eviction_order import REPLACED, eviction_blocker, eviction_order
 from muster.groupctl.controllers.evictions import EvictionQueue, EvictionRequest
-from muster.groupctl.controllers.nudge import nudge
 from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.override_status import (
     NEEDS_PROPAGATION,
@@ -23,12 +31,9 @@ from muster.groupctl.controllers.override_status import (
     RolloutState,
     override_conditions,
 )
-from muster.groupctl.controllers.policy_controller import PolicyController
-from muster.groupctl.controllers.restarts import RestartThrottle
+from muster.groupctl.controllers.policy_controller import PolicyController, nudge
 from muster.groupctl.controllers.retries import ignore
-from muster.groupctl.controllers.reverting import MARK, record_override, recorded_override
-from muster.groupctl.controllers.revisions import Template, TemplateRevisions, template_id
-from muster.groupctl.controllers.throttle import STABLE_BEFORE_EVICTION_S, EvictionThrottle, Failure
+from muster.groupctl.controllers.throttle import STABLE_BEFORE_EVICTION_S, EvictionThrottle, Failure, RestartThrottle
 from muster.groups.applications import template_path
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
 from muster.groups.binding import BindingState, PolicyLabels, binding_state

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from muster.groupctl.controllers.podgroups import KINDS, PodGroupController
 from muster.groupctl.controllers.queue_gates import QueueGateController
-from muster.groupctl.controllers.reconcile_loop import Controller
+from muster.groupctl.controllers.reconcile_loop import Controller, run_controllers
 from muster.groupctl.controllers.settings import PodGroupSettings
-from muster.groupctl.controllers.term import run_controllers
 from muster.process.component import Component
 from muster.process.logs import Log
 from muster.store import Store

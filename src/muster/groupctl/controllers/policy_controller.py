@@ -1,31 +1,86 @@
-"""What the controllers of policies have in common: which applications to look at, the binding, and the statuses.
+"""The base of the controllers of policies: which applications to reconcile, their binding, and the policies' statuses.
 
-One turn takes in what happened, settles the binding of every application that it bears on, lets the controller do its
-work on those that are bound, and writes the statuses of policies of which there is something new to tell.
+One run takes in the changes, updates the binding label of each application that they affect, lets the controller
+reconcile the bound applications, and writes the statuses of the policies whose applications changed.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from zlib import crc32
 
 from msgspec.structs import replace
 
 from muster.groupctl.controllers.application_index import ApplicationIndex
-from muster.groupctl.controllers.binding import Binding
 from muster.groupctl.controllers.conditions import merge_conditions
 from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.retries import Retries
-from muster.groups.binding import PolicyLabels, unusable_name
+from muster.groups.binding import DOMAIN, PolicyLabels, unusable_name
 from muster.groups.propagation import PolicyProblem
+from muster.model.core import Pod
 from muster.model.custom import CustomApplication
 from muster.model.groups import BoundApplication, OverridePolicy, PolicyStatus, PropagationPolicy
 from muster.model.meta import Condition, Object
 from muster.model.meta import key as key_of
 from muster.store import NotFound, Severity, Store
+
+# Says why an application may not be bound to a policy (its name); None: it may.
+Check = Callable[[Object, str], str | None]
+
+
+class Binding:
+    """Keeps one pair of labels. Every check must agree before an application is bound."""
+
+    def __init__(self, store: Store, pair: PolicyLabels, checks: Sequence[Check]) -> None:
+        self._store = store
+        self._pair = pair
+        self._checks = checks
+        self._reported: dict[tuple[str, str], str] = {}  # application → what it was last told
+
+    def update(self, app: Object) -> str | None:
+        """The policy the application is bound to now; None if to none."""
+        pair, labels = self._pair, app.metadata.labels
+        required, binding = labels.get(pair.required, ""), labels.get(pair.binding, "")
+        why = next((w for check in self._checks if (w := check(app, required)) is not None), None) if required else ""
+        bound = required if why is None else ""
+        if bound != binding:
+            try:
+                self._store.patch(type(app), key_of(app), {"metadata": {"labels": {pair.binding: bound or None}}})
+            except NotFound:
+                return None
+        if bound and bound != binding:
+            self._report(app, Severity.NORMAL, "Bound", f"bound to {pair.value} {bound}")
+        elif why:
+            self._report(app, Severity.WARNING, "PolicyNotFound" if "not found" in why else "PolicyInvalid", why)
+        return bound or None
+
+    def _report(self, app: Object, severity: Severity, reason: str, message: str) -> None:
+        at = (type(app).__name__, key_of(app))
+        if self._reported.get(at) != message:
+            self._reported[at] = message
+            self._store.event(app, severity, reason, message)
+
+
+OBSERVED = f"{DOMAIN}/observed"
+
+
+def nudge(store: Store, pods: Iterable[Pod], seen: object) -> bool:
+    """Mark the pods with what was seen; whether one had another mark before."""
+    mark = f"{crc32(repr(seen).encode()):08x}"
+    wrote = False
+    for pod in pods:
+        if pod.metadata.labels.get(OBSERVED) != mark:
+            try:
+                store.patch(Pod, key_of(pod), {"metadata": {"labels": {OBSERVED: mark}}})
+                wrote = True
+            except NotFound:
+                continue
+    return wrote
+
 
 _POLICY = ""  # in the place of an application's kind, where a policy's status is to be written again
 _REASONS = {"using": "GroupNameCase", "there is no node group": "GroupUnknown", "has no nodes": "GroupEmpty"}

@@ -15,13 +15,17 @@ from msgspec.structs import replace
 
 from muster.groupctl.controllers.daemonset_affinity import MARK, DaemonSetAffinity
 from muster.groupctl.controllers.deletion_cost import deletion_cost_rate, write_deletion_costs
-from muster.groupctl.controllers.divided import Distribution
 from muster.groupctl.controllers.eviction_order import REPLACED, eviction_blocker, eviction_order
 from muster.groupctl.controllers.evictions import EXTRA_CANDIDATES, EvictionQueue, EvictionRequest
-from muster.groupctl.controllers.nudge import nudge
 from muster.groupctl.controllers.object_cache import Ref
-from muster.groupctl.controllers.policy_controller import PolicyController
-from muster.groupctl.controllers.propagation_status import PlacementState, policy_conditions, status_entry, unmet
+from muster.groupctl.controllers.policy_controller import PolicyController, nudge
+from muster.groupctl.controllers.propagation_status import (
+    Distribution,
+    PlacementState,
+    policy_conditions,
+    status_entry,
+    unmet,
+)
 from muster.groupctl.controllers.replacements import (
     PlacerCheck,
     PodPlacer,

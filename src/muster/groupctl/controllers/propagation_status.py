@@ -1,20 +1,52 @@
-"""What a PropagationPolicy's status says: each application's pods group by group, and whether all is as wanted."""
+"""The status of a PropagationPolicy: the pods of each application by node group, and whether they are as desired."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster.groupctl.controllers.conditions import condition
-from muster.groupctl.controllers.divided import Distribution
 from muster.groupctl.controllers.policy_controller import ApplicationStatus
 from muster.groupctl.controllers.throttle import EvictionThrottle, Failure
-from muster.groups.propagation import DOES_NOT_EXIST, PropagationRules
+from muster.groups.propagation import DOES_NOT_EXIST, PropagationRules, Quotas
 from muster.groups.quota_usage import QuotaUsage
+from muster.model.core import Pod
 from muster.model.groups import BoundApplication, GroupReplicas
-from muster.model.meta import Condition
+from muster.model.meta import Condition, Object
 from muster.model.pod_states import is_ready
 from muster.store.clock import timestamp
+
+
+@dataclass(slots=True)
+class Distribution:
+    """Pods that count, by where they are; `leaving` are those on their way out."""
+
+    app: Object
+    policy: str  # its name
+    rules: PropagationRules
+    quotas: Quotas
+    current: dict[str, list[Pod]] = field(default_factory=dict)
+    misplaced: list[Pod] = field(default_factory=list)
+    pending: list[Pod] = field(default_factory=list)
+    terminating: int = 0  # and evicted pods that are gone and have no replacement yet
+    eviction_blockers: dict[str, str] = field(default_factory=dict)  # pods that should go and must not, and why
+    groups_without_nodes: dict[str, str] = field(default_factory=dict)  # groups without nodes, and why
+    blocked_by: str = ""  # why nothing is evicted for now
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {group: len(pods) for group, pods in self.current.items()}
+
+    @property
+    def moving(self) -> int:
+        """How many are on their way out, or not ready yet."""
+        return self.terminating + sum(1 for pod in self.pods if not is_ready(pod))
+
+    @property
+    def pods(self) -> list[Pod]:
+        """All that count."""
+        return [*(pod for pods in self.current.values() for pod in pods), *self.misplaced, *self.pending]
+
 
 Unmet = tuple[str, str]  # a condition's reason and message
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from zlib import crc32
 
-from muster.groupctl.controllers.divided import Distribution
+from muster.groupctl.controllers.propagation_status import Distribution
 from muster.groupctl.controllers.throttle import EvictionThrottle, Failure
 from muster.groups.applications import template_of
 from muster.model.core import Pod

@@ -1,15 +1,24 @@
-"""How fast pods of one application are evicted, and when evictions of it pause.
+"""How many pods of an application may be evicted or restarted at a time, and when its evictions pause.
 
-These rules are the protection against thrashing. Nothing is evicted until 10 seconds after the last change of policy,
-group or replicas. At most a tenth of the replicas (at least one) of an application is on the move. A replacement that
-has no node after 5 minutes, or that lands in the wrong place, is a failure: the application pauses for 5 minutes, then
-10, up to an hour, and then one pod is tried. `Rate` limits all applications together.
+These rules prevent thrashing. Nothing is evicted until 10 seconds after the last change of policy, group or replicas.
+At most a tenth of an application's replicas (at least one) is disrupted at a time. A replacement that has no node after
+5 minutes, or that lands in the wrong node group, is a failure: the application pauses for 5 minutes, then 10, up to an
+hour, and then one pod is tried. `TokenBucket` limits all applications together.
+
+No PodDisruptionBudget guards an image that changes in place, so `RestartThrottle` keeps pods available by itself. A pod
+stays Ready until its kubelet has seen the change. It has restarted when the restart count of a container has grown; a
+fixed time has to do where the kubelet does not count restarts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+
+from muster.groupctl.controllers.object_cache import Ref
+from muster.model.core import Pod
+from muster.model.pod_states import is_ready
 
 STABLE_BEFORE_EVICTION_S = 10.0
 REPLACEMENT_READY_S = 300.0  # seconds a replacement has to become ready
@@ -140,3 +149,37 @@ class TokenBucket:
 
     def take(self) -> None:
         self._tokens -= 1
+
+
+class RestartThrottle:
+    """Of all applications."""
+
+    def __init__(self, rest: float) -> None:
+        self._rest = rest
+        # application → uid of a pod → its restarts before, and when it is believed to have restarted
+        self._begun: dict[Ref, dict[str, tuple[int, float]]] = {}
+
+    def allowance(self, ref: Ref, pods: Sequence[Pod], replicas: int, now: float) -> tuple[int, float | None]:
+        """How many ready pods may be restarted now; and when to look again if nothing happens before."""
+        begun = self._begun.get(ref, {})
+        there = {pod.metadata.uid: pod for pod in pods}
+        waiting = {
+            uid: (count, until)
+            for uid, (count, until) in begun.items()
+            if uid in there and _restarts(there[uid]) <= count and now < until
+        }
+        self._begun[ref] = waiting
+        away = sum(1 for pod in pods if pod.metadata.uid in waiting or not is_ready(pod))
+        return max_disrupted(replicas) - away, min((until for _, until in waiting.values()), default=None)
+
+    def begin(self, ref: Ref, pod: Pod, now: float) -> float:
+        """The pod's image is changed now; when to look again if nothing happens before."""
+        self._begun.setdefault(ref, {})[pod.metadata.uid] = (_restarts(pod), now + self._rest)
+        return now + self._rest
+
+    def forget(self, ref: Ref) -> None:
+        self._begun.pop(ref, None)
+
+
+def _restarts(pod: Pod) -> int:
+    return sum(status.restart_count for status in pod.status.container_statuses)

@@ -1,8 +1,8 @@
-"""How a node group's edition differs from an application's pod template: an OverridePolicy's rules, applied.
+"""The edition of a node group: an application's pod template with the rules of an OverridePolicy applied.
 
-`policy` says which rules apply and what is wrong with them, `edition` applies them in order and all or nothing,
-`image` changes parts of an image's name, `pointer` is JSON patch, `paths` says what a path is relative to, `privileges`
-what a policy may not give, `outdated` what a pod has otherwise than its edition.
+`policy` selects and validates the rules, `edition` applies them, all or none, `image` changes parts of an image
+reference, `pointer` is JSON pointer and patch, `paths` resolves paths in workloads, `privileges` refuses editions with
+more privileges than their template (`references`, `pod_security`), `outdated_fields` compares a pod with its edition.
 """
 
 from muster.groups.override.edition import Edition, OverrideError, edition

@@ -1,8 +1,8 @@
 """The edition of a node group: an application's pod template with the rules of an OverridePolicy applied.
 
-Rules in the order written; inside a rule images, commands, args, then patches, each on the result of the one before.
-If one fails the whole edition fails. The template given is never touched. The result is judged as a pod: `privileges`
-says what it must not gain over the template.
+Rules are applied in the order written; inside a rule images, commands, args, then patches, each on the result of the
+last. If one fails, the whole edition fails. The given template is never changed. The result is checked as a pod:
+`privileges` lists what it must not gain over the template.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PERMIT = "--allow-privileged-overrides permits it"
 
 
 class OverrideError(Exception):
-    """The edition cannot be made; the text names the rule's field and says what is wrong."""
+    """The edition cannot be computed; the message names the field of the rule and what is wrong."""
 
     def __init__(self, text: str, path: str = "") -> None:
         """`path`: the field of the policy, if there is one."""
@@ -38,7 +38,7 @@ class OverrideError(Exception):
 
 @dataclass(slots=True)
 class Edition:
-    """The pod template as the group runs it, and what is worth saying about it."""
+    """The pod template for the group, and warnings about it."""
 
     template: Template
     warnings: list[str] = field(default_factory=list)
@@ -47,10 +47,9 @@ class Edition:
 def edition(
     spec: OverridePolicySpec, groups: Sequence[str], template: Template, *, privileged: bool = False, bases: Bases = ()
 ) -> Edition:
-    """The template for pods in that node group (or in several).
+    """Computes the template for pods in that node group (or in several).
 
-    `privileged`: the policy may give any privilege. `bases`: where the workload's kind has its template, if that is not
-    at a usual place.
+    `privileged`: the policy may grant any privilege. `bases`: the path of the template in a custom kind of workload.
     """
     wrong = faults(spec, bases)
     if wrong:
@@ -67,7 +66,7 @@ def edition(
 
 
 def _steps(made: Edition, rules: Sequence[Rule], bases: Bases) -> Iterator[str]:
-    """Apply the overrides one after the other; the path of each that was applied."""
+    """Applies the overrides one after the other; yields the path of each applied override."""
     pod = made.template
     for rule in rules:
         group = rule.group
@@ -85,7 +84,7 @@ def _steps(made: Edition, rules: Sequence[Rule], bases: Bases) -> Iterator[str]:
 
 
 def _blamed(given: Sequence[Gain], template: Template, rules: Sequence[Rule], bases: Bases) -> dict[Gain, str]:
-    """Each gain with the override that gave it: the last one after which it was new."""
+    """Each gain with the override that granted it: the last override after which it was new."""
     blamed: dict[Gain, str] = {}
     had: set[Gain] = set()
     made = Edition(deepcopy(template))
@@ -97,13 +96,13 @@ def _blamed(given: Sequence[Gain], template: Template, rules: Sequence[Rule], ba
 
 
 def _refusal(given: Sequence[Gain], blamed: dict[Gain, str]) -> OverrideError:
-    said = "; ".join(f"{gain} ({blamed[gain]})" for gain in given)
-    text = f"the edition must not gain privileges over its template: {said} ({PERMIT})"
+    gains = "; ".join(f"{gain} ({blamed[gain]})" for gain in given)
+    text = f"the edition must not gain privileges over its template: {gains} ({PERMIT})"
     return OverrideError(text, blamed[given[0]])
 
 
 def _images(pod: Template, overrider: ImageOverrider, bases: Bases) -> Iterator[list[str]]:
-    """Where the images stand that an overrider is for: the one of its predicate, or those of all containers."""
+    """The paths of the images that an overrider changes: that of its predicate, or those of all containers."""
     if overrider.predicate is not None:
         yield in_pod(overrider.predicate.path, bases, slash=False)
         return
@@ -156,7 +155,7 @@ def _containers(pod: Template, field_: str) -> list[Template]:
 
 
 def _check(before: Template, after: Template) -> None:
-    """The result must still be a pod, with images that can be pulled."""
+    """Checks that the result is still a valid pod, with images that can be pulled."""
     if not _containers(after, "containers"):
         raise OverrideError("the edition has no containers")
     known = {c.get("name"): c.get("image") for c in containers(before)}

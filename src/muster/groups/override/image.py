@@ -1,5 +1,5 @@
-"""An image's name in its parts, `[registry/]repository[:tag][@digest]`, the changes that an overrider makes, and the
-grammar that container runtimes accept."""
+"""Image references, `[registry/]repository[:tag][@digest]`: parsing, the changes of an overrider, and the grammar that
+container runtimes accept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_NAME = 255
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The parts; what is not there is empty."""
+    """The components of an image reference; absent components are empty."""
 
     registry: str
     repository: str
@@ -38,7 +38,7 @@ class Image:
 
 
 def parse(text: str) -> Image:
-    """Only a first part with a dot or a colon, or `localhost`, is a registry: `ubuntu/nginx` has none."""
+    """Parses a reference. Only a first component with a dot or a colon, or `localhost`, is a registry."""
     name, _, digest = text.partition("@")
     tag = ""
     colon = name.rfind(":")
@@ -51,7 +51,7 @@ def parse(text: str) -> Image:
 
 
 def changed(image: Image, component: str, operator: str, value: str) -> Image:
-    """The image after an overrider; the operators and components are known to be right."""
+    """The image after an overrider, whose operator and component must be valid."""
     if component == "Registry":
         value = value.rstrip("/")
         new = {"add": image.registry + value, "replace": value, "remove": ""}[operator]
@@ -59,7 +59,7 @@ def changed(image: Image, component: str, operator: str, value: str) -> Image:
     if component == "Repository":
         return replace(image, repository=image.repository + value if operator == "add" else value)
     if operator == "remove":
-        # Karmada drops only one of the two; an image without its tag is meant to have neither.
+        # Karmada drops only one of the two; an image without its tag should have neither.
         return replace(image, tag="", digest="")
     # The design writes a digest as @sha256:…
     value = value[1:] if value[:1] in ("@", ":") else value
@@ -67,7 +67,7 @@ def changed(image: Image, component: str, operator: str, value: str) -> Image:
 
 
 def _tagged(image: Image, value: str) -> Image:
-    """Karmada: what is neither a tag nor a digest changes nothing."""
+    """Karmada: a value that is neither a tag nor a digest changes nothing."""
     if _TAG.fullmatch(value):
         return replace(image, tag=value, digest="")
     if _DIGEST.fullmatch(value):
@@ -75,7 +75,7 @@ def _tagged(image: Image, value: str) -> Image:
     return image
 
 
-# --- what a reference may look like
+# --- validation
 
 
 def unusable(reference: str) -> str:
@@ -97,7 +97,7 @@ def unusable(reference: str) -> str:
 
 
 def bad_value(component: str, operator: str, value: str) -> str:
-    """Why no image can have the value of an overrider; empty: one can. What is added is judged with the result."""
+    """Why no image can have the value of an overrider; empty: one can. Added values are checked with the result."""
     if operator == "add":
         return "" if _PIECE.fullmatch(value) else f"{value!r} has characters that no image has"
     if component == "Registry":

@@ -1,8 +1,8 @@
-"""What a pod has otherwise than its edition wants, looking only at what the rules touched.
+"""Compares a pod with its edition in the fields that the rules changed.
 
-Others change pods, too: the API server fills in defaults, admission adds tolerations and volumes. So a field counts
-only if template and edition differ in it, mappings may have more in them than is wanted, and containers, volumes and
-the like are found by their names.
+Others change pods, too: the API server sets defaults, admission adds tolerations and volumes. So a field counts only if
+template and edition differ in it, mappings may have additional members, and containers, volumes and other named items
+are matched by name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["outdated_fields"]
 
 
 def outdated_fields(template: Any, edition: Any, pod: Any, path: str = "") -> list[str]:
-    """The paths at which the pod is not as the edition wants it, though the rules touched them."""
+    """The paths of the fields that the rules changed and in which the pod differs from the edition."""
     if template == edition:
         return []
     if isinstance(template, dict) and isinstance(edition, dict):
@@ -31,7 +31,7 @@ def _members(template: dict[str, Any], edition: dict[str, Any], pod: dict[str, A
     for name in (*template, *(name for name in edition if name not in template)):
         place = f"{path}/{name}"
         if name not in edition:
-            # What the API server puts there by default is none of the template's.
+            # A default of the API server does not come from the template.
             found += [place] if name in pod and _has(pod[name], template[name]) else []
         elif name not in template:
             found += [] if (name in pod and _has(pod[name], edition[name])) or not edition[name] else [place]
@@ -44,13 +44,13 @@ def _items(template: list[Any], edition: list[Any], pod: Any) -> bool:
     if not isinstance(pod, list):
         return not edition
     if not all(isinstance(item, dict) for item in (*template, *edition)):
-        return bool(edition == pod)  # commands, arguments: the order counts, and nobody else adds to them
+        return bool(edition == pod)  # commands, arguments: the order counts, and nothing else adds to them
     gone = [item for item in template if item not in edition]
     return all(any(_has(one, item) for one in pod) for item in edition) and not any(item in pod for item in gone)
 
 
 def _has(pod: Any, wanted: Any) -> bool:
-    """Is all that is wanted there?"""
+    """Whether the pod's value contains the wanted value."""
     if isinstance(wanted, dict):
         return isinstance(pod, dict) and all(_has(pod.get(name), value) for name, value in wanted.items())
     if isinstance(wanted, list) and isinstance(pod, list):
@@ -62,7 +62,7 @@ def _has(pod: Any, wanted: Any) -> bool:
 
 
 def _by_name(items: Any) -> dict[str, Any] | None:
-    """Items that all have names, by them; None: it is another kind of list."""
+    """The items by name; None if not all items have names."""
     if items is None:
         return {}
     if not isinstance(items, list) or not all(isinstance(i, dict) and isinstance(i.get("name"), str) for i in items):

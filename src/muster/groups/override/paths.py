@@ -1,8 +1,8 @@
-"""What an overrider's path is relative to: the pod itself, or the workload that holds its template.
+"""Resolves the path of an overrider, which is relative to the pod or to the workload that has its template.
 
-`/spec/template/…` (a CronJob's `/spec/jobTemplate/spec/template/…`) is below the template, since no pod has such
-fields, and so is a path below the template of a kind that is configured; everything else is the pod's own. One policy
-therefore serves workloads of several kinds.
+`/spec/template/…` (for a CronJob `/spec/jobTemplate/spec/template/…`) is relative to the workload, since no pod has
+such fields, and so is a path below the template of a configured custom kind. Every other path is relative to the pod.
+One policy can therefore be used for workloads of several kinds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from muster.groups.override.pointer import PointerError, text, tokens
 
 __all__ = ["Bases", "in_pod"]
 
-Bases = Collection[tuple[str, ...]]  # where templates stand in configured kinds
+Bases = Collection[tuple[str, ...]]  # the paths of the templates in custom kinds
 _TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
 _METADATA = frozenset({"labels", "annotations"})
 # The fields of a pod's spec (Kubernetes 1.36). Others belong to the workload, such as /spec/replicas.
@@ -29,7 +29,7 @@ _SPEC = frozenset({
 
 
 def in_pod(path: str, bases: Bases = (), *, slash: bool = True) -> list[str]:
-    """The steps from the pod to the field; PointerError if it is no part of a pod. `slash`: it must begin with one."""
+    """The steps from the pod to the field. Raises PointerError if no pod has it. `slash`: it must begin with /."""
     steps = tokens(path if path.startswith("/") or slash else f"/{path}")
     for template in (*bases, *_TEMPLATES):
         if tuple(steps[: len(template)]) == template:

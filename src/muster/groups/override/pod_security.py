@@ -92,7 +92,7 @@ def container_violations(container: Plain, pod: Plain, *, windows: bool = False)
 
 
 def _effective(pod: Plain, container: Plain) -> Plain:
-    """What a container has: its own values, and the pod's where it has none."""
+    """The effective security context: the container's values, and the pod's where it has none."""
     merged = {**pod, **{field: value for field, value in container.items() if value is not None}}
     own = mapping(container.get("windowsOptions")).items()
     inherited = mapping(pod.get("windowsOptions"))

@@ -9,7 +9,7 @@ __all__ = ["PointerError", "add", "get", "remove", "replace", "text", "tokens"]
 
 
 class PointerError(ValueError):
-    """The path leads nowhere, or is none; the text says at which step."""
+    """The pointer is invalid or does not exist; the message names the step."""
 
 
 def tokens(pointer: str) -> list[str]:
@@ -30,14 +30,14 @@ def text(steps: Sequence[str]) -> str:
 
 
 def get(value: Any, steps: Sequence[str]) -> Any:
-    """What stands there."""
+    """The value at the pointer."""
     for i, step in enumerate(steps):
         value = value[_at(value, step, steps[: i + 1])]
     return value
 
 
 def add(value: Any, steps: Sequence[str], new: Any) -> None:
-    """Put a member in (in place of an old one), or an item before the one that stands there; `-` is the end."""
+    """Sets a member, or inserts an item before that index; `-` appends."""
     parent, last = get(value, steps[:-1]), steps[-1]
     if isinstance(parent, list):
         parent.insert(len(parent) if last == "-" else _index(parent, last, steps, len(parent)), new)
@@ -48,13 +48,13 @@ def add(value: Any, steps: Sequence[str], new: Any) -> None:
 
 
 def replace(value: Any, steps: Sequence[str], new: Any) -> None:
-    """Put something else in the place of what stands there."""
+    """Replaces the existing value at the pointer."""
     parent = get(value, steps[:-1])
     parent[_at(parent, steps[-1], steps)] = new
 
 
 def remove(value: Any, steps: Sequence[str]) -> None:
-    """Take away what stands there."""
+    """Removes the value at the pointer."""
     parent = get(value, steps[:-1])
     del parent[_at(parent, steps[-1], steps)]
 

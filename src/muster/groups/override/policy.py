@@ -1,4 +1,4 @@
-"""Which rules of an OverridePolicy are for a node group, what is wrong with them, and the group's name in values."""
+"""The rules of an OverridePolicy for a node group, their validation, and the group's name in values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATCH_OPERATORS = ("add", "replace", "update", "remove")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule's overriders with the place of each, whichever way they are written, and the group it is applied for."""
+    """The overriders of a rule, each with its path in the policy, and the group that the rule is applied for."""
 
     group: str
     images: list[tuple[str, ImageOverrider]]
@@ -41,14 +41,14 @@ class Rule:
 
 
 def rules_for(spec: OverridePolicySpec, groups: Sequence[str]) -> list[Rule]:
-    """The rules for node groups (mostly one), in the order written: those that name one of them, or none at all."""
+    """The rules for node groups (mostly one), in the order written: those that target one of them, or every group."""
     found = []
     for i, rule in enumerate(spec.override_rules):
         # Names of objects are lower case: `Beijing` means `beijing`.
-        targets = {meant for name in rule.target_node_group for meant in (name, name.lower())}
-        meant = [group for group in groups if not targets or group in targets]
-        if meant:
-            found.append(_rule(rule, i, meant[0]))
+        targets = {spelling for name in rule.target_node_group for spelling in (name, name.lower())}
+        targeted = [group for group in groups if not targets or group in targets]
+        if targeted:
+            found.append(_rule(rule, i, targeted[0]))
     return found
 
 
@@ -68,7 +68,7 @@ def _rule(rule: OverrideRule, index: int, group: str = "") -> Rule:
 
 
 def substitute_group(value: Any, group: str) -> Any:
-    """The value with the group's name in the place of {{nodegroup}}, in every string of it; a copy."""
+    """A copy of the value with {{nodegroup}} replaced by the group's name in all its strings."""
     if isinstance(value, str):
         return value.replace(VARIABLE, group)
     if isinstance(value, list):
@@ -79,7 +79,7 @@ def substitute_group(value: Any, group: str) -> Any:
 
 
 def warnings(spec: OverridePolicySpec) -> Iterator[PolicyProblem]:
-    """What is odd about a policy, though it can be used."""
+    """Warnings about a policy that can be used nevertheless."""
     for i, rule in enumerate(spec.override_rules):
         path = f"spec.overrideRules[{i}]"
         for name in rule.target_node_group:
@@ -93,7 +93,7 @@ def warnings(spec: OverridePolicySpec) -> Iterator[PolicyProblem]:
 
 
 def unknown_targets(spec: OverridePolicySpec, existing: Collection[str]) -> Iterator[PolicyProblem]:
-    """Groups that rules are for and that are not there (yet)."""
+    """Target groups of rules that do not exist (yet)."""
     for i, rule in enumerate(spec.override_rules):
         for name in rule.target_node_group:
             if resolve(name, existing) is None:
@@ -103,7 +103,7 @@ def unknown_targets(spec: OverridePolicySpec, existing: Collection[str]) -> Iter
 
 
 def faults(spec: OverridePolicySpec, bases: Bases = ()) -> list[PolicyProblem]:
-    """What makes a policy unusable, whatever workload it is for; `bases`: where configured kinds have templates."""
+    """What makes a policy invalid for every workload. `bases`: the paths of the templates in custom kinds."""
     found: list[PolicyProblem] = []
     for i, written in enumerate(spec.override_rules):
         rule = _rule(written, i)

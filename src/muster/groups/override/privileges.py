@@ -1,6 +1,6 @@
-"""What an edition gains over its template: a namespaced policy must not give what its author may not.
+"""The privileges that an edition gains over its template: a policy must not grant what its author may not have.
 
-Only the two resulting pods are compared, so it does not matter by which override a privilege came. An edition must
+Only the two resulting pods are compared, so it does not matter which override granted a privilege. An edition must
 satisfy every control of Pod Security "restricted" that its template satisfies; containers are compared by their names,
 and a container with a new name must satisfy all of them. Besides, an edition refers to no other identity, Secret,
 volume outside the pod, node, scheduler or runtime than its template, and does not write muster's own labels.
@@ -37,7 +37,7 @@ _FIXED = {"schedulerName": "default-scheduler", "runtimeClassName": ""}
 
 
 class Gain(NamedTuple):
-    """Who has more than in the template, by which control, and what."""
+    """A privilege that the template does not have: of the pod or a container, by control."""
 
     who: str
     control: str
@@ -48,15 +48,15 @@ class Gain(NamedTuple):
 
 
 def gained(before: Plain, after: Plain) -> list[Gain]:
-    """What the pod `after` has that `before` has not."""
-    if _judged(before) == _judged(after):
+    """The privileges of the pod `after` that the pod `before` does not have."""
+    if _without_free_fields(before) == _without_free_fields(after):
         return []  # the usual case, thousands of times: only images and commands differ
     found = [*_controls(before, after), *_pod(before, after), *_own(before, after)]
     return list(dict.fromkeys(found))
 
 
-def _judged(pod: Plain) -> Plain:
-    """The pod without what is free in every container."""
+def _without_free_fields(pod: Plain) -> Plain:
+    """The pod without the fields of containers that may always change."""
     spec = mapping(pod.get("spec"))
     lists = {field: [_limits(one) for one in mappings(spec.get(field))] for field in CONTAINERS if field in spec}
     return {"metadata": pod.get("metadata"), **spec, **lists}
@@ -67,7 +67,7 @@ def _limits(container: Plain) -> Plain:
 
 
 def is_own(name: str) -> bool:
-    """Is it the name of a label, an annotation or a scheduling gate of muster?"""
+    """Whether it is the name of a label, an annotation or a scheduling gate of muster."""
     domain = name.rpartition("/")[0]
     return any(domain == own or domain.endswith(f".{own}") for own in _OWN)
 
@@ -143,7 +143,7 @@ def _account(spec: Plain) -> str:
 
 
 def _rank(automount: Any) -> int:
-    """Not given: the ServiceAccount decides."""
+    """Orders false < not given (the ServiceAccount decides) < true."""
     return 1 if automount is None else 2 if automount else 0
 
 
@@ -153,7 +153,7 @@ def _sysctls(spec: Plain) -> list[str]:
 
 
 def _hides_token(container: Plain, pod: Plain) -> bool:
-    """Is something else mounted where the API server would mount the service account's token?"""
+    """Whether something else is mounted where the API server would mount the service account's token."""
     volumes = {one.get("name"): source_of(one) for one in mappings(mapping(pod.get("spec")).get("volumes"))}
     for mount in mappings(container.get("volumeMounts")):
         if str(mount.get("mountPath")).rstrip("/") == _TOKEN:

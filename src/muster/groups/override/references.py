@@ -17,7 +17,7 @@ _PROPAGATION = {"HostToContainer": 1, "Bidirectional": 2}
 
 
 class Reference(NamedTuple):
-    """`part`: a key of it; empty: all of it."""
+    """An object outside the pod. `part`: one key of it; empty: all of it."""
 
     kind: str
     name: str
@@ -41,7 +41,7 @@ class Mount(NamedTuple):
 
 
 def references(pod: Plain) -> Iterator[Reference]:
-    """imagePullSecrets are no part of it: they are for the kubelet, not for the containers."""
+    """What the pod refers to, without imagePullSecrets: they are for the kubelet, not for the containers."""
     for container in containers(pod):
         for variable in mappings(container.get("env")):
             secret = mapping(mapping(variable.get("valueFrom")).get("secretKeyRef"))
@@ -73,7 +73,7 @@ def _of_volume(kind: str, source: Plain) -> Iterator[Reference]:
 
 
 def _outside(kind: str, source: Plain) -> Reference | None:
-    """What a volume is that is not the pod's own."""
+    """The reference of a volume whose content comes from outside the pod; None for other volumes."""
     match kind:
         case "persistentVolumeClaim":
             return Reference("PersistentVolumeClaim", str(source.get("claimName")))
@@ -104,13 +104,13 @@ def _secrets(value: Any) -> Iterator[Reference]:
 
 
 def new_references(before: Iterable[Reference], after: Iterable[Reference]) -> list[Reference]:
-    """Those that the pod did not have before, neither whole nor by the same key."""
+    """The references that the pod did not have before, neither to the whole object nor to the same key."""
     had = set(before)
     return [one for one in dict.fromkeys(after) if one not in had and one._replace(part="") not in had]
 
 
 def mounts(pod: Plain) -> Iterator[Mount]:
-    """The mounts of what is not the pod's own."""
+    """The mounts of volumes whose content comes from outside the pod."""
     volumes: dict[Any, tuple[Reference, Plain]] = {}
     for volume in mappings(mapping(pod.get("spec")).get("volumes")):
         kind, source = source_of(volume)

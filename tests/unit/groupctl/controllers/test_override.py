@@ -24,8 +24,8 @@ from builders.node_groups import (
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.evictions import EvictionQueue
-from muster.groupctl.controllers.nudge import OBSERVED
 from muster.groupctl.controllers.override import OverridePolicyController
+from muster.groupctl.controllers.policy_controller import OBSERVED
 from muster.model.batch import Deployment
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicy

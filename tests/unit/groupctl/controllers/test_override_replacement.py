@@ -29,9 +29,9 @@ from builders.node_groups import (
 )
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
+from muster.groupctl.controllers.editions import MARK
 from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.override import OverridePolicyController
-from muster.groupctl.controllers.reverting import MARK
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
 from muster.model.batch import Deployment
 from muster.model.core import Namespace, Node, Pod

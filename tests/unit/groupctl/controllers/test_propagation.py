@@ -26,7 +26,7 @@ from builders.node_groups import (
 )
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.evictions import EvictionQueue
-from muster.groupctl.controllers.nudge import OBSERVED
+from muster.groupctl.controllers.policy_controller import OBSERVED
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.model.batch import Deployment
 from muster.model.core import Node, Pod, PodStatus
