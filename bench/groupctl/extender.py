@@ -20,7 +20,7 @@ import msgspec
 
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.extender.deciding import GroupScheduling
+from muster.groupctl.extender.group_scheduling import GroupScheduling
 from muster.model.kinds import decode
 from muster.model.meta import Object
 
@@ -139,7 +139,7 @@ def _pod(name: str, node: str) -> dict[str, Any]:
 
 def serve() -> None:
     """Prints the port, and serves until killed."""
-    from muster.groupctl.extender.http import ExtenderServer
+    from muster.groupctl.extender.server import ExtenderServer
 
     store = MemoryStore(VirtualClock(0.0), _objects())
     server = ExtenderServer(("127.0.0.1", 0), GroupScheduling(store))

@@ -9,8 +9,8 @@ import muster
 from muster.cli.install import PARTS
 from muster.cluster.texts import LARGEST_SNAPSHOT
 from muster.engine.domains.domain_sources import MAX_PATTERN_CHARACTERS
-from muster.groupctl.extender import http
-from muster.groupctl.webhook import answering, wire
+from muster.groupctl.extender import server
+from muster.groupctl.webhook import handler, review
 from muster.kube.client import Limits
 from muster.kube.watch import LONGEST_LINE
 from muster.model import extender
@@ -34,10 +34,10 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert row("an answer") == [Limits().answer_bytes // MIB, LONGEST_LINE // MIB]
     limits = Limits()
     assert row("a request") == [limits.request_bytes // MIB, limits.seconds, limits.writes_at_once]
-    bodies = (http.LARGEST_NAMES, http.LARGEST_WHOLE, answering.LARGEST_BODY)
+    bodies = (server.MAX_NAMES_BODY_BYTES, server.MAX_BODY_BYTES, handler.MAX_BODY_BYTES)
     assert row("a body") == [size // MIB for size in bodies]
     assert row("connections") == [LIMITS.connections, LIMITS.request_s, LIMITS.body_bytes // MIB]
-    assert row("bodies") == [LIMITS.decoded_bytes // MIB, extender.MOST_VALUES, wire.MOST_VALUES]
+    assert row("bodies") == [LIMITS.decoded_bytes // MIB, extender.MOST_VALUES, review.MAX_VALUES]
     assert row("an expression") == [MAX_PATTERN_CHARACTERS]
 
 

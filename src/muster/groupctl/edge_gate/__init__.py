@@ -1,8 +1,9 @@
-"""The edge gate: an API server's pods without those whose application is not bound to its policies yet.
+"""The edge gate: a proxy before the API server that hides pods whose application is not bound to its policies yet.
 
-`verdicts` says whether a pod is sent, `editions` whether it is in its group's edition; `changes` is the log of pods
-released or held by a change of their application, `releases` fills it; `sent_pods` remembers which pods were sent.
-`connections` reads requests and writes answers, `heads` checks and parses heads, `targets` reads paths, `callers` and
-`front_proxy` say in whose name a request goes on, `upstream` asks the API server. `proxy` answers: `listing` and
-`watching` filter what comes back, `tunnels` joins connections that are upgraded. `service` runs it all.
+`visibility` decides whether a pod is visible to edge nodes, `edition_check` whether it matches its group's edition, and
+`change_log` records which pods a change of their application shows or hides. `connections` reads requests and writes
+responses, `request_head` checks and parses heads, `targets` reads paths, `authentication` decides with whose identity
+a request is forwarded, `upstream` calls the API server. `proxy` handles requests: `list_filter` and `watch_filter`
+filter the responses, `tunnels` forwards upgraded connections. `decision_endpoint` answers POST /gate. `service` runs
+all of it.
 """

@@ -13,9 +13,9 @@ from typing import Any
 import h11
 import msgspec
 
-from muster.groupctl.edge_gate.answers import status
-from muster.groupctl.edge_gate.heads import END, MAX_HEAD_BYTES, BadRequest, Head, parse
+from muster.groupctl.edge_gate.api_status import status
 from muster.groupctl.edge_gate.metrics import Metrics
+from muster.groupctl.edge_gate.request_head import END, MAX_HEAD_BYTES, BadRequest, Head, parse
 
 MAX_CONNECTIONS = 4000
 HEAD_TIMEOUT_S = 10.0  # from the first byte of a head to its end, and from the connection to the first byte

@@ -9,43 +9,42 @@ from contextlib import asynccontextmanager
 import aiohttp
 import h11
 
-from muster.groupctl.edge_gate.answers import expired
-from muster.groupctl.edge_gate.callers import Caller, Unknown, caller_of
-from muster.groupctl.edge_gate.changes import Change, Changes
+from muster.groupctl.edge_gate.api_status import expired
+from muster.groupctl.edge_gate.authentication import Caller, TrustedHeaders, UnknownCaller, caller_of
+from muster.groupctl.edge_gate.change_log import Change, ChangeLog
 from muster.groupctl.edge_gate.connections import Exchange
-from muster.groupctl.edge_gate.front_proxy import TrustedHeaders
-from muster.groupctl.edge_gate.heads import BadRequest
-from muster.groupctl.edge_gate.listing import CutShort, ListFilter
+from muster.groupctl.edge_gate.list_filter import ListFilter, TruncatedList
 from muster.groupctl.edge_gate.metrics import Metrics
+from muster.groupctl.edge_gate.request_head import BadRequest
 from muster.groupctl.edge_gate.targets import JSON, Route, Target, asked_upstream, json_only, route_of, says
 from muster.groupctl.edge_gate.tunnels import check_upgrade, tunnel
 from muster.groupctl.edge_gate.upstream import HOP_BY_HOP, METADATA_LIST, Upstream
-from muster.groupctl.edge_gate.verdicts import Verdicts
-from muster.groupctl.edge_gate.watching import WatchFilter
+from muster.groupctl.edge_gate.visibility import PodVisibility
+from muster.groupctl.edge_gate.watch_filter import WatchFilter
 from muster.model.core import Pod
 from muster.model.kinds import decode_json
 from muster.store import errors
 
-_FOREVER = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
+_STREAM_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 _PIECE = 1 << 16
-_REPLACED = ("accept", "accept-encoding", "content-length", "transfer-encoding")
+_REPLACED_HEADERS = ("accept", "accept-encoding", "content-length", "transfer-encoding")
 
 
 class Proxy:
     def __init__(
         self,
         upstream: Upstream,
-        verdicts: Verdicts,
-        changes: Changes,
+        visibility: PodVisibility,
+        changes: ChangeLog,
         ready: Callable[[], str],
         metrics: Metrics,
         report: Callable[[str], None],
     ) -> None:
-        """`ready`: nothing, or why verdicts cannot be given yet."""
+        """`ready`: nothing, or why visibility cannot be given yet."""
         self.front_proxy: TrustedHeaders | None = None
         """What the API server trusts of us, if we may speak for users with certificates."""
         self._upstream = upstream
-        self._verdicts = verdicts
+        self._visibility = visibility
         self._changes = changes
         self._ready = ready
         self._metrics = metrics
@@ -58,21 +57,21 @@ class Proxy:
             await self._answer(exchange)
         except BadRequest as why:
             self._metrics.refuse(why.code)
-            await _give_up(exchange, why.code, str(why), close=True)
-        except Unknown as why:
+            await _fail(exchange, why.code, str(why), close=True)
+        except UnknownCaller as why:
             self._metrics.refuse(401)
-            await _give_up(exchange, 401, str(why), close=True)
+            await _fail(exchange, 401, str(why), close=True)
         except errors.ApiError as fault:
             if not exchange.is_closing:
                 self._report(f"{head.method} {head.path}: {fault}")
-            await _give_up(exchange, 502, f"the edge gate could not reach the API server: {fault}")
-        except (OSError, CutShort) as fault:  # TimeoutError is an OSError
-            await _give_up(exchange, 502, f"broken off: {fault}")
+            await _fail(exchange, 502, f"the edge gate could not reach the API server: {fault}")
+        except (OSError, TruncatedList) as fault:  # TimeoutError is an OSError
+            await _fail(exchange, 502, f"broken off: {fault}")
         except (asyncio.CancelledError, h11.ProtocolError):
             raise
         except Exception as fault:
             self._report(f"{head.method} {head.path}: unexpected {type(fault).__name__}: {fault}")
-            await _give_up(exchange, 500, f"the edge gate failed: {type(fault).__name__}")
+            await _fail(exchange, 500, f"the edge gate failed: {type(fault).__name__}")
 
     async def _answer(self, exchange: Exchange) -> None:
         head = exchange.head
@@ -116,7 +115,7 @@ class Proxy:
         body = _Body(exchange)
         headers = [*self._headers(exchange, caller), *caller.headers]
         data = await body.sent()
-        call = self._upstream.call(head.method, url, headers, vouched=caller.vouched, body=data)
+        call = self._upstream.call(head.method, url, headers, by_front_proxy=caller.by_front_proxy, body=data)
         try:
             async with call as answer:
                 await self._passed(exchange, answer)
@@ -129,7 +128,7 @@ class Proxy:
         """The client's own, but for those that only a front proxy may send."""
         trusted = self.front_proxy or TrustedHeaders()
         kept = trusted.without(exchange.head.headers.items())
-        return [one for one in kept if one[0].lower() != "authorization"] if caller.vouched else kept
+        return [one for one in kept if one[0].lower() != "authorization"] if caller.by_front_proxy else kept
 
     async def _passed(self, exchange: Exchange, answer: aiohttp.ClientResponse) -> None:
         if answer.status == 401:
@@ -142,11 +141,11 @@ class Proxy:
     # --- pods
 
     async def _keep(self, pod: Pod, text: bytes | None) -> bool:
-        held = await self._verdicts.held(pod, text) is not None
+        held = await self._visibility.held(pod, text) is not None
         if held:
             self._metrics.held.inc()
         else:
-            self._verdicts.send(pod, text)
+            self._visibility.send(pod, text)
         return not held
 
     async def _is_held(self, target: Target) -> bool:
@@ -155,13 +154,13 @@ class Proxy:
         if text is None:
             return False  # the API server will say so
         pod = decode_json(Pod, text)
-        return await self._verdicts.held(pod, text) is not None
+        return await self._visibility.held(pod, text) is not None
 
     async def _refuse_held(self, exchange: Exchange, caller: Caller, target: Target) -> None:
         """404, but only to a client that the API server knows: others must not learn which pods are held."""
-        headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED]
+        headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED_HEADERS]
         sent = [*headers, *caller.headers]
-        async with self._upstream.call("GET", "/apis", sent, vouched=caller.vouched) as answer:
+        async with self._upstream.call("GET", "/apis", sent, by_front_proxy=caller.by_front_proxy) as answer:
             if answer.status == 401:
                 await self._passed(exchange, answer)
                 return
@@ -196,7 +195,7 @@ class Proxy:
                     if kept:
                         await exchange.write(kept)
                 await exchange.write(await filter_.finish())
-            except (CutShort, errors.ApiError, aiohttp.ClientError):
+            except (TruncatedList, errors.ApiError, aiohttp.ClientError):
                 exchange.abort()  # the client must see that this is not all
                 raise
             await exchange.finish()
@@ -307,12 +306,12 @@ class Proxy:
         found: set[str] = set()
 
         async def keep(pod: Pod, text: bytes | None) -> bool:
-            if await self._verdicts.held(pod, text) is not None:
+            if await self._visibility.held(pod, text) is not None:
                 found.add(f"{pod.metadata.namespace}/{pod.metadata.name}")
             return False
 
         filter_ = ListFilter(keep, lambda version: None)
-        async with self._upstream.ours(target.collection, target.selectors, METADATA_LIST, _FOREVER) as answer:
+        async with self._upstream.ours(target.collection, target.selectors, METADATA_LIST, _STREAM_TIMEOUT) as answer:
             async for piece in answer.content.iter_chunked(_PIECE):
                 await filter_.feed(piece)
         await filter_.finish()
@@ -327,13 +326,13 @@ class Proxy:
         head = exchange.head
         query, bare = asked_upstream(target, self._changes.floor)
         body = await exchange.small_body() if head.method == "DELETE" else b""
-        headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED]
+        headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED_HEADERS]
         headers += [("Accept", json_only(head.headers)), ("Accept-Encoding", "identity"), *caller.headers]
         async with self._upstream.call(
-            head.method, target.path, headers, vouched=caller.vouched, params=query, body=body or None
+            head.method, target.path, headers, by_front_proxy=caller.by_front_proxy, params=query, body=body or None
         ) as answer:
             if answer.status == 200 and answer.content_type != JSON:
-                raise CutShort(f"the API server answered with {answer.content_type}")
+                raise TruncatedList(f"the API server answered with {answer.content_type}")
             yield answer, bare
 
 
@@ -373,7 +372,7 @@ def _headers_of(answer: aiohttp.ClientResponse, *, length: bool = False) -> list
     return [(name, value) for name, value in answer.headers.items() if name.lower() not in left]
 
 
-async def _give_up(exchange: Exchange, code: int, message: str, *, close: bool = False) -> None:
+async def _fail(exchange: Exchange, code: int, message: str, *, close: bool = False) -> None:
     """Answer with an error, or break off if an answer has begun."""
     if exchange.started:
         exchange.abort()

@@ -12,17 +12,17 @@ from typing import Any
 
 import msgspec
 
-from muster.groupctl.edge_gate import front_proxy
-from muster.groupctl.edge_gate.asking import Asking
-from muster.groupctl.edge_gate.changes import Changes
+from muster.groupctl.edge_gate import authentication
+from muster.groupctl.edge_gate.decision_endpoint import DecisionEndpoint
+from muster.groupctl.edge_gate.change_log import ChangeLog
 from muster.groupctl.edge_gate.connections import Connections
-from muster.groupctl.edge_gate.editions import Editions
+from muster.groupctl.edge_gate.edition_check import EditionCheck
 from muster.groupctl.edge_gate.metrics import Metrics
 from muster.groupctl.edge_gate.proxy import Proxy
-from muster.groupctl.edge_gate.releases import Releases
+from muster.groupctl.edge_gate.change_log import ChangeRecorder
 from muster.groupctl.edge_gate.settings import GateSettings
 from muster.groupctl.edge_gate.upstream import Upstream
-from muster.groupctl.edge_gate.verdicts import Verdicts
+from muster.groupctl.edge_gate.visibility import PodVisibility
 from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
 from muster.kube import config as access
@@ -58,13 +58,13 @@ class GateService(Component):
         self.metrics = Metrics()
         self.kinds = (*APPLICATION_KINDS, *(EDITION_KINDS if settings.hold_outdated else ()))
         super().__init__(settings, log, self.metrics.registry)
-        self.changes = Changes()
+        self.changes = ChangeLog()
         self._begun = False
         self._issued: Issued | None = None
         self._tls = self._context()
-        self._asking = Asking(self._verdict)
+        self._decision_endpoint = DecisionEndpoint(self._verdict)
         anyone = is_loopback(settings.probes.host)
-        self.posts = {"/gate": self._asking.plain if anyone else self._asking.refuse}
+        self.posts = {"/gate": self._decision_endpoint.plain if anyone else self._decision_endpoint.refuse}
         self.metrics.log.set_function(lambda: len(self.changes))
 
     @asynccontextmanager
@@ -74,24 +74,24 @@ class GateService(Component):
         logging.getLogger("asyncio").setLevel(logging.ERROR)
         async with Upstream(client.access, settings.front_proxy) as upstream:
             self._upstream = upstream
-            trusted = None if settings.front_proxy is None else await front_proxy.read(upstream)
+            trusted = None if settings.front_proxy is None else await authentication.read_trusted_headers(upstream)
             server = await self._listen(upstream)
             self._proxy.front_proxy = trusted
             if settings.gate_port is not None:
-                self._asking.listen((settings.host, settings.gate_port), self._tls)
+                self._decision_endpoint.listen((settings.host, settings.gate_port), self._tls)
             try:
-                yield {"port": server.sockets[0].getsockname()[1], "gate": self._asking.port}
+                yield {"port": server.sockets[0].getsockname()[1], "gate": self._decision_endpoint.port}
             finally:
                 server.close()
-                await asyncio.to_thread(self._asking.stop)
+                await asyncio.to_thread(self._decision_endpoint.stop)
                 await self._connections.shutdown()
 
     def background(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return (self._releases.run(), self._follow_trusted())
+        return (self._change_recorder.run(), self._follow_trusted())
 
     async def kinds_changed(self, kinds: Kinds) -> None:
         if self._begun:
-            self._releases.reconfigured()
+            self._change_recorder.reconfigured()
 
     async def _listen(self, upstream: Upstream) -> asyncio.Server:
         settings, process = self.settings, self.process
@@ -100,18 +100,19 @@ class GateService(Component):
         grouped = GroupingCache(informers.objects) if settings.hold_outdated else None
         editions = None
         if grouped is not None:
-            editions = Editions(informers.objects, grouped, Writes(client).whole, privileged=settings.privileged)
-        self._verdicts = Verdicts(owners, editions, upstream.pod, strict=settings.hold_strict)
-        releases = self._releases = Releases(client, owners, self.changes, self.log.report, grouped=grouped)
+            editions = EditionCheck(informers.objects, grouped, Writes(client).whole, privileged=settings.privileged)
+        self._visibility = PodVisibility(owners, editions, upstream.pod, strict=settings.hold_strict)
+        change_recorder = ChangeRecorder(client, owners, self.changes, self.log.report, grouped=grouped)
+        self._change_recorder = change_recorder
 
         def notice(delta: Delta) -> None:
             if self._begun:
-                releases.notice(delta)
+                change_recorder.notice(delta)
             elif grouped is not None:
                 grouped.observe(delta.kind, delta.old, delta.new)
 
         informers.subscribe(notice)
-        self._proxy = Proxy(upstream, self._verdicts, self.changes, self.process.ready, self.metrics, self.log.report)
+        self._proxy = Proxy(upstream, self._visibility, self.changes, self.process.ready, self.metrics, self.log.report)
         self._connections = Connections(self._proxy.handle, self.log.report, self.metrics)
         return await asyncio.get_running_loop().create_server(
             self._connections, settings.host, settings.port, ssl=self._tls, backlog=1024,
@@ -136,11 +137,11 @@ class GateService(Component):
             await asyncio.sleep(TRUSTED_EVERY_S)
             known = self._proxy.front_proxy
             try:
-                found = await front_proxy.read(self._upstream)
+                found = await authentication.read_trusted_headers(self._upstream)
             except access.NoAccess as why:
                 self.log.report(f"{why}; the headers that were read before are still used")
             else:
-                self._proxy.front_proxy = found if known is None else found.with_those_of(known)
+                self._proxy.front_proxy = found if known is None else found.merged_with(known)
         await asyncio.Event().wait()
 
     def ready(self) -> str:
@@ -154,7 +155,7 @@ class GateService(Component):
             return 503, {"error": not_ready}
         try:
             pod = decode_as(Pod, msgspec.json.decode(text, type=dict))
-            reason = await self._verdicts.held(pod, text)
+            reason = await self._visibility.held(pod, text)
         except (msgspec.DecodeError, Problem) as fault:
             return 400, {"error": f"the body is no pod: {fault}"}
         except errors.ApiError as fault:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from multidict import CIMultiDictProxy, MultiDict, MultiDictProxy
 
-from muster.groupctl.edge_gate.heads import BadRequest, Head
+from muster.groupctl.edge_gate.request_head import BadRequest, Head
 
 _NODE = re.compile(r"(?:^|,)spec\.nodeName==?([^,]+)")
 JSON = "application/json"

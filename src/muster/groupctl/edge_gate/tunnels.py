@@ -11,10 +11,10 @@ from contextlib import suppress
 
 import h11
 
-from muster.groupctl.edge_gate.callers import Caller
+from muster.groupctl.edge_gate.authentication import Caller
 from muster.groupctl.edge_gate.connections import PIECE, Exchange
-from muster.groupctl.edge_gate.heads import BadRequest, Head
 from muster.groupctl.edge_gate.metrics import Metrics
+from muster.groupctl.edge_gate.request_head import BadRequest, Head
 from muster.groupctl.edge_gate.upstream import HOP_BY_HOP, Upstream
 
 ANSWER_TIMEOUT_S = 60.0
@@ -38,7 +38,7 @@ async def tunnel(
     head = exchange.head
     exchange.close = True
     exchange.end_of_request()
-    reader, writer = await upstream.connect(vouched=caller.vouched)
+    reader, writer = await upstream.connect(by_front_proxy=caller.by_front_proxy)
     try:
         http = h11.Connection(h11.CLIENT)
         kept = [(name, value) for name, value in headers if name.lower() not in HOP_BY_HOP]

@@ -25,7 +25,7 @@ HOP_BY_HOP = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
     "upgrade", "host", "expect",
 })  # fmt: skip
-_FOREVER = aiohttp.ClientTimeout(total=None, sock_connect=10)
+_STREAM_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)
 _SHORT = aiohttp.ClientTimeout(total=30, sock_connect=10)
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
@@ -66,31 +66,31 @@ class Upstream:
         url: str,
         headers: Iterable[tuple[str, str]],
         *,
-        vouched: bool = False,
+        by_front_proxy: bool = False,
         params: Mapping[str, str] | None = None,
         body: AsyncIterator[bytes] | bytes | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A client's request, with nothing of ours in it; `url` is path and query as they came."""
         sent = CIMultiDict((name, value) for name, value in headers if name.lower() not in HOP_BY_HOP)
-        tls = self._tls(vouched=vouched)
+        tls = self._tls(by_front_proxy=by_front_proxy)
         with translated(f"{method} {url}"):
             async with self._session.request(
                 method, URL(f"{self.access.host}{url}", encoded=True), params=params, headers=sent, data=body,
-                timeout=_FOREVER, ssl=tls if tls is not None else True, server_hostname=self.access.server_name,
+                timeout=_STREAM_TIMEOUT, ssl=tls if tls is not None else True, server_hostname=self.access.server_name,
                 allow_redirects=False,
             ) as answer:  # fmt: skip
                 yield answer
 
-    async def connect(self, *, vouched: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect(self, *, by_front_proxy: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection for a request that is to be upgraded."""
         at = urlsplit(self.access.host)
-        tls = self._tls(vouched=vouched)
+        tls = self._tls(by_front_proxy=by_front_proxy)
         port = at.port or (443 if at.scheme == "https" else 80)
         name = (self.access.server_name or at.hostname) if tls is not None else None
         return await asyncio.open_connection(at.hostname, port, ssl=tls, server_hostname=name)
 
-    def _tls(self, *, vouched: bool) -> ssl.SSLContext | None:
-        if not vouched or self._front_proxy is None:
+    def _tls(self, *, by_front_proxy: bool) -> ssl.SSLContext | None:
+        if not by_front_proxy or self._front_proxy is None:
             return self._nobody
         if self._files.changed():
             with suppress(OSError):  # its key has not come yet: the last good one stays

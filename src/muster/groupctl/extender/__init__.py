@@ -1,5 +1,6 @@
-"""GroupSchedulingExtender: kube-scheduler asks which nodes a pod may go to, and gets PropagationPolicies' answer.
+"""The scheduler extender: kube-scheduler asks it on which nodes a pod may run, and it answers by PropagationPolicies.
 
-`view` is the cluster as far as it matters, `reservations` are the pods on their way, `waiting` are those that were
-refused because of them, `deciding` answers filter, prioritize and preempt, `http` serves them.
+`cluster_index` indexes the objects that matter, `reservations` tracks pods between filter and binding, `refused_pods`
+those that were refused because of reservations, `group_scheduling` answers filter, prioritize and preempt, `standby`
+answers while this replica may not decide, `plugin_scores` asks muster's plugins, `server` serves HTTP.
 """

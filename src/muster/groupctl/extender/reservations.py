@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from muster.groups.applications import Unit
 from muster.groups.quota_usage import UndecidedPods
 
-LASTS = 30.0  # seconds: a pod that is not bound by then was refused by somebody else
+RESERVATION_TTL_S = 30.0  # seconds: a pod that is not bound by then was refused by somebody else
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,14 @@ class Reservations:
     """By pod; each ends when the pod is bound or gone, asks again, or too much time has passed."""
 
     def __init__(
-        self, now: Callable[[], float], lasts: float = LASTS, expired: Callable[[Unit], None] = lambda unit: None
+        self,
+        now: Callable[[], float],
+        ttl_s: float = RESERVATION_TTL_S,
+        expired: Callable[[Unit], None] = lambda unit: None,
     ) -> None:
         """`expired` is told the unit of a pod that was neither bound nor gone when its time was over."""
         self._now = now
-        self._lasts = lasts
+        self._ttl_s = ttl_s
         self._expired = expired
         self._of: dict[str, _Reservation] = {}  # the oldest first
         self._by_unit: dict[Unit, dict[str, None]] = {}
@@ -64,7 +67,7 @@ class Reservations:
 
     def expire(self) -> None:
         """End those whose time is over."""
-        late = self._now() - self._lasts
+        late = self._now() - self._ttl_s
         while self._of:
             pod, oldest = next(iter(self._of.items()))
             if oldest.made > late:

@@ -12,15 +12,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from muster.cycle.scheduler import Scheduler
-from muster.groupctl.extender.before import BeforeSync
-from muster.groupctl.extender.deciding import GroupScheduling
-from muster.groupctl.extender.http import Answers, ExtenderServer
-from muster.groupctl.extender.presence import Presence
-from muster.groupctl.extender.scoring import KINDS as SCORING
-from muster.groupctl.extender.scoring import PluginScores
+from muster.groupctl.extender.standby import StandbyScheduling
+from muster.groupctl.extender.group_scheduling import GroupScheduling
+from muster.groupctl.extender.server import Scheduling, ExtenderServer
+from muster.groupctl.extender.lease_heartbeat import LeaseHeartbeat
+from muster.groupctl.extender.plugin_scores import KINDS as SCORING
+from muster.groupctl.extender.plugin_scores import PluginScores
 from muster.groupctl.extender.settings import ExtenderSettings
-from muster.groupctl.extender.view import KINDS
-from muster.groupctl.extender.waiting import wake
+from muster.groupctl.extender.cluster_index import KINDS
+from muster.groupctl.extender.refused_pods import wake
 from muster.groupctl.owners import OwnerResolver
 from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
@@ -68,7 +68,7 @@ class ExtenderService(Component):
         sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
         owners = OwnerResolver(process.shared_informers.objects, Writes(client).get, lambda: kinds.kinds)
         self._ask = _Asked(owners)
-        self._before: Answers = BeforeSync(
+        self._standby: Scheduling = StandbyScheduling(
             self._ask, process.ready, lambda: owners.custom() if kinds.are_known else None,
             gate_override=settings.gate_override,
         )  # fmt: skip
@@ -77,20 +77,20 @@ class ExtenderService(Component):
             trusted=self._trusted, probes=settings.plain_probes,
         )  # fmt: skip
         lease = settings.lease
-        self._presence = Presence(
+        self._heartbeat = LeaseHeartbeat(
             client, settings.presence_lease, lease, lambda: self._active is not None, self.log.report
         )
         server.start()
         yield {"port": server.port, "probes": server.probes_port}
 
     def background(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return () if self.settings.lease.elect else (self._presence.run(),)
+        return () if self.settings.lease.elect else (self._heartbeat.run(),)
 
     async def drain(self) -> None:
         """Stops answering before the lease is given back."""
         await asyncio.to_thread(self._server.stop)
         if not self.settings.lease.elect:
-            await self._presence.end()
+            await self._heartbeat.end()
 
     async def lead(self) -> None:
         """Answers until cancelled."""
@@ -130,10 +130,10 @@ class ExtenderService(Component):
         return self.process.kinds.unread() or "the cluster was read and is being taken over"
 
     @property
-    def answers(self) -> Answers:
+    def answers(self) -> Scheduling:
         """Who answers at this moment."""
         active = self._active
-        return active if active is not None and not self.process.standby_reason() else self._before
+        return active if active is not None and not self.process.standby_reason() else self._standby
 
 
 class _Switch:

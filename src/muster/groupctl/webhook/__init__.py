@@ -1,6 +1,7 @@
-"""Admission: pods get their node group and its edition when they are created, and what could never work is refused.
+"""The admission webhook: assigns a node group to each new pod, applies its edition, and rejects invalid objects.
 
-`wire` is the API server's question and answer, `seats` says how many pods of a unit each group has, `mutation` turns a
-pod into its group's pod (as the JSON patch of `patch`), `validator` validates, `ungating` lets pods go that waited for
-their policies, `registration` makes the webhooks known with the authority to trust, `service` runs it all.
+`review` reads and writes AdmissionReviews, `group_slots` counts the pods of a unit per group, `mutator` computes the
+pod for its group (with `json_patch`), `validator` validates, `gate_removal` removes the scheduling gate of pods that
+waited for their policies, `reassignment` evicts pods that do not fit into their group, `registration` writes the
+webhook configurations, `handler` handles HTTP requests, `service` runs all of it.
 """

@@ -1,26 +1,30 @@
-"""The webhook configurations: part of the manifests; muster writes the authority to trust, and corrects drift.
+"""Keeps the webhook configurations correct, and serves with a certificate that they trust.
 
-The webhook's account may get and update them by name, and cannot create them. A process that runs with other rights
-creates them where they are missing.
+The configurations are part of the manifests; muster writes the certificate authority and corrects drift. The webhook's
+account may get and update them by name, and cannot create them. A process with more rights creates missing ones.
 
-Several replicas may serve, each with an authority of its own: what is trusted is what all of them have written there,
-as far as it has not ended.
+Several replicas may serve, each with its own authority: the configurations contain those of all replicas that have not
+expired.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from muster.groupctl.webhook.metrics import Metrics
 from muster.groups.assignment import OPT_IN
 from muster.groups.binding import DOMAIN
 from muster.kube.client import Client
-from muster.process.certificates import bundle
+from muster.process.certificates import Issued, Reloaded, bundle, issue, server_context, trust_clients, utc_now
+from muster.process.logs import Log
 from muster.store import errors
 
 Plain = dict[str, Any]
@@ -28,10 +32,10 @@ Plain = dict[str, Any]
 NAME = "muster-webhook"
 _SELECTOR = {"matchLabels": {OPT_IN: "enabled"}}
 _ROOT = "/apis/admissionregistration.k8s.io/v1"
-_TRIES = 5
+_MAX_ATTEMPTS = 5
 
 
-class Unregistered(Exception):
+class NotRegistered(Exception):
     """A configuration is missing; the text says which, and what to do."""
 
 
@@ -75,12 +79,12 @@ async def register(
     """See that both configurations are there as they should be and trust our authorities; whether one was written."""
     wrote = False
     for path, wanted in configurations(endpoint, name):
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_ATTEMPTS):
             try:
                 wrote = await _settle(client, path, wanted, mine, now()) or wrote
                 break
             except (errors.Conflict, errors.AlreadyExists):
-                if attempt == _TRIES - 1:
+                if attempt == _MAX_ATTEMPTS - 1:
                     raise
     return wrote
 
@@ -103,7 +107,7 @@ async def _settle(client: Client, path: str, wanted: Plain, mine: Sequence[bytes
             await client.request("POST", path, body={**wanted, "webhooks": webhooks})
         except errors.Forbidden as fault:
             what = f"{wanted['kind']} {name} does not exist, and this account may not create it"
-            raise Unregistered(f"{what}: apply the manifests (muster manifests --part webhook)") from fault
+            raise NotRegistered(f"{what}: apply the manifests (muster manifests --part webhook)") from fault
         return True
     if [*hooks] == [hook["name"] for hook in webhooks] and all(_has(hooks[hook["name"]], hook) for hook in webhooks):
         return False
@@ -143,3 +147,69 @@ def _webhook(name: str, endpoint: Endpoint, path: str, rules: list[Plain]) -> Pl
 def _rule(group: str, version: str, *resources: str, operations: tuple[str, ...] = ("CREATE", "UPDATE")) -> Plain:
     rule = {"apiGroups": [group], "apiVersions": [version], "resources": list(resources)}
     return {**rule, "operations": list(operations), "scope": "*"}
+
+
+TRUST_DELAY_S = 5.0  # seconds until every API server trusts an authority that was made known
+
+
+class WebhookRegistration:
+    """`tls` serves with the certificate of the moment; `is_known` once the API server was told of it."""
+
+    def __init__(
+        self, endpoint: Endpoint, names: Sequence[str], name: str, lifetime: float, metrics: Metrics, log: Log,
+        client_authority: str = "",
+    ) -> None:  # fmt: skip
+        """`names`: what the certificate is for, beside the endpoint's own; `name`: of the configurations.
+
+        `client_authority`: a file; only clients with a certificate of it are answered. OSError if it cannot be used.
+        """
+        self.is_known = False
+        self._endpoint = endpoint
+        self._names = names
+        self._name = name
+        self._lifetime = lifetime
+        self._metrics = metrics
+        self._log = log
+        self._issued = self._issue()
+        self._client_authority = client_authority
+        self._tls = Reloaded(self._context, log.report, client_authority)
+        self.tls = self._tls.context
+
+    def _context(self) -> ssl.SSLContext:
+        context = server_context(self._issued)
+        trust_clients(context, self._client_authority)
+        return context
+
+    async def run(self, client: Client, every: float) -> None:
+        """Until cancelled: looked at again now and then."""
+        while True:
+            try:
+                await self._settle(client, every)
+            except NotRegistered as fault:
+                self.is_known = False
+                self._log(0, str(fault))
+            except errors.ApiError as fault:
+                self._log(0, f"the webhook configurations could not be written: {fault}")
+            await asyncio.sleep(every)
+
+    async def _settle(self, client: Client, every: float) -> None:
+        trusted = [self._issued.authority]
+        fresh = self._issue() if self._issued.is_old(utc_now()) else None
+        if fresh is not None:
+            trusted.append(fresh.authority)
+        if await register(client, self._endpoint, trusted, utc_now, self._name):
+            self._metrics.written.inc()
+            self._log(0, "registered", name=self._name)
+        self.is_known = True
+        if fresh is not None:
+            await asyncio.sleep(min(TRUST_DELAY_S, every))
+            self._issued = fresh
+            self._tls.renew()
+            self._log(0, "certificate renewed", ends=fresh.ends.isoformat())
+
+    def _issue(self) -> Issued:
+        namespace, _, name = self._endpoint.service.partition("/")
+        own = [f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local"] if name else []
+        made = issue([*own, *self._names], utc_now, timedelta(seconds=self._lifetime))
+        self._metrics.ends.set(made.ends.timestamp())
+        return made

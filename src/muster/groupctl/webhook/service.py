@@ -16,17 +16,17 @@ from typing import Any
 from muster.cycle.scheduler import Scheduler
 from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
-from muster.groupctl.webhook.answering import LARGEST_BODY, Answering, Ask
+from muster.groupctl.webhook.handler import MAX_BODY_BYTES, ReviewHandler, Reviewer
 from muster.groupctl.webhook.metrics import Metrics
-from muster.groupctl.webhook.mutation import Mutation
-from muster.groupctl.webhook.readmission import Readmission
-from muster.groupctl.webhook.registered import Registered
+from muster.groupctl.webhook.mutator import Mutator
+from muster.groupctl.webhook.reassignment import Reassigner
+from muster.groupctl.webhook.registration import WebhookRegistration
 from muster.groupctl.webhook.registration import Endpoint
-from muster.groupctl.webhook.seats import Seats
+from muster.groupctl.webhook.group_slots import GroupSlots
 from muster.groupctl.webhook.settings import WebhookSettings
-from muster.groupctl.webhook.ungating import Ungating
+from muster.groupctl.webhook.gate_removal import GateRemover
 from muster.groupctl.webhook.validator import Validator
-from muster.groupctl.webhook.wire import AdmissionRequest, Verdict
+from muster.groupctl.webhook.review import AdmissionRequest, AdmissionResponse
 from muster.kube.informer import Delta
 from muster.kube.writes import Writes
 from muster.model.batch import APPLICATION_KINDS
@@ -37,7 +37,7 @@ from muster.model.scheduling import Queue
 from muster.process.application_kinds import Kinds
 from muster.process.component import Component
 from muster.process.leadership import LeaderElection
-from muster.process.listener.serving import Listener
+from muster.process.listener.http_listener import Listener
 from muster.process.logs import Log
 from muster.process.settings import LeaseSettings
 
@@ -62,7 +62,7 @@ class WebhookService(Component):
         self._scheduler = scheduler
         self._active = False
         endpoint = Endpoint(service=settings.service, port=settings.service_port)
-        self._registered = Registered(
+        self._registration = WebhookRegistration(
             endpoint if settings.url is None else Endpoint(url=settings.url), settings.names, settings.registration,
             settings.certificate_lifetime, self.metrics, log, settings.client_ca_file,
         )  # fmt: skip
@@ -76,36 +76,36 @@ class WebhookService(Component):
         informers, kinds, writes = process.shared_informers, process.kinds, Writes(process.client)
         owners = OwnerResolver(informers.objects, writes.get, lambda: kinds.kinds)
         grouped = GroupingCache(informers.objects)
-        seats = Seats(time.monotonic, authenticated=bool(settings.client_ca_file))
-        mutation = Mutation(
-            owners, grouped, seats, self._may_choose, privileged=settings.privileged, ungates=settings.ungate
+        slots = GroupSlots(time.monotonic, authenticated=bool(settings.client_ca_file))
+        mutator = Mutator(
+            owners, grouped, slots, self._may_choose, privileged=settings.privileged, ungates=settings.ungate
         )
         validator = Validator(informers.objects, self._scheduler, kinds=lambda: kinds.kinds)
-        self._seats = seats
-        self._ungating = Ungating(process.client, owners, mutation, report)
-        self._readmission = Readmission(writes, owners, seats, self.log, self.metrics, settings.readmit_after)
-        self.metrics.reserved.set_function(lambda: seats.reserved)
-        self.metrics.gated.set_function(lambda: len(self._ungating.waiting))
+        self._slots = slots
+        self._gate_remover = GateRemover(process.client, owners, mutator, report)
+        self._reassigner = Reassigner(writes, owners, slots, self.log, self.metrics, settings.readmit_after)
+        self.metrics.reserved.set_function(lambda: slots.reserved)
+        self.metrics.gated.set_function(lambda: len(self._gate_remover.waiting))
         self.metrics.active.set_function(lambda: float(self._is_active()))
 
         def notice(delta: Delta) -> None:
             if grouped.observe(delta.kind, delta.old, delta.new) and delta.kind != "Node":
-                self._readmission.forgive()
+                self._reassigner.forgive()
             if delta.kind == "Pod":
-                seats.notice(delta)
-                self._readmission.notice(delta)
-            self._ungating.notice(delta)
+                slots.notice(delta)
+                self._reassigner.notice(delta)
+            self._gate_remover.notice(delta)
 
         informers.subscribe(notice)
 
-        async def validate(request: AdmissionRequest) -> Verdict:
+        async def validate(request: AdmissionRequest) -> AdmissionResponse:
             return validator.review(request)
 
-        asks: dict[str, Ask] = {"mutate": mutation.answer, "validate": validate}
+        asks: dict[str, Reviewer] = {"mutate": mutator.review, "validate": validate}
         loop = asyncio.get_running_loop()
-        handler = Answering(asks, lambda: informers.is_synced, self.metrics, self.log, loop)
+        handler = ReviewHandler(asks, lambda: informers.is_synced, self.metrics, self.log, loop)
         at = (settings.host, settings.port)
-        listener = Listener(at, handler, lambda path, authenticated: LARGEST_BODY, tls=self._registered.tls)
+        listener = Listener(at, handler, lambda path, authenticated: MAX_BODY_BYTES, tls=self._registration.tls)
         self.metrics.connections.set_function(lambda: len(listener.load))
         self.metrics.closed.set_function(lambda: listener.load.closed)
         self.metrics.body_bytes.set_function(lambda: listener.load.held)
@@ -127,9 +127,9 @@ class WebhookService(Component):
             await asyncio.sleep(CATCH_UP_S)
         self._active = True
         self.log(0, "active")
-        tasks = [asyncio.create_task(self._readmission.run())]
+        tasks = [asyncio.create_task(self._reassigner.run())]
         if self.settings.ungate:
-            tasks.append(asyncio.create_task(self._ungating.run()))
+            tasks.append(asyncio.create_task(self._gate_remover.run()))
         try:
             for task in asyncio.as_completed(tasks):
                 await task  # neither ends by itself
@@ -151,20 +151,20 @@ class WebhookService(Component):
         self._active = False
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_TIMEOUT_S):
-                while self._seats.reserved:
+                while self._slots.reserved:
                     await asyncio.sleep(0.05)
 
     async def kinds_changed(self, kinds: Kinds) -> None:
         """Pods that wait for an application of another kind may be ungated now."""
-        self._ungating.look()
+        self._gate_remover.look()
 
     async def _stay_registered(self) -> None:
         """Registers only once the cluster has been read."""
         await self.process.shared_informers.synced()
-        await self._registered.run(self.process.ungated, self.settings.check_period)
+        await self._registration.run(self.process.ungated, self.settings.check_period)
 
     def ready(self) -> str:
-        if not self._registered.is_known:
+        if not self._registration.is_known:
             return "the webhook is not registered yet"
         if reason := self.process.standby_reason():
             return reason

@@ -15,7 +15,7 @@ from muster.engine.core.hooks import JobValid
 from muster.engine.core.podgroups import GROUP, MIN_MEMBER
 from muster.engine.core.state import State
 from muster.groupctl.owners import ObjectTables
-from muster.groupctl.webhook.wire import AdmissionRequest, Verdict
+from muster.groupctl.webhook.review import AdmissionRequest, AdmissionResponse
 from muster.groups.applications import replicas_of, template_of, template_path
 from muster.groups.binding import unusable_name
 from muster.groups.override import faults
@@ -60,49 +60,49 @@ class Validator:
         self._names = names
         self._kinds = kinds
 
-    def review(self, request: AdmissionRequest) -> Verdict:
-        verdict = Verdict()
+    def review(self, request: AdmissionRequest) -> AdmissionResponse:
+        response = AdmissionResponse()
         if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or request.object is None:
-            return verdict
+            return response
         kind = request.kind
         cls = find(f"{kind.group}/{kind.version}" if kind.group else kind.version, kind.kind)
         if cls is None:
-            return verdict
+            return response
         meta = {**(request.object.get("metadata") or {}), "namespace": request.namespace}
         if meta.get("deletionTimestamp"):
-            return verdict  # finalizers must always be removable
+            return response  # finalizers must always be removable
         try:
             obj = decode_as(cls, {**request.object, "metadata": meta})
         except Problem as problem:
-            verdict.refusal = str(problem)
-            return verdict
+            response.refusal = str(problem)
+            return response
         if type(obj) not in APPLICATION_KINDS:
             wrong = [str(problem) for problem in check(obj)]
             if wrong:
-                verdict.refusal = "; ".join(wrong)
-                return verdict
-        self._validate(obj, verdict)
-        return verdict
+                response.refusal = "; ".join(wrong)
+                return response
+        self._validate(obj, response)
+        return response
 
-    def _validate(self, obj: Object, verdict: Verdict) -> None:
+    def _validate(self, obj: Object, response: AdmissionResponse) -> None:
         if isinstance(obj, PropagationPolicy):
             plan = parse_propagation(obj.spec, self._tables.get("NodeGroup", {}))
-            verdict.refusal = "; ".join(map(str, plan.errors))
-            verdict.warnings += [*map(str, plan.warnings), *_name_warnings(obj)]
+            response.refusal = "; ".join(map(str, plan.errors))
+            response.warnings += [*map(str, plan.warnings), *_name_warnings(obj)]
         elif isinstance(obj, OverridePolicy):
-            verdict.refusal = "; ".join(map(str, faults(obj.spec, [template_path(kind) for kind in self._kinds()])))
-            verdict.warnings += [*map(str, override_warnings(obj.spec)), *_name_warnings(obj)]
+            response.refusal = "; ".join(map(str, faults(obj.spec, [template_path(kind) for kind in self._kinds()])))
+            response.warnings += [*map(str, override_warnings(obj.spec)), *_name_warnings(obj)]
         elif isinstance(obj, NodeGroup):
             if not obj.spec.nodes and not obj.spec.match_labels:
-                verdict.warnings.append(f"NodeGroup {obj.metadata.name} names neither nodes nor labels: it is empty")
+                response.warnings.append(f"NodeGroup {obj.metadata.name} names neither nodes nor labels: it is empty")
         elif isinstance(obj, Queue | PodGroup):
-            self._scheduling(obj, verdict)
+            self._scheduling(obj, response)
         elif type(obj) in APPLICATION_KINDS:
-            verdict.refusal = self._chips(obj)
+            response.refusal = self._chips(obj)
 
     # --- queues and groups
 
-    def _scheduling(self, obj: Queue | PodGroup, verdict: Verdict) -> None:
+    def _scheduling(self, obj: Queue | PodGroup, response: AdmissionResponse) -> None:
         queues = dict(self._tables.get("Queue", {}))
         objects: dict[str, dict[str, Object]] = {"Queue": queues, "PodGroup": {}}
         objects[type(obj).__name__][key(obj)] = obj
@@ -119,7 +119,7 @@ class Validator:
             session.close()
         for finding in found:
             if finding.object == f"{type(obj).__name__} {key(obj)}" and finding.code not in _EXPECTED_AT_CREATION:
-                _add_finding(finding, verdict)
+                _add_finding(finding, response)
 
     # --- chips
 
@@ -166,12 +166,12 @@ def _has_chips(node: Object) -> bool:
     return isinstance(node, Node) and RESOURCE in node.status.allocatable
 
 
-def _add_finding(finding: Finding, verdict: Verdict) -> None:
+def _add_finding(finding: Finding, response: AdmissionResponse) -> None:
     text = f"{finding.object}: {finding.message}" + (f" ({finding.fix})" if finding.fix else "")
-    if finding.code in _REJECTED and not verdict.refusal:
-        verdict.refusal = text
+    if finding.code in _REJECTED and not response.refusal:
+        response.refusal = text
     else:
-        verdict.warnings.append(text)
+        response.warnings.append(text)
 
 
 def _name_warnings(policy: Object) -> Iterator[str]:

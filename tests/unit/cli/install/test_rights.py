@@ -9,7 +9,7 @@ import pytest
 from muster.cli.install import PARTS
 from muster.groupctl.controllers import application_index, podgroups
 from muster.groupctl.edge_gate import service as gate_service
-from muster.groupctl.extender import scoring, view
+from muster.groupctl.extender import cluster_index, plugin_scores
 from muster.groupctl.webhook import registration
 from muster.groupctl.webhook import service as admission_service
 from muster.kube.resources import SOURCES
@@ -21,7 +21,7 @@ FOLLOWED: dict[str, Iterable[type[Object]]] = {
     "scheduler": (*service.KINDS, *service.OWNERS),
     "controllers": application_index.KINDS,
     "pod-groups": podgroups.KINDS,
-    "extender": {*view.KINDS, *scoring.KINDS},
+    "extender": {*cluster_index.KINDS, *plugin_scores.KINDS},
     "webhook": admission_service.KINDS,
     "edge-gate": (*APPLICATION_KINDS, *gate_service.EDITION_KINDS),
 }

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from muster.groupctl.controllers.liveness import PlacerLiveness
-from muster.groupctl.extender.presence import Presence
+from muster.groupctl.extender.lease_heartbeat import LeaseHeartbeat
 from muster.kube.client import Client
 from muster.process.settings import LeaseSettings
 from muster.store import errors
@@ -85,11 +85,11 @@ def test_an_extender_without_an_election_is_seen_and_its_end_is() -> None:
     server = Server()
     settings = LeaseSettings(name="home/muster-extender", elect=False, retry=0.01, identity="one")
     active = False
-    presence = Presence(cast("Client", server), settings.key, settings, lambda: active, lambda _: None)
+    heartbeat = LeaseHeartbeat(cast("Client", server), settings.key, settings, lambda: active, lambda _: None)
 
     async def at_work() -> None:
         nonlocal active
-        running = asyncio.create_task(presence.run())
+        running = asyncio.create_task(heartbeat.run())
         await asyncio.sleep(0.05)
         assert not server.leases  # it does not answer yet
         active = True
@@ -100,7 +100,7 @@ def test_an_extender_without_an_election_is_seen_and_its_end_is() -> None:
     asyncio.run(at_work())
     found, _ = placers(server)
     assert found.alive("extender")
-    asyncio.run(presence.end())
+    asyncio.run(heartbeat.end())
     asyncio.run(found.check())
     assert not found.alive("extender")
 
@@ -109,7 +109,7 @@ def test_one_that_ends_leaves_the_lease_to_another_that_renews_it() -> None:
     server = Server()
     server.renew("muster-extender")
     settings = LeaseSettings(name="home/muster-extender", elect=False, identity="another")
-    presence = Presence(cast("Client", server), settings.key, settings, lambda: True, lambda _: None)
-    asyncio.run(presence.end())
+    heartbeat = LeaseHeartbeat(cast("Client", server), settings.key, settings, lambda: True, lambda _: None)
+    asyncio.run(heartbeat.end())
     found, _ = placers(server)
     assert found.alive("extender")

@@ -14,12 +14,12 @@ from aiohttp import web
 
 from builders.node_groups import REQUIRED, bound, deployment, owner
 from fakes.awkward_api import AwkwardApi, give, raw, refuse, run, until
-from muster.groupctl.edge_gate.changes import Change, Changes
+from muster.groupctl.edge_gate.change_log import Change, ChangeLog
 from muster.groupctl.edge_gate.connections import Connections, Exchange
 from muster.groupctl.edge_gate.metrics import Metrics
 from muster.groupctl.edge_gate.proxy import Proxy
 from muster.groupctl.edge_gate.upstream import Upstream
-from muster.groupctl.edge_gate.verdicts import Verdicts
+from muster.groupctl.edge_gate.visibility import PodVisibility
 from muster.groupctl.owners import OwnerResolver
 from muster.model.meta import Object
 from muster.store import NotFound
@@ -32,7 +32,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Gate:
     """The gate, its tables, and a client of it."""
 
-    def __init__(self, port: int, changes: Changes, tables: dict[str, dict[str, Object]]) -> None:
+    def __init__(self, port: int, changes: ChangeLog, tables: dict[str, dict[str, Object]]) -> None:
         self.port, self.changes, self.tables = port, changes, tables
         self.wrong = ""
         self.metrics = Metrics()
@@ -63,10 +63,10 @@ def story(play: Callable[[AwkwardApi, Gate], Coroutine[Any, Any, None]]) -> None
         async def missing(kind: type[Object], key: str) -> Object:
             raise NotFound.of(kind.__name__, key)
 
-        changes, metrics = Changes(), Metrics()
+        changes, metrics = ChangeLog(), Metrics()
         async with Upstream(api.access("gates-own")) as upstream:
-            verdicts = Verdicts(OwnerResolver(tables, missing), whole=upstream.pod)
-            proxy = Proxy(upstream, verdicts, changes, lambda: gate.wrong, metrics, api.report.append)
+            visibility = PodVisibility(OwnerResolver(tables, missing), whole=upstream.pod)
+            proxy = Proxy(upstream, visibility, changes, lambda: gate.wrong, metrics, api.report.append)
             connections = Connections(proxy.handle, api.report.append, metrics)
             listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
             gate = Gate(listening.sockets[0].getsockname()[1], changes, tables)

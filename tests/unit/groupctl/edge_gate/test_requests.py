@@ -6,9 +6,8 @@ import h11
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from muster.groupctl.edge_gate.callers import Unknown, caller_of
-from muster.groupctl.edge_gate.front_proxy import TrustedHeaders
-from muster.groupctl.edge_gate.heads import BadRequest, Head, parse
+from muster.groupctl.edge_gate.authentication import TrustedHeaders, UnknownCaller, caller_of
+from muster.groupctl.edge_gate.request_head import BadRequest, Head, parse
 from muster.groupctl.edge_gate.targets import Target, asked_upstream, json_only, route_of
 
 TRUSTED = TrustedHeaders("X-User", "X-Group", frozenset({"x-user", "x-group"}), ("x-remote-", "x-extra-"))
@@ -161,23 +160,23 @@ def test_every_form_is_asked_for_as_json(accept: str, asked: str) -> None:
 
 
 def test_a_token_goes_in_the_clients_own_name() -> None:
-    assert not caller_of({"Authorization": "Bearer x"}, ADMIN, "/api", TRUSTED).vouched
+    assert not caller_of({"Authorization": "Bearer x"}, ADMIN, "/api", TRUSTED).by_front_proxy
     socket = {"Sec-WebSocket-Protocol": "base64url.bearer.authorization.k8s.io.eA, v5.channel.k8s.io"}
-    assert not caller_of(socket, None, "/api", None).vouched
+    assert not caller_of(socket, None, "/api", None).by_front_proxy
 
 
 def test_a_certificate_is_vouched_for_with_its_user_and_groups() -> None:
     caller = caller_of({}, ADMIN, "/api", TRUSTED)
-    assert caller.vouched
+    assert caller.by_front_proxy
     assert caller.headers == [("X-User", "ann"), ("X-Group", "ops"), ("X-Group", "dev")]
 
 
 def test_without_either_the_answer_says_what_to_do() -> None:
-    with pytest.raises(Unknown, match="--front-proxy-cert"):
+    with pytest.raises(UnknownCaller, match="--front-proxy-cert"):
         caller_of({}, ADMIN, "/api", None)
-    with pytest.raises(Unknown, match="bearer tokens only"):
+    with pytest.raises(UnknownCaller, match="bearer tokens only"):
         caller_of({"Authorization": "Bearer "}, None, "/api", None)
-    with pytest.raises(Unknown, match="characters"):
+    with pytest.raises(UnknownCaller, match="characters"):
         caller_of({}, {"subject": ((("commonName", "ann\r\nX-Group: root"),),)}, "/api", TRUSTED)
     assert caller_of({}, None, "/healthz", None).anonymous
 

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fakes.awkward_api import AwkwardApi, run
-from muster.groupctl.edge_gate.changes import Changes
+from muster.groupctl.edge_gate.change_log import ChangeLog
 from muster.groupctl.edge_gate.connections import Connections
 from muster.groupctl.edge_gate.metrics import Metrics
 from muster.groupctl.edge_gate.proxy import Proxy
 from muster.groupctl.edge_gate.upstream import Upstream
-from muster.groupctl.edge_gate.verdicts import Verdicts
+from muster.groupctl.edge_gate.visibility import PodVisibility
 from muster.groupctl.owners import OwnerResolver
 from muster.model.meta import Object
 from muster.store import NotFound
@@ -45,7 +45,8 @@ async def upgraded(api: AwkwardApi, path: bytes) -> bytes:
             raise NotFound.of(kind.__name__, key)
 
         metrics = Metrics()
-        proxy = Proxy(upstream, Verdicts(OwnerResolver({}, missing)), Changes(), lambda: "", metrics, api.report.append)
+        visibility = PodVisibility(OwnerResolver({}, missing))
+        proxy = Proxy(upstream, visibility, ChangeLog(), lambda: "", metrics, api.report.append)
         connections = Connections(proxy.handle, api.report.append, metrics)
         listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())

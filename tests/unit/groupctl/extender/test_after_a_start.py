@@ -19,9 +19,9 @@ from builders.node_groups import (
     store_of,
     weights,
 )
-from muster.groupctl.extender.before import BeforeSync
-from muster.groupctl.extender.deciding import GroupScheduling
-from muster.groupctl.extender.reservations import LASTS
+from muster.groupctl.extender.group_scheduling import GroupScheduling
+from muster.groupctl.extender.reservations import RESERVATION_TTL_S
+from muster.groupctl.extender.standby import StandbyScheduling
 from muster.groups.assignment import ASSIGNED
 from muster.model.core import Pod
 from muster.model.extender import ExtenderArgs, MetaPod, MetaVictims, PreemptionArgs
@@ -68,7 +68,7 @@ def test_after_thirty_seconds_nobody_is_on_the_way_any_more() -> None:
     waiting = [pod(f"w{i}") for i in range(6)]
     extender, clock = started(*waiting)
     assert extender.filter(asked(waiting[0])).node_names == []
-    clock.now = LASTS
+    clock.now = RESERVATION_TTL_S
     assert extender.filter(asked(waiting[1])).node_names == NODES
 
 
@@ -115,17 +115,17 @@ def test_when_an_owner_cannot_be_asked_for_the_answer_is_an_error() -> None:
     assert "does not answer" in GroupScheduling(store, ask=refuses).filter(asked(pod("p"))).error
 
 
-def unread(labels: dict[str, str], *, gate_override: bool = False) -> BeforeSync:
+def unread(labels: dict[str, str], *, gate_override: bool = False) -> StandbyScheduling:
     top, below = deployment(labels)
     found = {"Deployment": top, "ReplicaSet": below}
-    return BeforeSync(
+    return StandbyScheduling(
         lambda kind, key, uid: found[kind], lambda: "not read yet", frozenset, gate_override=gate_override
     )
 
 
 def test_before_the_cluster_is_read_pods_without_a_policy_pass() -> None:
     assert unread({}).filter(asked(pod("p"))).node_names == NODES
-    by_itself = BeforeSync(refuses, lambda: "not read yet", frozenset)
+    by_itself = StandbyScheduling(refuses, lambda: "not read yet", frozenset)
     assert by_itself.filter(asked(pod("p", of={}))).node_names == NODES
 
 
@@ -133,7 +133,7 @@ def test_before_the_cluster_is_read_an_application_that_is_not_bound_waits_and_a
     result = unread({REQUIRED: "pp"}).filter(asked(pod("p")))
     assert result.node_names == [] and sorted(result.failed_and_unresolvable_nodes) == NODES
     assert unread(bound()).filter(asked(pod("p"))).error == "not read yet"
-    assert "does not answer" in BeforeSync(refuses, lambda: "", frozenset).filter(asked(pod("p"))).error
+    assert "does not answer" in StandbyScheduling(refuses, lambda: "", frozenset).filter(asked(pod("p"))).error
 
 
 def test_before_the_configured_kinds_are_known_a_pod_of_an_unknown_owner_comes_again() -> None:
@@ -144,7 +144,9 @@ def test_before_the_configured_kinds_are_known_a_pod_of_an_unknown_owner_comes_a
     found = {"Deployment": top, "ReplicaSet": below}
     one = pod("p", of=owner("ReplicaSet", "shop-1"))
     for kinds, passes in ((None, False), ((), True)):
-        extender = BeforeSync(lambda kind, key, uid: found[kind], lambda: "not read yet", lambda kinds=kinds: kinds)
+        extender = StandbyScheduling(
+            lambda kind, key, uid: found[kind], lambda: "not read yet", lambda kinds=kinds: kinds
+        )
         result = extender.filter(asked(one))
         assert (result.node_names == NODES, "may be an application" in result.error) == (passes, not passes)
 

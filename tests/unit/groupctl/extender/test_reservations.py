@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from builders.node_groups import CITIES, bound, deployment, groups, nodes, pod, store_of, weights
 from muster.cluster.memory import MemoryStore as Store
-from muster.groupctl.extender.deciding import GroupScheduling
-from muster.groupctl.extender.reservations import LASTS
+from muster.groupctl.extender.group_scheduling import GroupScheduling
+from muster.groupctl.extender.reservations import RESERVATION_TTL_S
 from muster.model.core import Pod
 from muster.model.extender import ExtenderArgs
 from muster.model.meta import Object, key
@@ -92,13 +92,13 @@ def test_when_a_reservation_expires_one_that_was_refused_for_it_is_tried_again_o
     first, second, third = (extender.made(name) for name in ("first", "second", "third"))
     assert extender.passes(first)
     assert not extender.passes(second) and not extender.passes(third)
-    extender.clock.now = LASTS - 1
+    extender.clock.now = RESERVATION_TTL_S - 1
     assert extender.to_wake() == []
-    extender.clock.now = LASTS
+    extender.clock.now = RESERVATION_TTL_S
     assert extender.to_wake() == ["default/second"]
     assert extender.to_wake() == []
     assert extender.passes(second)
-    extender.clock.now = 2 * LASTS
+    extender.clock.now = 2 * RESERVATION_TTL_S
     assert extender.to_wake() == ["default/third"]
 
 
@@ -124,5 +124,5 @@ def test_pods_that_waited_when_it_started_are_tried_again_when_nothing_is_known_
     extender.made("waited")
     again = GroupScheduling(extender.store, ask=extender._get, now=extender.clock)
     assert again.to_wake() == []
-    extender.clock.now = LASTS
+    extender.clock.now = RESERVATION_TTL_S
     assert [name for name, _ in again.to_wake()] == ["default/waited"]

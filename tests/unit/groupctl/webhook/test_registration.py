@@ -12,7 +12,7 @@ from aiohttp import web
 from fakes.awkward_api import AwkwardApi, refuse, run
 from muster.cli.install import PARTS, Settings
 from muster.cli.install.objects import part_objects
-from muster.groupctl.webhook.registration import Endpoint, Unregistered, configurations, register
+from muster.groupctl.webhook.registration import Endpoint, NotRegistered, configurations, register
 from muster.process.certificates import issue
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -91,7 +91,7 @@ def test_an_account_that_may_not_create_them_is_told_to_apply_the_manifests() ->
         for path, _ in configurations(ENDPOINT):
             api.plan("POST", path, refuse(403, "Forbidden", "no"))
         async with api.client() as client:
-            with pytest.raises(Unregistered, match=r"muster-webhook .* apply the manifests"):
+            with pytest.raises(NotRegistered, match=r"muster-webhook .* apply the manifests"):
                 await register(client, ENDPOINT, [MADE], lambda: NOW)
 
     run(story)

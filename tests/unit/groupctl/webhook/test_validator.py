@@ -10,15 +10,15 @@ import pytest
 
 from muster.cycle.configure import default_configuration
 from muster.cycle.scheduler import Scheduler
-from muster.groupctl.webhook.validator import Validator
-from muster.groupctl.webhook.wire import (
+from muster.groupctl.webhook.review import (
     AdmissionRequest,
+    AdmissionResponse,
     GroupVersionKind,
-    Verdict,
     WireError,
     read_review,
     write_review,
 )
+from muster.groupctl.webhook.validator import Validator
 from muster.model import kinds
 from muster.model.meta import Object, key
 
@@ -27,7 +27,7 @@ VOLCANO = "scheduling.volcano.sh"
 CHIPS = "huawei.com/Ascend910"
 
 
-def judged(value: dict[str, Any], *there: dict[str, Any], operation: str = "CREATE") -> Verdict:
+def judged(value: dict[str, Any], *there: dict[str, Any], operation: str = "CREATE") -> AdmissionResponse:
     tables: dict[str, dict[str, Object]] = {}
     for one in there:
         obj = kinds.decode(one)
@@ -90,18 +90,18 @@ def test_what_cannot_be_used_is_refused_with_its_field(value: dict[str, Any], sa
 
 
 def test_a_queue_that_closes_a_cycle_is_refused() -> None:
-    verdict = judged(queue("a", parent="b"), queue("b", parent="a"), queue("a"), operation="UPDATE")
-    assert "form a cycle" in verdict.refusal
+    response = judged(queue("a", parent="b"), queue("b", parent="a"), queue("a"), operation="UPDATE")
+    assert "form a cycle" in response.refusal
 
 
 def test_what_may_still_become_right_is_only_warned_of() -> None:
-    verdict = judged(policy("PropagationPolicy", staticWeightList=[{"nodeGroupNames": ["Beijing"], "weight": 1}]))
-    assert verdict.refusal == ""
-    assert any("using 'beijing'" in text for text in verdict.warnings)
+    response = judged(policy("PropagationPolicy", staticWeightList=[{"nodeGroupNames": ["Beijing"], "weight": 1}]))
+    assert response.refusal == ""
+    assert any("using 'beijing'" in text for text in response.warnings)
     group = {"apiVersion": f"{VOLCANO}/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}}
-    verdict = judged({**group, "spec": {"minMember": 2, "queue": "later"}}, queue("default"))
-    assert verdict.refusal == ""
-    assert any("queue later does not exist" in text for text in verdict.warnings)
+    response = judged({**group, "spec": {"minMember": 2, "queue": "later"}}, queue("default"))
+    assert response.refusal == ""
+    assert any("queue later does not exist" in text for text in response.warnings)
 
 
 def test_a_group_that_asks_for_more_than_its_queue_may_have_is_warned_of() -> None:
@@ -109,15 +109,15 @@ def test_a_group_that_asks_for_more_than_its_queue_may_have_is_warned_of() -> No
         "apiVersion": f"{VOLCANO}/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"},
         "spec": {"minMember": 1, "queue": "q", "minResources": {"cpu": "5"}},
     }  # fmt: skip
-    verdict = judged(group, queue("q", capability={"cpu": "4"}), BOARD)
-    assert not verdict.refusal
-    assert "more than the capability 4 of queue q" in verdict.warnings[0]
+    response = judged(group, queue("q", capability={"cpu": "4"}), BOARD)
+    assert not response.refusal
+    assert "more than the capability 4 of queue q" in response.warnings[0]
     assert judged(group, queue("q", capability={"cpu": "6"}), BOARD).warnings == []
 
 
 def test_a_policy_that_no_label_could_name_is_warned_of() -> None:
-    verdict = judged(policy("OverridePolicy", "x" * 64))
-    assert "no label value" in verdict.warnings[0]
+    response = judged(policy("OverridePolicy", "x" * 64))
+    assert "no label value" in response.warnings[0]
 
 
 @pytest.mark.parametrize(("chips", "pods"), [("3", 1), ("3", 2), ("12", 1)])
@@ -147,12 +147,13 @@ def test_an_object_that_is_going_is_never_refused() -> None:
 
 
 def test_the_answer_is_a_review_of_the_same_request() -> None:
-    verdict = Verdict(patch=[{"op": "add", "path": "/a", "value": 1}], warnings=["long " * 100, "twice", "twice"])
-    answer = json.loads(write_review("u1", verdict))["response"]
+    patch = [{"op": "add", "path": "/a", "value": 1}]
+    response = AdmissionResponse(patch=patch, warnings=["long " * 100, "twice", "twice"])
+    answer = json.loads(write_review("u1", response))["response"]
     assert (answer["uid"], answer["allowed"], answer["patchType"]) == ("u1", True, "JSONPatch")
     assert json.loads(base64.b64decode(answer["patch"])) == [{"op": "add", "path": "/a", "value": 1}]
     assert [len(text) <= 256 for text in answer["warnings"]] == [True, True]
-    refused = json.loads(write_review("u1", Verdict(refusal="no")))["response"]
+    refused = json.loads(write_review("u1", AdmissionResponse(refusal="no")))["response"]
     assert refused["allowed"] is False and refused["status"]["message"] == "no"
 
 

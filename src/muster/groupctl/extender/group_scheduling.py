@@ -1,0 +1,347 @@
+"""The extender's three answers: which nodes may have the pod, what each is worth, which victims are worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Condition
+from time import monotonic
+
+import msgspec
+from msgspec import Raw
+
+from muster.groupctl.extender.cluster_index import ClusterIndex, is_pending
+from muster.groupctl.extender.plugin_scores import PluginScores, scaled
+from muster.groupctl.extender.refused_pods import RefusedPods
+from muster.groupctl.extender.reservations import Reservations
+from muster.groupctl.owners import FetchOwner
+from muster.groups.applications import Application, OwnerLoop, unit_of
+from muster.groups.assignment import ASSIGNED
+from muster.groups.binding import PolicyLabels, unbound_reason
+from muster.groups.policies import BoundPolicy, PlacementRefusal
+from muster.groups.quota_usage import Acceptance, QuotaUsage, score
+from muster.model.core import Pod
+from muster.model.custom import CustomApplication
+from muster.model.extender import (
+    ExtenderArgs,
+    FilterResult,
+    MetaVictims,
+    PreemptionArgs,
+    PreemptionResult,
+    Score,
+)
+from muster.model.meta import key
+from muster.store import ApiError, Store
+
+MAX_WAIT_S = 0.5  # seconds; kube-scheduler gives up after 5
+_POLL_INTERVAL_S = 0.01
+
+
+@dataclass(slots=True)
+class _PolicyRequest:
+    """A pod of an application that follows a policy."""
+
+    pod: str  # ns/name
+    id: str  # its uid
+    application: Application
+    bound: BoundPolicy
+    groups: tuple[str, ...]
+    usage: QuotaUsage
+    assigned: str = ""  # the group that the pod was made for by the webhook
+
+
+class _PodNotSeen(Exception):
+    """The pod that is asked about has not been seen yet."""
+
+
+class GroupScheduling:
+    """Answers kube-scheduler from a store. Requests may come from several threads."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        legacy: bool = False,
+        gate_override: bool = False,
+        custom: Sequence[type[CustomApplication]] = (),
+        ask: FetchOwner | None = None,
+        plugins: PluginScores | None = None,
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        """`legacy`: refused nodes are also named where schedulers before 1.22 look for them. `gate_override`: pods
+        also wait until their application is bound to its OverridePolicy.
+
+        `ask` (on a live cluster) is asked for owners that are not seen yet; there, too, pods that wait at the
+        beginning may have been answered by whoever served before. `plugins` are asked about pods without a policy.
+        """
+        self._refused = RefusedPods()
+        self.reservations = Reservations(now, expired=self._refused.freed)
+        self.waits = 0
+        self._store = store
+        self._ask_owner = ask
+        self._plugins = plugins
+        self._now = now
+        self._legacy = legacy
+        self._gate_override = gate_override
+        self._changed = Condition()
+        self._index = ClusterIndex(store, self._ended, custom, ask)
+        if ask is not None:
+            for name, pod in self._index.waiting():
+                unit = unit_of(name, pod)
+                self.reservations.put_stranger(pod.metadata.uid, unit)
+                # Whoever answered before may have refused it for a reservation that nobody knows any more.
+                self._refused.refused(unit, name, pod.metadata.uid)
+
+    @property
+    def reserved(self) -> int:
+        return len(self.reservations)
+
+    def use(self, custom: Sequence[type[CustomApplication]]) -> None:
+        """Applications may be of these kinds from now on."""
+        view = ClusterIndex(self._store, self._ended, custom, self._ask_owner)
+        with self._changed:
+            self._index.close()
+            self._index = view
+
+    def _ended(self, name: str, pod: Pod) -> None:
+        """The pod has a node, or is gone."""
+        unit = unit_of(name, pod)
+        self._refused.passed(unit, name)
+        groups = self.reservations.end(pod.metadata.uid)
+        if groups is not None and not (pod.spec.node_name and len(groups) == 1):
+            self._refused.freed(unit)
+
+    def to_wake(self) -> list[tuple[str, str]]:
+        """Key and uid of pods that were refused because of reservations that have been given up since."""
+        with self._changed:
+            self._index.refresh()
+            self.reservations.expire()
+            return [(name, uid) for name, uid in self._refused.take() if self._is_divided(name, uid)]
+
+    def _is_divided(self, name: str, uid: str) -> bool:
+        pod = self._index.pod(name)
+        if pod is None or pod.metadata.uid != uid or not is_pending(pod):
+            return False
+        try:
+            return isinstance(self._index.ruling(self._index.application(pod)), BoundPolicy)
+        except (OwnerLoop, ApiError):
+            return True  # once too often does no harm
+
+    # --- filter
+
+    def filter(self, args: ExtenderArgs) -> FilterResult:
+        """The nodes that may have the pod, and a reason for every other one."""
+        try:
+            try:
+                return self._filtered(args, None)
+            except _PodNotSeen:
+                return self._filtered(args, self._asked_for(args.pod))
+        except (OwnerLoop, ApiError) as fault:
+            return FilterResult(error=str(fault))
+
+    def _filtered(self, args: ExtenderArgs, known: Pod | None) -> FilterResult:
+        """`known`: the pod as it is in the cluster; None: look it up, _PodNotSeen if it is not there."""
+        with self._changed:
+            asked = self._ask(args.pod)
+            if asked is None:
+                return self._free(args)
+            if isinstance(asked, PlacementRefusal):
+                return self._result(args, dict.fromkeys(args.names, _text(asked.text)))
+            return self._divided(args, asked, self._exists(asked, known))
+
+    def _asked_for(self, pod: Pod) -> Pod:
+        """The pod, asked of the API server; an empty one: there is none. No lock is held."""
+        assert self._ask_owner is not None
+        found = self._ask_owner("Pod", key(pod), pod.metadata.uid)
+        return found if isinstance(found, Pod) else Pod()
+
+    def _exists(self, asked: _PolicyRequest, known: Pod | None) -> bool:
+        """Is it a pod of the cluster that waits for a node? For others nothing is reserved. A cluster in files is
+        asked about pods that are not in it."""
+        if self._ask_owner is None:
+            return True
+        seen = known or self._index.pod(asked.pod)
+        if seen is None or (known is None and seen.metadata.uid != asked.id):
+            raise _PodNotSeen
+        same = seen.metadata.uid == asked.id and unit_of(asked.pod, seen) == asked.application.unit
+        return same and is_pending(seen)
+
+    def _free(self, args: ExtenderArgs) -> FilterResult:
+        """No policy: every node will do, unless a plugin says otherwise."""
+        if self._plugins is None:
+            return self._result(args, {})
+        said, _ = self._plugins.ask(args.pod)
+        refused = {name: _text(said[name][0]) for name in args.names if name in said}
+        result = self._result(args, refused)
+        # Where an eviction could help, kube-scheduler may try one.
+        curable = {name: why for name, why in refused.items() if said[name][1]}
+        result.failed_nodes = {**result.failed_nodes, **curable}
+        result.failed_and_unresolvable_nodes = {n: why for n, why in refused.items() if n not in curable}
+        return result
+
+    def _divided(self, args: ExtenderArgs, asked: _PolicyRequest, exists: bool) -> FilterResult:
+        group_of, there = self._groups(args, asked)
+        wanted = [group for group in asked.groups if group in there]
+        if asked.assigned:
+            wanted = [group for group in wanted if group == asked.assigned]
+        asked, open_ = self._settled(args.pod, asked, wanted)
+        reasons = self._reasons(asked, open_)
+        passed = [group for group in wanted if reasons[group] is None]
+        if exists:
+            self._remember(asked, passed)
+        self._changed.notify_all()
+        outside = f"node is in no node group of PropagationPolicy {asked.bound.policy}"
+        reasons[None] = _text(asked.usage.with_waiting(outside))
+        named = zip(args.names, group_of, strict=True)
+        return self._result(args, {name: why for name, group in named if (why := reasons[group]) is not None})
+
+    def _remember(self, asked: _PolicyRequest, passed: list[str]) -> None:
+        unit = asked.application.unit
+        if passed:
+            self._refused.passed(unit, asked.pod)
+            self.reservations.put(asked.id, unit, passed)
+            return
+        self._refused.refused(unit, asked.pod, asked.id)
+        if self.reservations.end(asked.id):
+            self._refused.freed(unit)
+
+    def _settled(self, pod: Pod, asked: _PolicyRequest, wanted: list[str]) -> tuple[_PolicyRequest, list[str]]:
+        """The question once some group's answer is certain, or all are no; and the groups left open by then."""
+        until = self._now() + MAX_WAIT_S
+        waited = False
+        while True:
+            answers = {group: asked.usage.accepts(group) for group in wanted}
+            open_ = [group for group, answer in answers.items() if answer == Acceptance.UNDECIDED]
+            late = self._now() >= until or not self.reservations.are_coming(asked.application.unit, asked.id)
+            if not open_ or Acceptance.YES in answers.values() or late:
+                self.waits += waited
+                return asked, open_
+            waited = True
+            self._changed.wait(_POLL_INTERVAL_S)
+            again = self._ask(pod)
+            if not isinstance(again, _PolicyRequest) or again.groups != asked.groups:
+                return asked, wanted  # the policy changed under the question: refuse, the pod comes again
+            asked = again
+
+    def _reasons(self, asked: _PolicyRequest, open_: list[str]) -> dict[str | None, Raw | None]:
+        """Per group of the policy why it does not take the pod, ready to be sent; None: it does."""
+        unclear = set(open_)
+        found: dict[str | None, Raw | None] = {}
+        for group in asked.groups:
+            why = asked.usage.refusal(group)
+            if asked.assigned and group != asked.assigned:
+                why = f"the pod was made for node group {asked.assigned}, the node is in {group}"
+            if why is None and group in unclear:
+                why = f"node group {group} may be full: other pods of {asked.application} are being bound"
+            found[group] = None if why is None else _text(why)
+        return found
+
+    def _result(self, args: ExtenderArgs, refused: dict[str, Raw]) -> FilterResult:
+        result = FilterResult(failed_and_unresolvable_nodes=refused)
+        if self._legacy:
+            result.failed_nodes = refused
+        if args.nodes is None:
+            result.node_names = args.names if not refused else [name for name in args.names if name not in refused]
+        else:
+            kept = [raw for name, raw in zip(args.names, args.nodes, strict=True) if name not in refused]
+            result.nodes = {"metadata": {}, "items": kept}
+        return result
+
+    # --- prioritize
+
+    def prioritize(self, args: ExtenderArgs) -> list[Score]:
+        """All nodes of a group alike: the more its group lacks, the more a node is worth."""
+        with self._changed:
+            try:
+                asked = self._ask(args.pod)
+            except (OwnerLoop, ApiError):
+                asked = None
+            if not isinstance(asked, _PolicyRequest):
+                worths: dict[str, int] = {}
+                if asked is None and self._plugins is not None:
+                    worths = scaled(self._plugins.ask(args.pod)[1], args.names)
+                return [Score(name, worths.get(name, 0)) for name in args.names]
+            group_of, there = self._groups(args, asked)
+            lacks = {group: asked.usage.missing(group) for group in asked.groups}
+            most = max((lacks[group] for group in there if group is not None), default=0)
+            worth: dict[str | None, int] = {group: score(n, most) for group, n in lacks.items()}
+            worth[None] = 0
+            return [Score(name, worth[group]) for name, group in zip(args.names, group_of, strict=True)]
+
+    # --- preempt
+
+    def preempt(self, args: PreemptionArgs) -> PreemptionResult:
+        """The nodes whose group would take the pod once the victims are gone; victims are never added."""
+        with self._changed:
+            # kube-scheduler takes a node without victims for an error.
+            offered = {node: victims for node, victims in args.victims.items() if victims.pods}
+            try:
+                asked = self._ask(args.pod)
+            except (OwnerLoop, ApiError):
+                return PreemptionResult({})
+            if asked is None:
+                return PreemptionResult(offered)
+            if isinstance(asked, PlacementRefusal):
+                return PreemptionResult({})
+            return PreemptionResult({n: v for n, v in offered.items() if self._worth_it(asked, n, v)})
+
+    def _worth_it(self, asked: _PolicyRequest, node: str, victims: MetaVictims) -> bool:
+        group = self._group(asked.groups, node)
+        if group is None or asked.assigned not in ("", group):
+            return False
+        counts = dict(asked.usage.counts)
+        for victim in victims.pods:
+            place = self._index.place(victim.uid)
+            if place is not None and place[0] == asked.application.unit:
+                left = self._group(asked.groups, place[1])
+                if left is not None:
+                    counts[left] = counts.get(left, 0) - 1
+        return QuotaUsage(asked.bound.quotas, counts, asked.usage.undecided).accepts(group) == Acceptance.YES
+
+    # --- what all of them need
+
+    def _ask(self, pod: Pod) -> _PolicyRequest | PlacementRefusal | None:
+        self._index.refresh()
+        application = self._index.application(pod)
+        why = unbound_reason(application.labels, PolicyLabels.OVERRIDE) if self._gate_override else None
+        if why is not None:
+            return PlacementRefusal("unbound", f"{application}: {why}")
+        ruling = self._index.ruling(application)
+        if not isinstance(ruling, BoundPolicy):
+            return ruling
+        name = key(pod)
+        id_ = pod.metadata.uid or name
+        groups = tuple(ruling.rules.groups)
+        counts = self._index.counts(application.unit, groups, but=name)
+        certain, maybe = self.reservations.of(application.unit, id_, groups)
+        for group, n in certain.items():
+            counts[group] = counts.get(group, 0) + n
+        assigned = pod.metadata.labels.get(ASSIGNED, "")
+        usage = QuotaUsage(ruling.quotas, counts, maybe, self._index.grouping.groups_without_nodes(ruling.rules))
+        return _PolicyRequest(name, id_, application, ruling, groups, usage, assigned)
+
+    def _groups(self, args: ExtenderArgs, asked: _PolicyRequest) -> tuple[list[str | None], set[str | None]]:
+        """Per node asked about, the group that holds it; and each group once."""
+        grouping = self._index.grouping
+        known = grouping.group_of(asked.groups)
+        found = list(map(known.get, args.names))
+        there = set(found)
+        if None in there:
+            for i, name in enumerate(args.names):
+                if found[i] is None and name not in grouping.groups_by_node:
+                    labels = args.labels[i] if args.labels is not None else {}
+                    found[i] = grouping.group_of_unlisted_node(asked.groups, name, labels)
+                    there.add(found[i])
+        return found, there
+
+    def _group(self, groups: tuple[str, ...], node: str) -> str | None:
+        grouping = self._index.grouping
+        known = grouping.group_of(groups).get(node)
+        return known if known or node in grouping.groups_by_node else grouping.group_of_unlisted_node(groups, node, {})
+
+
+@lru_cache(maxsize=16384)
+def _text(text: str) -> Raw:
+    """A reason as it is sent: thousands of nodes share it, and it is encoded once."""
+    return Raw(msgspec.json.encode(text))

@@ -1,0 +1,74 @@
+"""The Lease of an extender that takes no part in an election: it only says that an extender is alive.
+
+The controllers evict nothing for its place while nobody renews it. Extenders beside several kube-schedulers may renew
+the same Lease: whoever did so last is named in it, and it is fresh as long as one of them lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from muster.kube.client import Client
+from muster.kube.lists import Report
+from muster.process.settings import LeaseSettings
+from muster.store import errors
+
+
+class LeaseHeartbeat:
+    """`await LeaseHeartbeat(…).run()`: until cancelled. `active` says whether questions are answered."""
+
+    def __init__(
+        self, client: Client, key: str, settings: LeaseSettings, active: Callable[[], bool], report: Report
+    ) -> None:
+        """`key`: namespace/name of the Lease; of the settings the times and the identity count."""
+        self._client = client
+        self._key = key
+        namespace, _, self._name = key.partition("/")
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._settings = settings
+        self._active = active
+        self._report = report
+        self._said = ""
+
+    async def run(self) -> None:
+        while True:
+            if self._active():
+                try:
+                    await self._write(self._settings.identity)
+                except errors.Conflict:
+                    pass  # another extender renewed it at the same moment
+                except errors.ApiError as fault:
+                    if str(fault) != self._said:
+                        self._said = str(fault)
+                        self._report(f"Lease {self._key} cannot be renewed, so that controllers evict nothing: {fault}")
+            await asyncio.sleep(self._settings.retry)
+
+    async def end(self) -> None:
+        """Give the Lease back, if it is in our name: nobody need wait until it runs out."""
+        with suppress(errors.ApiError):  # then it runs out by itself
+            await self._write("")
+
+    async def _write(self, holder: str) -> None:
+        path = f"{self._path}/{self._name}"
+        try:
+            lease: dict[str, Any] = msgspec.json.decode(await self._client.request("GET", path, tries=1))
+        except errors.NotFound:
+            if holder:
+                meta = {"name": self._name}
+                made = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta}
+                await self._client.request("POST", self._path, body={**made, "spec": self._spec(holder)})
+            return
+        spec = lease.get("spec") or {}
+        if holder or spec.get("holderIdentity") == self._settings.identity:
+            await self._client.request("PUT", path, body={**lease, "spec": {**spec, **self._spec(holder)}}, tries=1)
+
+    def _spec(self, holder: str) -> dict[str, Any]:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        duration = max(round(self._settings.duration), 1) if holder else 1
+        return {"holderIdentity": holder, "leaseDurationSeconds": duration, "renewTime": now}

@@ -1,0 +1,119 @@
+"""How many pods of a unit each node group has: bound ones by their node, others by the group they were made for.
+
+A pod counts from the moment its creation was answered; what the watch has not shown yet is a reservation, known by the
+request that it was made with.
+
+Where the API server does not authenticate itself, anyone can send such a request. Its pod must then appear within 5
+seconds, and until it does, it must not take the place of one that exists: if only such requests fill the groups, the
+place is *contested*, and the pod is created behind the gate and gets its group once it exists. When a request's pod
+does not appear, the requests of its unit do not count for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from muster.groupctl.extender.reservations import Reservations
+from muster.groupctl.unit_counts import UnitCounts
+from muster.groups.applications import Unit
+from muster.groups.assignment import ADMITTED
+from muster.groups.grouping import Grouping
+from muster.groups.policies import BoundPolicy
+from muster.groups.quota_usage import Acceptance, QuotaUsage
+from muster.kube.informer import Delta
+from muster.model.core import Pod
+
+UNSEEN_POD_TTL_S = 5.0  # within which the pod of a request that anyone may have sent must be seen
+DISTRUST_S = 30.0  # for which such requests of a unit do not count, after one whose pod was not seen
+
+
+class GroupSlots:
+    """Follows pods; tell it of every change."""
+
+    def __init__(self, now: Callable[[], float], *, authenticated: bool = True) -> None:
+        """`authenticated`: only the API server can send requests."""
+        self.reservations = Reservations(now)
+        self._unproven = self.reservations if authenticated else Reservations(now, UNSEEN_POD_TTL_S, self._distrust)
+        self._distrusted: dict[Unit, float] = {}  # until when
+        self._now = now
+        self._unit_counts = UnitCounts(count_assigned=True)
+        self._shunned: dict[tuple[Unit, str], float] = {}  # unit and group → until when
+
+    def notice(self, delta: Delta) -> None:
+        if not isinstance(delta.new, Pod):
+            self._unit_counts.remove(delta.key)
+        else:
+            self._unit_counts.put(delta.key, delta.new)
+            request = delta.new.metadata.annotations.get(ADMITTED, "")
+            if request:
+                self.forget(request)
+
+    @property
+    def reserved(self) -> int:
+        """Pods answered and not seen yet."""
+        kept = {id(one): one for one in (self.reservations, self._unproven)}
+        for one in kept.values():
+            one.expire()
+        return sum(map(len, kept.values()))
+
+    def reserve(self, request: str, unit: Unit, group: str, *, exists: bool) -> None:
+        """`exists`: the pod is in the cluster already."""
+        (self.reservations if exists else self._unproven).put(request, unit, (group,))
+
+    def forget(self, request: str) -> None:
+        """The pod was seen, or does not come."""
+        for kept in (self.reservations, self._unproven):
+            kept.end(request)
+
+    def choose(self, unit: Unit, bound: BoundPolicy, grouping: Grouping, since: float | None = None) -> str | None:
+        """The group that lacks most, ties as the policy writes them; None: none takes any more.
+
+        One in which a pod of the unit found no place comes last. `since`: when the pod was seen, if it exists already.
+        """
+        unproven = self._unproven_of(unit, since)
+        if self._distrusted.get(unit, 0.0) <= self._now():
+            return self._best(unit, bound, self._standing(unit, bound, grouping, unproven))
+        usage = self._standing(unit, bound, grouping, {})
+        # Nobody knows which of these requests are real: all of them are divided as the groups lack pods.
+        return self._best(unit, bound, usage, lambda group: usage.missing(group) / (unproven.get(group, 0) + 1))
+
+    def is_contested(self, unit: Unit, bound: BoundPolicy, grouping: Grouping, since: float | None = None) -> bool:
+        """Do only requests whose pods were not seen yet keep the pod out of every group?"""
+        if self._unproven is self.reservations or self.choose(unit, bound, grouping, since) is not None:
+            return False
+        return self._best(unit, bound, self._standing(unit, bound, grouping, {})) is not None
+
+    def _best(
+        self, unit: Unit, bound: BoundPolicy, usage: QuotaUsage, worth: Callable[[str], float] | None = None
+    ) -> str | None:
+        open_ = [group for group in bound.rules.groups if usage.accepts(group) == Acceptance.YES]
+        now = self._now()
+        good = [group for group in open_ if self._shunned.get((unit, group), now) <= now]
+        return max(good or open_, key=worth or usage.missing, default=None)
+
+    def _unproven_of(self, unit: Unit, since: float | None) -> dict[str, int]:
+        """Requests whose pods were not seen yet, by group; a pod that exists comes before those that came later."""
+        if self._unproven is self.reservations:
+            return {}
+        before = float("inf") if since is None else since
+        return self._unproven.of(unit, but="", before=before)[0]
+
+    def _distrust(self, unit: Unit) -> None:
+        now = self._now()
+        self._distrusted = {one: until for one, until in self._distrusted.items() if until > now}
+        self._distrusted[unit] = now + DISTRUST_S
+
+    def shun(self, unit: Unit, group: str, seconds: float) -> None:
+        """A pod of the unit found no place in the group."""
+        now = self._now()
+        self._shunned = {at: until for at, until in self._shunned.items() if until > now}
+        self._shunned[unit, group] = now + seconds
+
+    def _standing(self, unit: Unit, bound: BoundPolicy, grouping: Grouping, more: dict[str, int]) -> QuotaUsage:
+        groups = tuple(bound.rules.groups)
+        counts, _ = self.reservations.of(unit, but="")
+        for group, n in more.items():
+            counts[group] = counts.get(group, 0) + n
+        for group, n in self._unit_counts.per_group(unit, groups, grouping).items():
+            counts[group] = counts.get(group, 0) + n
+        return QuotaUsage(bound.quotas, counts)
