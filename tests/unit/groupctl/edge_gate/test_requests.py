@@ -185,5 +185,5 @@ def test_nobody_says_who_somebody_is_but_the_gate() -> None:
     headers = [("X-Remote-User", "root"), ("x-remote-extra-scopes", "all"), ("X-Request-Id", "1"), ("x-user", "root")]
     assert TrustedHeaders().without(headers) == [("X-Request-Id", "1"), ("x-user", "root")]
     assert TRUSTED.without([*headers, ("X-Extra-A", "b")]) == [("X-Request-Id", "1")]
-    later = TrustedHeaders(names=frozenset({"x-new"})).with_those_of(TRUSTED)
+    later = TrustedHeaders(names=frozenset({"x-new"})).merged_with(TRUSTED)
     assert later.without([("X-New", "root"), ("X-User", "root"), ("X-Extra-A", "b")]) == []
