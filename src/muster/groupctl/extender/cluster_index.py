@@ -1,4 +1,4 @@
-"""The cluster as the extender sees it: who owns a pod, which group holds a node, how many pods a unit has where."""
+"""Indexes the cluster for the extender: the owner of a pod, the group of a node, the pods of a unit per group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: tuple[type[Object], ...] = (Node, Pod, NodeGroup, PropagationPolicy, *APP
 
 
 class ClusterIndex:
-    """Follows a store; `refresh` takes in what changed since the last time."""
+    """Follows a store; `refresh` applies the watch events since the last call."""
 
     def __init__(
         self,
@@ -31,18 +31,17 @@ class ClusterIndex:
         custom: Sequence[type[CustomApplication]] = (),
         ask: FetchOwner | None = None,
     ) -> None:
-        """`ended` is told of pods (with their key) that have a node now, or are gone. `custom`: the configured kinds.
-
-        `ask` is asked for owners that the store does not have (yet).
+        """Calls `ended` with key and pod when a pod is bound or deleted. `custom` are the configured kinds; `ask`
+        fetches owners that the store does not have yet.
         """
         kinds = (*KINDS, *custom)
         self._ended = ended
-        self._ask = ask or _nobody
+        self._ask = ask or _fetch_nothing
         self._custom = frozenset(kind.__name__ for kind in custom)
         self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in kinds}
         self._unit_counts = UnitCounts()
         self._grouping_cache = GroupingCache(self._tables)
-        # Before the lists, so that nothing that goes in between is missed.
+        # Opened before the lists, so that no event between them is missed.
         self._watch = store.watch("", kinds)
         for kind in kinds:
             for obj in store.list(kind).items:
@@ -50,7 +49,7 @@ class ClusterIndex:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take in what happened."""
+        """Applies the watch events since the last call."""
         for event in self._watch.take():
             old = self._tables[event.kind].get(event.key)
             if event.change == Change.DELETED:
@@ -64,13 +63,13 @@ class ClusterIndex:
 
     @property
     def grouping(self) -> Grouping:
-        """Nodes, groups and policies as they are."""
+        """The current nodes, groups and policies."""
         return self._grouping_cache.grouping
 
-    # --- questions
+    # --- queries
 
     def application(self, pod: Pod) -> Application:
-        """The pod's application; OwnerLoop if there is no end to its owners."""
+        """Returns the pod's application; raises OwnerLoop if its owners form a cycle."""
         return application_of(pod, owner_lookup(pod, self._tables, self._ask), self._custom)
 
     def pod(self, name: str) -> Pod | None:
@@ -78,7 +77,7 @@ class ClusterIndex:
         return found if isinstance(found, Pod) else None
 
     def waiting(self) -> Iterator[tuple[str, Pod]]:
-        """Key and pod of those that have no node and could get one."""
+        """Yields key and pod of the pending pods without scheduling gates."""
         for name, pod in self._tables["Pod"].items():
             if isinstance(pod, Pod) and is_pending(pod) and not pod.spec.scheduling_gates:
                 yield name, pod
@@ -87,14 +86,14 @@ class ClusterIndex:
         return self.grouping.policies.rule_for(application)
 
     def counts(self, unit: Unit, groups: tuple[str, ...], but: str = "") -> dict[str, int]:
-        """How many pods of the unit (but for the one of that key) each group has."""
+        """Returns the number of pods of the unit per group, without the pod `but`."""
         return self._unit_counts.per_group(unit, groups, self.grouping, but)
 
     def place(self, uid: str) -> tuple[Unit, str] | None:
-        """The unit and node of a pod that counts."""
+        """Returns the unit and node of a counted pod."""
         return self._unit_counts.node_of(uid)
 
-    # --- following
+    # --- watch events
 
     def _put(self, kind: str, name: str, obj: Object) -> None:
         if isinstance(obj, Pod):
@@ -111,9 +110,9 @@ class ClusterIndex:
 
 
 def is_pending(pod: Pod) -> bool:
-    """May the pod still get a node?"""
+    """Returns whether the pod can still be bound."""
     return not pod.spec.node_name and is_active(pod)
 
 
-def _nobody(kind: str, name: str, uid: str) -> None:
-    """A cluster in files has what it has."""
+def _fetch_nothing(kind: str, name: str, uid: str) -> None:
+    """Fetches nothing: a cluster in files is complete."""

@@ -1,4 +1,4 @@
-"""The extender's three answers: which nodes may have the pod, what each is worth, which victims are worth it."""
+"""Answers the extender's three verbs: filter (feasible nodes), prioritize (scores) and preempt (useful victims)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _POLL_INTERVAL_S = 0.01
 
 @dataclass(slots=True)
 class _PolicyRequest:
-    """A pod of an application that follows a policy."""
+    """A request for a pod whose application is bound to a PropagationPolicy."""
 
     pod: str  # ns/name
     id: str  # its uid
@@ -52,7 +52,7 @@ class _PolicyRequest:
 
 
 class _PodNotSeen(Exception):
-    """The pod that is asked about has not been seen yet."""
+    """The informer has not seen the pod of the request yet."""
 
 
 class GroupScheduling:
@@ -69,11 +69,11 @@ class GroupScheduling:
         plugins: PluginScores | None = None,
         now: Callable[[], float] = monotonic,
     ) -> None:
-        """`legacy`: refused nodes are also named where schedulers before 1.22 look for them. `gate_override`: pods
-        also wait until their application is bound to its OverridePolicy.
+        """Takes `legacy` to list refused nodes also in FailedNodes, for schedulers before 1.22; `gate_override` to
+        refuse pods until their application is bound to its OverridePolicy; `ask` (on a live cluster) to fetch owners
+        that the informers have not seen; and `plugins` for pods without a policy.
 
-        `ask` (on a live cluster) is asked for owners that are not seen yet; there, too, pods that wait at the
-        beginning may have been answered by whoever served before. `plugins` are asked about pods without a policy.
+        On a live cluster, pods that are pending at the start may have been answered by the previous leader.
         """
         self._refused = RefusedPods()
         self.reservations = Reservations(now, expired=self._refused.freed)
@@ -90,7 +90,7 @@ class GroupScheduling:
             for name, pod in self._index.waiting():
                 unit = unit_of(name, pod)
                 self.reservations.put_stranger(pod.metadata.uid, unit)
-                # Whoever answered before may have refused it for a reservation that nobody knows any more.
+                # The previous leader may have refused it because of a reservation that is lost now.
                 self._refused.refused(unit, name, pod.metadata.uid)
 
     @property
@@ -98,14 +98,14 @@ class GroupScheduling:
         return len(self.reservations)
 
     def use(self, custom: Sequence[type[CustomApplication]]) -> None:
-        """Applications may be of these kinds from now on."""
+        """Replaces the configured application kinds."""
         view = ClusterIndex(self._store, self._ended, custom, self._ask_owner)
         with self._changed:
             self._index.close()
             self._index = view
 
     def _ended(self, name: str, pod: Pod) -> None:
-        """The pod has a node, or is gone."""
+        """Ends the reservation of a pod that is bound or deleted."""
         unit = unit_of(name, pod)
         self._refused.passed(unit, name)
         groups = self.reservations.end(pod.metadata.uid)
@@ -113,7 +113,7 @@ class GroupScheduling:
             self._refused.freed(unit)
 
     def to_wake(self) -> list[tuple[str, str]]:
-        """Key and uid of pods that were refused because of reservations that have been given up since."""
+        """Returns key and uid of pods that were refused because of reservations that have ended since."""
         with self._changed:
             self._index.refresh()
             self.reservations.expire()
@@ -126,12 +126,12 @@ class GroupScheduling:
         try:
             return isinstance(self._index.ruling(self._index.application(pod)), BoundPolicy)
         except (OwnerLoop, ApiError):
-            return True  # once too often does no harm
+            return True  # an unnecessary retry is harmless
 
     # --- filter
 
     def filter(self, args: ExtenderArgs) -> FilterResult:
-        """The nodes that may have the pod, and a reason for every other one."""
+        """Returns the feasible nodes, and a reason for every other node."""
         try:
             try:
                 return self._filtered(args, None)
@@ -141,7 +141,7 @@ class GroupScheduling:
             return FilterResult(error=str(fault))
 
     def _filtered(self, args: ExtenderArgs, known: Pod | None) -> FilterResult:
-        """`known`: the pod as it is in the cluster; None: look it up, _PodNotSeen if it is not there."""
+        """Filters with `known` as the pod in the cluster; with None it is looked up (_PodNotSeen if missing)."""
         with self._changed:
             asked = self._ask(args.pod)
             if asked is None:
@@ -151,14 +151,14 @@ class GroupScheduling:
             return self._divided(args, asked, self._exists(asked, known))
 
     def _asked_for(self, pod: Pod) -> Pod:
-        """The pod, asked of the API server; an empty one: there is none. No lock is held."""
+        """Fetches the pod from the API server; an empty Pod if it does not exist. Must be called without the lock."""
         assert self._ask_owner is not None
         found = self._ask_owner("Pod", key(pod), pod.metadata.uid)
         return found if isinstance(found, Pod) else Pod()
 
     def _exists(self, asked: _PolicyRequest, known: Pod | None) -> bool:
-        """Is it a pod of the cluster that waits for a node? For others nothing is reserved. A cluster in files is
-        asked about pods that are not in it."""
+        """Returns whether the pod exists and is pending; nothing is reserved for others. With a cluster in files,
+        requests are about pods that are not in it."""
         if self._ask_owner is None:
             return True
         seen = known or self._index.pod(asked.pod)
@@ -168,13 +168,13 @@ class GroupScheduling:
         return same and is_pending(seen)
 
     def _free(self, args: ExtenderArgs) -> FilterResult:
-        """No policy: every node will do, unless a plugin says otherwise."""
+        """Filters a pod without a policy: all nodes are feasible, unless a plugin refuses them."""
         if self._plugins is None:
             return self._result(args, {})
         said, _ = self._plugins.ask(args.pod)
         refused = {name: _text(said[name][0]) for name in args.names if name in said}
         result = self._result(args, refused)
-        # Where an eviction could help, kube-scheduler may try one.
+        # kube-scheduler may preempt on these nodes.
         curable = {name: why for name, why in refused.items() if said[name][1]}
         result.failed_nodes = {**result.failed_nodes, **curable}
         result.failed_and_unresolvable_nodes = {n: why for n, why in refused.items() if n not in curable}
@@ -207,7 +207,7 @@ class GroupScheduling:
             self._refused.freed(unit)
 
     def _settled(self, pod: Pod, asked: _PolicyRequest, wanted: list[str]) -> tuple[_PolicyRequest, list[str]]:
-        """The question once some group's answer is certain, or all are no; and the groups left open by then."""
+        """Waits until one group certainly accepts the pod or all refuse it; returns the undecided groups, too."""
         until = self._now() + MAX_WAIT_S
         waited = False
         while True:
@@ -221,11 +221,11 @@ class GroupScheduling:
             self._changed.wait(_POLL_INTERVAL_S)
             again = self._ask(pod)
             if not isinstance(again, _PolicyRequest) or again.groups != asked.groups:
-                return asked, wanted  # the policy changed under the question: refuse, the pod comes again
+                return asked, wanted  # the policy changed meanwhile: refuse, kube-scheduler retries the pod
             asked = again
 
     def _reasons(self, asked: _PolicyRequest, open_: list[str]) -> dict[str | None, Raw | None]:
-        """Per group of the policy why it does not take the pod, ready to be sent; None: it does."""
+        """Returns the encoded refusal per group of the policy; None if the group accepts the pod."""
         unclear = set(open_)
         found: dict[str | None, Raw | None] = {}
         for group in asked.groups:
@@ -251,7 +251,7 @@ class GroupScheduling:
     # --- prioritize
 
     def prioritize(self, args: ExtenderArgs) -> list[Score]:
-        """All nodes of a group alike: the more its group lacks, the more a node is worth."""
+        """Scores nodes by the number of pods that their group is missing; all nodes of a group are equal."""
         with self._changed:
             try:
                 asked = self._ask(args.pod)
@@ -272,9 +272,9 @@ class GroupScheduling:
     # --- preempt
 
     def preempt(self, args: PreemptionArgs) -> PreemptionResult:
-        """The nodes whose group would take the pod once the victims are gone; victims are never added."""
+        """Returns the nodes whose group accepts the pod after the victims are gone; never adds victims."""
         with self._changed:
-            # kube-scheduler takes a node without victims for an error.
+            # kube-scheduler treats a node without victims as an error.
             offered = {node: victims for node, victims in args.victims.items() if victims.pods}
             try:
                 asked = self._ask(args.pod)
@@ -299,7 +299,7 @@ class GroupScheduling:
                     counts[left] = counts.get(left, 0) - 1
         return QuotaUsage(asked.bound.quotas, counts, asked.usage.undecided).accepts(group) == Acceptance.YES
 
-    # --- what all of them need
+    # --- shared
 
     def _ask(self, pod: Pod) -> _PolicyRequest | PlacementRefusal | None:
         self._index.refresh()
@@ -322,7 +322,7 @@ class GroupScheduling:
         return _PolicyRequest(name, id_, application, ruling, groups, usage, assigned)
 
     def _groups(self, args: ExtenderArgs, asked: _PolicyRequest) -> tuple[list[str | None], set[str | None]]:
-        """Per node asked about, the group that holds it; and each group once."""
+        """Returns the group of each requested node, and the set of these groups."""
         grouping = self._index.grouping
         known = grouping.group_of(asked.groups)
         found = list(map(known.get, args.names))
@@ -343,5 +343,5 @@ class GroupScheduling:
 
 @lru_cache(maxsize=16384)
 def _text(text: str) -> Raw:
-    """A reason as it is sent: thousands of nodes share it, and it is encoded once."""
+    """Encodes a reason once for all nodes that share it."""
     return Raw(msgspec.json.encode(text))

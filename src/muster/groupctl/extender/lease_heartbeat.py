@@ -1,7 +1,7 @@
-"""The Lease of an extender that takes no part in an election: it only says that an extender is alive.
+"""Renews the Lease of an extender without leader election: it shows that an extender is alive.
 
-The controllers evict nothing for its place while nobody renews it. Extenders beside several kube-schedulers may renew
-the same Lease: whoever did so last is named in it, and it is fresh as long as one of them lives.
+While nobody renews it, the controllers evict no pod because of its group. Several extenders, one beside each
+kube-scheduler, may renew the same Lease: the last one is its holder, and it is fresh while one of them is alive.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from muster.store import errors
 
 
 class LeaseHeartbeat:
-    """`await LeaseHeartbeat(…).run()`: until cancelled. `active` says whether questions are answered."""
+    """Renews the Lease while `active` returns true; `run` runs until cancelled."""
 
     def __init__(
         self, client: Client, key: str, settings: LeaseSettings, active: Callable[[], bool], report: Report
     ) -> None:
-        """`key`: namespace/name of the Lease; of the settings the times and the identity count."""
+        """Takes the Lease's namespace/name; of the settings only the times and the identity are used."""
         self._client = client
         self._key = key
         namespace, _, self._name = key.partition("/")
@@ -34,7 +34,7 @@ class LeaseHeartbeat:
         self._settings = settings
         self._active = active
         self._report = report
-        self._said = ""
+        self._last_error = ""
 
     async def run(self) -> None:
         while True:
@@ -44,14 +44,14 @@ class LeaseHeartbeat:
                 except errors.Conflict:
                     pass  # another extender renewed it at the same moment
                 except errors.ApiError as fault:
-                    if str(fault) != self._said:
-                        self._said = str(fault)
+                    if str(fault) != self._last_error:
+                        self._last_error = str(fault)
                         self._report(f"Lease {self._key} cannot be renewed, so that controllers evict nothing: {fault}")
             await asyncio.sleep(self._settings.retry)
 
     async def end(self) -> None:
-        """Give the Lease back, if it is in our name: nobody need wait until it runs out."""
-        with suppress(errors.ApiError):  # then it runs out by itself
+        """Releases the Lease if we hold it, so that nobody has to wait until it expires."""
+        with suppress(errors.ApiError):  # it expires by itself
             await self._write("")
 
     async def _write(self, holder: str) -> None:

@@ -1,8 +1,8 @@
-"""Scores of muster's own plugins for kube-scheduler (`--plugins scheduler.yaml`): packing, queues' node groups, chips.
+"""Filters and scores pods for kube-scheduler with muster's plugins (`--plugins scheduler.yaml`).
 
-The state of the engine follows the cluster; a question opens a session on it, as a scheduling cycle does, asks the
-configured plugins' filters and scorers about the pod, and closes it again. What kube-scheduler checks by itself
-(resources, taints, volumes) is left to it.
+The engine's state follows the cluster. Each request opens a session on it, as a scheduling cycle does, calls the
+filters and scorers of the configured plugins for the pod, and closes it. kube-scheduler itself checks resources,
+taints and volumes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ KINDS: tuple[type[Object], ...] = (Node, Pod, Namespace, PriorityClass, Queue, P
 OURS = "muster"
 
 Refusals = dict[str, tuple[str, bool]]
-"""Node → why not, and whether an eviction could cure it."""
+"""Node → the reason, and whether an eviction can resolve it."""
 
 
 class PluginScores:
-    """Follows a store. One question at a time."""
+    """Follows a store. Serves one request at a time."""
 
     def __init__(self, store: Store, scheduler: Scheduler) -> None:
         self._store = store
@@ -38,11 +38,11 @@ class PluginScores:
         self._state.load({kind.__name__: {key(obj): obj for obj in store.list(kind).items} for kind in KINDS})
 
     def ask(self, pod: Pod) -> tuple[Refusals, dict[str, float]]:
-        """What the plugins say of every node."""
+        """Returns the refusals and the scores of the plugins by node."""
         self._follow()
         name = key(pod)
         known = self._state.tasks.get(name)
-        # Whoever's it is, the question is what we would do with it, and a pod that is asked about has no node.
+        # The pod is decided as if it were muster's, and a pod of a request has no node.
         spec = replace(pod.spec, node_name="", scheduler_name=OURS)
         self._state.upsert("Pod", name, replace(pod, spec=spec))
         try:
@@ -89,7 +89,7 @@ class PluginScores:
 
 
 def scaled(scores: dict[str, float], names: list[str]) -> dict[str, int]:
-    """From 0 for the worst of the nodes to 10 for the best; all 0 where they are worth the same."""
+    """Scales the scores from 0 (worst node) to 10 (best node); all are 0 if they are equal."""
     asked = [scores[name] for name in names if name in scores]
     least, most = min(asked, default=0.0), max(asked, default=0.0)
     if most <= least:

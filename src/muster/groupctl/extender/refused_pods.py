@@ -1,7 +1,7 @@
-"""Pods that were refused while other pods of their unit had reservations: woken when one of these is given up.
+"""Retries pods that were refused because other pods of their unit had reservations, when one of these ends.
 
-kube-scheduler does not learn that a reservation has ended, and would try such a pod again only after minutes. A pod
-that an extender refused is tried again when one of its labels changes (`groupctl/controllers/nudge.py`).
+kube-scheduler does not learn that a reservation has ended, and would retry such a pod only after minutes. It retries
+a pod that an extender refused when a label of the pod changes (`groupctl/controllers/nudge.py`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from muster.process.logs import Log
 from muster.store import errors
 
 RETRY_INTERVAL_S = 1.0
-MAX_REFUSED_PODS = 20_000  # of all units; who comes later is tried again by kube-scheduler alone
+MAX_REFUSED_PODS = 20_000  # of all units; later ones are retried by kube-scheduler only
 
 
 class RefusedPods:
-    """By unit: the pods that were refused, and how many reservations were given up since."""
+    """The refused pods and the number of ended reservations, by unit."""
 
     def __init__(self) -> None:
-        self._pods: dict[Unit, dict[str, str]] = {}  # unit → key → uid, who was refused first comes first
+        self._pods: dict[Unit, dict[str, str]] = {}  # unit → key → uid, in the order of refusal
         self._freed: dict[Unit, int] = {}
 
     def refused(self, unit: Unit, key: str, uid: str) -> None:
@@ -34,17 +34,17 @@ class RefusedPods:
             of_unit[key] = uid
 
     def passed(self, unit: Unit, key: str) -> None:
-        """The pod was let into a group, is bound, or gone."""
+        """Forgets a pod that was accepted, bound or deleted."""
         of_unit = self._pods.get(unit)
         if of_unit is not None and of_unit.pop(key, None) is not None and not of_unit:
             del self._pods[unit]
 
     def freed(self, unit: Unit) -> None:
-        """A reservation of the unit was given up."""
+        """Counts an ended reservation of the unit."""
         self._freed[unit] = self._freed.get(unit, 0) + 1
 
     def take(self) -> list[tuple[str, str]]:
-        """Key and uid of the pods to be tried again: one for each reservation that was given up."""
+        """Returns key and uid of the pods to retry: one for each ended reservation."""
         found: list[tuple[str, str]] = []
         for unit, n in self._freed.items():
             for key in list(self._pods.get(unit, ()))[:n]:
@@ -57,11 +57,11 @@ class RefusedPods:
 async def wake(
     take: Callable[[], Awaitable[list[tuple[str, str]]]], writes: Writes, may_write: Callable[[], bool], log: Log
 ) -> None:
-    """Label the pods that are to be tried again, until cancelled."""
+    """Labels the pods to retry, until cancelled."""
     while True:
         await asyncio.sleep(RETRY_INTERVAL_S)
         if not may_write():
-            continue  # the replica that was active before may still write
+            continue  # the previous leader may still write
         for key, uid in await take():
             mark = f"{time.time_ns() // 1_000_000:x}"
             try:
@@ -69,6 +69,6 @@ async def wake(
                 await writes.patch(Pod, key, {"metadata": {"uid": uid, "labels": {RETRY: mark}}}, sub="status")
                 log(3, "tried again: a reservation ended", pod=key)
             except (errors.NotFound, errors.Conflict):
-                continue  # it is gone, or another pod has its name
+                continue  # it was deleted, or another pod has its name
             except errors.ApiError as fault:
                 log.report(f"pod {key} is not tried again before kube-scheduler does so by itself: {fault}")

@@ -1,10 +1,10 @@
-"""Pods between filter and binding: answered, and not seen on a node yet.
+"""Tracks pods between filter and binding: answered, and not seen on a node yet.
 
-kube-scheduler asks for the next pod before the last one's binding is visible, so what was answered is remembered. A
-pod that was let into one group only counts there, one that was let into several is a maybe in each. What an extender
-answered before it was started again is not known: every pod that waited then is a *stranger*, a maybe in all groups.
+kube-scheduler asks for the next pod before the binding of the last one is visible, so answers are remembered. A pod
+that may go to one group counts there; a pod that may go to several is undecided in each. After a restart the earlier
+answers are unknown: every pod that was pending then (a *stranger*) is undecided in all groups.
 
-A pod that was refused because of them waits until one is given up (`waiting`).
+`refused_pods` retries pods that were refused because of reservations when one ends.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from muster.groups.applications import Unit
 from muster.groups.quota_usage import UndecidedPods
 
-RESERVATION_TTL_S = 30.0  # seconds: a pod that is not bound by then was refused by somebody else
+RESERVATION_TTL_S = 30.0  # a pod that is not bound by then was refused by kube-scheduler
 
 
 @dataclass(frozen=True, slots=True)
 class _Reservation:
     unit: Unit
-    groups: tuple[str, ...]  # none: a stranger's, which may be on its way to any
+    groups: tuple[str, ...]  # empty for a stranger, which may go to any group
     made: float
 
 
 class Reservations:
-    """By pod; each ends when the pod is bound or gone, asks again, or too much time has passed."""
+    """Reservations by pod. One ends when the pod is bound, deleted or filtered again, or after `ttl_s` seconds."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Reservations:
         ttl_s: float = RESERVATION_TTL_S,
         expired: Callable[[Unit], None] = lambda unit: None,
     ) -> None:
-        """`expired` is told the unit of a pod that was neither bound nor gone when its time was over."""
+        """Calls `expired` with the unit of a reservation that ends by its time."""
         self._now = now
         self._ttl_s = ttl_s
         self._expired = expired
@@ -45,17 +45,17 @@ class Reservations:
         return len(self._of)
 
     def put(self, pod: str, unit: Unit, groups: Iterable[str]) -> None:
-        """The pod was let into these groups; it is the pod's only reservation."""
+        """Reserves for a pod that may go to these groups; replaces its earlier reservation."""
         self.end(pod)
         self._of[pod] = _Reservation(unit, tuple(groups), self._now())
         self._by_unit.setdefault(unit, {})[pod] = None
 
     def put_stranger(self, pod: str, unit: Unit) -> None:
-        """The pod may have been let into any group, by whoever answered before."""
+        """Reserves for a pod that an earlier process may have let into any group."""
         self.put(pod, unit, ())
 
     def end(self, pod: str) -> tuple[str, ...] | None:
-        """The pod is bound, gone, or asks again. The groups of its reservation; None: it had none."""
+        """Ends the pod's reservation and returns its groups; None if it had none."""
         known = self._of.pop(pod, None)
         if known is None:
             return None
@@ -66,7 +66,7 @@ class Reservations:
         return known.groups
 
     def expire(self) -> None:
-        """End those whose time is over."""
+        """Ends the reservations whose time is over."""
         late = self._now() - self._ttl_s
         while self._of:
             pod, oldest = next(iter(self._of.items()))
@@ -76,15 +76,14 @@ class Reservations:
             self._expired(oldest.unit)
 
     def are_coming(self, unit: Unit, but: str) -> bool:
-        """Are there other pods of the unit that will be seen in one group or another soon? A stranger need not be."""
+        """Returns whether other pods of the unit will be bound soon; strangers may not be."""
         return any(self._of[pod].groups for pod in self._by_unit.get(unit, ()) if pod != but)
 
     def of(
         self, unit: Unit, but: str, groups: Sequence[str] = (), before: float = float("inf")
     ) -> tuple[dict[str, int], UndecidedPods]:
-        """What the unit's other pods hold: for certain by group, and perhaps. Strangers do in all of the groups.
-
-        Those made at `before` or later do not count.
+        """Returns the unit's other reservations: the number per group, and the undecided ones; strangers are undecided
+        in all `groups`. Reservations made at `before` or later do not count.
         """
         self.expire()
         certain: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""The answers of an extender that cannot count yet: it has not read the cluster, or another replica is the active one.
+"""Answers requests while the extender cannot decide: its informers have not synced, or another replica is the leader.
 
-Most pods ask for no policy, and must not wait for one: whether a pod does is found out by asking the API server for its
-owners. Only where that fails, or a policy would have to be obeyed, the answer is an error, and the pod comes again.
+Most pods have no policy and must not wait. The API server is asked for the owners of a pod to find out. If that fails,
+or the pod has a policy, the answer is an error, and kube-scheduler retries the pod.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from muster.store import ApiError
 
 
 class StandbyScheduling:
-    """`ask`: for owners. `why`: what it waits for. `custom`: the configured kinds' names; None: not known yet."""
+    """Answers for pods without a policy. `ask` fetches owners, `why` returns what the extender waits for, and `custom`
+    the names of the configured kinds (None if they are not known yet)."""
 
     reserved = waits = 0
 
@@ -71,7 +72,7 @@ class StandbyScheduling:
         return PreemptionResult({n: v for n, v in args.victims.items() if free and v.pods})
 
     def _labels(self, pod: Pod) -> dict[str, str]:
-        """Those that decide: the application's."""
+        """Returns the labels of the pod's application, which bind it to policies."""
         direct = controller(pod.metadata)
         if direct is None:
             return pod.metadata.labels

@@ -1,8 +1,7 @@
-"""Pods that were created before their application was bound: let go once it is.
+"""Removes the scheduling gate of pods that were created before their application was bound.
 
-Such a pod has a scheduling gate and never ran. What a gated pod may still change (images, labels, tighter affinity) is
-patched together with the gate's removal; if its edition differs in more, it is evicted, so that its owner makes it
-again and it is admitted anew.
+Such a pod never ran. What may change while a pod is gated (images, labels, tighter affinity) is patched together with
+the removal of the gate. If its edition differs in more, it is evicted, so that its owner creates it again.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ _IMAGES = ("containers", "initContainers")
 
 
 class GateRemover:
-    """Tell it of every change; `run` does the work."""
+    """Removes scheduling gates. Call `notice` for every change; `run` does the work."""
 
     def __init__(
         self, client: Client, owners: OwnerResolver, mutator: Mutator, report: Callable[[str], None]
     ) -> None:
-        """`client`: writes only while it may."""
+        """Takes a client that writes only while this replica leads."""
         self.waiting: dict[str, Pod] = {}
         self._since: dict[str, float] = {}  # by uid: when the pod was first seen
         self._client = client
@@ -70,11 +69,11 @@ class GateRemover:
                 self._since.pop(delta.old.metadata.uid, None)
 
     def look(self) -> None:
-        """Something changed for those that wait."""
+        """Checks the gated pods again."""
         self._news.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         self.look()
         while True:
             await self._news.wait()
@@ -84,14 +83,14 @@ class GateRemover:
                 await asyncio.sleep(1.0)  # the replica that was active before may still write
             for key, pod in sorted(self.waiting.items()):
                 try:
-                    await self._let_go(key, pod)
+                    await self._remove_gate(key, pod)
                 except (errors.Conflict, errors.NotFound):
-                    continue  # it is another pod by now, or none: the watch shows it
+                    continue  # it was changed or deleted: the watch shows it
                 except (errors.ApiError, OwnerLoop) as fault:
                     self._report(f"pod {key} keeps its gate for now: {fault}")
                     asyncio.get_running_loop().call_later(RETRY_DELAY_S, self._news.set)
 
-    async def _let_go(self, key: str, pod: Pod) -> None:
+    async def _remove_gate(self, key: str, pod: Pod) -> None:
         application = await self._owners.application_of(pod)
         if hold_reason(application.labels) is not None or self.waiting.get(key) is not pod:
             return
@@ -103,7 +102,7 @@ class GateRemover:
         response, since = AdmissionResponse(), self._since.get(meta["uid"], time.monotonic())
         after = await self._mutator.made(before, meta["namespace"], meta["uid"], response, reserve=True, since=since)
         if _gates(after) == _gates(before):
-            # Held again, until those have appeared that were answered before it, or it is known that they do not.
+            # Gated again, until the pods that were answered before it have appeared or expired.
             asyncio.get_running_loop().call_later(CONTESTED_RETRY_S, self._news.set)
             return
         self.waiting.pop(key, None)
@@ -116,13 +115,13 @@ class GateRemover:
     async def _write(self, key: str, pod: Pod, before: dict[str, Any], after: dict[str, Any]) -> None:
         uid = pod.metadata.uid
         if (controller(pod.metadata) is None or is_job_pod(pod)) and not _is_patchable(before, after):
-            after = without_gate(before)  # nobody would make it again, or not often
+            after = without_gate(before)  # nobody would create it again, or a Job's limit of retries would count it
         if _is_patchable(before, after):
             patch = [{"op": "test", "path": "/metadata/uid", "value": uid}, *json_patch(before, after)]
             await self._client.request("PATCH", _POD.path(key), body=patch, content_type=JSON_PATCH)
         else:
-            self._mutator.forget(uid)  # the pod that is made in its place takes the slot
-            # A pod that never ran is evicted whatever budgets say, and no right to delete pods is needed.
+            self._mutator.forget(uid)  # its replacement takes the slot
+            # Budgets do not apply to a pod that never ran, and an eviction needs no right to delete pods.
             await self._writes.evict(key, uid=uid, grace=0)
 
 
@@ -136,7 +135,7 @@ def _gates(pod: dict[str, Any]) -> object:
 
 
 def _is_patchable(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Does the pod differ only in what may change while it has its gate?"""
+    """Returns whether the pods differ only in fields that may change while a pod is gated."""
     return _fixed(before) == _fixed(after)
 
 

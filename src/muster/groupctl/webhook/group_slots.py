@@ -1,12 +1,12 @@
-"""How many pods of a unit each node group has: bound ones by their node, others by the group they were made for.
+"""Counts the pods of a unit per node group: bound pods by their node, others by the group they were assigned to.
 
-A pod counts from the moment its creation was answered; what the watch has not shown yet is a reservation, known by the
-request that it was made with.
+A pod counts from the moment its creation was answered. Until the watch shows it, it is a reservation, identified by
+its admission request.
 
-Where the API server does not authenticate itself, anyone can send such a request. Its pod must then appear within 5
-seconds, and until it does, it must not take the place of one that exists: if only such requests fill the groups, the
-place is *contested*, and the pod is created behind the gate and gets its group once it exists. When a request's pod
-does not appear, the requests of its unit do not count for a while.
+If the API server does not authenticate itself, anyone can send such a request. Its pod must then appear within 5
+seconds, and until it does, it must not displace a pod that exists: if only such requests fill the groups, the slot is
+*contested*, and the pod is created with the scheduling gate and assigned once it exists. If the pod of a request does
+not appear, the requests of its unit do not count for a while.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ DISTRUST_S = 30.0  # for which such requests of a unit do not count, after one w
 
 
 class GroupSlots:
-    """Follows pods; tell it of every change."""
+    """Follows pods; call `notice` for every change."""
 
     def __init__(self, now: Callable[[], float], *, authenticated: bool = True) -> None:
-        """`authenticated`: only the API server can send requests."""
+        """With `authenticated`, only the API server can send requests."""
         self.reservations = Reservations(now)
         self._unproven = self.reservations if authenticated else Reservations(now, UNSEEN_POD_TTL_S, self._distrust)
         self._distrusted: dict[Unit, float] = {}  # until when
         self._now = now
         self._unit_counts = UnitCounts(count_assigned=True)
-        self._shunned: dict[tuple[Unit, str], float] = {}  # unit and group → until when
+        self._avoided: dict[tuple[Unit, str], float] = {}  # unit and group → until when
 
     def notice(self, delta: Delta) -> None:
         if not isinstance(delta.new, Pod):
@@ -50,35 +50,36 @@ class GroupSlots:
 
     @property
     def reserved(self) -> int:
-        """Pods answered and not seen yet."""
+        """The number of pods that were answered and not seen yet."""
         kept = {id(one): one for one in (self.reservations, self._unproven)}
         for one in kept.values():
             one.expire()
         return sum(map(len, kept.values()))
 
     def reserve(self, request: str, unit: Unit, group: str, *, exists: bool) -> None:
-        """`exists`: the pod is in the cluster already."""
+        """Reserves a slot for the pod of a request; with `exists` the pod is in the cluster already."""
         (self.reservations if exists else self._unproven).put(request, unit, (group,))
 
     def forget(self, request: str) -> None:
-        """The pod was seen, or does not come."""
+        """Ends the reservation of a pod that was seen or will not be created."""
         for kept in (self.reservations, self._unproven):
             kept.end(request)
 
     def choose(self, unit: Unit, bound: BoundPolicy, grouping: Grouping, since: float | None = None) -> str | None:
-        """The group that lacks most, ties as the policy writes them; None: none takes any more.
+        """Returns the group that is missing most pods, ties in the order of the policy; None if all are full.
 
-        One in which a pod of the unit found no place comes last. `since`: when the pod was seen, if it exists already.
+        A group in which a pod of the unit was unschedulable comes last. `since` is the time at which the pod was first
+        seen, if it exists already.
         """
         unproven = self._unproven_of(unit, since)
         if self._distrusted.get(unit, 0.0) <= self._now():
             return self._best(unit, bound, self._standing(unit, bound, grouping, unproven))
         usage = self._standing(unit, bound, grouping, {})
-        # Nobody knows which of these requests are real: all of them are divided as the groups lack pods.
+        # It is unknown which of these requests are real: all are divided in proportion to the missing pods.
         return self._best(unit, bound, usage, lambda group: usage.missing(group) / (unproven.get(group, 0) + 1))
 
     def is_contested(self, unit: Unit, bound: BoundPolicy, grouping: Grouping, since: float | None = None) -> bool:
-        """Do only requests whose pods were not seen yet keep the pod out of every group?"""
+        """Returns whether the groups are full only because of requests whose pods were not seen yet."""
         if self._unproven is self.reservations or self.choose(unit, bound, grouping, since) is not None:
             return False
         return self._best(unit, bound, self._standing(unit, bound, grouping, {})) is not None
@@ -88,11 +89,11 @@ class GroupSlots:
     ) -> str | None:
         open_ = [group for group in bound.rules.groups if usage.accepts(group) == Acceptance.YES]
         now = self._now()
-        good = [group for group in open_ if self._shunned.get((unit, group), now) <= now]
-        return max(good or open_, key=worth or usage.missing, default=None)
+        preferred = [group for group in open_ if self._avoided.get((unit, group), now) <= now]
+        return max(preferred or open_, key=worth or usage.missing, default=None)
 
     def _unproven_of(self, unit: Unit, since: float | None) -> dict[str, int]:
-        """Requests whose pods were not seen yet, by group; a pod that exists comes before those that came later."""
+        """Returns the requests whose pods were not seen yet, per group; those after `since` do not count."""
         if self._unproven is self.reservations:
             return {}
         before = float("inf") if since is None else since
@@ -103,11 +104,11 @@ class GroupSlots:
         self._distrusted = {one: until for one, until in self._distrusted.items() if until > now}
         self._distrusted[unit] = now + DISTRUST_S
 
-    def shun(self, unit: Unit, group: str, seconds: float) -> None:
-        """A pod of the unit found no place in the group."""
+    def avoid(self, unit: Unit, group: str, seconds: float) -> None:
+        """Prefers other groups for the unit for some seconds: a pod of it was unschedulable in the group."""
         now = self._now()
-        self._shunned = {at: until for at, until in self._shunned.items() if until > now}
-        self._shunned[unit, group] = now + seconds
+        self._avoided = {at: until for at, until in self._avoided.items() if until > now}
+        self._avoided[unit, group] = now + seconds
 
     def _standing(self, unit: Unit, bound: BoundPolicy, grouping: Grouping, more: dict[str, int]) -> QuotaUsage:
         groups = tuple(bound.rules.groups)

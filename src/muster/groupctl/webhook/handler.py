@@ -1,7 +1,7 @@
-"""Questions over HTTP: read, answered, counted; one that cannot be read never stops the rest.
+"""Handles AdmissionReviews over HTTP.
 
-Requests come in threads of the listener. They are answered in the event loop, one after the other, so that no two pods
-are given the same place.
+Requests arrive in threads of the listener. They are answered in the event loop one after the other, so that no two
+pods get the same slot of a group.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
 
 class ReviewHandler:
-    """The listener's handler. As long as it cannot answer, everything is let through."""
+    """The listener's handler. While the informers have not synced, every object is allowed."""
 
     def __init__(
         self,
-        asks: Mapping[str, Reviewer],
+        reviewers: Mapping[str, Reviewer],
         can_answer: Callable[[], bool],
         metrics: Metrics,
         log: Log,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`asks`: by path, without its slash."""
-        self._asks = asks
+        """Takes the reviewer of each path (without its slash)."""
+        self._reviewers = reviewers
         self._can_answer = can_answer
         self._metrics = metrics
         self._log = log
@@ -43,35 +43,35 @@ class ReviewHandler:
 
     def __call__(self, request: Request) -> Response:
         path = request.path.strip("/")
-        ask = self._asks.get(path)
-        if ask is None:
+        reviewer = self._reviewers.get(path)
+        if reviewer is None:
             return Response(HTTPStatus.NOT_FOUND, f"there is no /{path} here\n".encode(), TEXT)
         if request.method != "POST":
-            return Response(HTTPStatus.METHOD_NOT_ALLOWED, b"POST is the way to ask this\n", TEXT)
+            return Response(HTTPStatus.METHOD_NOT_ALLOWED, b"use POST\n", TEXT)
         began = time.perf_counter()
         result, status = "error", HTTPStatus.OK
         try:
             asked = read_review(request.body)
-            response = self._answered(ask, asked, request.deadline)
+            response = self._review(reviewer, asked, request.deadline)
             body = write_review(asked.uid, response)
             result = "refused" if response.refusal else "patched" if response.patch else "allowed"
         except WireError as fault:
             status, body = HTTPStatus.BAD_REQUEST, str(fault).encode()
         except Late:
             status, body = HTTPStatus.SERVICE_UNAVAILABLE, b"no answer in time"
-        except Exception as fault:  # one bad object never stops the rest
+        except Exception as fault:  # one bad object must not stop the others
             status, body = HTTPStatus.INTERNAL_SERVER_ERROR, f"unexpected {type(fault).__name__}: {fault}".encode()
             self._log(0, f"{path}: unexpected {type(fault).__name__}: {fault}")
         self._metrics.requests.labels(path, result).inc()
         self._metrics.seconds.labels(path).observe(time.perf_counter() - began)
         return Response(status, body)
 
-    def _answered(self, ask: Reviewer, asked: AdmissionRequest, deadline: float) -> AdmissionResponse:
+    def _review(self, reviewer: Reviewer, asked: AdmissionRequest, deadline: float) -> AdmissionResponse:
         if not self._can_answer():
             return AdmissionResponse(warnings=["muster has not read the cluster yet: nothing was done"])
 
         async def answer() -> AdmissionResponse:
-            return await ask(asked)
+            return await reviewer(asked)
 
         answering = asyncio.run_coroutine_threadsafe(answer(), self._loop)
         try:

@@ -1,4 +1,4 @@
-"""The JSON patch (RFC 6902) that makes one plain value into another."""
+"""Computes the JSON patch (RFC 6902) between two plain values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Operation = dict[str, Any]
 
 
 def json_patch(before: Any, after: Any) -> list[Operation]:
-    """The operations, in an order in which they can be applied."""
+    """Returns the operations in the order in which they must be applied."""
     return list(_between(before, after, []))
 
 

@@ -1,7 +1,7 @@
-"""A pod as its node group runs it: the group chosen, the affinity added, the edition applied.
+"""Assigns a new pod to a node group: chooses the group, adds the affinity and applies the edition.
 
-Whatever goes wrong, the pod is let through as it is, with a warning: at the edge a pod in the wrong edition, which the
-controllers put right, is better than none.
+If anything fails, the pod is admitted unchanged, with a warning: at the edge a pod with the wrong edition, which the
+controllers correct, is better than none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from muster.store.errors import ApiError
 
 Plain = dict[str, Any]
 MayChoose = Callable[[], bool | None]
-"""False: the pod waits behind the gate for the replica that does; None: it does not, and is left as it is."""
+"""Returns whether this replica assigns groups. False: the pod is gated for the replica that does; None: the pod is
+admitted unchanged."""
 
 _OURS = ("metadata", "spec")
 _CONTESTED = "the node groups are full of pods that have not appeared yet: the pod gets its node group later"
@@ -51,6 +52,8 @@ def _always() -> bool:
 
 
 class Mutator:
+    """Answers mutating admission requests for pods."""
+
     def __init__(
         self,
         owners: OwnerResolver,
@@ -61,8 +64,8 @@ class Mutator:
         privileged: bool = False,
         ungates: bool = True,
     ) -> None:
-        """`may_choose`: whether this replica gives pods their place. `privileged`: policies may give pods privileges
-        that their templates have not. `ungates`: pods behind the gate are let go later."""
+        """With `privileged`, policies may give pods privileges that their templates do not have. With `ungates`, the
+        scheduling gates of pods are removed later."""
         self._owners = owners
         self._grouping_cache = grouped
         self._slots = slots
@@ -70,8 +73,8 @@ class Mutator:
         self._privileged = privileged
         self._ungates = ungates
 
-    async def answer(self, request: AdmissionRequest) -> AdmissionResponse:
-        """The patch for a pod that is being created."""
+    async def review(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Returns the patch for a pod that is being created."""
         response = AdmissionResponse()
         if request.operation != "CREATE" or request.sub_resource or request.object is None:
             return response
@@ -92,9 +95,9 @@ class Mutator:
         reserve: bool,
         since: float | None = None,
     ) -> Plain:
-        """The pod (metadata and spec) as it should be created; with `reserve` its slot is kept for the request.
+        """Returns the pod (metadata and spec) to create; with `reserve` its slot is reserved for the request.
 
-        `since`: when the pod was seen, if it exists already.
+        `since` is the time at which the pod was first seen, if it exists already.
         """
         try:
             typed = decode_as(Pod, {**pod, "metadata": {**pod["metadata"], "namespace": namespace}})
@@ -105,7 +108,7 @@ class Mutator:
         why = hold_reason(application.labels)
         if why is not None:
             return self._suspended(application, typed, pod, f"the pod waits: {why}", response)
-        # From here to the reservation nothing is waited for, so no other request can take the same slot.
+        # No await from here to the reservation, so that no other request can take the same slot.
         ruling = self._grouping_cache.grouping.policies.rule_for(application)
         node = pinned_node(typed)
         slot = ruling if isinstance(ruling, BoundPolicy) and _needs_slot(ruling, node) else None
@@ -123,13 +126,13 @@ class Mutator:
         return without_gate(self._edited(application, pod, groups, request, response, reserve=reserve, exists=exists))
 
     def forget(self, request: str) -> None:
-        """The pod does not come: its slot is free again."""
+        """Frees the slot of a pod that will not be created."""
         self._slots.forget(request)
 
     def _suspended(
         self, application: Application, typed: Pod, pod: Plain, why: str, response: AdmissionResponse
     ) -> Plain:
-        """Behind the gate. A Job's pod that may have to be made anew is not made yet: its controller tries again."""
+        """Adds the scheduling gate. A Job's pod that may have to be replaced is refused: its controller retries."""
         if is_job_pod(typed) and self._may_differ(application):
             response.refusal = why
             return pod
@@ -139,7 +142,7 @@ class Mutator:
         return after
 
     def _may_differ(self, application: Application) -> bool:
-        """Could the pod's edition differ in more than a gated pod may change?"""
+        """Returns whether the pod's edition may differ in fields that cannot change while a pod is gated."""
         name = application.labels.get(PolicyLabels.OVERRIDE.required, "")
         policy = self._grouping_cache.of(OverridePolicy).get(f"{application.namespace}/{name}")
         rules = [] if policy is None else rules_for(policy.spec, list(self._grouping_cache.of(NodeGroup)))
@@ -155,9 +158,9 @@ class Mutator:
         response: AdmissionResponse,
         since: float | None,
     ) -> list[str]:
-        """The group chosen for the pod; for one that has its node already, those that hold the node.
+        """Returns the group chosen for the pod; for a pod that is pinned to a node, the groups of the node.
 
-        Without a PropagationPolicy nobody chooses, but the pod's own selector may leave it no other group.
+        Without a PropagationPolicy no group is chosen, but the pod's own selector may allow only one.
         """
         grouping, node = self._grouping_cache.grouping, pinned_node(pod)
         if isinstance(ruling, PlacementRefusal):
@@ -199,7 +202,7 @@ class Mutator:
         return after
 
     def _label(self, group: str, response: AdmissionResponse) -> str | None:
-        """The label to ask nodes for, unless that would keep the pod from all of them."""
+        """Returns the node label for the affinity; None if no node of the group has it."""
         label = member_label(group)
         if label is None:
             response.warnings.append(f"node group {group}: its name is too long for a node label, no affinity is added")
@@ -236,7 +239,7 @@ class Mutator:
             return pod
         response.warnings += made.warnings
         if made.template["spec"].get("priorityClassName") != pod["spec"].get("priorityClassName"):
-            # Kubernetes has read the class by now, and would keep the old one's number.
+            # The API server has resolved the class already and would keep its old value.
             response.warnings.append(f"OverridePolicy {name} changes priorityClassName, which cannot be done to a pod")
             return pod
         made.template["metadata"].setdefault("annotations", {})[EDITION] = edition_name(policy, groups[0])
@@ -244,5 +247,5 @@ class Mutator:
 
 
 def _needs_slot(ruling: BoundPolicy, node: str) -> bool:
-    """Is the pod divided among groups? One that is made for a node, or has no number, is not."""
+    """Returns whether the pod counts against a quota: it is not pinned to a node, and has a replica count."""
     return not node and ruling.quotas.replicas is not None

@@ -1,8 +1,8 @@
-"""Pods that were made for a node group and find no place in it: after a while they are made anew.
+"""Evicts pods that stay unschedulable in their node group, so that they are assigned to another one.
 
-A pod's affinity cannot be changed, so the pending pod is evicted (it never ran) and its owner makes another, which is
-admitted as things are by then; for a while another group that lacks a pod is chosen first. If that helps nothing, it
-is tried ever more seldom, by the controllers' rule for replacements without a place.
+A pod's affinity cannot be changed, so the pending pod is evicted (it never ran), and its owner creates another one,
+which is assigned again; for a while other groups with missing pods are preferred. The intervals between attempts grow
+by the controllers' rule for unschedulable replacements.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Pause:
 
 
 class Reassigner:
-    """Tell it of every change of a pod; `run` does the work. `after`: seconds that a pod has to find a place."""
+    """Evicts unschedulable pods after `after` seconds. Call `notice` for every change of a pod; `run` does the work."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Reassigner:
         await asyncio.sleep(max(ready - self._now(), 0.0))
         self._rate.ready(self._now())
         self._rate.take()
-        self._slots.shun(unit_of(key, pod), group, self._after)
+        self._slots.avoid(unit_of(key, pod), group, self._after)
         # Only as it was seen: one that has got a node since is left alone.
         await self._writes.evict(key, uid=pod.metadata.uid, grace=0, version=pod.metadata.resource_version)
         self.waiting.pop(key, None)

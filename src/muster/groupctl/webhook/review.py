@@ -1,4 +1,4 @@
-"""AdmissionReview (admission.k8s.io/v1): what the API server asks and what it is answered."""
+"""Reads and writes AdmissionReviews (admission.k8s.io/v1)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from msgspec import field
 from muster.model.meta import Partial
 
 VERSION = "admission.k8s.io/v1"
-# Each object and list takes up to a kilobyte once it is decoded: two bytes must not become as much.
+# A decoded object or list takes up to a kilobyte, and two bytes of JSON are enough for one.
 MAX_VALUES = 100_000
-_MAX_WARNING_CHARS = 256  # the API server cuts off what is longer
+_MAX_WARNING_CHARS = 256  # the API server truncates longer warnings
 
 
 class WireError(ValueError):
-    """A request that is no AdmissionReview; the text says why."""
+    """The request is not an AdmissionReview; the text says why."""
 
 
 class GroupVersionKind(Partial, kw_only=True):
-    """Which kind an object is of."""
+    """The kind of an object."""
 
     group: str = ""
     version: str = ""
@@ -29,7 +29,7 @@ class GroupVersionKind(Partial, kw_only=True):
 
 
 class AdmissionRequest(Partial, kw_only=True):
-    """One object that is about to be written."""
+    """The request to admit one object."""
 
     uid: str = ""
     kind: GroupVersionKind = field(default_factory=GroupVersionKind)
@@ -48,7 +48,7 @@ class _Review(Partial, kw_only=True):
 
 
 class AdmissionResponse(msgspec.Struct):
-    """The answer: a patch, or why not, and what is worth saying in either case."""
+    """The response: a patch, or the reason of a refusal, and warnings."""
 
     patch: list[dict[str, Any]] = []
     refusal: str = ""
@@ -56,7 +56,7 @@ class AdmissionResponse(msgspec.Struct):
 
 
 def read_review(body: bytes | memoryview) -> AdmissionRequest:
-    """The request in a review; WireError if there is none."""
+    """Returns the request of a review; raises WireError if there is none."""
     text = bytes(body)
     if text.count(b"{") + text.count(b"[") > MAX_VALUES:
         raise WireError(f"the AdmissionReview has more than {MAX_VALUES} objects and lists")

@@ -88,7 +88,7 @@ class World:
         self.count += 1
         body = made or {"metadata": {"generateName": "p-", **owner("ReplicaSet", "nginx-1")}, "spec": containers()}
         asked = AdmissionRequest(uid=f"r{self.count}", namespace="default", operation="CREATE", object=body, **request)
-        response = asyncio.run(self.mutator.answer(asked))
+        response = asyncio.run(self.mutator.review(asked))
         return patched(body, response.patch), response
 
 
@@ -256,10 +256,10 @@ def test_where_nobody_would_let_it_go_a_replica_that_is_not_active_leaves_the_po
 def test_a_group_in_which_a_pod_found_no_place_comes_last_for_a_while() -> None:
     world = World(ranges(Beijing=(0, 3), Hangzhou=(0, 9)), *deployment(bound()))
     unit = ("ReplicaSet", "default/nginx-1")
-    world.slots.shun(unit, "hangzhou", 60)
+    world.slots.avoid(unit, "hangzhou", 60)
     assert assigned(*(world.create() for _ in range(4))) == ["beijing", "beijing", "beijing", "hangzhou"]
     other = World(ranges(Beijing=(0, 3), Hangzhou=(0, 9)), *deployment(bound()))
-    other.slots.shun(unit, "beijing", 60)
+    other.slots.avoid(unit, "beijing", 60)
     other.clock = 61
     assert set(assigned(*(other.create() for _ in range(4)))) == {"beijing", "hangzhou"}
 
