@@ -74,8 +74,8 @@ def _embedded(
     from muster.cluster.clock import VirtualClock
     from muster.cluster.memory import MemoryStore
     from muster.groupctl.extender.group_scheduling import GroupScheduling
-    from muster.groupctl.extender.server import ExtenderServer
     from muster.groupctl.extender.plugin_scores import PluginScores
+    from muster.groupctl.extender.server import ExtenderServer
     from muster.model.custom import custom_kinds
 
     at = (settings.host, settings.port)

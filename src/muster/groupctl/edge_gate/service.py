@@ -13,13 +13,12 @@ from typing import Any
 import msgspec
 
 from muster.groupctl.edge_gate import authentication
-from muster.groupctl.edge_gate.decision_endpoint import DecisionEndpoint
-from muster.groupctl.edge_gate.change_log import ChangeLog
+from muster.groupctl.edge_gate.change_log import ChangeLog, ChangeRecorder
 from muster.groupctl.edge_gate.connections import Connections
+from muster.groupctl.edge_gate.decision_endpoint import DecisionEndpoint
 from muster.groupctl.edge_gate.edition_check import EditionCheck
 from muster.groupctl.edge_gate.metrics import Metrics
 from muster.groupctl.edge_gate.proxy import Proxy
-from muster.groupctl.edge_gate.change_log import ChangeRecorder
 from muster.groupctl.edge_gate.settings import GateSettings
 from muster.groupctl.edge_gate.upstream import Upstream
 from muster.groupctl.edge_gate.visibility import PodVisibility

@@ -12,15 +12,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from muster.cycle.scheduler import Scheduler
-from muster.groupctl.extender.standby import StandbyScheduling
+from muster.groupctl.extender.cluster_index import KINDS
 from muster.groupctl.extender.group_scheduling import GroupScheduling
-from muster.groupctl.extender.server import Scheduling, ExtenderServer
 from muster.groupctl.extender.lease_heartbeat import LeaseHeartbeat
 from muster.groupctl.extender.plugin_scores import KINDS as SCORING
 from muster.groupctl.extender.plugin_scores import PluginScores
-from muster.groupctl.extender.settings import ExtenderSettings
-from muster.groupctl.extender.cluster_index import KINDS
 from muster.groupctl.extender.refused_pods import wake
+from muster.groupctl.extender.server import ExtenderServer, Scheduling
+from muster.groupctl.extender.settings import ExtenderSettings
+from muster.groupctl.extender.standby import StandbyScheduling
 from muster.groupctl.owners import OwnerResolver
 from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
