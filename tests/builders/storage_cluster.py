@@ -9,7 +9,7 @@ from muster.engine.core.hooks import NodeFilter
 from muster.engine.core.jobs import Task
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
-from muster.engine.volumes.volumes import Volumes
+from muster.engine.volumes.volume_binder import VolumeBinder
 from muster.model.kinds import decode
 from muster.model.meta import key
 from muster.plugins.predicates import Predicates
@@ -90,7 +90,7 @@ class Cluster:
         self.state.load(objects)
         self.predicates = Predicates(Arguments({}), PluginOption("predicates"))
         self.session = Session(self.state, Config(), [[self.predicates]], 0.0)
-        self.volumes = self.session.shared(Volumes)
+        self.volumes = self.session.shared(VolumeBinder)
 
     def task(self, name: str) -> Task:
         return self.state.tasks[f"default/{name}"]
@@ -102,7 +102,7 @@ class Cluster:
         """Node → the text of the term's refusal, "" where it takes the pod."""
         verdict = self.term(kind).filter(self.task(pod_name), self.state.nodes.everything())
         return {
-            name: verdict.reasons[code - 1].say(i) if code else ""
+            name: verdict.reasons[code - 1].message(i) if code else ""
             for i, (name, code) in enumerate(zip(self.state.nodes.names, verdict.code.tolist(), strict=True))
         }
 

@@ -18,13 +18,13 @@ from muster.actions.claims import Claims
 from muster.actions.making_way import MakingWay
 from muster.actions.pool import Pool
 from muster.actions.victim_costs import Costs
-from muster.engine.core.answers import Ahead
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Task
-from muster.engine.core.placement import Placement
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
-from muster.engine.core.victims import Victims
+from muster.engine.evictions.victims import Victims
+from muster.engine.placement.answers import LookAhead
+from muster.engine.placement.placement import Placement
 
 
 @contextmanager
@@ -58,12 +58,12 @@ def without_shortcuts() -> Iterator[None]:
         patch.object(Placement, "__init__", uncached),
         patch.object(Placement, "place", alone),
         patch.object(Placement, "_future_differs", lambda self: True),
-        patch.object(Ahead, "take", lambda self, count, log: []),
-        patch.object(Ahead, "hold", lambda self, picks: None),
+        patch.object(LookAhead, "take", lambda self, count, log: []),
+        patch.object(LookAhead, "hold", lambda self, picks: None),
         patch.object(allocate, "run_of", lambda session, tasks, at, most: [tasks[at]]),
         patch.object(Session, "job_key", fresh),
         patch.object(Victims, "_promising", everywhere),
-        patch.object(Victims, "spent", nobody),
+        patch.object(Victims, "exhausted", nobody),
         patch.object(Claims, "_kind", lambda self, *of: None),  # every claim is tried
         patch.object(Pool, "gives_at_most", lambda self, *of: {}),  # no bound ends a search early
         patch.object(Cheapest, "_goes_on", lambda self, *of: False),

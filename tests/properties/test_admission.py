@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from strategies.any_cluster import NOW, Cluster, clusters
 from strategies.any_configuration import configurations
 
@@ -34,7 +34,7 @@ def test_a_group_that_is_refused_admission_evicts_nobody(cluster: Cluster, confi
         pending = {key for key, job in session.jobs.items() if job.is_pending}
         run(session)
         for move in session.committed[before:]:
-            if move.kind == Kind.EVICT:
+            if move.kind == MoveKind.EVICT:
                 assert move.by is not None and move.by.job is not None
                 assert move.by.job.key not in pending, f"{name}: {move.by.job.key} is not admitted"
     session.close()

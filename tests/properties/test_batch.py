@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from muster.engine.core.batch import best_heads, picks
+from muster.engine.placement.batch import best_heads, picks
 from strategies.profiles import examples, times
 
 Scores = list[list[float]]  # per node: its score with 0, 1, 2 … tasks of the run on it; past its room there is none

@@ -14,8 +14,8 @@ from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import Effect
 from muster.engine.core.plan import Plan
-from muster.engine.core.promises import Book
 from muster.engine.core.state import State
+from muster.engine.evictions.promises import PromiseRecord
 from muster.model.core import Node, Pod
 from muster.model.meta import Object, key
 from strategies.any_cluster import GROUP, NOW, Cluster, clusters, state_of
@@ -40,7 +40,7 @@ def picture(state: State) -> dict[str, Any]:
         "alloc": {name: row for name in axis.names if any(row := nodes.alloc[axis.rows[name]].tolist())},
         "labels": [nodes.labels.of(i) for i in range(len(nodes))],
         "on": [sorted(tasks) for tasks in nodes.on],
-        "promised": nodes.promised,
+        "promised": nodes.pipelined,
         "tasks": {
             k: (t.uid, t.status, t.node, t.priority, t.role, t.preemptable, t.best_effort, t.gated, t.nominated,
                 t.created, t.serial, t.shape.amounts, t.job.key if t.job else None)
@@ -57,7 +57,7 @@ def picture(state: State) -> dict[str, Any]:
                 q.deserved, q.annotations, sorted(q.jobs))
             for k, q in state.queues.items()
         },
-        "set aside": {k: (r.code, r.say()) for k, r in state.set_aside.items()},
+        "set aside": {k: (r.code, r.message()) for k, r in state.set_aside.items()},
     }  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def test_plugins_that_lived_through_changes_decide_as_new_ones(
     left = [o for o in cluster.objects if not isinstance(o, Pod) or GROUP in o.metadata.annotations]
     state, warm = state_of(left), Scheduler(config)
     warm.cycle(state, NOW)
-    state.promises = Book()
+    state.promises = PromiseRecord()
     for which in gone:
         one = left.pop(which % len(left))
         state.remove(type(one).__name__, key(one))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from builders.small_cluster import node, node_group, option, pod, pod_group, queue, session_of, state_of, task
 from muster.engine.core.hooks import Batch, NodeFilter, NodeScorer
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.model.meta import Object
 from muster.plugins.nodegroup import NodeGroup
@@ -87,13 +87,13 @@ def test_a_slice_has_the_answers_of_the_whole(session: Session, data: st.DataObj
 def test_hypothetical_copies_have_the_answers_of_real_ones(session: Session, copies: int) -> None:
     nodes, asker = session.state.nodes, task(session.state, "w")
     index = np.arange(len(nodes))
-    thought = nodes.hypothetical(index, asker.shape, Kind.ALLOCATE, np.full(len(nodes), copies))
+    thought = nodes.hypothetical(index, asker.shape, MoveKind.ALLOCATE, np.full(len(nodes), copies))
     batched_filters = [f for f in terms(session)[0] if f.batch(asker) == Batch.COLUMNS]
     batched_scorers = [s for s in terms(session)[1] if s.batch(asker) == Batch.COLUMNS]
     expected_codes = [f.filter(asker, thought).code.tolist() for f in batched_filters]
     expected_scores = [s.raw(asker, thought).tolist() for s in batched_scorers]
     for _ in range(copies):
-        nodes.apply(asker.shape, Kind.ALLOCATE, index.tolist(), 1)
+        nodes.apply(asker.shape, MoveKind.ALLOCATE, index.tolist(), 1)
     real = nodes.everything()
     assert [f.filter(asker, real).code.tolist() for f in batched_filters] == expected_codes
     assert [s.raw(asker, real).tolist() for s in batched_scorers] == expected_scores
@@ -111,7 +111,7 @@ def test_packing_rises_and_spreading_falls_with_load_until_the_node_is_full(clus
         nodes = session.state.nodes
         before = plugin.strategy.raw(asker, nodes.everything())
         index = np.arange(len(nodes))
-        loaded = nodes.hypothetical(index, asker.shape, Kind.ALLOCATE, np.full(len(nodes), more))
+        loaded = nodes.hypothetical(index, asker.shape, MoveKind.ALLOCATE, np.full(len(nodes), more))
         after = plugin.strategy.raw(asker, loaded)
         request = asker.shape.amounts["cpu"]
         fits = loaded.used[0] + request <= loaded.alloc[0]

@@ -22,7 +22,7 @@ from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import Batch
 from muster.engine.core.jobs import Status, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.model.meta import Object
@@ -186,7 +186,7 @@ def opened(state: State) -> Session:
     return Scheduler(config).session(state, NOW)
 
 
-def answers(session: Session, kind: Kind) -> dict[tuple[str, str], list[str]]:
+def answers(session: Session, kind: MoveKind) -> dict[tuple[str, str], list[str]]:
     """Per waiting pod and filter: each node's refusal, "" where it fits; under "fits" all filters and the resources."""
     view = session.state.nodes.everything()
     view.kind = kind
@@ -221,9 +221,9 @@ def test_filters_asked_for_what_comes_free_do_not_see_pods_that_are_released(wor
     evicted = {i for i in sorted(released) if data.draw(st.booleans())}
     session = opened(world.state(terminating=released - evicted))
     if data.draw(st.booleans()):
-        answers(session, Kind.PIPELINE)  # answers that are remembered must change with the eviction
+        answers(session, MoveKind.PIPELINE)  # answers that are remembered must change with the eviction
     evict(session, sorted(evicted))
-    assert answers(session, Kind.PIPELINE) == answers(opened(world.state(without=released)), Kind.PIPELINE)
+    assert answers(session, MoveKind.PIPELINE) == answers(opened(world.state(without=released)), MoveKind.PIPELINE)
 
 
 @given(worlds(), st.data())
@@ -239,7 +239,7 @@ def test_what_no_eviction_is_said_to_cure_stays_refused_whoever_is_evicted(world
     ]
     evict(session, [i for i in world.running() if data.draw(st.integers(0, 3))])
     view = session.state.nodes.everything()
-    view.kind = Kind.PIPELINE
+    view.kind = MoveKind.PIPELINE
     for task, term, before in asked:
         after = term.filter(task, view)
         for node in np.flatnonzero(before.code).tolist():

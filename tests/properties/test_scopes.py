@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import Batch, NodeFilter, NodeScorer, Scope
 from muster.engine.core.jobs import Status, Task
-from muster.engine.core.nodes import Kind, NodeView
+from muster.engine.core.nodes import MoveKind, NodeView
 from muster.engine.core.session import Session
 from strategies.any_cluster import NOW, clusters
 from strategies.any_configuration import configurations
@@ -43,7 +43,7 @@ def answer(term: Term, task: Task, view: NodeView) -> list[object]:
     return raw
 
 
-def whole(session: Session, kind: Kind) -> NodeView:
+def whole(session: Session, kind: MoveKind) -> NodeView:
     view = session.state.nodes.everything()
     view.kind = kind
     return view
@@ -62,24 +62,24 @@ def asked(session: Session) -> list[tuple[str, Term, Task]]:
     ]
 
 
-def place(session: Session, task: Task, node: int, kind: Kind) -> None:
+def place(session: Session, task: Task, node: int, kind: MoveKind) -> None:
     """Where it fits or not: a term's honesty is not a matter of room. Chips and volumes only where they are."""
     statement = session.statement()
-    (statement.allocate if kind == Kind.ALLOCATE else statement.pipeline)([task], [node])
+    (statement.allocate if kind == MoveKind.ALLOCATE else statement.pipeline)([task], [node])
     statement.commit()
 
 
-def fitting(session: Session, task: Task, kind: Kind) -> list[int]:
+def fitting(session: Session, task: Task, kind: MoveKind) -> list[int]:
     found: list[int] = np.flatnonzero(session.placement.fits(task, kind)).tolist()
     return found
 
 
-kinds = st.sampled_from([Kind.ALLOCATE, Kind.PIPELINE])
+kinds = st.sampled_from([MoveKind.ALLOCATE, MoveKind.PIPELINE])
 
 
 @given(sessions(), st.data(), kinds)
 @examples(80)
-def test_an_answer_on_a_slice_is_the_answer_on_the_whole(session: Session, data: st.DataObject, kind: Kind) -> None:
+def test_an_answer_on_a_slice_is_the_answer_on_the_whole(session: Session, data: st.DataObject, kind: MoveKind) -> None:
     nodes = session.state.nodes
     index: NDArray[np.int64] = np.array(
         data.draw(st.lists(st.integers(0, len(nodes) - 1), min_size=1, max_size=6)), np.int64
@@ -93,7 +93,9 @@ def test_an_answer_on_a_slice_is_the_answer_on_the_whole(session: Session, data:
 
 @given(sessions(), st.data(), kinds)
 @examples(120)
-def test_answers_change_no_further_than_their_scope_reaches(session: Session, data: st.DataObject, kind: Kind) -> None:
+def test_answers_change_no_further_than_their_scope_reaches(
+    session: Session, data: st.DataObject, kind: MoveKind
+) -> None:
     """After some pods were placed: static terms answer as before, node terms as before on all other nodes."""
     before = {(name, task.key): answer(term, task, whole(session, kind)) for name, term, task in asked(session)}
     changed: set[int] = set()
@@ -115,7 +117,7 @@ def test_answers_change_no_further_than_their_scope_reaches(session: Session, da
 @given(sessions(), st.data(), kinds, st.integers(1, 3))
 @examples(150)
 def test_copies_that_are_thought_of_are_copies_that_are_there(
-    session: Session, data: st.DataObject, kind: Kind, copies: int
+    session: Session, data: st.DataObject, kind: MoveKind, copies: int
 ) -> None:
     """COLUMNS: hypothetical columns tell what real placements would; ONCE: the next one is refused there."""
     tasks = waiting(session)
@@ -153,7 +155,7 @@ def test_copies_that_are_thought_of_are_copies_that_are_there(
 
 @given(sessions(), kinds)
 @examples(80)
-def test_pods_of_one_signature_get_one_answer(session: Session, kind: Kind) -> None:
+def test_pods_of_one_signature_get_one_answer(session: Session, kind: MoveKind) -> None:
     first: dict[int, Task] = {}
     view = whole(session, kind)
     for task in waiting(session):
@@ -174,7 +176,7 @@ def test_a_term_that_skips_a_pod_has_nothing_to_say_of_it(session: Session) -> N
         for name, term in terms(session):
             if term.batch(task) != Batch.SKIP or "topology910" in name:  # its terms must not be asked without chips
                 continue
-            said = set(answer(term, task, whole(session, Kind.ALLOCATE)))
+            said = set(answer(term, task, whole(session, MoveKind.ALLOCATE)))
             assert said <= {""} if isinstance(term, NodeFilter) else len(said) <= 1 or _weightless(term), name
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from muster.actions import cheapest
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
-from muster.engine.core import node_classes
 from muster.engine.core.plan import Plan
+from muster.engine.placement import node_classes
 from oracles.without_shortcuts import without_shortcuts
 from strategies.any_cluster import NOW, Cluster, clusters
 from strategies.any_configuration import EVICTING, configurations

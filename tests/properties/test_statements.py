@@ -13,10 +13,10 @@ from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import Batch, NodeScorer, Preemptable, Reclaimable
 from muster.engine.core.jobs import ALLOCATED_LIKE, Status, Task
-from muster.engine.core.nodes import Kind, Nodes
-from muster.engine.core.promises import Promises
+from muster.engine.core.nodes import MoveKind, Nodes
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
+from muster.engine.evictions.promises import Promises
 from strategies.any_cluster import NOW, Cluster, clusters
 from strategies.any_configuration import configurations
 from strategies.profiles import examples
@@ -30,7 +30,7 @@ def columns(session: Session) -> Picture:
     state = session.state
     return {
         "rows": state.nodes.rows.tobytes(),
-        "promised": state.nodes.promised,
+        "promised": state.nodes.pipelined,
         "tasks": {k: (t.status, t.node) for k, t in state.tasks.items()},
         "jobs": {
             k: (list(j.count), j.best_effort_pending, _some(j.allocated), _some(j.total))
@@ -59,7 +59,7 @@ def opinions(session: Session) -> Picture:
     for task in waiting:
         assert task.job is not None and task.job.queue is not None
         said["quota", task.key] = session.admits(task.job.queue, task, 7), session.preemptive(task.job.queue, task)
-        for kind in (Kind.ALLOCATE, Kind.PIPELINE):
+        for kind in (MoveKind.ALLOCATE, MoveKind.PIPELINE):
             view = session.state.nodes.everything()
             view.kind = kind
             for plugin, term in (*session.placement.filters, *session.placement.scorers):
@@ -130,7 +130,7 @@ def act(session: Session, statement: Statement, data: st.DataObject) -> None:
         statement.evict(data.draw(st.sampled_from(running)), waiting[0] if waiting else None, "preempt")
     elif how != "evict" and waiting:
         first = data.draw(st.sampled_from(waiting))
-        kind = Kind.ALLOCATE if how == "allocate" else Kind.PIPELINE
+        kind = MoveKind.ALLOCATE if how == "allocate" else MoveKind.PIPELINE
         rooms = np.flatnonzero(session.placement.fits(first, kind)).tolist()
         if not rooms:
             return

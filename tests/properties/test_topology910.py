@@ -13,7 +13,7 @@ from builders.ascend import RESOURCE, board, group, names, pod, state_of
 from muster.config.loader import load
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.plan import Plan
 from muster.engine.core.state import State
 from muster.engine.devices.boards import ids_of, read_chips
@@ -157,7 +157,7 @@ class World:
         def seen() -> list[object]:
             found = [b for i in range(len(BOARDS)) if (b := chips.boards.at(i)) is not None]
             columns = [
-                chips.boards.numbers(kind, several).tolist() for kind in list(Kind)[:2] for several in (False, True)
+                chips.boards.numbers(kind, several).tolist() for kind in list(MoveKind)[:2] for several in (False, True)
             ]
             return [(b.free, b.doubtful, b.coming, b.reserved, b.waits) for b in found] + columns
 
@@ -253,7 +253,7 @@ def test_answers_for_a_slice_are_those_for_all(free: list[set[int]], want: int, 
     whole = nodes.everything()
     index = np.arange(len(nodes))[::-2]
     part = nodes.some(index)
-    whole.kind = part.kind = Kind.PIPELINE if later else Kind.ALLOCATE
+    whole.kind = part.kind = MoveKind.PIPELINE if later else MoveKind.ALLOCATE
     for term in chips.filters():
         assert (term.filter(task, whole).code[index] == term.filter(task, part).code).all()
     for scorer in chips.scorers():

@@ -11,7 +11,7 @@ from hypothesis import given
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Move, perform, revert
 from strategies.any_cluster import NOW, Cluster, clusters
@@ -35,7 +35,7 @@ def has_room(session: Session, claimer: Task, node: int, rule: str) -> bool:
 def needed(session: Session, eviction: Move, claims: dict[str, str]) -> bool:
     """Go back to the moment of the claim it was made for, take the eviction back, and ask the claim again."""
     moves = session.committed
-    promise = next(i for i, m in enumerate(moves) if m.kind == Kind.PIPELINE and m.task is eviction.by)
+    promise = next(i for i, m in enumerate(moves) if m.kind == MoveKind.PIPELINE and m.task is eviction.by)
     later = moves[promise:]
     for move in reversed(later):
         revert(session, move)
@@ -62,7 +62,7 @@ def test_no_victim_can_be_spared(cluster: Cluster, config: Config) -> None:
     for name, run in scheduler.actions:
         start = len(session.committed)
         run(session)
-        claims |= {m.task.key: name for m in session.committed[start:] if m.kind == Kind.PIPELINE}
-    for eviction in [m for m in session.committed if m.kind == Kind.EVICT]:
+        claims |= {m.task.key: name for m in session.committed[start:] if m.kind == MoveKind.PIPELINE}
+    for eviction in [m for m in session.committed if m.kind == MoveKind.EVICT]:
         assert needed(session, eviction, claims), f"{eviction.task.key} need not have gone"
     session.close()

@@ -18,10 +18,10 @@ from muster.actions.turns import Turns
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import READY_LIKE, Job, Queue, Status, Task
 from muster.engine.core.session import Session, candidates
-from muster.engine.core.sets import FAILED, fold
 from muster.engine.core.statement import Statement
-from muster.engine.core.subgroups import Group, grouped
-from muster.engine.core.trace import unfit
+from muster.engine.core.subgroups import SubGroup, sub_group_tree
+from muster.engine.placement.node_sets import FAILED, divide_nodes
+from muster.engine.placement.trace import fit_error
 
 NAME = "allocate"
 
@@ -64,8 +64,8 @@ def allocate_job(session: Session, queue: Queue, job: Job, tasks: list[Task]) ->
 
     True if the job is ready: what is left of its tasks may go on.
     """
-    sets: Sequence[NodeSet | None] | None = fold(session, job, tasks)
-    root = grouped(job) if session.dividers else None
+    sets: Sequence[NodeSet | None] | None = divide_nodes(session, job, tasks)
+    root = sub_group_tree(job) if session.dividers else None
     if sets is None and root is None:
         return _whole(session, queue, job, tasks) is Outcome.READY
     job.attempt.divided = sets is not None
@@ -76,12 +76,12 @@ def allocate_job(session: Session, queue: Queue, job: Job, tasks: list[Task]) ->
     lost = equal_run(session, tasks, 0) if session.ready(job) else list(tasks)
     failed = job.attempt.refusal is not None and job.attempt.refusal.code == FAILED
     for task in () if failed else lost:
-        job.attempt.unfit.setdefault(task.key, unfit(session, task))
+        job.attempt.unfit.setdefault(task.key, fit_error(session, task))
     del tasks[: len(lost)]
     return session.ready(job)
 
 
-def placer(session: Session, queue: Queue, job: Job, root: Group | None) -> Place:
+def placer(session: Session, queue: Queue, job: Job, root: SubGroup | None) -> Place:
     """How a job is placed on one node set: in task order, or part by part if it has sub-groups."""
 
     def place(statement: Statement, tasks: list[Task], within: NodeSet | None) -> None:
@@ -128,7 +128,7 @@ def _place(
             # Volcano: a task the queue has no room for is passed over; equal ones fare no better.
             refused = equal_run(session, tasks, at)
             reason = session.quota_refusal(queue, task)
-            _note(job, refused, reason.say() if reason is not None else "the queue admits no more")
+            _note(job, refused, reason.message() if reason is not None else "the queue admits no more")
             job.attempt.over_quota.update(one.key for one in refused)
             at += len(refused)
             continue
@@ -139,7 +139,7 @@ def _place(
         if placed < len(run):
             losers = equal_run(session, tasks, at)
             if within is None:
-                _note(job, losers, unfit(session, losers[0]))
+                _note(job, losers, fit_error(session, losers[0]))
             failed_roles.add(losers[0].role)
             if not may_continue(job, failed_roles):
                 at += 1

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from functools import cmp_to_key
 
 from muster.actions.allocate import equal_run
-from muster.engine.core.answers import Answers
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session, candidates
-from muster.engine.core.sets import fold
 from muster.engine.core.statement import Move, Statement, revert
-from muster.engine.core.trace import unfit
+from muster.engine.placement.answers import Answers
+from muster.engine.placement.node_sets import divide_nodes
+from muster.engine.placement.trace import fit_error
 
 NAME = "backfill"
 
@@ -55,7 +55,7 @@ def _take_back(session: Session, job: Job) -> None:
     kept = session.promises.kept
 
     def promised(move: Move) -> bool:
-        return move.kind == Kind.PIPELINE and move.job is job and move.task.best_effort and job.key not in kept
+        return move.kind == MoveKind.PIPELINE and move.job is job and move.task.best_effort and job.key not in kept
 
     if not job.waiting:
         return
@@ -67,7 +67,7 @@ def _take_back(session: Session, job: Job) -> None:
 
 def _place(session: Session, job: Job, tasks: list[Task], answers: dict[int, Answers]) -> None:
     statement = session.statement()
-    sets = fold(session, job, tasks)
+    sets = divide_nodes(session, job, tasks)
     if sets is None:
         _fill(session, statement, tasks, None, answers)
     else:
@@ -76,7 +76,7 @@ def _place(session: Session, job: Job, tasks: list[Task], answers: dict[int, Ans
     left = [task for task in tasks if task.node < 0]
     while left and job.attempt.refusal is None:
         equal = equal_run(session, left, 0)
-        why = unfit(session, equal[0], with_fit=False)
+        why = fit_error(session, equal[0], with_fit=False)
         job.attempt.unfit.update((task.key, why) for task in equal)
         del left[: len(equal)]
     if statement.moves and session.ready(job):
@@ -116,7 +116,7 @@ def _fill(
         if signature not in answers or not placement.caching:
             answers[signature] = Answers(placement, task, fit=False)
         equal = equal_run(session, tasks, at)
-        chosen = placement.choose(answers[signature], len(equal), within, Kind.ALLOCATE)
+        chosen = placement.choose(answers[signature], len(equal), within, MoveKind.ALLOCATE)
         if not chosen:
             at += len(equal)
             continue
@@ -126,7 +126,7 @@ def _fill(
 
 
 def _bind_reserved(session: Session, job: Job) -> None:
-    mine = [move for move in session.reserved if move.kind == Kind.ALLOCATE and move.job is job]
+    mine = [move for move in session.reserved if move.kind == MoveKind.ALLOCATE and move.job is job]
     if mine:
         session.committed += mine
         session.reserved[:] = [move for move in session.reserved if all(move is not m for m in mine)]

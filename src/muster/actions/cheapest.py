@@ -14,11 +14,11 @@ import numpy as np
 
 from muster.actions.pool import Cost, Pool
 from muster.actions.victim_costs import Costs
-from muster.engine.core.batch import best_heads
 from muster.engine.core.hooks import Bools, Floats, Index
 from muster.engine.core.jobs import Task
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
+from muster.engine.placement.batch import best_heads
 
 _EXACT = 16  # of so many nodes the cheapest is found for certain
 _TOLERATED = 1.25  # of more, one whose victims are at most so many times those that another may need

@@ -40,7 +40,7 @@ class Claimers:
         """Does enqueue not admit the job, but for want of capacity only?"""
         if not self._enqueued and job.min_resources is not None:
             self.session.enqueueable(job)  # enqueue has its turn later in this cycle
-        return job.attempt.claims
+        return job.attempt.may_evict
 
     def serve_all(self, serve: Serve) -> None:
         """Serve the first job of the first queue until no job gets anything more."""

@@ -16,15 +16,15 @@ from muster.actions.groups import Parts
 from muster.actions.making_way import MakingWay
 from muster.actions.packed import largest_first, mixed
 from muster.actions.pool import Amounts, Pool, giving
-from muster.engine.core.claim import RECLAIM, Claim, Units
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session, candidates
-from muster.engine.core.sets import fold
 from muster.engine.core.statement import Statement
-from muster.engine.core.subgroups import Group, grouped
-from muster.engine.core.victims import Opinions
+from muster.engine.core.subgroups import SubGroup, sub_group_tree
+from muster.engine.evictions.claim import RECLAIM, Claim, Units
+from muster.engine.evictions.victims import Opinions
+from muster.engine.placement.node_sets import divide_nodes
 
 _SETS = 32  # node sets that are compared by what their victims cost
 
@@ -40,7 +40,7 @@ class Claims:
         self.units = Units(session)
         self._opinions = Opinions(session, rule)
         self._pools: dict[tuple[object, ...], Pool] = {}
-        # Kind of claim → a claim for so many pods came to nothing, with so much decided.
+        # MoveKind of claim → a claim for so many pods came to nothing, with so much decided.
         self._failed: dict[tuple[object, ...], tuple[int, int]] = {}
 
     @property
@@ -52,13 +52,13 @@ class Claims:
         statement = self.solve(job, within=within)
         if statement is None:
             return False
-        evicts = any(move.kind in (Kind.EVICT, Kind.WITHDRAW) for move in statement.moves)
+        evicts = any(move.kind in (MoveKind.EVICT, MoveKind.WITHDRAW) for move in statement.moves)
         # A job that needs no victim is allocate's. If allocate has had its turn, it only lacked the search.
-        if not evicts and (job.attempt.claims or not self._allocated_before()):
+        if not evicts and (job.attempt.may_evict or not self._allocated_before()):
             statement.discard()
             return False
         if not self.session.volcano:
-            for loser in {move.job for move in statement.moves if move.kind == Kind.WITHDRAW}:
+            for loser in {move.job for move in statement.moves if move.kind == MoveKind.WITHDRAW}:
                 assert loser is not None
                 self.session.promises.withdraw(loser, f"a pod of higher priority needs the capacity ({job.key})")
             self.session.promises.make(job, statement)
@@ -107,9 +107,9 @@ class Claims:
 
     def _kind(self, job: Job, tasks: list[Task], gang: bool, within: bool) -> tuple[object, ...] | None:
         """Of claims of one kind, one for more pods fails where one for fewer did; None: this one is of its own kind."""
-        if grouped(job) is not None or job.roles:
+        if sub_group_tree(job) is not None or job.roles:
             return None
-        if self.session.dividers and fold(self.session, job, tasks) is not None:
+        if self.session.dividers and divide_nodes(self.session, job, tasks) is not None:
             return None
         alike = {(self.session.signature(task), task.priority) for task in tasks}
         if within or len(alike) > 1:
@@ -119,7 +119,7 @@ class Claims:
     def _with_victims(self, job: Job, tasks: list[Task], gang: bool, within: bool, resort: bool) -> Statement | None:
         session, queue = self.session, job.queue
         assert queue is not None
-        root = grouped(job)
+        root = sub_group_tree(job)
         best: Solution | None = None
         orders = list(self._orders(job, tasks, gang))
         for order in orders:
@@ -205,7 +205,7 @@ class Claims:
     ) -> bool:
         """Place what the job needs, settle the queue's quota, give back whom nobody needs."""
         session, job = self.session, making.claim.job
-        root = grouped(job)
+        root = sub_group_tree(job)
         if search:
             return Exhaustive(session, making, statement, node_set).solve(tasks, gang)
         if root is not None and gang:
@@ -254,7 +254,7 @@ class Claims:
         """The pods of the order that the claim is about."""
         if not gang:
             return list(order[:1])
-        if (root := grouped(job)) is not None:
+        if (root := sub_group_tree(job)) is not None:
             return needed(root, order, self._short(job))
         chosen: list[Task] = []
         quota: dict[str, int] = {}
@@ -301,9 +301,9 @@ class Claims:
         if not session.dividers:
             return [None]
         everywhere = NodeSet(np.arange(len(session.state.nodes)), freed=pool.everything())
-        sets = fold(session, job, tasks, everywhere)
+        sets = divide_nodes(session, job, tasks, everywhere)
         if sets is None:
-            root = grouped(job)
+            root = sub_group_tree(job)
             return [everywhere if root is not None and any(group.constrained for group in root.groups()) else None]
         job.attempt.divided = True
         found: list[NodeSet | None] = []
@@ -315,12 +315,12 @@ class Claims:
         return found
 
 
-def needed(group: Group, order: Sequence[Task], at_least: int = 0) -> list[Task]:
+def needed(group: SubGroup, order: Sequence[Task], at_least: int = 0) -> list[Task]:
     """The pods that a job with sub-groups claims: of the parts that must hold, the largest first, and of the group."""
     chosen: list[Task] = []
-    parts = sorted(group.parts, key=lambda part: (-part.short(), part.name))
-    count = len(parts) if group.least is None else group.least - sum(1 for part in parts if not part.short())
-    for part in [part for part in parts if part.short()][: max(count, 0)]:
+    parts = sorted(group.children, key=lambda part: (-part.shortfall(), part.name))
+    count = len(parts) if group.least is None else group.least - sum(1 for part in parts if not part.shortfall())
+    for part in [part for part in parts if part.shortfall()][: max(count, 0)]:
         chosen += needed(part, order)
     own = {task.key for task in group.own}
     chosen += [task for task in order if task.key in own][: group.missing()]

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from muster.actions.making_way import Make, MakingWay
 from muster.actions.packed import selections
-from muster.engine.core.claim import RECLAIM, request_of
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
+from muster.engine.evictions.claim import RECLAIM, request_of
 
 BUDGET = 4000  # evictions and placements tried
 PODS, NODES, VICTIMS = 8, 16, 48  # what counts as small
@@ -77,8 +77,8 @@ class Exhaustive:
     def _look(self) -> object:
         """What later choices depend on: who is gone, and what was placed where."""
         moves = self.statement.moves
-        gone = frozenset(m.task.key for m in moves if m.kind == Kind.EVICT)
-        placed = Counter((m.task.signature, m.nodes[0]) for m in moves if m.kind == Kind.PIPELINE)
+        gone = frozenset(m.task.key for m in moves if m.kind == MoveKind.EVICT)
+        placed = Counter((m.task.signature, m.nodes[0]) for m in moves if m.kind == MoveKind.PIPELINE)
         return gone, frozenset(placed.items())
 
     def _covers(self, task: Task, node: int) -> Iterator[None]:

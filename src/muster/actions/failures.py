@@ -13,7 +13,7 @@ import numpy as np
 
 from muster.engine.core.hooks import Bools, NodeSet
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
 
@@ -49,7 +49,7 @@ class RoleFailures:
         if placed < len(run) - 1:
             return placed
         # The last task of the run is the one that has seen most nodes fail; what it fills itself is not a failure.
-        refused |= ~placement.fits(run[-1], Kind.PIPELINE)
+        refused |= ~placement.fits(run[-1], MoveKind.PIPELINE)
         return placed + placement.place(statement, run[-1:], offered)
 
 

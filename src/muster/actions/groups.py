@@ -14,9 +14,9 @@ import numpy as np
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Queue, Status, Task
 from muster.engine.core.session import Session
-from muster.engine.core.sets import fold
 from muster.engine.core.statement import Statement
-from muster.engine.core.subgroups import Group
+from muster.engine.core.subgroups import SubGroup
+from muster.engine.placement.node_sets import divide_nodes
 
 Placer = Callable[[Statement, Sequence[Task], NodeSet | None], int]
 
@@ -25,7 +25,13 @@ class Parts:
     """One attempt of a job with sub-groups on one set of its own."""
 
     def __init__(
-        self, session: Session, statement: Statement, queue: Queue, job: Job, root: Group, claim: Placer | None = None
+        self,
+        session: Session,
+        statement: Statement,
+        queue: Queue,
+        job: Job,
+        root: SubGroup,
+        claim: Placer | None = None,
     ) -> None:
         """`claim` places pods of a claim: everything is promised, and the queue is asked for the claim as a whole."""
         self.session = session
@@ -54,47 +60,48 @@ class Parts:
 
     # --- minimums
 
-    def _minimum(self, group: Group, offered: dict[str, Task], within: NodeSet | None) -> bool:
+    def _minimum(self, group: SubGroup, offered: dict[str, Task], within: NodeSet | None) -> bool:
         """All that the group must have: of its parts, then of its own pods."""
-        parts = sorted(group.parts, key=lambda part: (-self._size(part), part.name))
+        parts = sorted(group.children, key=lambda part: (-self._size(part), part.name))
         least = len(parts) if group.least is None else group.least
-        held = sum(1 for part in parts if part.short() == 0)
+        held = sum(1 for part in parts if part.shortfall() == 0)
         for part in parts:
             if held >= least:
                 break
-            if part.short() and self._part(part, offered, within):
+            if part.shortfall() and self._part(part, offered, within):
                 held += 1
         if held < least:
             return False
         return self._own(group, offered, group.missing(), within)
 
-    def _part(self, part: Group, offered: dict[str, Task], within: NodeSet | None) -> bool:
-        waiting = [task for task in part.everyone() if task.key in offered]
-        if len(waiting) < part.short():
+    def _part(self, part: SubGroup, offered: dict[str, Task], within: NodeSet | None) -> bool:
+        waiting = [task for task in part.all_tasks() if task.key in offered]
+        if len(waiting) < part.shortfall():
             return False
         for node_set in self._sets(part, waiting, within):
             start, before = self.statement.checkpoint(), dict(offered)
             held = self._minimum(part, offered, node_set)
-            if self.job.attempt.parts is not None and node_set is not None:
-                self.job.attempt.parts.append(f"{node_set.label} {'holds' if held else 'fails'} sub-group {part.name}")
+            if self.job.attempt.sub_group_results is not None and node_set is not None:
+                result = f"{node_set.label} {'holds' if held else 'fails'} sub-group {part.name}"
+                self.job.attempt.sub_group_results.append(result)
             if held:
                 return True
             self.statement.rollback(start)
             offered.clear()
             offered.update(before)
-        if self.job.attempt.parts is not None:
-            self.job.attempt.parts.append(f"no set holds sub-group {part.name}")
+        if self.job.attempt.sub_group_results is not None:
+            self.job.attempt.sub_group_results.append(f"no set holds sub-group {part.name}")
         return False
 
-    def _size(self, group: Group) -> float:
+    def _size(self, group: SubGroup) -> float:
         """What the group still needs, as a share of the cluster."""
         axis = self.session.state.axis
         total = np.maximum(self.session.state.nodes.alloc.sum(axis=1), 1)
         amounts = np.zeros(axis.size)
-        waiting = [task for task in group.everyone() if task.status == Status.PENDING]
+        waiting = [task for task in group.all_tasks() if task.status == Status.PENDING]
         for task in waiting:
             amounts += task.shape.request(axis)
-        return float((amounts / total).max()) * group.short() / max(len(waiting), 1)
+        return float((amounts / total).max()) * group.shortfall() / max(len(waiting), 1)
 
     # --- beyond the minimums
 
@@ -112,7 +119,7 @@ class Parts:
         return False
 
     def _down(
-        self, chain: list[Group], leaf: Group, offered: dict[str, Task], count: int, within: NodeSet | None
+        self, chain: list[SubGroup], leaf: SubGroup, offered: dict[str, Task], count: int, within: NodeSet | None
     ) -> bool:
         if not chain:
             return self._own(leaf, offered, count, within)
@@ -124,15 +131,15 @@ class Parts:
 
     # --- sets and pods
 
-    def _sets(self, group: Group, tasks: Sequence[Task], within: NodeSet | None) -> Sequence[NodeSet | None]:
+    def _sets(self, group: SubGroup, tasks: Sequence[Task], within: NodeSet | None) -> Sequence[NodeSet | None]:
         ordered = self.session.in_order(tasks)
-        sets = fold(self.session, self.job, ordered, within, group)
+        sets = divide_nodes(self.session, self.job, ordered, within, group)
         if sets is None:
             return [within]
         self.job.attempt.divided = True
         return sets
 
-    def _own(self, group: Group, offered: dict[str, Task], count: int, within: NodeSet | None) -> bool:
+    def _own(self, group: SubGroup, offered: dict[str, Task], count: int, within: NodeSet | None) -> bool:
         """So many of the group's own pods, in runs of equal ones; all or none."""
         session, statement = self.session, self.statement
         if not count:

@@ -14,13 +14,13 @@ import numpy as np
 from muster.actions.cheapest import Cheapest
 from muster.actions.pool import Cost, Pool
 from muster.actions.victim_costs import Costs
-from muster.engine.core.claim import Claim, Unit, Units
 from muster.engine.core.hooks import Batch, NodeSet
 from muster.engine.core.jobs import Job, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.resources import add, asked
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Move, Statement, perform, revert
+from muster.engine.evictions.claim import Claim, Unit, Units
 
 Make = Callable[[], Unit | None]  # a unit as it is when its turn comes
 
@@ -201,7 +201,7 @@ class MakingWay:
         start = statement.checkpoint()
         if unit.promise:
             keys = {task.key for task in unit.tasks}
-            made = [m for m in self.session.committed if m.kind == Kind.PIPELINE and m.task.key in keys]
+            made = [m for m in self.session.committed if m.kind == MoveKind.PIPELINE and m.task.key in keys]
             for move in made:
                 statement.withdraw(move, by)
         else:
@@ -289,7 +289,7 @@ class MakingWay:
         """Would a node lack what was placed on it, without one of these evictions?"""
         future_idle, axis = self.nodes.future_idle, self.nodes.axis
         for move in evictions:
-            if move.kind != Kind.EVICT or move.nodes[0] not in self._used:
+            if move.kind != MoveKind.EVICT or move.nodes[0] not in self._used:
                 continue
             free, amounts = future_idle[:, move.nodes[0]], move.task.shape.amounts
             if any(free[axis.rows[n]] < amounts.get(n, 0) for n in self._asked):
@@ -306,10 +306,10 @@ class MakingWay:
         again: list[Move] = []
         accepted = True
         for task, node in [pair for m in self._promised for pair in zip(m.tasks, m.nodes, strict=True)]:
-            accepted = placement.accepts(task, node, Kind.PIPELINE)
+            accepted = placement.accepts(task, node, MoveKind.PIPELINE)
             if not accepted:
                 break
-            again.append(Move(Kind.PIPELINE, [task], [node], task.status))
+            again.append(Move(MoveKind.PIPELINE, [task], [node], task.status))
             perform(session, again[-1])
         for move in reversed(again):
             revert(session, move)
@@ -319,7 +319,7 @@ class MakingWay:
 
     def reprieve(self, statement: Statement) -> None:
         """Give back every unit that the claim turns out not to need."""
-        self._promised = [m for m in statement.moves if m.kind == Kind.PIPELINE]
+        self._promised = [m for m in statement.moves if m.kind == MoveKind.PIPELINE]
         self._used = {node for move in self._promised for node in move.nodes}
         self._asked = {n for t in self.claim.tasks for n, a in t.shape.amounts.items() if a > 0}
         self.give_back(statement, self.taken(statement), self.holds, placed=True)
@@ -328,7 +328,7 @@ class MakingWay:
         """What the pods that found a node ask for, without `pods`."""
         total: dict[str, int] = {}
         for move in statement.moves:
-            if move.kind == Kind.PIPELINE:
+            if move.kind == MoveKind.PIPELINE:
                 add(total, move.task.shape.amounts, len(move.tasks))
         return total if not total else dict(asked(total)) or {"": 0}
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Bools, NodeSet
 from muster.engine.core.jobs import Job, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
-from muster.engine.core.subgroups import grouped
+from muster.engine.core.subgroups import sub_group_tree
 
 _MOST = 64  # pods and nodes; a search among more would only use up its budget
 _SELECTIONS = 64
@@ -35,7 +35,7 @@ def largest_first(session: Session, tasks: Sequence[Task], within: NodeSet | Non
 
 def selections(session: Session, job: Job, tasks: Sequence[Task], count: int) -> Iterator[list[Task]]:
     """Which pods make the number: as many of each kind as there are, the largest first."""
-    root = grouped(job)
+    root = sub_group_tree(job)
     leaf = {t.key: group.name for group in root.groups() for t in group.own} if root is not None else {}
     members: dict[object, list[Task]] = {}
     for task in largest_first(session, tasks, None):
@@ -66,7 +66,7 @@ def _emptiest(session: Session, tasks: Sequence[Task]) -> NodeSet:
     nodes = session.state.nodes
     able = np.zeros(len(nodes), np.bool_)
     for task in {session.signature(task): task for task in tasks}.values():
-        able |= session.placement.fits(task, Kind.PIPELINE)
+        able |= session.placement.fits(task, MoveKind.PIPELINE)
     index = np.flatnonzero(able)
     if len(index) > _MOST:
         free = _free(session, NodeSet(index))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.core.claim import HOLDING, PREEMPT, Claim, Unit, Units
 from muster.engine.core.hooks import Bools
 from muster.engine.core.jobs import Job, Queue, Shape, Status, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.resources import asked
-from muster.engine.core.victims import Opinions
+from muster.engine.evictions.claim import HOLDING, PREEMPT, Claim, Unit, Units
+from muster.engine.evictions.victims import Opinions
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -62,7 +62,7 @@ class Pool:
             return False  # a promise was withdrawn
         for move in committed[self._since :]:
             key = move.task.key
-            if move.kind == Kind.EVICT and key in self.members:
+            if move.kind == MoveKind.EVICT and key in self.members:
                 self.members.remove(key)
                 for level, freed in self._freed.items():
                     if move.task.priority <= level:

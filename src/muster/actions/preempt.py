@@ -10,9 +10,9 @@ from __future__ import annotations
 from muster.actions import volcano_preempt
 from muster.actions.claimers import Claimers
 from muster.actions.claims import Claims
-from muster.engine.core.claim import PREEMPT, RECLAIM
 from muster.engine.core.jobs import Job
 from muster.engine.core.session import Session
+from muster.engine.evictions.claim import PREEMPT, RECLAIM
 
 NAME = PREEMPT
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from muster.actions import volcano_reclaim
 from muster.actions.claimers import Claimers
 from muster.actions.claims import Claims
-from muster.engine.core.claim import RECLAIM
 from muster.engine.core.session import Session
+from muster.engine.evictions.claim import RECLAIM
 
 NAME = RECLAIM
 

@@ -14,7 +14,7 @@ from enum import Enum
 from muster.actions.packed import largest_first, mixed, node_for_each, selections
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
 
@@ -45,7 +45,7 @@ class Trial:
 
     @property
     def waits(self) -> bool:
-        return any(move.kind == Kind.PIPELINE for move in self.statement.moves)
+        return any(move.kind == MoveKind.PIPELINE for move in self.statement.moves)
 
 
 Watch = Callable[[Trial], None]

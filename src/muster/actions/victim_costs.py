@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from muster.actions.pool import Cost, Pool, relief_by_shape
-from muster.engine.core.claim import Unit, Units
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.resources import add, asked
 from muster.engine.core.session import Session
+from muster.engine.evictions.claim import Unit, Units
 
 FREE: Cost = (-float("inf"), 0.0, 0.0, 0.0)
 

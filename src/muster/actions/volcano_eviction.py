@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from muster.engine.core.hooks import Bools
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.session import Session, candidates
-from muster.engine.core.sets import fold
 from muster.engine.core.statement import Statement, revert
-from muster.engine.core.subgroups import grouped
-from muster.engine.core.victims import Victims
+from muster.engine.core.subgroups import sub_group_tree
+from muster.engine.evictions.victims import Victims
+from muster.engine.placement.node_sets import divide_nodes
 
 Enough = Callable[[], bool]
 
@@ -59,7 +59,7 @@ def within_reach(session: Session, task: Task, victims: Victims) -> Bools:
     """The nodes worth a visit: not refused for good, somebody there might go, and all that is used there would do."""
     nodes = session.state.nodes
     assert task.job is not None
-    mask = session.placement.answers(task).curable & victims.promising & ~victims.spent(task.job.queue_name)
+    mask = session.placement.answers(task).curable & victims.promising & ~victims.exhausted(task.job.queue_name)
     for row, amount in enumerate(task.shape.request(nodes.axis).tolist()):
         if amount > 0:
             mask &= nodes.future_idle[row] + nodes.used[row] >= amount
@@ -70,11 +70,11 @@ def divided(session: Session, job: Job) -> bool:
     """Do plugins divide the nodes for the job? Volcano has no evictions for such jobs, so muster's rules serve them."""
     if not session.dividers:
         return False
-    root = grouped(job)
+    root = sub_group_tree(job)
     if root is not None and any(group.constrained for group in root.groups()):
         return True
     tasks = session.in_order(task for task in candidates(job) if not task.best_effort)
-    return bool(tasks) and fold(session, job, tasks) is not None
+    return bool(tasks) and divide_nodes(session, job, tasks) is not None
 
 
 class Memo:

@@ -17,10 +17,10 @@ from muster.actions.failures import ClaimFailures
 from muster.actions.volcano_eviction import Memo, divided, evictable, make_room, within_reach
 from muster.engine.core.hooks import Bools
 from muster.engine.core.jobs import Job, Status, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session, candidates
 from muster.engine.core.statement import Statement
-from muster.engine.core.victims import Victims, claimants
+from muster.engine.evictions.victims import Victims, claimants
 from muster.model.meta import seconds
 
 NAME = "preempt"
@@ -36,7 +36,7 @@ def run(session: Session) -> None:
         if not may_preempt(session, task):
             return False
         # Volcano: a node that needs no victim is used like any other.
-        able = within_reach(session, task, victims) | session.placement.fits(task, Kind.PIPELINE)
+        able = within_reach(session, task, victims) | session.placement.fits(task, MoveKind.PIPELINE)
         nodes = failures.spare(task, able)
         return (_dry_runs if by_node else _by_score)(session, statement, victims, task, eligible, nodes)
 
@@ -73,7 +73,7 @@ def between_jobs(session: Session, victims: Victims, jobs: Sequence[Job], attemp
                 memo.note(session, task)
         if not session.pipelined(job):
             statement.discard()
-            victims.taken_back()
+            victims.on_rollback()
             continue
         statement.commit()
         if assigned:
@@ -109,7 +109,7 @@ def _given(session: Session, victims: Victims, task: Task, node: int, eligible: 
     queue = task.job.queue_name
     here = [t for t in evictable(session, node, (Status.BOUND, Status.RUNNING)) if t.job and t.job.queue_name == queue]
     if not here:
-        victims.spent(queue)[node] = True
+        victims.exhausted(queue)[node] = True
     candidates = [t for t in here if eligible(t) and (t.best_effort or not task.best_effort)]
     if not candidates or not session.placement.curable(task, node):
         return []

@@ -17,7 +17,7 @@ from muster.actions.volcano_eviction import Memo, divided, evictable, make_room,
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.session import Session, candidates
 from muster.engine.core.statement import Statement
-from muster.engine.core.victims import Victims, claimants
+from muster.engine.evictions.victims import Victims, claimants
 
 NAME = "reclaim"
 
@@ -56,7 +56,7 @@ def reclaim_for(session: Session, victims: Victims, job: Job) -> None:
         statement.commit()
     else:
         statement.discard()
-        victims.taken_back()
+        victims.on_rollback()
 
 
 def _reclaim(session: Session, statement: Statement, victims: Victims, task: Task) -> bool:
@@ -69,7 +69,7 @@ def _reclaim(session: Session, statement: Statement, victims: Victims, task: Tas
             if t.job and t.job.queue and t.job.queue is not queue and t.job.queue.reclaimable
         ]  # fmt: skip
         if not others:
-            victims.spent(queue.name)[node] = True
+            victims.exhausted(queue.name)[node] = True
             continue
         if not session.placement.curable(task, node):
             continue

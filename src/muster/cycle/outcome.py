@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from muster.engine.core.hooks import BindEffects, Deadlines
 from muster.engine.core.jobs import Job, Status, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.plan import Condition, Eviction, Plan, PodReason
 from muster.engine.core.session import Session
 
@@ -26,10 +26,10 @@ def outcome(session: Session) -> Plan:
     plan = Plan(warnings=list(session.warnings), again_at=min(deadlines, default=None))
     names = session.state.nodes.names
     for move in session.committed:
-        if move.kind == Kind.EVICT:
+        if move.kind == MoveKind.EVICT:
             by = move.by.key if move.by else ""
             plan.evictions.append(Eviction(move.task.key, names[move.nodes[0]], by, move.rule))
-        elif move.kind == Kind.ALLOCATE:
+        elif move.kind == MoveKind.ALLOCATE:
             plan.binds.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
         else:
             plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
@@ -43,7 +43,7 @@ def outcome(session: Session) -> Plan:
         elif job.tasks:
             plan.conditions[job.key] = _READY
     for key, reason in session.state.set_aside.items():
-        plan.reasons[key] = PodReason(reason.code, reason.say())
+        plan.reasons[key] = PodReason(reason.code, reason.message())
     return plan
 
 
@@ -146,7 +146,7 @@ def first_cause(session: Session, job: Job, task: Task, plan: Plan) -> PodReason
         code = "over-quota" if task.key in attempt.over_quota else "unschedulable"
         return PodReason(code, _sentence(attempt.unfit[task.key]))
     if attempt.refusal is not None:
-        return PodReason(attempt.refusal.code, _sentence(attempt.refusal.say(-1)))
+        return PodReason(attempt.refusal.code, _sentence(attempt.refusal.message(-1)))
     if attempt.unfit:
         other = min(attempt.unfit)
         return PodReason("gang", f"{_sentence(attempt.unfit[other])[:-1]} (pod {other} of the same group).")

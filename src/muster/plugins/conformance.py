@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.engine.core.claim import Claim
 from muster.engine.core.hooks import Opinion, Plugin, Preemptable, Protection, Reason, Reclaimable
 from muster.engine.core.jobs import Task
+from muster.engine.evictions.claim import Claim
 
 _CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 

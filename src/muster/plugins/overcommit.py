@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine.core import resources
-from muster.engine.core.accounts import Sums, minimum, reserves, still_reserved, without_gated
 from muster.engine.core.hooks import JobEnqueue, Plugin, Reason, Vote
 from muster.engine.core.jobs import Job
 from muster.engine.core.session import Session
+from muster.engine.queues.accounts import JobSums, minimum, reserves, still_reserved, without_gated
 from muster.model.quantity import display
 
 _FACTOR = 1.2
@@ -24,7 +24,7 @@ class Overcommit(Plugin, JobEnqueue):
         self._factor = arguments.float("overcommit-factor", _FACTOR, minimum=1)
         self._idle: dict[str, float] = {}
         self._inqueue: dict[str, int] = {}
-        self._sums = Sums(_reserved)
+        self._sums = JobSums(_reserved)
 
     def open(self, session: Session) -> None:
         self._inqueue = {}
@@ -45,7 +45,7 @@ class Overcommit(Plugin, JobEnqueue):
 
     def refusal(self, job: Job) -> Reason:
         parts = {"requested": minimum(job), "inqueue": self._inqueue}
-        text = resources.say(self._over(job), self._limit, **parts)
+        text = resources.inequality(self._over(job), self._limit, **parts)
         return Reason("cluster-overcommitted", f"the cluster is overcommitted: {text}")
 
     def yields(self, job: Job) -> bool:

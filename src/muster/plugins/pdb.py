@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.core.budgets import disruptions_allowed
 from muster.engine.core.hooks import Opinion, Plugin, Preemptable, Reclaimable
 from muster.engine.core.jobs import Task
 from muster.engine.core.session import Session
+from muster.engine.evictions.budgets import disruptions_allowed
 from muster.model.core import PodDisruptionBudget
 from muster.model.selectors import matches
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from muster.engine.core.accounts import Sums, minimum
 from muster.engine.core.jobs import Job, Status
 from muster.engine.core.state import State
+from muster.engine.queues.accounts import JobSums, minimum
 
 NODE_GROUP = "volcano.sh/nodegroup-name"
 
@@ -21,14 +21,14 @@ class Usage(NamedTuple):
 
 class QueueUsage:
     def __init__(self) -> None:
-        self._sums: dict[str, Sums] = {}
+        self._sums: dict[str, JobSums] = {}
         self._nodes: list[str] = []
         self._groups: list[str] = []  # of these nodes
-        self._in_groups: dict[str, Sums] = {}
+        self._in_groups: dict[str, JobSums] = {}
 
     def now(self, state: State) -> dict[str, Usage]:
         """By queue, as the state is now."""
-        self._sums = {name: self._sums.get(name) or Sums(_parts) for name in state.queues}
+        self._sums = {name: self._sums.get(name) or JobSums(_parts) for name in state.queues}
         return {name: Usage(*(self._sums[name].over(queue.jobs) or ({}, {}))) for name, queue in state.queues.items()}
 
     def in_node_groups(self, state: State) -> dict[str, dict[str, dict[str, float]]]:
@@ -38,7 +38,7 @@ class QueueUsage:
             self._groups, self._nodes, self._in_groups = groups, list(state.nodes.names), {}
         if not any(groups):
             return {}
-        self._in_groups = {name: self._in_groups.get(name) or Sums(self._by_group) for name in state.queues}
+        self._in_groups = {name: self._in_groups.get(name) or JobSums(self._by_group) for name in state.queues}
         found: dict[str, dict[str, dict[str, float]]] = {}
         for name, queue in state.queues.items():
             (held,) = self._in_groups[name].over(queue.jobs) or ({},)

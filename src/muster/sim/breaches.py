@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from muster.engine.core.budgets import disruptions_allowed
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.state import State
+from muster.engine.evictions.budgets import disruptions_allowed
 from muster.model.core import PodDisruptionBudget
 from muster.model.selectors import matches
 

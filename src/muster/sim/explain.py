@@ -11,8 +11,8 @@ from muster.cycle.scheduler import Scheduler
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.session import Log, silent
 from muster.engine.core.state import Objects, State
-from muster.engine.core.trace import NodeTrace
-from muster.engine.core.trace import explain as trace
+from muster.engine.placement.trace import NodeTrace
+from muster.engine.placement.trace import explain as trace
 from muster.sim.opening import open_cluster
 from muster.sim.sets import SetTrace, sets_tried
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from muster.engine.core.state import State
 from muster.engine.domains.domain_sources import from_hypernodes, from_topology
-from muster.engine.domains.domains import Cut, DomainTree
+from muster.engine.domains.domain_tree import Cut, DomainTree
 from muster.model.topology import HyperNode, Topology
 from muster.sim.picture import group_of
 from muster.sim.result import Result

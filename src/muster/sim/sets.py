@@ -12,9 +12,9 @@ from muster.actions.trials import Outcome, Trial, on_set
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.session import Session, candidates
-from muster.engine.core.sets import FAILED, fold
-from muster.engine.core.subgroups import Group, grouped
-from muster.engine.core.trace import unfit
+from muster.engine.core.subgroups import SubGroup, sub_group_tree
+from muster.engine.placement.node_sets import FAILED, divide_nodes
+from muster.engine.placement.trace import fit_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ def sets_tried(session: Session, job: Job) -> list[SetTrace] | None:
     After them those that were not worth a trial, with the numbers that rule them out.
     """
     tasks = session.in_order(t for t in candidates(job) if not t.best_effort)
-    found: Sequence[NodeSet] | None = fold(session, job, tasks) if tasks else None
-    root = grouped(job)
+    found: Sequence[NodeSet] | None = divide_nodes(session, job, tasks) if tasks else None
+    root = sub_group_tree(job)
     if found is None and (root is None or not any(group.constrained for group in root.groups())):
         return None
     everything = NodeSet(np.arange(len(session.state.nodes)))
@@ -49,12 +49,12 @@ def sets_tried(session: Session, job: Job) -> list[SetTrace] | None:
         if job.attempt.refusal is None or job.attempt.refusal.code != FAILED:
             for node_set, why in plugin.left_out(job, tasks, everything):
                 nodes = [names[i] for i in node_set.index]
-                first = f"{tasks[0].key}: {unfit(session, tasks[0], within=node_set.index)}"
+                first = f"{tasks[0].key}: {fit_error(session, tasks[0], within=node_set.index)}"
                 traces.append(SetTrace(node_set.label, nodes, 0, len(tasks), False, f"not tried: {why}; {first}"))
     return traces
 
 
-def _tried(session: Session, job: Job, tasks: list[Task], within: NodeSet, root: Group | None) -> SetTrace:
+def _tried(session: Session, job: Job, tasks: list[Task], within: NodeSet, root: SubGroup | None) -> SetTrace:
     """The sets after the first that holds the job would not be tried by the scheduler; here they all are."""
     assert job.queue is not None
     reasons: list[str] = []
@@ -62,13 +62,13 @@ def _tried(session: Session, job: Job, tasks: list[Task], within: NodeSet, root:
 
     def failed(trial: Trial) -> None:
         placed[0] = sum(len(move.tasks) for move in trial.statement.moves)
-        if job.attempt.parts:
-            reasons.extend(job.attempt.parts)
+        if job.attempt.sub_group_results:
+            reasons.extend(job.attempt.sub_group_results)
         else:
             loser = next((t for t in tasks if t.status == Status.PENDING), None)
-            reasons.append("" if loser is None else f"{loser.key}: {unfit(session, loser, within=within.index)}")
+            reasons.append("" if loser is None else f"{loser.key}: {fit_error(session, loser, within=within.index)}")
 
-    job.attempt.parts = []
+    job.attempt.sub_group_results = []
     trial = on_set(session, job, tasks, within, placer(session, job.queue, job, root), failed)
     holds = trial.outcome is not Outcome.FAILED
     if holds:

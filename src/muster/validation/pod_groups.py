@@ -12,7 +12,7 @@ from muster.config.names import nearest, suggest
 from muster.engine.core.axis import exact_sum
 from muster.engine.core.jobs import Job, Status
 from muster.engine.core.session import Session
-from muster.engine.core.subgroups import LABEL, grouped
+from muster.engine.core.subgroups import LABEL, sub_group_tree
 from muster.engine.domains.demand import Demand, unplaced
 from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.model.finding import Finding, Severity
@@ -135,10 +135,10 @@ def _sub_groups(job: Job, locator: Locator) -> Iterator[Finding]:
         yield from _sub_group_parents(job, locator)
         yield from _sub_group_members(job, locator)
     if spec.sub_group_policy and job.tasks:
-        root = grouped(job)
-        policies = root.parts[-len(spec.sub_group_policy) :] if root is not None else []
+        root = sub_group_tree(job)
+        policies = root.children[-len(spec.sub_group_policy) :] if root is not None else []
         for policy in policies:
-            if not policy.parts:
+            if not policy.children:
                 message = f"subGroupPolicy {policy.name} matches no pod of the group"
                 fix = "correct labelSelector and matchLabelKeys, or label the pods"
                 severity = _empty_severity(policy.least)

@@ -73,7 +73,7 @@ def _group(session: Session, task: Task, locator: Locator) -> Iterator[Finding]:
         here = [key.partition("/")[2] for key in session.state.jobs if key.startswith(f"{task.namespace}/")]
         near = nearest(task.annotations.get(GROUP, ""), here)
         fix = f"did you mean {near}?" if near else "create the PodGroup, or take the annotation away"
-    yield locator.finding(severity, "Pod", task.key, reason.code, reason.say(), fix)
+    yield locator.finding(severity, "Pod", task.key, reason.code, reason.message(), fix)
 
 
 def _node(task: Task, locator: Locator) -> Iterator[Finding]:
@@ -152,7 +152,7 @@ def _never(session: Session, task: Task) -> tuple[str, str, str] | None:
         for k, reason in enumerate(verdict.reasons, start=1):
             at = np.flatnonzero((verdict.code == k) & ~excluded) if not reason.resolvable else np.zeros(0, np.int64)
             if len(at):
-                counts.update(reason.say(int(node)) for node in at)
+                counts.update(reason.message(int(node)) for node in at)
                 codes.add(reason.code)
                 excluded[at] = True
     if not excluded.all():

@@ -6,7 +6,7 @@ from typing import Any
 
 from builders.queued_jobs import group, job, node, of, option, pod, queue, session, task, tasks, world
 from muster.actions import backfill
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 
@@ -16,7 +16,7 @@ def binds(live: Session) -> dict[str, str]:
     return {
         t.name: names[n]
         for m in live.committed
-        if m.kind == Kind.ALLOCATE
+        if m.kind == MoveKind.ALLOCATE
         for t, n in zip(m.tasks, m.nodes, strict=True)
     }
 
@@ -78,7 +78,7 @@ def test_promised_pods_that_ask_for_nothing_are_taken_back_first() -> None:
     statement.commit()
     backfill.run(live)
     assert binds(live) == {"p1": "n2"}
-    assert [m.kind for m in live.committed] == [Kind.ALLOCATE]
+    assert [m.kind for m in live.committed] == [MoveKind.ALLOCATE]
 
 
 def test_closing_takes_everything_back() -> None:

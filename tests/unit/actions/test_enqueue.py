@@ -24,7 +24,7 @@ def test_a_refused_group_does_not_hold_up_those_behind_it() -> None:
     assert phases(state, "proportion") == {"a": "Inqueue", "b": "Pending", "c": "Inqueue"}
     reason = of(state, "b").attempt.refusal
     assert reason is not None
-    assert reason.say() == (
+    assert reason.message() == (
         "plugin proportion does not admit the group: "
         "queue q: cpu requested 6 + allocated 0 + inqueue 6 > 10, all that the cluster has"
     )

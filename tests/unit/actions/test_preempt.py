@@ -11,7 +11,7 @@ from fakes.plugins import Refuse, Score, real, session_of
 from muster.actions import preempt, volcano_preempt
 from muster.config.types import Arguments
 from muster.engine.core.hooks import Plugin
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 
@@ -43,7 +43,7 @@ def run(state: State, *plugins: Plugin, actions: tuple[str, ...] = ("allocate", 
 
 
 def evicted(session: Session) -> list[str]:
-    return sorted(move.task.name for move in session.committed if move.kind == Kind.EVICT)
+    return sorted(move.task.name for move in session.committed if move.kind == MoveKind.EVICT)
 
 
 def promised(session: Session) -> dict[str, str]:
@@ -51,7 +51,7 @@ def promised(session: Session) -> dict[str, str]:
     return {
         t.name: names[n]
         for move in session.committed
-        if move.kind == Kind.PIPELINE
+        if move.kind == MoveKind.PIPELINE
         for t, n in zip(move.tasks, move.nodes, strict=True)
     }
 
@@ -60,8 +60,8 @@ def promised(session: Session) -> dict[str, str]:
 def test_a_job_takes_what_it_needs_from_jobs_of_lower_priority_and_no_more(compatibility: str) -> None:
     session = run(cluster(job("low", 1, running=2, least=0), job("boss", 9, waiting=1)), compatibility=compatibility)
     assert evicted(session) in (["low-0"], ["low-1"]) and promised(session) == {"boss-0": "n1"}
-    assert {move.rule for move in session.committed if move.kind == Kind.EVICT} == {"preempt"}
-    assert {move.by for move in session.committed if move.kind == Kind.EVICT} == {task(session.state, "boss-0")}
+    assert {move.rule for move in session.committed if move.kind == MoveKind.EVICT} == {"preempt"}
+    assert {move.by for move in session.committed if move.kind == MoveKind.EVICT} == {task(session.state, "boss-0")}
 
 
 @BOTH

@@ -10,7 +10,7 @@ from builders.queued_jobs import job, node, of, queue, task, world
 from fakes.plugins import Refuse, real, session_of, stub
 from muster.actions import reclaim
 from muster.engine.core.hooks import Overused, Plugin, Preemptive, Protection, QueueOrder, Reason, Reclaimable
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 
@@ -43,7 +43,7 @@ def run(state: State, *plugins: Plugin, actions: tuple[str, ...] = ("allocate", 
 
 
 def evicted(session: Session) -> list[str]:
-    return sorted(move.task.name for move in session.committed if move.kind == Kind.EVICT)
+    return sorted(move.task.name for move in session.committed if move.kind == MoveKind.EVICT)
 
 
 def promised(session: Session) -> dict[str, str]:
@@ -51,7 +51,7 @@ def promised(session: Session) -> dict[str, str]:
     return {
         t.name: names[n]
         for move in session.committed
-        if move.kind == Kind.PIPELINE
+        if move.kind == MoveKind.PIPELINE
         for t, n in zip(move.tasks, move.nodes, strict=True)
     }
 
@@ -60,7 +60,7 @@ def promised(session: Session) -> dict[str, str]:
 def test_a_job_takes_what_it_needs_from_another_queue_and_no_more(compatibility: str) -> None:
     session = run(cluster(claimer()), real("proportion"), compatibility=compatibility)
     assert evicted(session) in (["busy-0"], ["busy-1"]) and promised(session) == {"claim-0": "n1"}
-    assert {move.rule for move in session.committed if move.kind == Kind.EVICT} == {"reclaim"}
+    assert {move.rule for move in session.committed if move.kind == MoveKind.EVICT} == {"reclaim"}
 
 
 @BOTH

@@ -23,7 +23,7 @@ def test_a_queue_may_grow_to_its_capability_whatever_it_deserves() -> None:
     live = world(node(), queue("q", capability={"cpu": 3}), job("a", running=3, waiting=1))
     _, plugin = opened(Capacity, live)
     refusal = plugin.quota_refusal(named(live, "q"), task(live, "a-3"))
-    assert refusal.say() == "queue q: cpu requested 1 + allocated 3 > capability 3"
+    assert refusal.message() == "queue q: cpu requested 1 + allocated 3 > capability 3"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_admission_names_the_ancestor_that_is_full() -> None:
         job("b", "y", waiting=2, phase="Pending", minResources={"cpu": 2}),
     )  # fmt: skip
     assert plugin.enqueueable(of(state, "b")) == Vote.REJECT
-    assert plugin.refusal(of(state, "b")).say() == "queue team: cpu requested 2 + allocated 3 > capability 4"
+    assert plugin.refusal(of(state, "b")).message() == "queue team: cpu requested 2 + allocated 3 > capability 4"
 
 
 def test_siblings_guarantees_are_kept_free_below_the_parent() -> None:
@@ -143,7 +143,7 @@ def test_without_a_root_queue_there_is_one_without_limits() -> None:
 def test_a_queue_that_has_no_place_in_the_tree_says_so_and_others_go_on(queues: list[Object], text: str) -> None:
     state, plugin = tree(*queues, queue("good"), job("a", waiting=1), job("b", "good", waiting=1))
     assert plugin.admits(named(state, "q"), task(state, "a-0"), 1) == 0
-    assert plugin.quota_refusal(named(state, "q"), task(state, "a-0")).say() == text
+    assert plugin.quota_refusal(named(state, "q"), task(state, "a-0")).message() == text
     assert plugin.admits(named(state, "good"), task(state, "b-0"), 1) == 1
 
 
@@ -214,7 +214,7 @@ def test_ancestors_must_hold_too_much_and_leaves_of_one_ancestor_do_not_take_fro
 def test_a_limit_is_named_as_the_user_wrote_it(queues: list[Object], limit: str) -> None:
     state = world(node(), *queues, job("a", waiting=1, asks={"cpu": 12}))
     _, plugin = opened(Capacity, state)
-    said = plugin.quota_refusal(named(state, "q"), task(state, "a-0")).say()
+    said = plugin.quota_refusal(named(state, "q"), task(state, "a-0")).message()
     assert said.startswith(f"queue q: cpu requested 12 + allocated 0 > {limit}")
 
 
@@ -224,7 +224,7 @@ def test_a_limit_in_a_tree_is_named_with_the_queue_that_sets_it() -> None:
         queue("y", parent="team", guarantee={"resource": {"cpu": 4}}), job("a", "x", waiting=1, asks={"cpu": 3}),
         job("b", "y", waiting=1, asks={"cpu": 7}),
     )  # fmt: skip
-    x = plugin.quota_refusal(named(state, "x"), task(state, "a-0")).say()
+    x = plugin.quota_refusal(named(state, "x"), task(state, "a-0")).message()
     assert x == "queue x: cpu requested 3 + allocated 0 > 2: 4 of 6 cpu are guaranteed to y"
-    y = plugin.quota_refusal(named(state, "y"), task(state, "b-0")).say()
+    y = plugin.quota_refusal(named(state, "y"), task(state, "b-0")).message()
     assert y == "queue y: cpu requested 7 + allocated 0 > capability 6 of queue team"

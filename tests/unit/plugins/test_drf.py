@@ -8,7 +8,7 @@ import pytest
 
 from builders.queued_jobs import group, job, named, node, of, opened, option, pod, queue, session, task, tasks, world
 from muster.actions import allocate
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.state import State
 from muster.model.meta import Object
 from muster.plugins.drf import Drf
@@ -76,7 +76,7 @@ def test_a_promise_lets_the_other_job_go_first() -> None:
     )  # fmt: skip
     live = session(state, "gang", "drf")
     allocate.run(live)
-    bound = [t.name for move in live.committed if move.kind == Kind.ALLOCATE for t in move.tasks]
+    bound = [t.name for move in live.committed if move.kind == MoveKind.ALLOCATE for t in move.tasks]
     assert sorted(bound) == ["b-0", "b-1"]
 
 

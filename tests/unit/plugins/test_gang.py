@@ -111,7 +111,7 @@ def test_sub_groups_the_cheapest_to_complete_are_what_is_missing() -> None:
 def test_too_few_sub_groups_make_the_job_invalid() -> None:
     _, gang = opened(Gang, state := sub_groups("xxy", subGroupSize=2, minSubGroups=2))
     reason = gang.valid(of(state, "a"))
-    assert reason is not None and "subGroups" in reason.say()
+    assert reason is not None and "subGroups" in reason.message()
 
 
 def test_kais_sub_groups_each_need_their_minimum() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from builders.few_nodes import by_node, node, plugin, pod, session, state, task
 from muster.engine.core.hooks import Batch, NodeScorer
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.state import State
 from muster.plugins.nodeorder import NodeOrder
 from muster.plugins.predicates import Predicates
@@ -162,10 +162,10 @@ def test_hypothetical_columns_score_as_real_ones_would(term: str) -> None:
     world = state(node("a", "7", 12345), node("b", "6", 10007), pod("p", cpu="700m", memory=1234), pod("q", cpu="1"))
     nodes, asked = world.nodes, task(world, "p")
     scorer = terms(world, **{term: 1})[term]
-    ahead = scorer.raw(asked, nodes.hypothetical(np.array([1, 1]), asked.shape, Kind.ALLOCATE, np.array([1, 2])))
+    ahead = scorer.raw(asked, nodes.hypothetical(np.array([1, 1]), asked.shape, MoveKind.ALLOCATE, np.array([1, 2])))
     one_by_one = []
     for _ in range(2):
-        nodes.apply(asked.shape, Kind.ALLOCATE, [1], 1)
+        nodes.apply(asked.shape, MoveKind.ALLOCATE, [1], 1)
         one_by_one.append(scorer.raw(asked, nodes.everything())[1])
     assert ahead.tolist() == one_by_one
 

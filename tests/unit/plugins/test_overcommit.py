@@ -48,6 +48,6 @@ def test_the_refusal_shows_the_numbers_after_an_admission() -> None:
     _, plugin = opened(Overcommit, state)
     plugin.enqueued(of(state, "a"))
     assert plugin.enqueueable(of(state, "b")) == Vote.REJECT
-    assert plugin.refusal(of(state, "b")).say() == (
+    assert plugin.refusal(of(state, "b")).message() == (
         "the cluster is overcommitted: cpu requested 6 + inqueue 6 > size times 1.2 less what is in use 10"
     )

@@ -23,7 +23,7 @@ def refusals(world: State, name: str = "p", **arguments: Any) -> dict[str, tuple
     for i, code in enumerate(verdict.code):
         if code:
             reason = verdict.reasons[code - 1]
-            found[world.nodes.names[i]] = (reason.code, reason.say(i), reason.resolvable)
+            found[world.nodes.names[i]] = (reason.code, reason.message(i), reason.resolvable)
     now.close()
     return found
 

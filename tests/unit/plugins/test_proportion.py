@@ -69,7 +69,7 @@ def test_a_queue_takes_no_more_than_it_deserves_counted_exactly() -> None:
     assert plugin.admits(b, task(state, "jb-0"), 9) == 5
     live.statement().pipeline(tasks(state, "jb-0", "jb-1"), [0, 0])  # promised room counts, too
     assert plugin.admits(b, task(state, "jb-2"), 7) == 3
-    said = plugin.quota_refusal(a, task(state, "ja-6")).say()
+    said = plugin.quota_refusal(a, task(state, "ja-6")).message()
     assert said == "queue a: cpu requested 1 + allocated 6 > share 5 (weight 1 of 2)"
 
 
@@ -104,7 +104,7 @@ def test_overused_is_full_in_every_dimension() -> None:
     live.statement().allocate(tasks(state, "free"), [0])
     reason = plugin.overused(named(state, "a"))
     assert reason is not None and reason.code == "queue-overused"
-    assert "cpu allocated 2 >= share 2 (weight 1 of 2)" in reason.say()
+    assert "cpu allocated 2 >= share 2 (weight 1 of 2)" in reason.message()
 
 
 def test_order_is_by_priority_then_by_share() -> None:
@@ -144,7 +144,7 @@ def test_admission_counts_what_is_held_reserved_and_asked_for() -> None:
     assert plugin.enqueueable(one) == Vote.PERMIT
     plugin.enqueued(one)
     assert plugin.enqueueable(two) == Vote.REJECT
-    assert plugin.refusal(two).say() == (
+    assert plugin.refusal(two).message() == (
         "queue a: cpu requested 4 + allocated 3 + inqueue 6 - elastic 1 > capability 8"
     )
 
@@ -175,7 +175,7 @@ def test_others_guarantees_are_kept_free() -> None:
         job("new", "a", waiting=1, phase="Pending", minResources={"cpu": 7}),
     )  # fmt: skip
     _, plugin = opened(Proportion, state)
-    said = plugin.refusal(of(state, "new")).say()
+    said = plugin.refusal(of(state, "new")).message()
     assert said == "queue a: cpu requested 7 + allocated 0 > 6: 4 of 10 cpu are guaranteed to b"
 
 
@@ -185,4 +185,4 @@ def test_a_closed_queue_takes_nothing() -> None:
     a, new = named(state, "a"), task(state, "new-0")
     assert plugin.enqueueable(of(state, "new")) == Vote.REJECT
     assert (plugin.admits(a, new, 1), plugin.preemptive(a, new)) == (0, False)
-    assert plugin.quota_refusal(a, new).say() == "queue a is Closed, not Open"
+    assert plugin.quota_refusal(a, new).message() == "queue a is Closed, not Open"

@@ -1,10 +1,11 @@
 """The plugin interface: one small abstract class per extension point.
 
-A plugin is a class whose bases say what it does (`class Gang(Plugin, JobValid, JobOrder, ...)`). It is made once per
-configuration and opened once per cycle. Everything about nodes is asked for *all nodes at once*: a `NodeView` holds
-columns, an answer is an array with one entry per column. A view may be the whole cluster, a few changed nodes, or
-hypothetical columns that hold one node several times ("with two more of these pods"), so an answer must be computed
-element by element from the view alone; that is what makes cached, sliced and batched answers equal to fresh ones.
+A plugin is a class whose base classes are its extension points (`class Gang(Plugin, JobValid, JobOrder, ...)`). It is
+made once per configuration and opened once per cycle. Everything about nodes is asked for *all nodes at once*: a
+`NodeView` holds columns, an answer is an array with one entry per column. A view may be the whole cluster, a few
+changed nodes, or hypothetical columns that hold one node several times ("with two more of these pods"), so an answer
+must be computed element by element from the view alone; that is what makes cached, sliced and batched answers equal to
+fresh answers.
 
 The `switch` of an extension point is the key that turns it off in the configuration file (Volcano's spelling).
 """
@@ -42,12 +43,12 @@ from muster.engine.core.values import (
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
-    from muster.engine.core.claim import Claim
     from muster.engine.core.jobs import Job, Queue, Task
     from muster.engine.core.requirements import Requirement
     from muster.engine.core.session import Session
     from muster.engine.core.state import State
     from muster.engine.core.statement import Move
+    from muster.engine.evictions.claim import Claim
     from muster.model.finding import Finding
 
 __all__ = [
@@ -60,7 +61,7 @@ __all__ = [
 
 
 class Plugin(ABC):
-    """Lives as long as its configuration; opened and closed once per cycle."""
+    """The base class of all plugins. It is made once per configuration, and opened and closed once per cycle."""
 
     name: ClassVar[str]  # as in the configuration file
     arguments: ClassVar[dict[str, str]] = {}  # name (or `prefix*`) → what it means, and its default
@@ -85,7 +86,7 @@ class Plugin(ABC):
 
     @classmethod
     def examine(cls, session: Session) -> list[Finding]:
-        """What `muster validate` should say of the cluster in the light of this plugin's rules."""
+        """Returns the findings of `muster validate` about the cluster by this plugin's rules."""
         return []
 
     @classmethod
@@ -94,7 +95,7 @@ class Plugin(ABC):
         return ()
 
     def effective(self) -> dict[str, object]:
-        """The arguments as understood, in a form that could stand in a configuration again."""
+        """Returns the arguments as they were understood, in the form of a configuration."""
         return dict(self.option.arguments)
 
 
@@ -104,7 +105,7 @@ class Plugin(ABC):
 class JobValid(Hook):
     @abstractmethod
     def valid(self, job: Job) -> Reason | None:
-        """None: the job may be scheduled. The first plugin that objects ends the question."""
+        """Returns why the job must not be scheduled; None: it may. The first plugin that objects decides."""
 
 
 class JobEnqueue(Hook):
@@ -114,14 +115,14 @@ class JobEnqueue(Hook):
     def enqueueable(self, job: Job) -> Vote: ...
 
     def refusal(self, job: Job) -> Reason:
-        """Why `enqueueable` rejected, with the inequality and its numbers."""
+        """Returns why `enqueueable` rejected, with the inequality and its numbers."""
         return Reason("enqueue", "it gives no reason")
 
     def enqueued(self, job: Job) -> None:
         """The job was admitted."""
 
     def yields(self, job: Job) -> bool:
-        """True: a rejection only says that capacity is missing, so preempt and reclaim may still serve the job."""
+        """Returns True if a rejection only means lack of capacity: preempt and reclaim may still serve the job."""
         return False
 
 
@@ -188,11 +189,11 @@ class JobOrder(Hook):
 
 
 class Deadlines(Hook):
-    """Answers about jobs that change by the passing of time alone."""
+    """Declares that answers about jobs change with time alone."""
 
     @abstractmethod
     def next_deadline(self) -> float | None:
-        """When the next answer about a job that waits changes; None: none does."""
+        """Returns when the next answer about a pending job changes; None: never."""
 
 
 class TaskOrder(Hook):
@@ -207,29 +208,29 @@ class TaskOrder(Hook):
 
 
 class QueueQuota(Hook):
-    """May the queue take more? (Volcano: allocatable)"""
+    """Limits what a queue may be allocated. (Volcano: allocatable)"""
 
     switch = "enabledAllocatable"
 
     @abstractmethod
     def admits(self, queue: Queue, task: Task, count: int) -> int:
-        """How many of `count` such tasks the queue may take now, one after the other."""
+        """Returns how many of `count` such tasks the queue may be allocated now, one after the other."""
 
     @abstractmethod
     def quota_refusal(self, queue: Queue, task: Task) -> Reason:
-        """Why it admits none: the inequality with its numbers."""
+        """Returns why it admits none: the inequality with its numbers."""
 
     def usage(self, queue: Queue) -> Sequence[tuple[Mapping[str, int], Mapping[str, float]]]:
         """(what is held, what may be held at most) of the queue and of every ancestor that limits it, as of now."""
         return ()
 
     def closed(self, queue: Queue) -> Reason | None:
-        """Why the queue takes nothing at all, whatever is asked; None: it does."""
+        """Returns why the queue admits nothing at all; None if it may."""
         return None
 
 
 class QueueShares(Hook):
-    """Says what each queue deserves, for reports; has no part in deciding."""
+    """Reports what each queue deserves; takes no part in decisions."""
 
     @abstractmethod
     def deserved(self) -> dict[str, dict[str, float]]:
@@ -244,31 +245,31 @@ class Overused(Hook):
 
 
 class Preemptive(Hook):
-    """May the queue claim room from others for this task?"""
+    """Decides whether a queue may claim capacity from other queues for a task."""
 
     switch = "enablePreemptive"
 
     @abstractmethod
     def preemptive(self, queue: Queue, task: Task) -> bool:
-        """With `compatibility: volcano`: may it for this one pod?"""
+        """With `compatibility: volcano`: whether the queue may claim capacity for this one pod."""
 
     def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
-        """Would the queue hold no more than it deserves, in every resource of the claim, if it got these amounts?"""
+        """Whether the queue would stay within its deserved share of every claimed resource with these amounts."""
         return True
 
 
 class Protection(Hook):
-    """Victims that this plugin never gives up, in whatever tier it stands. It cannot be switched off."""
+    """Protects pods from eviction, whatever the plugin's tier. It cannot be switched off."""
 
     @abstractmethod
     def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
-        """Why these pods of one job must stay; None: they may go.
+        """Returns why these pods of one job must not be evicted; None: they may.
 
-        Asked with the current accounts: what the claim evicts besides is already gone.
+        The accounts are current: what the claim evicts besides has already been released.
         """
 
     def protects_always(self, task: Task) -> bool:
-        """True: this pod is never a victim, whoever claims."""
+        """Returns True if this pod is never a victim."""
         return False
 
     def protects_queue(self, claim: Claim, queue: Queue) -> bool:
@@ -276,9 +277,9 @@ class Protection(Hook):
         return False
 
     def gives_at_most(self, claim: Claim, queue: Queue) -> Mapping[str, float]:
-        """Of these resources the victims of this queue may hold no more than so much, as the accounts are now.
+        """Returns, by resource, the most that victims of this queue may free, as the accounts are now.
 
-        It saves searches that `protects` would end in any case.
+        It only saves searches: `protects` would end them in any case.
         """
         return {}
 
@@ -286,7 +287,7 @@ class Protection(Hook):
 class VictimHints(Hook):
     """Optional shortcuts of the two victim hooks: an answer for a whole job, or for all jobs."""
 
-    opinion: ClassVar[Opinion] = Opinion.ANSWER  # how muster's own rules use the plugin's answer
+    opinion: ClassVar[Opinion] = Opinion.ANSWER  # how muster's rules use the plugin's answer
 
     def inactive(self, rule: str) -> bool:
         """Returns True if the plugin takes no part in this cycle's "reclaim" (or "preempt")."""
@@ -321,8 +322,8 @@ class Ledger(Hook):
 
     @abstractmethod
     def allocated(self, move: Move) -> None:
-        """The move's tasks have come to hold room on their nodes (allocated, pipelined, or an eviction undone)."""
+        """The move's tasks now occupy capacity on their nodes (allocated, pipelined, or an eviction was undone)."""
 
     @abstractmethod
     def released(self, move: Move) -> None:
-        """They have given it up (undone, or evicted)."""
+        """The move's tasks no longer occupy it (undone, or evicted)."""

@@ -65,7 +65,7 @@ class Shape:
 
 
 class Task:
-    """A pod inside the engine. `job` is None for pods of other schedulers: they only take up room."""
+    """A pod inside the engine. `job` is None for pods of other schedulers: they only occupy capacity."""
 
     __slots__ = (
         "best_effort", "created", "gated", "job", "key", "name", "namespace", "node", "nominated", "pod",
@@ -143,12 +143,12 @@ class Attempt:
 
     refusal: Reason | None = None  # the job as a whole: not valid, not admitted, queue overused
     unfit: dict[str, str] = field(default_factory=dict)  # task key → why no node took it
-    over_quota: set[str] = field(default_factory=set)  # those of them that their queue had no room for
+    over_quota: set[str] = field(default_factory=set)  # the tasks of `unfit` that their queue did not admit
     would_fit: dict[str, int] = field(default_factory=dict)  # task key → node, in an attempt that was given up
     failed_roles: set[str] = field(default_factory=set)  # Volcano: their other tasks are not tried again
-    claims: bool = False  # not admitted for want of capacity only: preempt and reclaim may serve it
+    may_evict: bool = False  # not admitted only for lack of capacity: preempt and reclaim may serve it
     divided: bool = False  # node sets were tried
-    parts: list[str] | None = None  # how sub-groups did on their sets, in words; None: nobody asks
+    sub_group_results: list[str] | None = None  # per sub-group, for `explain`; None: not recorded
 
 
 _next_generation = count(1).__next__
@@ -156,7 +156,8 @@ _next_generation = count(1).__next__
 
 class Job:
     __slots__ = (
-        "allocated", "attempt", "best_effort_pending", "classed", "count", "created", "generation", "group", "key",
+        "allocated", "attempt", "best_effort_pending", "count", "created", "generation", "group",
+        "has_priority_class", "key",
         "min_available",
         "min_resources", "name", "namespace", "phase", "priority", "queue", "queue_name", "ready", "roles", "settled",
         "tasks", "total",
@@ -170,14 +171,14 @@ class Job:
         self.queue_name = "default"
         self.queue: Queue | None = None
         self.priority = 0
-        self.classed = False  # does its group name a PriorityClass that exists?
+        self.has_priority_class = False  # does its group name a PriorityClass that exists?
         self.min_available = 1
         self.roles: dict[str, int] = {}  # role → its minimum
         self.min_resources: dict[str, int] | None = None
         self.phase = "Pending"
         self.tasks: dict[str, Task] = {}
         self.count = [0] * len(Status)
-        self.ready = 0  # how many hold room or have succeeded
+        self.ready = 0  # how many are allocated or have succeeded
         self.best_effort_pending = 0
         self.allocated: dict[str, int] = {}  # Σ requests of allocated tasks, by resource name
         self.total: dict[str, int] = {}  # Σ requests of allocated and pending tasks

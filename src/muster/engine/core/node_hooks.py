@@ -11,7 +11,7 @@ from muster.engine.core.values import Batch, Bools, Effect, Floats, Hook, NodeSe
 if TYPE_CHECKING:
     from muster.engine.core.jobs import Job, Shape, Task
     from muster.engine.core.nodes import NodeView
-    from muster.engine.core.subgroups import Group
+    from muster.engine.core.subgroups import SubGroup
 
 
 class NodeFilter(Hook):
@@ -34,7 +34,7 @@ class NodeFilter(Hook):
 
 
 class NodeScorer(Hook):
-    """Scores nodes; the numbers enter the sum as they are (weights are the scorer's own)."""
+    """Scores nodes; the numbers are summed as they are (a scorer applies its weight itself)."""
 
     switch = "enableNodeOrder"
     term: ClassVar[str] = ""
@@ -60,7 +60,7 @@ class NodeScorer(Hook):
         return raw
 
     def span(self) -> float | None:
-        """The most by which this term can tell two nodes apart; None: not known."""
+        """Returns the largest difference between two nodes that this term can make; None: not known."""
         return None
 
 
@@ -79,7 +79,7 @@ class NodeSets(Hook):
         """
 
     def group_sets(
-        self, job: Job, group: Group, tasks: Sequence[Task], nodes: NodeSet
+        self, job: Job, group: SubGroup, tasks: Sequence[Task], nodes: NodeSet
     ) -> tuple[bool, Sequence[NodeSet]]:
         """The same for a sub-group of the job, inside the set that was chosen for what it is part of."""
         return False, [nodes]
@@ -98,7 +98,7 @@ class DevicePicker(Hook):
 
     @abstractmethod
     def wants(self, task: Task) -> bool:
-        """Does the pod want devices of this kind? Then room alone does not do: which devices are free counts, too."""
+        """Whether the pod requests devices of this type: then it matters which devices are free, not only how many."""
 
     @abstractmethod
     def devices(self, task: Task) -> list[int] | None:
@@ -128,11 +128,11 @@ class Picture(ABC):
 
 
 class NodeNotes(Hook):
-    """Says and shows what a plugin sees on a node, for `explain` and reports; has no part in deciding."""
+    """Describes a node as a plugin sees it, for `explain` and reports; takes no part in decisions."""
 
     @abstractmethod
     def note(self, task: Task, node: int) -> str:
-        """The node's standing for this task in words; empty: nothing to say."""
+        """Returns a description of the node for this task; empty: none."""
 
     @abstractmethod
     def picture(self, node: int) -> Picture | None: ...

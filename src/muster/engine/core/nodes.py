@@ -28,19 +28,19 @@ Rows = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
 
-class Kind(IntEnum):
+class MoveKind(IntEnum):
     """How a task comes to (or leaves) a node, inside a cycle."""
 
     ALLOCATE = 0
     PIPELINE = 1
     EVICT = 2
-    WITHDRAW = 3  # a promise made before is taken back
+    WITHDRAW = 3  # an earlier promise is withdrawn
 
 
 class NodeView:
-    """Columns of some nodes, or of hypothetical ones. `index[c]` is the node that column c stands for.
+    """Columns of some nodes, or of hypothetical nodes. `index[c]` is the node that column c stands for.
 
-    `kind` says what is asked: may the task be placed at once (ALLOCATE), or once what is releasing is gone (PIPELINE)?
+    `kind`: may the task be placed at once (ALLOCATE), or when the terminating pods are gone (PIPELINE)?
     """
 
     __slots__ = ("_size", "alloc", "index", "kind", "nodes", "rows")
@@ -50,7 +50,7 @@ class NodeView:
         self.index = index
         self.rows = rows
         self.alloc = alloc
-        self.kind = Kind.ALLOCATE
+        self.kind = MoveKind.ALLOCATE
         self._size = nodes.axis.size
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class Nodes:
         self.rank: dict[str, int] = {name: i for i, name in enumerate(self.names)}
         self.on: list[dict[str, Task]] = [{} for _ in self.objects]
         self.log: list[int] = []
-        self.promised = 0  # tasks pipelined in this cycle
+        self.pipelined = 0  # tasks pipelined in this cycle
         self.version = 0  # grows when a node object changes; static answers are void then
         allocatable = [allocatable_of(n) for n in self.objects]
         for amounts_ in allocatable:
@@ -95,9 +95,9 @@ class Nodes:
         for i, amounts_ in enumerate(allocatable):
             for name, amount in amounts_.items():
                 self.alloc[axis.rows[name], i] = amount
-        self.oversold: Rows | None = None  # cpu and memory × nodes: the oversubscribed part of alloc; None: none is
+        self.oversubscribed: Rows | None = None  # the oversubscribed part of alloc: cpu and memory × nodes
         for i, node in enumerate(self.objects):
-            self._oversell(i, node)
+            self._set_oversubscribed(i, node)
         self._use(np.zeros((4 * axis.size + 2, len(self.objects)), np.int64))
         self.idle[:] = self.future_idle[:] = self.alloc
         self.labels = LabelColumns([n.metadata.labels or {} for n in self.objects])
@@ -124,7 +124,9 @@ class Nodes:
     def some(self, index: NDArray[np.int64]) -> NodeView:
         return NodeView(self, index, self.rows.take(index, axis=1), self.alloc.take(index, axis=1))
 
-    def hypothetical(self, index: NDArray[np.int64], shape: Shape, kind: Kind, copies: NDArray[np.int64]) -> NodeView:
+    def hypothetical(
+        self, index: NDArray[np.int64], shape: Shape, kind: MoveKind, copies: NDArray[np.int64]
+    ) -> NodeView:
         """The nodes of `index` as they would be with so many more copies of the shape."""
         rows = self.rows.take(index, axis=1)
         rows += self.delta(shape, kind)[:, None] * copies[None, :]
@@ -138,7 +140,7 @@ class Nodes:
 
     # --- accounts
 
-    def delta(self, shape: Shape, kind: Kind) -> Vector:
+    def delta(self, shape: Shape, kind: MoveKind) -> Vector:
         """What one task of this shape changes in a node's column."""
         key = 4 * shape.id + kind
         delta = self._deltas.get(key)
@@ -147,18 +149,18 @@ class Nodes:
             none = np.zeros_like(r)
             nonzero = np.array(shape.nonzero, np.int64)
             parts = {
-                Kind.ALLOCATE: (-r, -r, r, r, nonzero),
-                Kind.PIPELINE: (none, -r, none, r, nonzero),
-                Kind.EVICT: (none, r, none, -r, -nonzero),
+                MoveKind.ALLOCATE: (-r, -r, r, r, nonzero),
+                MoveKind.PIPELINE: (none, -r, none, r, nonzero),
+                MoveKind.EVICT: (none, r, none, -r, -nonzero),
             }[kind]
             delta = self._deltas[key] = np.concatenate(parts)
         return delta
 
-    def apply(self, shape: Shape, kind: Kind, nodes: Sequence[int], sign: int) -> None:
+    def apply(self, shape: Shape, kind: MoveKind, nodes: Sequence[int], sign: int) -> None:
         """Equal tasks move to (or, with sign −1, back from) these nodes; a node may be named several times."""
         delta = self.delta(shape, kind)
-        if kind == Kind.PIPELINE:
-            self.promised += sign * len(nodes)
+        if kind == MoveKind.PIPELINE:
+            self.pipelined += sign * len(nodes)
         if len(nodes) == 1:
             node = nodes[0]
             self.rows[:, node] += delta if sign > 0 else -delta
@@ -168,9 +170,9 @@ class Nodes:
         self.rows[:, index] += delta[:, None] * (sign * counts)[None, :]
         self.log.extend(index.tolist())
 
-    def settle(self, task: Task, sign: int) -> None:
-        """A task that the cluster itself shows on a node comes (+1) or goes (−1), outside any cycle."""
-        delta = self.delta(task.shape, Kind.ALLOCATE).copy()
+    def observe(self, task: Task, sign: int) -> None:
+        """Adds (+1) or removes (−1) a task that the cluster reports on a node, outside any cycle."""
+        delta = self.delta(task.shape, MoveKind.ALLOCATE).copy()
         if task.status == Status.RELEASING:
             size = self.axis.size
             delta[size : 2 * size] = 0  # what it holds is already coming free
@@ -181,22 +183,22 @@ class Nodes:
         else:
             self.on[task.node].pop(task.key, None)
 
-    def settle_all(self, tasks: list[Task]) -> None:
-        """Many tasks at once, for a cluster that is read whole: one addition per shape and status."""
+    def observe_all(self, tasks: list[Task]) -> None:
+        """Adds many tasks at once, for a cluster that is read as a whole: one addition per shape and status."""
         groups: dict[tuple[int, bool], list[Task]] = {}
         for task in tasks:
             groups.setdefault((task.shape.id, task.status == Status.RELEASING), []).append(task)
             self.on[task.node][task.key] = task
         for (_, releasing), group in groups.items():
-            delta = self.delta(group[0].shape, Kind.ALLOCATE).copy()
+            delta = self.delta(group[0].shape, MoveKind.ALLOCATE).copy()
             if releasing:
                 delta[self.axis.size : 2 * self.axis.size] = 0
             counts = np.bincount([t.node for t in group], minlength=len(self))
-            touched = np.flatnonzero(counts)
-            self.rows[:, touched] += delta[:, None] * counts[touched][None, :]
+            changed = np.flatnonzero(counts)
+            self.rows[:, changed] += delta[:, None] * counts[changed][None, :]
 
     def grow(self) -> None:
-        """New resources have been seen: give them rows of zeros."""
+        """Adds rows of zeros for resources that the axis has learned."""
         old = len(self.alloc)
         extra = self.axis.size - old
         if not extra:
@@ -208,7 +210,7 @@ class Nodes:
         self._deltas.clear()
 
     def replace(self, node: Node) -> None:
-        """A node object changed, its name stays."""
+        """Replaces a node object that changed; its name stays."""
         i = self.rank[node.metadata.name]
         new = allocatable_of(node)
         self.axis.learn(new)
@@ -217,18 +219,18 @@ class Nodes:
         self.alloc[:, i] += change
         self.idle[:, i] += change
         self.future_idle[:, i] += change
-        self._oversell(i, node)
+        self._set_oversubscribed(i, node)
         self.objects[i] = node
         self.labels.replace(i, node.metadata.labels or {})
         self.version += 1
         self.log.append(i)
 
-    def _oversell(self, i: int, node: Node) -> None:
+    def _set_oversubscribed(self, i: int, node: Node) -> None:
         extra = oversubscribed(node)
-        if self.oversold is None and any(extra):
-            self.oversold = np.zeros((len(extra), len(self.objects)), np.int64)
-        if self.oversold is not None:
-            self.oversold[:, i] = extra
+        if self.oversubscribed is None and any(extra):
+            self.oversubscribed = np.zeros((len(extra), len(self.objects)), np.int64)
+        if self.oversubscribed is not None:
+            self.oversubscribed[:, i] = extra
 
 
 def allocatable_of(node: Node) -> dict[str, int]:

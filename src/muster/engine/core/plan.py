@@ -1,4 +1,4 @@
-"""What a cycle decided, as plain data: the embedded cluster and the live binder carry it out alike."""
+"""The decisions of a cycle as plain data; the embedded cluster and the live binder execute them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from muster.engine.core.hooks import Effect
 class Eviction:
     pod: str  # ns/name
     node: str
-    by: str  # the pod it makes room for, ns/name
+    by: str  # the pod that it is evicted for, ns/name
     rule: str  # "reclaim" | "preempt"
 
 
 @dataclass(frozen=True, slots=True)
 class PodReason:
-    """Why a pod has no node: a stable code, the text for people, and the gang's own line."""
+    """Why a pod has no node: a stable code, the text for people, and the line about the gang."""
 
     code: str
     text: str
@@ -35,19 +35,19 @@ class Condition:
 @dataclass(slots=True)
 class Plan:
     binds: dict[str, str] = field(default_factory=dict)  # pod → node
-    pipelined: dict[str, str] = field(default_factory=dict)  # pod → the node whose room is still being released
+    pipelined: dict[str, str] = field(default_factory=dict)  # pod → the node whose capacity is still being released
     nominated: dict[str, str] = field(default_factory=dict)  # pod → the node that it keeps in the next cycles
     promises_changed: bool = False  # a promise was made or withdrawn: the next cycle may decide otherwise
     evictions: list[Eviction] = field(default_factory=list)
     reasons: dict[str, PodReason] = field(default_factory=dict)  # every pod of ours left without a node
     phases: dict[str, str] = field(default_factory=dict)  # group → its phase after this cycle, where it changed
-    conditions: dict[str, Condition] = field(default_factory=dict)  # group → what to say of it
+    conditions: dict[str, Condition] = field(default_factory=dict)  # group → its condition
     effects: dict[str, list[Effect]] = field(default_factory=dict)  # pod → what to write with its binding
     devices: dict[str, list[int]] = field(default_factory=dict)  # pod → device ids
     warnings: list[str] = field(default_factory=list)
-    again_at: float | None = None  # a cycle at that time may decide otherwise, though nothing happens before
+    again_at: float | None = None  # when a cycle may decide otherwise even if nothing changes
 
     @property
     def empty(self) -> bool:
-        """Nothing to carry out: another cycle over the same cluster would decide the same."""
+        """Whether there is nothing to execute: another cycle over the same cluster would decide the same."""
         return not (self.binds or self.evictions or self.phases or self.promises_changed)

@@ -1,8 +1,8 @@
 """The PodGroup of pods that name none: what it is called, and what it asks for.
 
 The engine keeps such a group in memory; `muster pod-groups` writes the same one into the cluster, as
-Volcano's controller does. Pods of one controller share a group, any other pod has one of its own. Its minimum is 1
-unless the controller (a ReplicaSet has its Deployment's annotations), or else the pod, says otherwise.
+Volcano's controller does. Pods of one controller share a group, any other pod has a separate group. Its minimum is 1
+unless the controller (a ReplicaSet has its Deployment's annotations), or else the pod, has an annotation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 NETWORK_MODE = "volcano.sh/network-topology-mode"
 NETWORK_TIER = "volcano.sh/network-topology-highest-tier"
-# Whose annotations bear on the group of their pods.
+# The owners whose annotations apply to the group of their pods.
 OWNING: tuple[type[Object], ...] = (ReplicaSet, StatefulSet, DaemonSet, Job)
 
 _OWNING = frozenset(kind.__name__ for kind in OWNING)
@@ -50,7 +50,7 @@ def _named_after(whose: str) -> str:
 
 
 def expected_owner(pod: Pod) -> tuple[str, str] | None:
-    """Kind and key of the owner whose annotations bear on the pod's group; None: no such owner."""
+    """Kind and key of the owner whose annotations apply to the pod's group; None: no such owner."""
     owner = controller(pod.metadata)
     if owner is None or (kind := owner_kind(owner)) not in _OWNING:
         return None
@@ -69,7 +69,7 @@ def owner_of(pod: Pod, lookup: Lookup) -> Object | None:
 
 
 def derived_group(pod: Pod, amounts: Mapping[str, int], owner: Object | None) -> PodGroup:
-    """The group of a pod that asks for these amounts; every pod of the owner gives the same but for its own notes."""
+    """The group of a pod that asks for these amounts; pods of one owner differ only in their annotations."""
     above = owner.metadata.annotations if owner is not None else {}
     notes = {**above, **pod.metadata.annotations}
     members = _members(above.get(MIN_MEMBER) or pod.metadata.annotations.get(MIN_MEMBER, ""))
@@ -113,7 +113,7 @@ def _times(amounts: Mapping[str, int], members: int) -> dict[str, int | float | 
 
 
 def _network(notes: Mapping[str, str]) -> NetworkTopology | None:
-    """Volcano: a mode that is none is hard, a tier that is none is not said."""
+    """Volcano: an invalid mode means hard, an invalid tier is left out."""
     if NETWORK_MODE not in notes and NETWORK_TIER not in notes:
         return None
     mode = notes.get(NETWORK_MODE, "").lower()

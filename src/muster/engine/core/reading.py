@@ -19,7 +19,7 @@ PREEMPTABLE = "volcano.sh/preemptable"
 ROLE = "volcano.sh/task-spec"
 TASK_PRIORITY = "volcano.sh/task-priority"
 ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
-# What we write on a pod behind that gate when its queue has room for it.
+# The annotation that muster writes on a pod behind that gate when its queue admits it.
 ADMITTED = "muster.io/queue-admitted"
 
 _TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
@@ -40,7 +40,7 @@ def read_task(
         if flag is not None:
             task.preemptable = flag in _TRUE  # Volcano: what cannot be parsed is false
     if spec.scheduling_gates:
-        # Behind the gate that its queue opens a pod is placed as if it were open: it takes its share of the queue.
+        # A pod behind the queue's gate is placed as if the gate were open: it counts against the queue.
         task.gated = not waits_for_queue(pod)
     parts = task.name.rsplit("-", 2)
     if len(parts) == 3 and (serial := whole(parts[2])) is not None:
@@ -49,16 +49,16 @@ def read_task(
 
 
 def waits_for_queue(pod: Pod) -> bool:
-    """Volcano: a pod whose only gate is the one that opens when its queue has room, and that asks for it."""
+    """Volcano: a pod whose only gate is the one that opens when its queue admits it, and that asks for this."""
     gates = pod.spec.scheduling_gates
     asks = bool(gates) and pod.metadata.annotations.get(ALLOCATION_GATE) == "true"
     return asks and all(gate.name == ALLOCATION_GATE for gate in gates)
 
 
 def priority_of(pod: Pod, classes: Mapping[str, Object]) -> int:
-    """The pod's own annotation, its spec, its class. Volcano: a pod without a priority has 1, not 0."""
-    own = pod.metadata.annotations.get(TASK_PRIORITY, "") if pod.metadata.annotations else ""
-    if (given := whole(own)) is not None:
+    """The pod's annotation, its spec, its class. Volcano: a pod without a priority has 1, not 0."""
+    annotated = pod.metadata.annotations.get(TASK_PRIORITY, "") if pod.metadata.annotations else ""
+    if (given := whole(annotated)) is not None:
         return given
     priority = pod.spec.priority
     if priority is None and pod.spec.priority_class_name:
@@ -68,11 +68,11 @@ def priority_of(pod: Pod, classes: Mapping[str, Object]) -> int:
 
 
 def status_of(pod: Pod) -> Status:
-    phase, leaving = pod.status.phase, is_terminating(pod)
+    phase, terminating = pod.status.phase, is_terminating(pod)
     if phase == "Running":
-        return Status.RELEASING if leaving else Status.RUNNING
+        return Status.RELEASING if terminating else Status.RUNNING
     if phase in ("Pending", ""):
-        if leaving:
+        if terminating:
             return Status.RELEASING
         return Status.BOUND if pod.spec.node_name else Status.PENDING
     return {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}.get(phase, Status.UNKNOWN)
@@ -103,7 +103,7 @@ def read_job(key: str, group: PodGroup, objects: Mapping[str, Mapping[str, Objec
         if isinstance(namespace, Namespace):
             job.queue_name = namespace.metadata.annotations.get(QUEUE_NAME) or "default"
     job.priority = group_priority(group, objects.get("PriorityClass", {}))
-    job.classed = spec.priority_class_name in objects.get("PriorityClass", {})
+    job.has_priority_class = spec.priority_class_name in objects.get("PriorityClass", {})
     job.min_available = spec.min_member
     job.roles = dict(spec.min_task_member)
     given = spec.min_resources

@@ -1,7 +1,7 @@
-"""What objects ask of a plugin, whether or not it is configured.
+"""Requirements of objects that only one plugin provides, whether or not it is configured.
 
-A plugin says in `Plugin.required_by` which objects of a cluster ask for something that only it provides. `cycle` holds
-that against the configuration, so that no requirement is silently ignored.
+`Plugin.required_by` returns the objects of a cluster that need the plugin. `cycle` compares them with the
+configuration, so that no requirement is silently ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Requirement", "about", "waiting"]
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One object's requirement. A soft one is a preference: without the plugin the result is only less good."""
+    """One object's requirement. A soft requirement is a preference: without the plugin the result is only worse."""
 
     object: str  # "PodGroup ns/name"
     text: str  # "requires node group a"

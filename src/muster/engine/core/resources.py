@@ -63,7 +63,7 @@ def over(use: Amounts, limit: Amounts, request: Mapping[str, int]) -> list[str]:
     return [name for name, _ in asked(request) if use.get(name, 0) > limit.get(name, 0)]
 
 
-def room(allocated: Mapping[str, int], limit: Amounts, request: Mapping[str, int], count: int) -> int:
+def count_within(allocated: Mapping[str, int], limit: Amounts, request: Mapping[str, int], count: int) -> int:
     """How many of `count` equal requests, one after the other, keep allocated + request ≤ limit where they ask."""
     for name, amount in asked(request):
         have, most = allocated.get(name, 0), limit.get(name, 0)
@@ -89,10 +89,10 @@ def largest_share(allocated: Mapping[str, int], of: Amounts) -> float:
     return max((allocated.get(name, 0) / whole for name, whole in of.items() if whole >= SLACK), default=0.0)
 
 
-def say(names: Iterable[str], limit: Callable[[str], str], **parts: Amounts) -> str:
+def inequality(names: Iterable[str], limit: Callable[[str], str], **parts: Amounts) -> str:
     """`cpu requested 6 + allocated 3 + inqueue 2 > capability 10`; a part called `less_x` is taken off as `x`.
 
-    `limit` gives the words for the limit of a resource.
+    `limit` describes the limit of a resource.
     """
     lines = []
     for name in names:

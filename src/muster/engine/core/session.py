@@ -1,6 +1,6 @@
 """One cycle's view of the cluster and of its plugins, and the rules by which plugins' answers combine.
 
-The plugins lie in tiers, in the order of the configuration. How answers combine differs from one extension point to
+The plugins are in tiers, in the order of the configuration. How answers combine differs from one extension point to
 the next (Volcano's rules): orders take the first difference, filters must all agree, votes are counted
 tier by tier, victims are intersected within a tier. All of that is here and nowhere else.
 """
@@ -12,7 +12,6 @@ from functools import cmp_to_key
 from typing import TypeVar, cast
 
 from muster.config.types import Arguments, Config
-from muster.engine.core.budgets import Budgets
 from muster.engine.core.hooks import (
     BindEffects,
     DevicePicker,
@@ -38,19 +37,20 @@ from muster.engine.core.hooks import (
     Vote,
 )
 from muster.engine.core.jobs import Job, Queue, Status, Task
-from muster.engine.core.placement import Placement
-from muster.engine.core.promises import Promises
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move, Statement, revert
+from muster.engine.evictions.budgets import Budgets
+from muster.engine.evictions.promises import Promises
+from muster.engine.placement.placement import Placement
 
 H = TypeVar("H", bound=Hook)
 S = TypeVar("S")
-Message = str | Callable[[], str]  # a long one is only made when somebody reads it
+Message = str | Callable[[], str]  # a function: a long message is made only when it is read
 Log = Callable[[int, Message], None]
 
 
 def silent(level: int, message: Message) -> None:
-    """The log of a session nobody listens to."""
+    """Discards log messages."""
 
 
 class Session:
@@ -63,9 +63,9 @@ class Session:
         self.tiers = tiers
         self.now = now
         self.log = log
-        self.committed: list[Move] = []  # will be carried out
-        self.reserved: list[Move] = []  # hold room until the cycle ends, then are forgotten
-        self.warnings: list[str] = []  # what the running scheduler should tell its administrator
+        self.committed: list[Move] = []  # will be executed
+        self.reserved: list[Move] = []  # reserved until the cycle ends, then reverted
+        self.warnings: list[str] = []  # for the administrator of the scheduler
         # A job whose queue does not exist is not in the session.
         self.jobs: Mapping[str, Job] = state.jobs_of_queues()
         # The jobs that may need a decision; most jobs of a large cluster only run.
@@ -208,11 +208,11 @@ class Session:
         against = _vote(self._enqueue, lambda p: p.enqueueable(job))
         if against is None:
             return None
-        job.attempt.claims = not self.volcano and self.evicts and all(
+        job.attempt.may_evict = not self.volcano and self.evicts and all(
             plugin.yields(job) for tier in self._enqueue for plugin in tier if plugin.enqueueable(job) < 0
         )
         reason = against.refusal(job)
-        text = f"plugin {_name(against)} does not admit the group: {reason.say()}"
+        text = f"plugin {_name(against)} does not admit the group: {reason.message()}"
         return Reason(reason.code, text, reason.resolvable)
 
     def enqueued(self, job: Job) -> None:
@@ -256,7 +256,7 @@ class Session:
         return count
 
     def admits_unlisted(self, queue: Queue, task: Task, count: int) -> bool:
-        """Do the plugins that limit the queue, but do not say what it holds, admit so many such tasks?"""
+        """Do the plugins that limit the queue, but report no usage, admit so many such tasks?"""
         return all(p.admits(queue, task, count) >= count for p in self._quota if not p.usage(queue))
 
     def quota_refusal(self, queue: Queue, task: Task) -> Reason | None:
@@ -274,7 +274,7 @@ class Session:
         return all(p.deserves(queue, amounts) for p in self.plugins if isinstance(p, Preemptive))
 
     def usage(self, queue: Queue) -> list[tuple[Mapping[str, int], Mapping[str, float]]]:
-        """Of the queue and what lies above it: what is held, and what may be held at most."""
+        """Returns (allocated, limit) of the queue and of its ancestors."""
         return [pair for p in self._quota for pair in p.usage(queue)]
 
     def closed(self, queue: Queue) -> Reason | None:
@@ -290,7 +290,7 @@ class Session:
         """Plugins first, then every placement is taken back: the state is as it was, bit by bit."""
         for plugin in reversed(self.plugins):
             plugin.close(self)
-        # Moves interlock (a pod is pipelined onto what an eviction frees), but each is its own integers: any order is
+        # Moves interlock (a pod is pipelined onto what an eviction frees), but each changes only integers: any order is
         # exact for the columns; reverse order is exact for the ledgers, too.
         for move in reversed(self.committed + self.reserved):
             revert(self, move)
@@ -305,7 +305,7 @@ def _name(plugin: object) -> str:
 
 
 def _vote(tiers: Sequence[Sequence[H]], ask: Callable[[H], Vote]) -> H | None:
-    """Volcano: one rejection decides at once; a tier with a permission decides; nobody objects: permitted.
+    """Volcano: one rejection decides at once; a tier with a permission decides; no objection: permitted.
 
     The answer is the plugin that rejected, or None.
     """

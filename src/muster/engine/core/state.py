@@ -15,8 +15,8 @@ from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import ON_NODE, Attempt, Job, Queue, Shape, Shapes, Status, Task
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.podgroups import GROUP, OWNING, group_name, groups_of
-from muster.engine.core.promises import Book
 from muster.engine.core.reading import group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
+from muster.engine.evictions.promises import PromiseRecord
 from muster.model.collector import collector_paused
 from muster.model.core import Node, Pod, PriorityClass
 from muster.model.meta import Object
@@ -38,10 +38,10 @@ class State:
         self.queues: dict[str, Queue] = {}
         self.objects: defaultdict[str, dict[str, Object]] = defaultdict(dict)  # every kind but Pod and Node
         self.set_aside: dict[str, Reason] = {}  # pod key → why it cannot even be considered
-        self.changed_pods: dict[str, None] | None = None  # came, changed or went; for one who asks, and empties it
-        self.promises = Book()  # capacity that earlier cycles freed for claimers
-        self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are made anew
-        self._regrouped: dict[str, None] = {}  # groups in memory whose pods came or went: read anew
+        self.changed_pods: dict[str, None] | None = None  # for a reader that clears it; None: not recorded
+        self.promises = PromiseRecord()  # capacity that earlier cycles freed for claimers
+        self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are rebuilt
+        self._regrouped: dict[str, None] = {}  # groups in memory whose pods came or went: read again
         self._in_order: dict[str, Job] | None = None
         self._attempted: dict[str, Job] = {}  # jobs of the last cycle that were not settled
         self._reader: object = None
@@ -79,7 +79,7 @@ class State:
         for (job, shape, status), n in tally.items():
             job.tally(shape, status, n)
         self.nodes.grow()
-        self.nodes.settle_all(on_nodes)
+        self.nodes.observe_all(on_nodes)
 
     def upsert(self, kind: str, key: str, object: Object) -> None:
         """An object came or changed."""
@@ -94,10 +94,10 @@ class State:
                 if job is not None:
                     job.add(task)
                     if was is not None and job is not was and job.key == was.key and was.phase == "Inqueue":
-                        # The group in memory of one pod is made anew with it; its admission stays.
+                        # The group in memory of one pod is rebuilt with it; its admission stays.
                         job.phase = was.phase if job.is_pending else job.phase
                 if task.node >= 0 and task.status in ON_NODE:
-                    self.nodes.settle(task, 1)
+                    self.nodes.observe(task, 1)
         elif isinstance(object, Node):
             if self._new_nodes is None and key in self.nodes.rank:
                 self.nodes.replace(object)
@@ -119,7 +119,7 @@ class State:
                 self._follow(kind, key, gone)
 
     def refresh(self) -> None:
-        """Called before a cycle: make the columns anew if nodes came or went, groups in memory if pods did."""
+        """Called before a cycle: rebuilds the columns if nodes came or went, and groups in memory if pods did."""
         for key in self._regrouped:
             if key in self.jobs and key not in self.objects["PodGroup"]:
                 self._read_job(self.jobs[key])
@@ -133,7 +133,7 @@ class State:
             task.node = self.nodes.rank.get(task.pod.spec.node_name, -1)
             if task.node >= 0 and task.status in ON_NODE:
                 on_nodes.append(task)
-        self.nodes.settle_all(on_nodes)
+        self.nodes.observe_all(on_nodes)
 
     def _node_set(self) -> dict[str, Node]:
         if self._new_nodes is None:
@@ -144,7 +144,7 @@ class State:
         return self.objects[kind].get(key)
 
     def _follow(self, kind: str, key: str, object: Object) -> None:
-        """Queues, groups, priorities, namespaces and owners bear on jobs: read again what hangs on the changed one."""
+        """Reads jobs again that depend on a changed queue, group, priority class, namespace or owner."""
         if kind == "PodGroup":
             self._regroup(key)
         elif isinstance(object, OWNING):
@@ -183,7 +183,8 @@ class State:
             job.group = group_of_all(job, self.lookup)
         fresh = read_job(job.key, job.group, self.objects)
         job.created, job.queue_name = fresh.created, fresh.queue_name
-        job.priority, job.classed, job.min_available = fresh.priority, fresh.classed, fresh.min_available
+        job.priority, job.has_priority_class = fresh.priority, fresh.has_priority_class
+        job.min_available = fresh.min_available
         job.roles, job.min_resources, job.phase = fresh.roles, fresh.min_resources, fresh.phase
         job.mark_changed()
         self._enter_queue(job)
@@ -287,7 +288,7 @@ class State:
         if self.changed_pods is not None:
             self.changed_pods[key] = None
         if task.node >= 0 and key in self.nodes.on[task.node]:
-            self.nodes.settle(task, -1)
+            self.nodes.observe(task, -1)
         job = task.job
         if job is not None:
             job.drop(task)

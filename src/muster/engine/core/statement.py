@@ -1,8 +1,8 @@
 """A statement: a journal of moves that can be undone exactly.
 
-A move is what happens to equal tasks of one job in one step: they are allocated to nodes, pipelined (promised room
-that is still being released) or evicted. Doing a move changes the node columns, the tasks' status, the job's counts
-and the plugins' ledgers; undoing it is the exact inverse, in reverse order. All of it is integers.
+A move is what happens to equal tasks of one job in one step: they are allocated to nodes, pipelined (promised capacity
+that is still being released) or evicted. Doing a move changes the node columns, the tasks' status, the job's counts and
+the plugins' ledgers; undoing it is the exact inverse, in reverse order. All of it is integers.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from muster.engine.core.jobs import Job, Status, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
 
-_BECOMES = {Kind.ALLOCATE: Status.ALLOCATED, Kind.PIPELINE: Status.PIPELINED, Kind.EVICT: Status.RELEASING}
+_STATUS_AFTER = {MoveKind.ALLOCATE: Status.ALLOCATED, MoveKind.PIPELINE: Status.PIPELINED, MoveKind.EVICT:
+Status.RELEASING}
 
 
 @dataclass(slots=True)
 class Move:
     """Equal tasks (one job, one signature, one status) and the node of each."""
 
-    kind: Kind
+    kind: MoveKind
     tasks: list[Task]
     nodes: list[int]
-    was: Status
+    previous_status: Status
     by: Task | None = None  # evictions: for whom
     rule: str = ""  # evictions: "reclaim" | "preempt"
     undoes: Move | None = None  # withdrawals: the move that made the promise
@@ -41,24 +42,24 @@ class Move:
 
 
 class Statement:
-    """Moves since the last commit. `Session.history` holds the committed ones and what is left promised."""
+    """The moves since the last commit; `Session.committed` and `Session.reserved` hold the earlier ones."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.moves: list[Move] = []
 
     def allocate(self, tasks: list[Task], nodes: list[int]) -> None:
-        self._do(Move(Kind.ALLOCATE, tasks, nodes, tasks[0].status))
+        self._do(Move(MoveKind.ALLOCATE, tasks, nodes, tasks[0].status))
 
     def pipeline(self, tasks: list[Task], nodes: list[int]) -> None:
-        self._do(Move(Kind.PIPELINE, tasks, nodes, tasks[0].status))
+        self._do(Move(MoveKind.PIPELINE, tasks, nodes, tasks[0].status))
 
     def evict(self, task: Task, by: Task | None, rule: str) -> None:
-        self._do(Move(Kind.EVICT, [task], [task.node], task.status, by, rule))
+        self._do(Move(MoveKind.EVICT, [task], [task.node], task.status, by, rule))
 
     def withdraw(self, promise: Move, by: Task | None) -> None:
         """Take back a promise that an earlier statement committed."""
-        self._do(Move(Kind.WITHDRAW, promise.tasks, promise.nodes, promise.was, by, undoes=promise))
+        self._do(Move(MoveKind.WITHDRAW, promise.tasks, promise.nodes, promise.previous_status, by, undoes=promise))
 
     def _do(self, move: Move) -> None:
         perform(self.session, move)
@@ -75,7 +76,7 @@ class Statement:
     discard = rollback
 
     def commit(self) -> None:
-        """The moves stand: allocated pods will be bound, evictions carried out."""
+        """Makes the moves final: allocated pods will be bound, evictions executed."""
         gone = {id(move.undoes) for move in self.moves if move.undoes is not None}
         if gone:
             self.session.committed[:] = [move for move in self.session.committed if id(move) not in gone]
@@ -97,12 +98,12 @@ def perform(session: Session, move: Move) -> None:
         revert(session, move.undoes)
         return
     session.state.nodes.apply(move.task.shape, move.kind, move.nodes, 1)
-    _turn(move, _BECOMES[move.kind])
-    if move.kind != Kind.EVICT:
+    _set_status(move, _STATUS_AFTER[move.kind])
+    if move.kind != MoveKind.EVICT:
         for task, node in zip(move.tasks, move.nodes, strict=True):
             task.node = node
     for ledger in session.ledgers:
-        (ledger.released if move.kind == Kind.EVICT else ledger.allocated)(move)
+        (ledger.released if move.kind == MoveKind.EVICT else ledger.allocated)(move)
 
 
 def revert(session: Session, move: Move) -> None:
@@ -110,15 +111,15 @@ def revert(session: Session, move: Move) -> None:
         perform(session, move.undoes)
         return
     for ledger in reversed(session.ledgers):
-        (ledger.allocated if move.kind == Kind.EVICT else ledger.released)(move)
-    _turn(move, move.was)
-    if move.kind != Kind.EVICT:
+        (ledger.allocated if move.kind == MoveKind.EVICT else ledger.released)(move)
+    _set_status(move, move.previous_status)
+    if move.kind != MoveKind.EVICT:
         for task in move.tasks:
             task.node = -1
     session.state.nodes.apply(move.task.shape, move.kind, move.nodes, -1)
 
 
-def _turn(move: Move, status: Status) -> None:
+def _set_status(move: Move, status: Status) -> None:
     if move.job is not None:
         move.job.shift(move.tasks, status)
     else:

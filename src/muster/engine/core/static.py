@@ -1,8 +1,8 @@
 """Answers that depend on the node objects and a pod's spec alone, kept until a node object changes.
 
 What is read of a spec (its `part`) is usually the same for many shapes: no selector, the usual tolerations. Answers are
-therefore kept per part, and a shape finds its own by its id. They are arrays over all nodes, marked read-only, since
-one array is handed to everybody who asks.
+therefore kept per part, and by shape id. They are arrays over all nodes, marked read-only, since
+one array is shared by all readers.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class PerSpec(ABC, Generic[A]):
 
     @abstractmethod
     def differs(self, old: Node, new: Node) -> bool:
-        """Does what is read of a node differ? Most changes of node objects are mere signs of life."""
+        """Does what is read of a node differ? Most changes of node objects are only heartbeats."""
 
     def reread(self, nodes: Nodes, changed: Sequence[int]) -> None:
         """Read these nodes (again), for subclasses that keep something of them."""
         return
 
-    def keep_up(self, nodes: Nodes) -> None:
+    def refresh(self, nodes: Nodes) -> None:
         """Read what changed in the node objects since the last question."""
         if nodes is not self._nodes or nodes.version != self._version:
             self._follow(nodes)
 
     def of(self, shape: Shape, nodes: Nodes) -> A:
-        self.keep_up(nodes)
+        self.refresh(nodes)
         found = self._by_shape.get(shape.id)
         if found is None:
             part = self.part(shape.spec)
@@ -75,13 +75,13 @@ class PerSpec(ABC, Generic[A]):
         self._nodes, self._version, self._seen = nodes, nodes.version, list(nodes.objects)
 
 
-def sealed(array: NDArray[Scalar]) -> NDArray[Scalar]:
+def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
     array.setflags(write=False)
     return array
 
 
 def columns(per_node: NDArray[Scalar], view: NodeView, *, own: bool = False) -> NDArray[Scalar]:
-    """The entries of the view's columns; for a view of all nodes the array itself, or with `own` a copy to work on."""
+    """The entries of the view's columns; for a view of all nodes the array itself, or with `own` a copy to modify."""
     if view.rows is view.nodes.rows:
         return per_node.copy() if own else per_node
     return per_node[view.index]
@@ -109,7 +109,7 @@ class Capacity:
         self._row(view.nodes, rows[0])  # forget what is out of date
         found = self._stacks.get(rows)
         if found is None:
-            found = self._stacks[rows] = sealed(np.stack([self._row(view.nodes, row)[0] for row in rows]))
+            found = self._stacks[rows] = read_only(np.stack([self._row(view.nodes, row)[0] for row in rows]))
         return found if view.rows is view.nodes.rows else found.take(view.index, axis=1)
 
     def everywhere(self, view: NodeView, row: int) -> bool:
@@ -124,18 +124,18 @@ class Capacity:
         found = self._rows.get(row)
         if found is None:
             alloc = nodes.alloc[row]
-            if self._real and nodes.oversold is not None and row < len(nodes.oversold):
-                alloc = alloc - nodes.oversold[row]
+            if self._real and nodes.oversubscribed is not None and row < len(nodes.oversubscribed):
+                alloc = alloc - nodes.oversubscribed[row]
             offered = alloc.astype(np.float64)
             everywhere = bool((offered > 0).all())
-            found = self._rows[row] = (sealed(np.maximum(offered, 1.0)), everywhere)
+            found = self._rows[row] = (read_only(np.maximum(offered, 1.0)), everywhere)
         return found
 
 
 class Workspace:
-    """Scratch arrays that are used again and again: making large ones anew costs more than filling them.
+    """Scratch arrays for reuse: allocating a large array costs more than filling it.
 
-    What stands in one is gone with the next question, so an answer must never be one of them.
+    The next question overwrites them, so an answer must never be one of them.
     """
 
     def __init__(self) -> None:

@@ -19,68 +19,68 @@ _HELD = (*READY_LIKE, Status.PIPELINED)
 
 
 @dataclass(slots=True)
-class Group:
+class SubGroup:
     name: str
-    minimum: int = 0  # of its own pods
-    least: int | None = None  # so many of its parts must hold; None: all
+    minimum: int = 0  # of `own`
+    least: int | None = None  # so many children must reach their minimum; None: all
     topology: TopologyConstraint | None = None
     network: NetworkTopology | None = None
-    parent: Group | None = None
-    parts: list[Group] = field(default_factory=list)
-    own: list[Task] = field(default_factory=list)  # pods that are in none of its parts
+    parent: SubGroup | None = None
+    children: list[SubGroup] = field(default_factory=list)
+    own: list[Task] = field(default_factory=list)  # pods that are in no child
 
     @property
     def constrained(self) -> bool:
         return self.topology is not None or self.network is not None
 
-    def everyone(self) -> Iterator[Task]:
+    def all_tasks(self) -> Iterator[Task]:
         yield from self.own
-        for part in self.parts:
-            yield from part.everyone()
+        for part in self.children:
+            yield from part.all_tasks()
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[SubGroup]:
         yield self
-        for part in self.parts:
+        for part in self.children:
             yield from part.groups()
 
-    def chain(self) -> list[Group]:
+    def chain(self) -> list[SubGroup]:
         """From the outermost sub-group (the root is not one) to this."""
         above = self.parent.chain() if self.parent is not None else []
         return [*above, self] if self.parent is not None else above
 
     def missing(self) -> int:
-        """How many of its own pods must still get room before it has its minimum."""
-        return max(self.minimum - sum(1 for task in self.own if holds_room(task)), 0)
+        """How many of its own pods must still be placed before it has its minimum."""
+        return max(self.minimum - sum(1 for task in self.own if holds_capacity(task)), 0)
 
-    def short(self) -> int:
-        """How many pods, its own and those of the parts it needs, must still get room."""
-        return self.missing() + sum(part.short() for part in self.needed())
+    def shortfall(self) -> int:
+        """How many pods, its own and those of the children it needs, must still be placed."""
+        return self.missing() + sum(part.shortfall() for part in self.needed())
 
-    def needed(self) -> list[Group]:
-        """The parts that must hold: all, or the ones that lack least."""
+    def needed(self) -> list[SubGroup]:
+        """The children that must reach their minimum: all, or those with the smallest shortfall."""
         if self.least is None:
-            return self.parts
-        lacking = sorted(self.parts, key=lambda part: part.short())
+            return self.children
+        lacking = sorted(self.children, key=lambda part: part.shortfall())
         return lacking[: self.least]
 
 
-def holds_room(task: Task) -> bool:
+def holds_capacity(task: Task) -> bool:
     """Volcano: a pod that asks for nothing counts while it waits."""
     return task.status in _HELD or (task.best_effort and task.status == Status.PENDING)
 
 
-def grouped(job: Job) -> Group | None:
+def sub_group_tree(job: Job) -> SubGroup | None:
     """The job's tree of sub-groups; None if it has none."""
     spec = job.group.spec
     if not spec.sub_groups and not spec.sub_group_policy:
         return None
-    root = Group(job.key)
+    root = SubGroup(job.key)
     leaves = _by_name(job, root)
     policies = [
-        Group(policy.name or f"policy {i}", least=policy.min_sub_groups, parent=root)
+        SubGroup(policy.name or f"policy {i}", least=policy.min_sub_groups, parent=root)
         for i, policy in enumerate(spec.sub_group_policy)
     ]
-    root.parts += policies
+    root.children += policies
     for _, task in sorted(job.tasks.items()):
         at = _policy_of(task, spec.sub_group_policy)
         if at is not None:
@@ -88,17 +88,17 @@ def grouped(job: Job) -> Group | None:
         else:
             leaves.get(task.labels.get(LABEL, ""), root).own.append(task)
     for policy in policies:
-        policy.parts.sort(key=lambda part: part.name)
+        policy.children.sort(key=lambda part: part.name)
     return root
 
 
-def _by_name(job: Job, root: Group) -> dict[str, Group]:
+def _by_name(job: Job, root: SubGroup) -> dict[str, SubGroup]:
     """KAI's sub-groups by name, hung under their parents; where those are missing or in a circle, under the root."""
-    found: dict[str, Group] = {}
+    found: dict[str, SubGroup] = {}
     parents: dict[str, str] = {}
     for sub in job.group.spec.sub_groups:
         if sub.name not in found:
-            found[sub.name] = Group(sub.name, topology=sub.topology_constraint)
+            found[sub.name] = SubGroup(sub.name, topology=sub.topology_constraint)
             parents[sub.name] = sub.parent
     inner = set(parents.values())
     for sub in job.group.spec.sub_groups:
@@ -111,7 +111,7 @@ def _by_name(job: Job, root: Group) -> dict[str, Group]:
             above = parents[above]
         circular = above in seen
         group.parent = found.get(parents[name], root) if not circular else root
-        group.parent.parts.append(group)
+        group.parent.children.append(group)
     return found
 
 
@@ -123,11 +123,11 @@ def _policy_of(task: Task, policies: list[SubGroupPolicy]) -> int | None:
     return None
 
 
-def _part(policy_group: Group, policy: SubGroupPolicy, task: Task) -> Group:
+def _part(policy_group: SubGroup, policy: SubGroupPolicy, task: Task) -> SubGroup:
     name = "/".join(task.labels[key] for key in policy.match_label_keys) or policy_group.name
-    for part in policy_group.parts:
+    for part in policy_group.children:
         if part.name == name:
             return part
-    part = Group(name, policy.sub_group_size, network=policy.network_topology, parent=policy_group)
-    policy_group.parts.append(part)
+    part = SubGroup(name, policy.sub_group_size, network=policy.network_topology, parent=policy_group)
+    policy_group.children.append(part)
     return part

@@ -1,4 +1,4 @@
-"""What plugins and the engine exchange: the base of all hooks, scopes, votes, reasons, verdicts, node sets, effects."""
+"""The values that plugins and the engine exchange: hooks, scopes, votes, reasons, verdicts, node sets, effects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Hook(ABC):  # noqa: B024 - what it abstracts is the kind of question
 class Scope(IntEnum):
     """What an answer for a node may depend on besides the task."""
 
-    STATIC = 0  # the node's own object: labels, taints, allocatable, images
+    STATIC = 0  # the node object: labels, taints, allocatable, images
     NODE = 1  # that node's load, too (the view's columns, or a ledger kept per node)
     CLUSTER = 2  # other nodes' load, too
 
@@ -33,7 +33,7 @@ class Scope(IntEnum):
 class Batch(IntEnum):
     """How a term's answers for a run of equal tasks are had."""
 
-    SKIP = 0  # the term says nothing of this task
+    SKIP = 0  # the term does not concern this task
     COLUMNS = 1  # j copies on a node: ask with the view's hypothetical columns
     ONCE = 2  # at most one of these tasks per node (a host port, hostname anti-affinity)
     SINGLE = 3  # ask again after each placement
@@ -43,7 +43,7 @@ class Opinion(IntEnum):
     """What a plugin's tier learns from it about possible victims, after all protections."""
 
     NONE = 0  # nothing: the plugin only protects
-    REST = 1  # whoever the protections leave may go
+    REST = 1  # every pod that no protection keeps may be evicted
     ANSWER = 2  # ask its hook
 
 
@@ -61,7 +61,7 @@ class Reason:
     text: str | Callable[[int], str]
     resolvable: bool = True  # could an eviction cure it?
 
-    def say(self, node: int = -1) -> str:
+    def message(self, node: int = -1) -> str:
         return self.text if isinstance(self.text, str) else self.text(node)
 
 
@@ -82,6 +82,11 @@ class Verdict:
         fits: Bools = self.code == 0
         return fits
 
+    @property
+    def resolvable(self) -> Bools:
+        """The columns that fit, or that an eviction could make fit."""
+        return np.array([True, *(reason.resolvable for reason in self.reasons)], np.bool_)[self.code]
+
 
 @dataclass(frozen=True, slots=True)
 class NodeSet:
@@ -96,7 +101,7 @@ class NodeSet:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Something to write together with a binding: data, carried out by the live store and the embedded one alike."""
+    """Something to write together with a binding, as data; the live and the embedded cluster execute it."""
 
     kind: str  # "annotations" (on the Binding) | "claim" (bind a PersistentVolumeClaim to a volume, or to a node)
     key: str  # the object, "ns/name"
@@ -104,4 +109,4 @@ class Effect:
 
 
 class NodeSetError(Exception):
-    """A plugin could not divide the nodes; the job is set aside with this message, the cycle goes on."""
+    """A plugin could not divide the nodes; the job is refused with this message, the cycle goes on."""

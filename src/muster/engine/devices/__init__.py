@@ -1,1 +1,1 @@
-"""Devices whose wiring matters."""
+"""Devices whose wiring matters: boards as data, and which chips serve a request best."""

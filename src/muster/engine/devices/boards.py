@@ -1,7 +1,7 @@
 """Devices whose wiring matters: boards as data, sets of chips as integers, and which chips serve a request best.
 
-A `Layout` says which chips form a ring, which requests a board serves, and for each request how many chips a ring had
-best have free, the best number first. Everything else follows from that declaration: whether a board can serve a
+A `Layout` declares which chips form a ring, which requests a board serves, and for each request how many chips a ring
+had best have free, the best number first. Everything else follows from that declaration: whether a board can serve a
 request, how good a choice it is, and which chips are taken. A set of chips is an integer with bit i for chip i. A new
 kind of board is an entry of `LAYOUTS`.
 """
@@ -160,7 +160,7 @@ def lowest(chips: int, count: int) -> int:
 
 
 class ChipListError(ValueError):
-    """A list of chips that cannot be read; the text says what is wrong with it."""
+    """A list of chips that cannot be read; the message gives the fault."""
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,1 +1,1 @@
-"""Topology domains: trees, sources, demand and capacity."""
+"""Topology domains: the trees of Topologies and HyperNodes, their free capacity, and what a job needs of them."""

@@ -1,6 +1,6 @@
 """What the pods of an attempt need of a domain, and which domains could give it: necessary conditions only.
 
-Of the n pods to place m must find room (the minimum); what is above it is only wished for. A domain is refused if for
+Of the n pods to place, m must be placed (the minimum); the others are optional. A domain is refused if for
 some resource even the m smallest requests exceed what is free in it, or if for some kind of pod the number that cannot
 be done without exceeds the copies its nodes could take. No order of placing could fill such a domain.
 """
@@ -18,7 +18,7 @@ from muster.engine.core.hooks import Bools, Floats, Index
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.session import Session
 from muster.engine.domains.domain_capacity import FREE, NOW, DomainCapacity, copies
-from muster.engine.domains.domains import Cut, Sums
+from muster.engine.domains.domain_tree import Cut, DomainSums
 from muster.model.quantity import display
 
 Vector = NDArray[np.int64]
@@ -89,7 +89,7 @@ class Counts:
         self.cut = cut
         self.demand = demand
         self._size = demand.axis.size
-        self._promised = capacity.nodes.promised > 0
+        self._promised = capacity.nodes.pipelined > 0
         kinds = [task for task, _ in demand.kinds[:_MOST_KINDS]]
         if freed is None:
             self._free = capacity.free().sums(cut)
@@ -97,7 +97,9 @@ class Counts:
         else:
             self._free, self._copies = self._hypothetical(capacity, freed, kinds)
 
-    def _hypothetical(self, capacity: DomainCapacity, freed: Index, kinds: Sequence[Task]) -> tuple[Sums, list[Sums]]:
+    def _hypothetical(
+        self, capacity: DomainCapacity, freed: Index, kinds: Sequence[Task]
+    ) -> tuple[DomainSums, list[DomainSums]]:
         """The same once everything that could be evicted is gone."""
         cut, size = self.cut, self._size
         rows = capacity.nodes.free[:, cut.order]
@@ -134,7 +136,7 @@ class Counts:
         highest = np.zeros(free.shape[1])
         for row, amount in self.demand.all.amounts:
             if row != PODS:
-                # Where there is none the ratio is as good as infinite; KAI has 1000, and nothing fits there, either.
+                # Where there is none the ratio is practically infinite; KAI uses 1000, and nothing fits there, either.
                 np.maximum(highest, amount / np.maximum(free[self._size + row], 1), out=highest)
         return highest
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Index
 from muster.engine.core.jobs import Task
-from muster.engine.domains.domains import Cut, Sums
+from muster.engine.domains.domain_tree import Cut, DomainSums
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -46,7 +46,7 @@ class Column:
             self._values[:, changed] = fresh
         return self._values
 
-    def sums(self, cut: Cut) -> Sums:
+    def sums(self, cut: Cut) -> DomainSums:
         """Per level rows × segments."""
         values = self.values()
         if cut is not cut.tree.everything:

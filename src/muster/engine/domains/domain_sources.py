@@ -1,6 +1,6 @@
 """Where domain trees come from: a Topology's node labels, or HyperNodes that name their members.
 
-A fault in one object is kept with its tree and said to whoever asks for it; it never stops the others.
+A fault in one object is kept with its tree for reports; it never stops the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from muster.engine.core.nodes import Nodes
-from muster.engine.domains.domains import DomainTree, tree_of
+from muster.engine.domains.domain_tree import DomainTree, tree_of
 from muster.model.selectors import matches
 from muster.model.topology import HyperNode, HyperNodeMember, Topology
 
@@ -119,7 +119,7 @@ class _HyperNodes:
         for name in self.all:
             self._adopt(name)
         circular = self._cycles()
-        self._upside_down(circular)
+        self._ignore_wrong_tiers(circular)
         tiers = sorted({h.spec.tier for n, h in self.all.items() if n not in circular}, reverse=True)
         row = {tier: i for i, tier in enumerate(tiers)}
         known = list(self.all)
@@ -133,11 +133,11 @@ class _HyperNodes:
         keys = [str(tier) for tier in tiers]
         return Source(tree_of(HYPERNODES, keys, codes, [known] * len(tiers)), self.faults)
 
-    def _say(self, name: str, code: str, message: str, fix: str) -> None:
+    def _report(self, name: str, code: str, message: str, fix: str) -> None:
         self.faults.append(Fault(f"HyperNode {name}", code, message, fix))
 
     def _adopt(self, name: str) -> None:
-        """The members of one HyperNode become its own, unless a nearer or an earlier one has them."""
+        """Assigns the members of one HyperNode to it, unless a nearer or an earlier HyperNode has them."""
         tier = self.all[name].spec.tier
         for member in self.all[name].spec.members:
             if member.type == "HyperNode":
@@ -151,24 +151,24 @@ class _HyperNodes:
                         self.leaf[node] = name
                     elif tier == self.all[other].spec.tier and other != name:
                         message = f"node {node_name} is a member of {other}, of the same tier: it stays there"
-                        self._say(name, "hypernode-overlap", message, "name each node in one HyperNode of a tier")
+                        self._report(name, "hypernode-overlap", message, "name each node in one HyperNode of a tier")
 
     def _take(self, name: str, child: str) -> None:
         if self.parent.setdefault(child, name) != name:
             message = f"HyperNode {child} is a member of {self.parent[child]}, too: it stays there"
-            self._say(name, "hypernode-overlap", message, "name each HyperNode in one other")
+            self._report(name, "hypernode-overlap", message, "name each HyperNode in one other")
 
-    def _upside_down(self, circular: set[str]) -> None:
-        """What contains another must be of a higher tier; a membership that says otherwise is ignored."""
+    def _ignore_wrong_tiers(self, circular: set[str]) -> None:
+        """A HyperNode must be of a higher tier than its members; a membership that is not is ignored."""
         for child, name in sorted(self.parent.items()):
             low, high = self.all[child].spec.tier, self.all[name].spec.tier
             if high <= low and not {child, name} <= circular:
                 message = f"its tier {high} is not above the tier {low} of its member {child}: that is ignored"
-                self._say(name, "hypernode-tier", message, "give what contains others the higher tier")
+                self._report(name, "hypernode-tier", message, "give what contains others the higher tier")
                 del self.parent[child]
 
     def _cycles(self) -> set[str]:
-        """The HyperNodes that contain each other in a circle; they are left out, and said once per circle."""
+        """The HyperNodes that contain each other in a circle; they are left out, and reported once per circle."""
         circular: set[str] = set()
         for name in self.all:
             seen: list[str] = []
@@ -181,11 +181,11 @@ class _HyperNodes:
             ring = seen[seen.index(at) :]
             circular.update(ring)
             message = f"contains itself ({' in '.join([*ring, ring[0]])}): left out"
-            self._say(min(ring), "hypernode-cycle", message, "take the one out of the other's spec.members")
+            self._report(min(ring), "hypernode-cycle", message, "take the one out of the other's spec.members")
         return circular
 
     def _named(self, name: str, member: HyperNodeMember, among: Mapping[str, object]) -> list[str]:
-        """The members that one selector means, by name; one that is not there is said."""
+        """Returns the names that one selector matches; a missing name is reported."""
         selector = member.selector
         found: list[str] = []
         if selector.exact_match is not None:
@@ -193,7 +193,7 @@ class _HyperNodes:
                 found.append(selector.exact_match.name)
             else:
                 message = f"there is no {member.type} {selector.exact_match.name or '(no name)'}"
-                self._say(name, "hypernode-member", message, "correct spec.members")
+                self._report(name, "hypernode-member", message, "correct spec.members")
         if selector.regex_match is not None:
             pattern = self._pattern(name, selector.regex_match.pattern)
             found += [other for other in among if pattern(other)]
@@ -207,5 +207,5 @@ class _HyperNodes:
             return name_matcher(text)
         except ValueError as error:
             message = f"{text[:100]!r} is not a regular expression as Go has them: {error}"
-            self._say(name, "hypernode-pattern", message, "correct the pattern")
+            self._report(name, "hypernode-pattern", message, "correct the pattern")
             return lambda _: False

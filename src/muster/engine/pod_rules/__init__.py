@@ -1,1 +1,1 @@
-"""The rules of pods: affinity, spread, selectors, taints, ports, images."""
+"""The placement rules of a pod's spec: node selectors, taints, host ports, pod affinity and topology spread."""

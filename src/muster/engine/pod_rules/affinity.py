@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from muster.engine.core.hooks import Bools, Ledger
 from muster.engine.core.jobs import ON_NODE, Status, Task
 from muster.engine.pod_rules.node_selectors import Required
-from muster.engine.pod_rules.podrules import PodRules, asks, label_keys, read_rules
+from muster.engine.pod_rules.rules import PodRules, asks, label_keys, read_rules
 from muster.engine.pod_rules.selections import Selection, Selections
 from muster.engine.pod_rules.taints import Tolerations
-from muster.engine.pod_rules.tally import Domains, Tally
+from muster.engine.pod_rules.tally import LabelDomains, Tally
 from muster.model.batch import ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Namespace
 from muster.model.meta import LabelSelector, controller
@@ -38,14 +38,14 @@ _OWNERS = {("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("", "ReplicationCon
 class PodClass:
     """Pods that every selector and every pod rule treats alike. `matched_by`: the selections that match them."""
 
-    __slots__ = ("feeds", "id", "leaving", "matched_by", "places", "rules")
+    __slots__ = ("count_by_node", "feeds", "id", "matched_by", "rules", "terminating")
 
-    def __init__(self, id: int, rules: PodRules, matched_by: frozenset[int], leaving: bool) -> None:
+    def __init__(self, id: int, rules: PodRules, matched_by: frozenset[int], terminating: bool) -> None:
         self.id = id
-        self.leaving = leaving  # terminating when the cycle began
+        self.terminating = terminating  # terminating when the cycle began
         self.rules = rules
         self.matched_by = matched_by
-        self.places: dict[int, int] = {}  # node → how many of them
+        self.count_by_node: dict[int, int] = {}  # node → how many of them
         self.feeds: list[tuple[Tally, int]] = []  # the tallies they count in, and with what weight
 
     def matches(self, selection: Selection | None) -> bool:
@@ -63,29 +63,29 @@ class PodIndex(Ledger):
     def __init__(self, session: Session) -> None:
         self._state = session.state
         self.nodes = session.state.nodes
-        self._open: bool | None = None  # None: nobody has asked yet; False: nothing in the cluster asks
+        self._open: bool | None = None  # None: not built yet; False: no pod in the cluster has rules
         self._asking: dict[int, tuple[str, ...]] = {}  # shapes with terms → the pod's labels that these read
         self._selections = Selections()
         self._rules: dict[Hashable, PodRules] = {}
         self._plain = PodRules()
         self._class_of: dict[str, PodClass] = {}
-        self._by_look: dict[Hashable, PodClass] = {}
+        self._by_labels: dict[Hashable, PodClass] = {}
         self._classes: dict[tuple[int, frozenset[int], bool], PodClass] = {}
         self._members: dict[Hashable, list[tuple[PodClass, int]]] = {}  # what is counted → who counts in it
         self._tallies: dict[Hashable, list[tuple[Tally, bool]]] = {}  # the same → the tallies there are, of whom
-        self.any_leaving = False  # are pods terminating on nodes?
+        self.any_terminating = False  # are pods terminating on nodes?
         self._made: dict[Hashable, Tally] = {}
-        self._domains: dict[str, Domains] = {}
+        self._domains: dict[str, LabelDomains] = {}
         self._required = Required()
         self._tolerations = Tolerations()
-        self.held: dict[int, list[str]] = {}  # selection → topology keys of anti-affinity terms that pods have
-        self.pulling: dict[int, list[str]] = {}  # the same of preferred terms
-        self.requiring: dict[int, list[str]] = {}  # the same of required affinity terms
+        self.anti_affinity_keys: dict[int, list[str]] = {}  # selection → topology keys of required anti-affinity
+        self.preference_keys: dict[int, list[str]] = {}  # the same for preferred terms
+        self.affinity_keys: dict[int, list[str]] = {}  # the same for required affinity
 
-    # --- whom a task concerns
+    # --- pod classes
 
     @property
-    def silent(self) -> bool:
+    def has_no_rules(self) -> bool:
         """No pod in the cluster asks anything about other pods."""
         if self._open is None:
             self._open = self._build()
@@ -93,10 +93,10 @@ class PodIndex(Ledger):
 
     def signature(self, task: Task) -> int | None:
         """For `Plugin.signature`: tasks of one pod class get the same answers."""
-        return None if self.silent else self.pod_class(task).id
+        return None if self.has_no_rules else self.pod_class(task).id
 
     def pod_class(self, task: Task) -> PodClass:
-        """Only when not silent."""
+        """Returns the class of a task's pod; only if there are rules."""
         found = self._class_of.get(task.key)
         if found is None:
             found = self._class_of[task.key] = self._find_class(task)
@@ -107,25 +107,25 @@ class PodIndex(Ledger):
     def matching(
         self, selection: Selection, key: str | None, eligible: Bools | None = None, *, staying: bool = False
     ) -> Tally:
-        """Pods that the selection means, per domain of the label (None: per node), on eligible nodes only."""
+        """Pods that the selection matches, per domain of the label (None: per node), on eligible nodes only."""
         return self._tally(("match", selection.id), key, eligible, staying)
 
-    def holders(self, selection: int, key: str, *, staying: bool = False) -> Tally:
+    def with_anti_affinity(self, selection: int, key: str, *, staying: bool = False) -> Tally:
         """Pods with this required anti-affinity term."""
         return self._tally(("held", selection, key), key, None, staying)
 
-    def pull(self, selection: int, key: str) -> Tally:
-        """The weights with which pods draw to them what the selection means."""
+    def preference_weights(self, selection: int, key: str) -> Tally:
+        """The weights with which pods attract the pods that the selection matches."""
         return self._tally(("pull", selection, key), key)
 
-    def requirers(self, selection: int, key: str) -> Tally:
+    def with_affinity(self, selection: int, key: str) -> Tally:
         """Pods with this required affinity term."""
         return self._tally(("require", selection, key), key)
 
-    def domains(self, key: str) -> Domains:
+    def domains(self, key: str) -> LabelDomains:
         found = self._domains.get(key)
         if found is None:
-            found = self._domains[key] = Domains.of(self.nodes, key)
+            found = self._domains[key] = LabelDomains.of(self.nodes, key)
         return found
 
     def required(self, task: Task) -> Bools:
@@ -142,19 +142,19 @@ class PodIndex(Ledger):
     ) -> Tally:
         if eligible is not None and eligible.all():
             eligible = None
-        staying = staying and self.any_leaving
+        staying = staying and self.any_terminating
         made = (what, key, None if eligible is None else eligible.tobytes(), staying)
         tally = self._made.get(made)
         if tally is None:
-            domains = Domains.nodes(self.nodes) if key is None else self.domains(key)
+            domains = LabelDomains.nodes(self.nodes) if key is None else self.domains(key)
             tally = self._made[made] = Tally(domains if eligible is None else domains.only(eligible))
             self._tallies.setdefault(what, []).append((tally, staying))
             for pod_class, weight in self._members.get(what, ()):
-                if staying and pod_class.leaving:
+                if staying and pod_class.terminating:
                     continue
                 pod_class.feeds.append((tally, weight))
-                if pod_class.places:
-                    tally.fill(pod_class.places, weight)
+                if pod_class.count_by_node:
+                    tally.fill(pod_class.count_by_node, weight)
         return tally
 
     # --- moves
@@ -169,13 +169,13 @@ class PodIndex(Ledger):
         if not self._open:
             return
         pod_class = self.pod_class(task)
-        places = pod_class.places
+        count_by_node = pod_class.count_by_node
         for node in nodes:
-            count = places.get(node, 0) + sign
+            count = count_by_node.get(node, 0) + sign
             if count:
-                places[node] = count
+                count_by_node[node] = count
             else:
-                del places[node]
+                del count_by_node[node]
         for tally, weight in pod_class.feeds:
             tally.add(nodes, weight, sign)
 
@@ -188,7 +188,7 @@ class PodIndex(Ledger):
         owners = any(self._state.objects.get(kind) for _, kind in _OWNERS)
         if not self._asking and not owners:
             return False
-        # Every term there is must be known before the first pod is held against the terms.
+        # All terms must be known before the first pod is matched against them.
         tasks = self._state.tasks.values()
         for task in tasks:
             if task.shape.id in self._asking or (owners and not task.pod.spec.node_name):
@@ -197,9 +197,9 @@ class PodIndex(Ledger):
             return False
         for task in tasks:
             if task.node >= 0 and _counts(task):
-                self.any_leaving = self.any_leaving or _leaving(task)
-                places = self.pod_class(task).places
-                places[task.node] = places.get(task.node, 0) + 1
+                self.any_terminating = self.any_terminating or _terminating(task)
+                count_by_node = self.pod_class(task).count_by_node
+                count_by_node[task.node] = count_by_node.get(task.node, 0) + 1
         return True
 
     def _rules_of(self, task: Task) -> PodRules:
@@ -210,19 +210,19 @@ class PodIndex(Ledger):
             return self._plain
         labels = task.labels
         owner_key = None if owners is None else owners[0]
-        look = (task.shape.id, task.namespace, owner_key, *(labels.get(key) for key in keys or ()))
-        rules = self._rules.get(look)
+        identity = (task.shape.id, task.namespace, owner_key, *(labels.get(key) for key in keys or ()))
+        rules = self._rules.get(identity)
         if rules is None:
             selector = None if owners is None else owners[1]
             rules = read_rules(spec, task.namespace, labels, self._selections, selector)
             rules.id = len(self._rules)
-            self._rules[look] = rules
-            for selection, key in rules.held():
-                _remember(self.held, selection, key)
-            for selection, key in rules.pulls():
-                _remember(self.pulling, selection, key)
-            for selection, key in rules.requires():
-                _remember(self.requiring, selection, key)
+            self._rules[identity] = rules
+            for selection, key in rules.anti_affinity_terms():
+                _remember(self.anti_affinity_keys, selection, key)
+            for selection, key in rules.preference_weights():
+                _remember(self.preference_keys, selection, key)
+            for selection, key in rules.affinity_terms():
+                _remember(self.affinity_keys, selection, key)
         return rules
 
     def _owner(self, task: Task) -> tuple[str, LabelSelector] | None:
@@ -244,33 +244,33 @@ class PodIndex(Ledger):
         rules = self._rules_of(task)
         keys = self._selections.keys
         labels = {key: value for key, value in task.labels.items() if key in keys}
-        leaving = _leaving(task)
-        look = (rules.id, task.namespace, leaving, frozenset(labels.items()))
-        pod_class = self._by_look.get(look)
+        terminating = _terminating(task)
+        identity = (rules.id, task.namespace, terminating, frozenset(labels.items()))
+        pod_class = self._by_labels.get(identity)
         if pod_class is None:
-            matched_by = self._selections.meaning(
-                task.namespace, self._namespace_labels(task.namespace), labels, leaving=leaving
+            matched_by = self._selections.matching_ids(
+                task.namespace, self._namespace_labels(task.namespace), labels, terminating=terminating
             )
-            known = self._classes.get((rules.id, matched_by, leaving))
-            pod_class = known or self._new_class(rules, matched_by, leaving)
-            self._by_look[look] = pod_class
+            known = self._classes.get((rules.id, matched_by, terminating))
+            pod_class = known or self._new_class(rules, matched_by, terminating)
+            self._by_labels[identity] = pod_class
         return pod_class
 
-    def _new_class(self, rules: PodRules, matched_by: frozenset[int], leaving: bool) -> PodClass:
-        pod_class = PodClass(len(self._classes), rules, matched_by, leaving)
-        self._classes[rules.id, matched_by, leaving] = pod_class
+    def _new_class(self, rules: PodRules, matched_by: frozenset[int], terminating: bool) -> PodClass:
+        pod_class = PodClass(len(self._classes), rules, matched_by, terminating)
+        self._classes[rules.id, matched_by, terminating] = pod_class
         counted: list[tuple[Hashable, int]] = [(("match", selection), 1) for selection in sorted(matched_by)]
-        counted += [(("held", *term), count) for term, count in rules.held().items()]
-        counted += [(("pull", *term), weight) for term, weight in rules.pulls().items()]
-        counted += [(("require", *term), count) for term, count in rules.requires().items()]
+        counted += [(("held", *term), count) for term, count in rules.anti_affinity_terms().items()]
+        counted += [(("pull", *term), weight) for term, weight in rules.preference_weights().items()]
+        counted += [(("require", *term), count) for term, count in rules.affinity_terms().items()]
         for what, weight in counted:
             self._members.setdefault(what, []).append((pod_class, weight))
             fed = self._tallies.get(what, ())
-            pod_class.feeds.extend((tally, weight) for tally, staying in fed if not (staying and leaving))
+            pod_class.feeds.extend((tally, weight) for tally, staying in fed if not (staying and terminating))
         return pod_class
 
     def _namespace_labels(self, name: str) -> dict[str, str]:
-        """The API server gives every namespace a label with its name; one without a manifest has just that."""
+        """The API server gives every namespace a label with its name; a namespace without a manifest has only that."""
         found = self._state.objects["Namespace"].get(name)
         labels = found.metadata.labels if isinstance(found, Namespace) else {}
         return {**labels, NAMESPACE_NAME: name}
@@ -283,11 +283,11 @@ def _remember(found: dict[int, list[str]], selection: int, key: str) -> None:
 
 
 def _counts(task: Task) -> bool:
-    """Is a task with a node on it, as the cycle stands? One that was evicted in this cycle is not."""
+    """Whether a task with a node counts there now; a pod that was evicted in this cycle does not."""
     if task.status == Status.RELEASING:
-        return _leaving(task)
+        return _terminating(task)
     return task.status in ON_NODE or task.status == Status.PIPELINED
 
 
-def _leaving(task: Task) -> bool:
+def _terminating(task: Task) -> bool:
     return is_terminating(task.pod)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Bools
 from muster.engine.core.nodes import Nodes
-from muster.engine.core.static import PerSpec, sealed
+from muster.engine.core.static import PerSpec, read_only
 from muster.model.core import Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 from muster.model.selectors import holds
 
@@ -46,7 +46,7 @@ class Required(PerSpec[Bools]):
         affinity = _node_affinity(spec)
         if affinity is not None and affinity.required is not None:
             accepted &= selected(affinity.required, nodes)
-        return sealed(accepted)
+        return read_only(accepted)
 
 
 class Preferred(PerSpec[Weights]):
@@ -70,7 +70,7 @@ class Preferred(PerSpec[Weights]):
         for preferred in affinity.preferred if affinity else ():
             if preferred.weight:
                 total += preferred.weight * term_selects(preferred.preference, nodes)
-        return sealed(total)
+        return read_only(total)
 
 
 def selected(selector: NodeSelector, nodes: Nodes) -> Bools:

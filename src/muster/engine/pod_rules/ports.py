@@ -6,8 +6,8 @@ or one of them takes all addresses (0.0.0.0, which is what an absent address mea
 A pod that is being released, be it terminating or evicted in this cycle, holds its ports against pods that are placed
 at once, and not against those that are promised what comes free.
 
-Most cycles place no pod with a host port. The pods on the nodes are therefore read only when somebody asks; until then
-the moves of the cycle are only noted.
+Most cycles place no pod with a host port. The pods on the nodes are therefore read only when they are needed; until
+then the moves of the cycle are only recorded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Bools, Ledger
 from muster.engine.core.jobs import Shape
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.model.core import PodSpec
 from muster.model.pod_states import is_terminating
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from muster.engine.core.statement import Move
 
 ANY_ADDRESS = "0.0.0.0"
-_KINDS = (Kind.ALLOCATE, Kind.PIPELINE)
+_KINDS = (MoveKind.ALLOCATE, MoveKind.PIPELINE)
 
 
 class HostPort(NamedTuple):
@@ -44,7 +44,7 @@ class HostPorts(Ledger):
         self._noted: list[tuple[Move, int]] = []
         self._read = False
         # For each kind: (protocol, number) → address → how many pods on each node
-        self._used: dict[Kind, dict[tuple[str, int], dict[str, NDArray[np.int32]]]] = {kind: {} for kind in _KINDS}
+        self._used: dict[MoveKind, dict[tuple[str, int], dict[str, NDArray[np.int32]]]] = {kind: {} for kind in _KINDS}
 
     def wanted(self, shape: Shape) -> tuple[HostPort, ...]:
         found = self._of_shape.get(shape.id)
@@ -52,7 +52,7 @@ class HostPorts(Ledger):
             found = self._of_shape[shape.id] = host_ports(shape.spec)
         return found
 
-    def taken(self, shape: Shape, kind: Kind = Kind.ALLOCATE) -> Bools:
+    def taken(self, shape: Shape, kind: MoveKind = MoveKind.ALLOCATE) -> Bools:
         """The nodes on which one of the ports that the shape wants is in use: now, or once what is released is gone."""
         if not self._read:
             self._read_nodes()
@@ -76,7 +76,7 @@ class HostPorts(Ledger):
             return
         if self._read:
             for node in move.nodes:
-                for kind in _KINDS[1:] if move.kind == Kind.EVICT else _KINDS:
+                for kind in _KINDS[1:] if move.kind == MoveKind.EVICT else _KINDS:
                     self._count(kind, move.task.shape, node, sign)
         else:
             self._noted.append((move, sign))
@@ -85,14 +85,14 @@ class HostPorts(Ledger):
         self._read = True
         for node, tasks in enumerate(self._nodes.on):
             for task in tasks.values():
-                leaving = is_terminating(task.pod)
-                for kind in _KINDS[:1] if leaving else _KINDS:
+                terminating = is_terminating(task.pod)
+                for kind in _KINDS[:1] if terminating else _KINDS:
                     self._count(kind, task.shape, node, 1)
         for move, sign in self._noted:
             self._follow(move, sign)
         self._noted.clear()
 
-    def _count(self, kind: Kind, shape: Shape, node: int, sign: int) -> None:
+    def _count(self, kind: MoveKind, shape: Shape, node: int, sign: int) -> None:
         for protocol, number, address in self.wanted(shape):
             by_address = self._used[kind].setdefault((protocol, number), {})
             counts = by_address.get(address)

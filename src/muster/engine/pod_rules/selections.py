@@ -1,7 +1,7 @@
-"""Which pods an affinity term or a spread constraint means, interned, and which of them mean a given pod.
+"""Interned pod selectors of affinity terms and spread constraints, and which of them match a given pod.
 
-A selection is a label selector and the namespaces it holds in. Many pods are held against many selections, so a
-selection that demands a certain label value is only looked at for pods that have it.
+A selection is a label selector and its namespaces. Many pods are matched against many selections, so a selection that
+requires a certain label value is only tried for pods that have it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Selection:
-    """Pods by labels and namespace. With `parts` it means the pods that all of these mean."""
+    """Selects pods by labels and namespace. With `parts` it matches the pods that all parts match."""
 
-    __slots__ = ("id", "living", "namespace_selector", "namespaces", "parts", "selector")
+    __slots__ = ("id", "live_only", "namespace_selector", "namespaces", "parts", "selector")
 
     def __init__(
         self,
@@ -27,17 +27,17 @@ class Selection:
         namespaces: frozenset[str],
         namespace_selector: LabelSelector | None,
         selector: LabelSelector | None,
-        living: bool,
+        live_only: bool,
         parts: tuple[Selection, ...] = (),
     ) -> None:
         self.id = id
         self.namespaces = namespaces
         self.namespace_selector = namespace_selector
         self.selector = selector
-        self.living = living  # kube-scheduler: pods that are being deleted are not counted for spreading
+        self.live_only = live_only  # kube-scheduler: pods that are being deleted are not counted for spreading
         self.parts = parts
 
-    def means(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    def matches(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
         if namespace not in self.namespaces and not matches(self.namespace_selector, namespace_labels):
             return False
         return matches(self.selector, labels)
@@ -48,7 +48,7 @@ class Selections:
         self.keys: set[str] = set()  # the pod labels that any selection reads
         self._known: dict[object, Selection] = {}
         self._by_label: dict[tuple[str, str], list[Selection]] = {}
-        self._anyway: list[Selection] = []  # those that demand no certain label value
+        self._without_label: list[Selection] = []  # those that require no certain label value
         self._joint: list[Selection] = []
 
     def of(
@@ -57,19 +57,19 @@ class Selections:
         namespaces: Iterable[str],
         namespace_selector: LabelSelector | None = None,
         *,
-        living: bool = False,
+        live_only: bool = False,
     ) -> Selection:
         names = frozenset(namespaces)
-        key = (names, _encode(namespace_selector), _encode(selector), living)
+        key = (names, _encode(namespace_selector), _encode(selector), live_only)
         found = self._known.get(key)
         if found is None:
-            found = Selection(len(self._known), names, namespace_selector, selector, living)
+            found = Selection(len(self._known), names, namespace_selector, selector, live_only)
             self._known[key] = found
             self._enter(found)
         return found
 
     def joint(self, parts: Iterable[Selection]) -> Selection:
-        """The pods that all of these mean."""
+        """Returns the selection of the pods that all of these match."""
         distinct = tuple(sorted(set(parts), key=lambda s: s.id))
         if len(distinct) == 1:
             return distinct[0]
@@ -90,21 +90,21 @@ class Selections:
         if not pairs:
             listed = next((e for e in selector.match_expressions if e.operator == "In"), None)
             if listed is None:
-                self._anyway.append(selection)
+                self._without_label.append(selection)
                 return
             pairs = [(listed.key, value) for value in dict.fromkeys(listed.values)]
         for pair in pairs:
             self._by_label.setdefault(pair, []).append(selection)
 
-    def meaning(
-        self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str], *, leaving: bool
+    def matching_ids(
+        self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str], *, terminating: bool
     ) -> frozenset[int]:
-        """The ids of the selections that mean a pod."""
+        """Returns the ids of the selections that match a pod."""
         found = {
             s.id
-            for candidates in (self._anyway, *(self._by_label.get(pair, ()) for pair in labels.items()))
+            for candidates in (self._without_label, *(self._by_label.get(pair, ()) for pair in labels.items()))
             for s in candidates
-            if not (s.living and leaving) and s.means(namespace, namespace_labels, labels)
+            if not (s.live_only and terminating) and s.matches(namespace, namespace_labels, labels)
         }
         found.update(s.id for s in self._joint if all(part.id in found for part in s.parts))
         return frozenset(found)

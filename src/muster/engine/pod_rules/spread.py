@@ -1,7 +1,7 @@
 """Topology spread constraints over all nodes at once: per domain a count, taken by each node's code.
 
 kube-scheduler counts on nodes that have every constraint's label and that the constraint's policies include; a domain
-without such a node is none, though a node may lie in it.
+without such a node does not count, though a node may be in it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from muster.engine.core.hooks import Batch, Bools
 from muster.engine.core.jobs import Task
 from muster.engine.pod_rules.affinity import PodClass, PodIndex
-from muster.engine.pod_rules.podrules import HOSTNAME, Constraint
-from muster.engine.pod_rules.tally import Domains, Tally
+from muster.engine.pod_rules.rules import HOSTNAME, SpreadConstraint
+from muster.engine.pod_rules.tally import LabelDomains, Tally
 
 LABEL, SKEW = 1, 2  # why a node is refused: it misses the label; its domain has too many
 
 
 @dataclass(frozen=True, slots=True)
-class Spreading:
+class SpreadCounts:
     """One constraint with what it counts. `tally` None: its selector counts no pod."""
 
-    constraint: Constraint
-    domains: Domains  # of all nodes
+    constraint: SpreadConstraint
+    domains: LabelDomains  # of all nodes
     tally: Tally | None  # over the nodes that count
     present: NDArray[np.int64]  # the domains with a node that counts
 
@@ -46,22 +46,22 @@ class Spreading:
         return table
 
 
-def batch_of(pod_class: PodClass, spreadings: Sequence[Spreading]) -> Batch:
+def batch_of(pod_class: PodClass, spreadings: Sequence[SpreadCounts]) -> Batch:
     """Pods that count themselves change the answer for the next one."""
     own = any(s.tally is not None and pod_class.matches(s.constraint.selection) for s in spreadings)
     return Batch.SINGLE if own else Batch.COLUMNS
 
 
-class Spread:
-    """Spread constraints as they stand; made once per cycle and rules."""
+class SpreadIndex:
+    """The spread constraints of pods and their current counts, made once per cycle and set of rules."""
 
     def __init__(self, index: PodIndex) -> None:
         self.index = index
-        self._hard: dict[int, list[Spreading]] = {}
-        self._soft: dict[int, list[Spreading]] = {}
+        self._hard: dict[int, list[SpreadCounts]] = {}
+        self._soft: dict[int, list[SpreadCounts]] = {}
         self._scored: dict[int, Bools] = {}
 
-    def hard(self, task: Task, pod_class: PodClass) -> list[Spreading]:
+    def hard(self, task: Task, pod_class: PodClass) -> list[SpreadCounts]:
         """The constraints that must hold."""
         found = self._hard.get(pod_class.rules.id)
         if found is None:
@@ -70,7 +70,7 @@ class Spread:
             self._hard[pod_class.rules.id] = found
         return found
 
-    def soft(self, task: Task, pod_class: PodClass) -> list[Spreading]:
+    def soft(self, task: Task, pod_class: PodClass) -> list[SpreadCounts]:
         """The constraints that are scored. By hostname each node is counted by itself, whether it counts or not."""
         found = self._soft.get(pod_class.rules.id)
         if found is None:
@@ -83,20 +83,20 @@ class Spread:
         return found
 
     def scored(self, pod_class: PodClass) -> Bools:
-        """The nodes that are scored. kube-scheduler: its own default constraints do not demand their labels."""
+        """The nodes that are scored. kube-scheduler: its default constraints do not require their labels."""
         found = self._scored.get(pod_class.rules.id)
         if found is None:
             found = self._labelled(() if pod_class.rules.by_default else pod_class.rules.soft)
             self._scored[pod_class.rules.id] = found
         return found
 
-    def _labelled(self, constraints: Sequence[Constraint]) -> Bools:
+    def _labelled(self, constraints: Sequence[SpreadConstraint]) -> Bools:
         every = np.ones(len(self.index.nodes), np.bool_)
         for c in constraints:
             every &= self.index.domains(c.key).labelled
         return every
 
-    def _spreading(self, task: Task, c: Constraint, labelled: Bools) -> Spreading:
+    def _spreading(self, task: Task, c: SpreadConstraint, labelled: Bools) -> SpreadCounts:
         eligible = labelled
         if c.honours_affinity:
             eligible = eligible & self.index.required(task)
@@ -107,10 +107,10 @@ class Spread:
         tally = None
         if c.selection is not None and c.counted:
             tally = self.index.matching(c.selection, c.key, eligible)
-        return Spreading(c, domains, tally, np.unique(codes[codes != domains.absent]))
+        return SpreadCounts(c, domains, tally, np.unique(codes[codes != domains.absent]))
 
-    def _by_node(self, c: Constraint) -> Spreading:
+    def _by_node(self, c: SpreadConstraint) -> SpreadCounts:
         tally = None
         if c.selection is not None and c.counted:
             tally = self.index.matching(c.selection, None)
-        return Spreading(c, self.index.domains(c.key), tally, np.empty(0, np.int64))
+        return SpreadCounts(c, self.index.domains(c.key), tally, np.empty(0, np.int64))

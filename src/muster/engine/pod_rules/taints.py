@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Bools
 from muster.engine.core.nodes import Nodes
-from muster.engine.core.static import PerSpec, sealed
+from muster.engine.core.static import PerSpec, read_only
 from muster.model.core import Node, PodSpec, Taint, Toleration
 from muster.model.selectors import tolerates
 
@@ -26,8 +26,8 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a pod stands to every node's taints."""
+class TolerationResult:
+    """Which taints of every node a pod does not tolerate."""
 
     refused: NDArray[np.uint16]  # 0: nothing keeps it off; k: the taint `taints[k-1]` does, the node's first one
     taints: list[Taint]
@@ -37,8 +37,8 @@ class Standing:
     any_disliked: bool
 
 
-class Tolerations(PerSpec[Standing]):
-    """How pods stand to the taints of all nodes."""
+class Tolerations(PerSpec[TolerationResult]):
+    """Decides which taints pods do not tolerate, for all nodes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Tolerations(PerSpec[Standing]):
     def part(self, spec: PodSpec) -> Hashable:
         return _encode(spec.tolerations)
 
-    def answer(self, spec: PodSpec, nodes: Nodes) -> Standing:
+    def answer(self, spec: PodSpec, nodes: Nodes) -> TolerationResult:
         tolerations = spec.tolerations
         texts: dict[tuple[str, str], int] = {}
         taints: list[Taint] = []
@@ -83,8 +83,8 @@ class Tolerations(PerSpec[Standing]):
             soft[code] = sum(t.effect == SOFT and not tolerated(t, tolerations) for t in taint_set)
         cordoned = self._unschedulable & (not tolerated(CORDONED, tolerations))
         disliked = soft[self._codes]
-        return Standing(
-            sealed(first[self._codes]), taints, sealed(disliked), sealed(cordoned),
+        return TolerationResult(
+            read_only(first[self._codes]), taints, read_only(disliked), read_only(cordoned),
             any_cordoned=bool(cordoned.any()), any_disliked=bool(disliked.any()),
         )  # fmt: skip
 

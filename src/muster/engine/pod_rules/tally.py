@@ -13,7 +13,7 @@ from muster.engine.core.nodes import Nodes
 Codes = NDArray[np.int64]
 
 
-class Domains:
+class LabelDomains:
     """The values of a node label: a code per node; the last code, `absent`, is for nodes without the label."""
 
     __slots__ = ("absent", "codes", "listed", "single")
@@ -22,17 +22,17 @@ class Domains:
         self.codes = codes
         self.absent = absent
         self.listed: list[int] = codes.tolist()
-        # every node has the label, and each a value of its own: what changes in a domain changes for one node
+        # every node has the label, and each a different value: what changes in a domain changes for one node
         self.single = absent == len(codes) and absent not in self.listed
 
     @classmethod
-    def of(cls, nodes: Nodes, key: str) -> Domains:
+    def of(cls, nodes: Nodes, key: str) -> LabelDomains:
         codes, values = nodes.labels.column(key)
         return cls(codes.astype(np.int64), len(values) - 1)
 
     @classmethod
-    def nodes(cls, nodes: Nodes) -> Domains:
-        """Every node on its own, whatever its labels."""
+    def nodes(cls, nodes: Nodes) -> LabelDomains:
+        """Makes every node a separate domain, whatever its labels."""
         return cls(np.arange(len(nodes)), len(nodes))
 
     @property
@@ -40,9 +40,9 @@ class Domains:
         labelled: Bools = self.codes != self.absent
         return labelled
 
-    def only(self, eligible: Bools) -> Domains:
+    def only(self, eligible: Bools) -> LabelDomains:
         """The same domains with the other nodes left out of all counts."""
-        return Domains(np.where(eligible, self.codes, self.absent), self.absent)
+        return LabelDomains(np.where(eligible, self.codes, self.absent), self.absent)
 
 
 class Tally:
@@ -50,7 +50,7 @@ class Tally:
 
     __slots__ = ("counts", "domains", "pods", "some")
 
-    def __init__(self, domains: Domains) -> None:
+    def __init__(self, domains: LabelDomains) -> None:
         self.domains = domains
         self.counts = np.zeros(domains.absent + 1, np.int64)
         self.some = np.zeros(domains.absent + 1, np.bool_)  # counts > 0
@@ -74,10 +74,10 @@ class Tally:
                 self.some[code] = count > 0
                 self.pods += sign
 
-    def fill(self, places: Mapping[int, int], weight: int) -> None:
+    def fill(self, count_by_node: Mapping[int, int], weight: int) -> None:
         """Pods of this weight are on the nodes already, so many on each."""
-        codes = self.domains.codes[np.fromiter(places, np.int64, len(places))]
-        numbers = np.fromiter(places.values(), np.int64, len(places))
+        codes = self.domains.codes[np.fromiter(count_by_node, np.int64, len(count_by_node))]
+        numbers = np.fromiter(count_by_node.values(), np.int64, len(count_by_node))
         counted = codes != self.domains.absent
         np.add.at(self.counts, codes[counted], weight * numbers[counted])
         np.greater(self.counts, 0, out=self.some)

@@ -1,1 +1,1 @@
-"""Volumes: claims, matching, provisioning, attach limits."""
+"""PersistentVolumeClaims: which are bound, which volume each unbound claim gets on each node, and attach limits."""

@@ -26,8 +26,8 @@ UNBOUND = Reason("claim-unbound", "pod has unbound immediate PersistentVolumeCla
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim with what matching reads of it."""
+class VolumeClaim:
+    """A PersistentVolumeClaim and what matching reads of it."""
 
     key: str  # ns/name
     object: PersistentVolumeClaim
@@ -45,9 +45,9 @@ class PodClaims:
 
     missing: Reason | None = None  # a claim it names does not exist
     fault: Reason | None = None  # why no node can have it, if so: the first thing wrong with its claims
-    bound: list[Claim] = field(default_factory=list)
-    delayed: list[Claim] = field(default_factory=list)  # unbound, to be bound where the pod goes
-    immediate: list[Claim] = field(default_factory=list)  # unbound, should be bound already
+    bound: list[VolumeClaim] = field(default_factory=list)
+    delayed: list[VolumeClaim] = field(default_factory=list)  # unbound, to be bound where the pod goes
+    immediate: list[VolumeClaim] = field(default_factory=list)  # unbound, should be bound already
     once: list[str] = field(default_factory=list)  # keys of claims that one pod of the cluster may use
     ephemeral: set[str] = field(default_factory=set)  # keys of claims that live as long as the pod
 
@@ -63,20 +63,20 @@ def class_of_volume(volume: PersistentVolume) -> str:
     return volume.metadata.annotations.get(_CLASS) or volume.spec.storage_class_name
 
 
-class Claims:
+class VolumeClaims:
     """Reads claims out of the cluster's objects."""
 
     def __init__(self, objects: Mapping[str, Mapping[str, Object]]) -> None:
         self._claims = objects.get("PersistentVolumeClaim", {})
         self._classes = objects.get("StorageClass", {})
         self._default: str | None = None
-        self._known: dict[str, Claim | Reason] = {}
+        self._known: dict[str, VolumeClaim | Reason] = {}
 
     def storage_class(self, name: str) -> StorageClass | None:
         found = self._classes.get(name)
         return found if isinstance(found, StorageClass) else None
 
-    def get(self, key: str) -> Claim | Reason | None:
+    def get(self, key: str) -> VolumeClaim | Reason | None:
         """The claim; why it cannot be read; None if it does not exist."""
         known = self._known.get(key)
         if known is None:
@@ -86,7 +86,7 @@ class Claims:
             known = self._known[key] = self._read(key, claim)
         return known
 
-    def _read(self, key: str, claim: PersistentVolumeClaim) -> Claim | Reason:
+    def _read(self, key: str, claim: PersistentVolumeClaim) -> VolumeClaim | Reason:
         named = claim.metadata.annotations.get(_CLASS) or claim.spec.storage_class_name
         if named is None:
             named = "" if claim.spec.volume_name else self._default_class()
@@ -96,7 +96,7 @@ class Claims:
         except QuantityError as error:
             where = f'persistentvolumeclaim "{claim.metadata.name}": spec.resources.requests.storage'
             return Reason("bad-object", f"{where}: {error}", resolvable=False)
-        return Claim(key, claim, named, size)
+        return VolumeClaim(key, claim, named, size)
 
     def _default_class(self) -> str:
         """The newest of the classes marked as default, as the API server's admission picks it; "" if there is none."""
@@ -109,7 +109,7 @@ class Claims:
             self._default = min(marked)[1] if marked else ""
         return self._default
 
-    def waits(self, claim: Claim) -> bool:
+    def waits(self, claim: VolumeClaim) -> bool:
         """Is the claim bound only once a pod that uses it has a node?"""
         found = self.storage_class(claim.storage_class)
         return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
@@ -144,7 +144,7 @@ class Claims:
             result.fault = result.fault or UNBOUND
         return result
 
-    def _sort(self, result: PodClaims, claim: Claim) -> None:
+    def _sort(self, result: PodClaims, claim: VolumeClaim) -> None:
         if is_bound(claim.object):
             result.bound.append(claim)
         elif self.waits(claim) and not claim.object.spec.volume_name:
@@ -155,7 +155,7 @@ class Claims:
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Both ends of the binding are written; a claim without any status stands in a manifest as it is meant."""
+    """Both ends of the binding are written; a claim without a status, as in a manifest, counts as bound."""
     if not claim.spec.volume_name:
         return False
     return BIND_COMPLETED in claim.metadata.annotations or claim.status.phase in ("", "Bound")
@@ -169,7 +169,7 @@ def _missing(name: str, volume: Volume) -> Reason:
     return Reason("claim-missing", text, resolvable=False)
 
 
-def _fault(task: Task, claim: Claim, volume: Volume) -> Reason | None:
+def _fault(task: Task, claim: VolumeClaim, volume: Volume) -> Reason | None:
     meta, spec = claim.object.metadata, claim.object.spec
     if claim.object.status.phase == "Lost":
         text = f'persistentvolumeclaim "{meta.name}" bound to non-existent persistentvolume "{spec.volume_name}"'
@@ -182,9 +182,9 @@ def _fault(task: Task, claim: Claim, volume: Volume) -> Reason | None:
     return None
 
 
-def _made_for(task: Task, claim: Claim) -> bool:
+def _made_for(task: Task, claim: VolumeClaim) -> bool:
     owner = controller(claim.object.metadata)
     if owner is None:
         return False
-    # In a manifest written by hand neither has a uid: then the name tells.
+    # In a manifest written by hand neither has a uid: then the names are compared.
     return owner.uid == task.uid if owner.uid else (owner.kind, owner.name) == ("Pod", task.name)

@@ -1,7 +1,7 @@
 """Finds a volume for an unbound claim on each node: a free volume, or one that its class can provision.
 
 kube-scheduler's choice is the smallest volume that fits among those the node reaches; equal sizes are settled by name.
-For all nodes at once: of the free candidates only the first few of each pool of nodes can be anybody's first, so a
+For all nodes at once: of the free candidates only the first few of each pool of nodes can be chosen, so a
 choice costs as much as the nodes of the pools, whatever the number of volumes.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from muster.engine.core.hooks import Bools, Index
-from muster.engine.volumes.volume_claims import Claim, Claims, class_of_volume
+from muster.engine.volumes.volume_claims import VolumeClaim, VolumeClaims, class_of_volume
 from muster.engine.volumes.volume_topology import VolumeTopology
 from muster.model.meta import Object
 from muster.model.pod_states import is_terminating
@@ -26,7 +26,7 @@ _LATER = np.iinfo(np.int64).max
 
 
 class ClassVolumes:
-    """The volumes of one class that are nobody's, smallest first."""
+    """The unclaimed volumes of one class, smallest first."""
 
     __slots__ = ("free", "ids", "pools", "sizes", "volumes")
 
@@ -38,14 +38,14 @@ class ClassVolumes:
         self.free: Bools = np.ones(len(ids), np.bool_)
 
 
-class Matching:
+class VolumeMatcher:
     def __init__(self, volumes: Mapping[str, Object], topology: VolumeTopology) -> None:
         self.topology = topology
         self.names: list[str] = sorted(volumes)
         self.number = {name: i for i, name in enumerate(self.names)}
         self._classes: dict[str, ClassVolumes] = {}
         self._place: dict[str, tuple[ClassVolumes, int]] = {}
-        self._meant: dict[str, list[PersistentVolume]] = {}  # claim key → volumes that name it
+        self._claim_refs: dict[str, list[PersistentVolume]] = {}  # claim key → volumes that name it
         self._candidates: dict[object, Index] = {}
         self._read({name: v for name, v in sorted(volumes.items()) if isinstance(v, PersistentVolume)})
 
@@ -56,8 +56,8 @@ class Matching:
                 continue
             ref = volume.spec.claim_ref
             if ref is not None:
-                self._meant.setdefault(f"{ref.namespace or 'default'}/{ref.name}", []).append(volume)
-            elif volume.status.phase in ("Available", ""):  # a manifest without status: nobody has it yet
+                self._claim_refs.setdefault(f"{ref.namespace or 'default'}/{ref.name}", []).append(volume)
+            elif volume.status.phase in ("Available", ""):  # no status, as in a manifest: unclaimed
                 size = size_of(volume)
                 if size is not None:
                     rows.setdefault(class_of_volume(volume), []).append((size, name))
@@ -76,21 +76,21 @@ class Matching:
         if place is not None:
             place[0].free[place[1]] = False
 
-    def give_back(self, volume: str) -> None:
+    def release(self, volume: str) -> None:
         place = self._place.get(volume)
         if place is not None:
             place[0].free[place[1]] = True
 
-    def choose(self, claim: Claim, earlier: Sequence[Index]) -> Index:
+    def choose(self, claim: VolumeClaim, earlier: Sequence[Index]) -> Index:
         """Per node the number of the volume the claim would get there, −1 = none.
 
         `earlier` are the choices made for other claims of the same pod: a volume is given once.
         """
         nodes = len(self.topology.nodes)
-        meant = self._meant_for(claim)
-        if meant is not None:
+        prebound = self._prebound(claim)
+        if prebound is not None:
             # kube-scheduler: a volume that names the claim is the claim's; where it does not reach there is none.
-            return np.where(self.topology.mask(self.topology.pool(meant)), self.number[meant.metadata.name], -1)
+            return np.where(self.topology.mask(self.topology.pool(prebound)), self.number[prebound.metadata.name], -1)
         table = self._classes.get(claim.storage_class)
         if table is None:
             return np.full(nodes, -1)
@@ -108,8 +108,8 @@ class Matching:
         chosen[got] = table.ids[found[first[got]]]
         return chosen
 
-    def _meant_for(self, claim: Claim) -> PersistentVolume | None:
-        for volume in self._meant.get(claim.key, ()):
+    def _prebound(self, claim: VolumeClaim) -> PersistentVolume | None:
+        for volume in self._claim_refs.get(claim.key, ()):
             ref = volume.spec.claim_ref
             if ref is None or (ref.uid and ref.uid != (claim.object.metadata.uid or claim.key)):
                 continue
@@ -120,7 +120,7 @@ class Matching:
                 return volume
         return None
 
-    def _fitting(self, claim: Claim, table: ClassVolumes) -> Index:
+    def _fitting(self, claim: VolumeClaim, table: ClassVolumes) -> Index:
         """Positions in the table of the volumes that are large enough and of the kind the claim asks for."""
         spec = claim.object.spec
         modes = frozenset(spec.access_modes)
@@ -129,14 +129,14 @@ class Matching:
         found = self._candidates.get(key)
         if found is None:
             start = int(np.searchsorted(table.sizes, claim.size or 0))
-            good = [
+            fitting = [
                 i
                 for i, volume in enumerate(table.volumes[start:], start)
                 if volume.spec.volume_mode == spec.volume_mode
                 and modes.issubset(volume.spec.access_modes)
                 and (spec.selector is None or _selects(claim, volume))
             ]
-            found = self._candidates[key] = np.array(good, np.int64)
+            found = self._candidates[key] = np.array(fitting, np.int64)
         return found
 
 
@@ -148,7 +148,7 @@ def size_of(volume: PersistentVolume) -> int | None:
         return None
 
 
-def _selects(claim: Claim, volume: PersistentVolume) -> bool:
+def _selects(claim: VolumeClaim, volume: PersistentVolume) -> bool:
     try:
         check_label_selector(claim.object.spec.selector, "")
     except ValueError:
@@ -172,8 +172,10 @@ def _first_of_each(found: Index, pools: Index, count: int) -> Index:
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
-class Provision:
-    def __init__(self, objects: Mapping[str, Mapping[str, Object]], claims: Claims, topology: VolumeTopology) -> None:
+class Provisioner:
+    def __init__(
+        self, objects: Mapping[str, Mapping[str, Object]], claims: VolumeClaims, topology: VolumeTopology
+    ) -> None:
         self._drivers = objects.get("CSIDriver", {})
         self._capacities = [
             c for c in objects.get("CSIStorageCapacity", {}).values() if isinstance(c, CSIStorageCapacity)
@@ -182,8 +184,8 @@ class Provision:
         self._topology = topology
         self._known: dict[tuple[str, int | None], tuple[Bools, Bools]] = {}
 
-    def makeable(self, claim: Claim) -> tuple[Bools, Bools]:
-        """(nodes for which the claim's class may make a volume, nodes for which its driver has the room)."""
+    def provisionable(self, claim: VolumeClaim) -> tuple[Bools, Bools]:
+        """(nodes for which the claim's class may provision a volume, nodes for which its driver has the capacity)."""
         key = (claim.storage_class, claim.size)
         known = self._known.get(key)
         if known is None:
@@ -192,25 +194,25 @@ class Provision:
             if found is None or found.provisioner in ("", NO_PROVISIONER):
                 known = (np.zeros(count, np.bool_), np.ones(count, np.bool_))
             else:
-                known = (self._topology.topologies(found.allowed_topologies), self._roomy(found, claim))
+                known = (self._topology.topologies(found.allowed_topologies), self._with_capacity(found, claim))
             self._known[key] = known
         return known
 
-    def _roomy(self, storage_class: StorageClass, claim: Claim) -> Bools:
+    def _with_capacity(self, storage_class: StorageClass, claim: VolumeClaim) -> Bools:
         driver = self._drivers.get(storage_class.provisioner)
         if claim.size is None or not isinstance(driver, CSIDriver) or not driver.spec.storage_capacity:
             return np.ones(len(self._topology.nodes), np.bool_)
-        roomy = np.zeros(len(self._topology.nodes), np.bool_)
+        enough = np.zeros(len(self._topology.nodes), np.bool_)
         for capacity in self._capacities:
             if capacity.storage_class_name == claim.storage_class and _largest(capacity) >= claim.size:
-                roomy[self._topology.selected(capacity.node_topology)] = True
-        return roomy
+                enough[self._topology.selected(capacity.node_topology)] = True
+        return enough
 
 
 def _largest(capacity: CSIStorageCapacity) -> int:
-    """The largest volume that can still be made, −1 if it is not told."""
-    told = capacity.maximum_volume_size if capacity.maximum_volume_size is not None else capacity.capacity
+    """The largest volume that can still be provisioned, −1 if it is unknown."""
+    largest = capacity.maximum_volume_size if capacity.maximum_volume_size is not None else capacity.capacity
     try:
-        return -1 if told is None else units(told)
+        return -1 if largest is None else units(largest)
     except QuantityError:
         return -1

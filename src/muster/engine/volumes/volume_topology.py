@@ -1,4 +1,4 @@
-"""Which nodes labels lead to: node selectors of volumes, topologies of classes, selections of storage capacity.
+"""Finds the nodes that can reach volumes: node affinity of volumes, topologies of classes, storage capacity.
 
 Local volumes make as many selectors as there are nodes, each for one of them; so the nodes with a given label value are
 looked up, not searched for, and equal selectors are read once.

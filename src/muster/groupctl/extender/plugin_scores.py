@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import Batch
 from muster.engine.core.state import State
-from muster.engine.core.trace import verdicts
+from muster.engine.placement.trace import verdicts
 from muster.groups.quota_usage import TOP_SCORE
 from muster.model.core import Namespace, Node, Pod, PriorityClass
 from muster.model.meta import Object, key
@@ -66,7 +66,7 @@ class PluginScores:
             for plugin, verdict in verdicts(session, task, with_fit=False):
                 for i in np.flatnonzero(verdict.code):
                     reason = verdict.reasons[int(verdict.code[i]) - 1]
-                    refused.setdefault(names[i], (f"{reason.say(int(i))} ({plugin})", reason.resolvable))
+                    refused.setdefault(names[i], (f"{reason.message(int(i))} ({plugin})", reason.resolvable))
             fits = np.array([node not in refused for node in names], np.bool_)
             total = np.zeros(len(names))
             for _, scorer in session.placement.scorers:

@@ -152,7 +152,7 @@ class Validator:
             for plugin in session.plugins:
                 if plugin.name == CHIPS and isinstance(plugin, JobValid):
                     reasons = [plugin.valid(job) for job in state.jobs.values()]
-                    return next((reason.say() for reason in reasons if reason is not None), "")
+                    return next((reason.message() for reason in reasons if reason is not None), "")
         finally:
             session.close()
         return ""

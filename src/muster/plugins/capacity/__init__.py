@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.core import accounts
-from muster.engine.core.accounts import Account
-from muster.engine.core.claim import RECLAIM, Claim, least_of
 from muster.engine.core.hooks import (
     JobEnqueue,
     Ledger,
@@ -28,9 +25,12 @@ from muster.engine.core.hooks import (
     Vote,
 )
 from muster.engine.core.jobs import Job, Queue, Task
-from muster.engine.core.resources import add, asked, empty, room, total_of
+from muster.engine.core.resources import add, asked, count_within, empty, total_of
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Move
+from muster.engine.evictions.claim import RECLAIM, Claim, least_of
+from muster.engine.queues import accounts
+from muster.engine.queues.accounts import Account
 from muster.plugins.capacity.tree import flat, shared_level, tree
 from muster.plugins.capacity.victims import Walk, relevant
 
@@ -53,14 +53,14 @@ class Capacity(
         self._level = arguments.int("ancestorReclaimLevel", 0, minimum=0) if self._tree else 0
         self._accounts: dict[str, Account] = {}
         self._idle: set[str] = set()  # queues that deserve nothing
-        self._sums: dict[str, accounts.Sums] = {}  # by queue
+        self._sums: dict[str, accounts.JobSums] = {}  # by queue
 
     def open(self, session: Session) -> None:
         admits = "enqueue" in session.config.actions
         build = tree if self._tree else flat
         self._accounts = build(session.queues, total_of(session.state.nodes))
         self._idle = {name for name, account in self._accounts.items() if empty(account.deserved)}
-        self._sums = {name: self._sums.get(name) or accounts.Sums(accounts.parts) for name in session.queues}
+        self._sums = {name: self._sums.get(name) or accounts.JobSums(accounts.parts) for name in session.queues}
         for name, queue in session.queues.items():
             if not queue.jobs:
                 continue
@@ -116,20 +116,20 @@ class Capacity(
         if account.refuses() is not None:
             return 0
         for each in account.chain:
-            count = room(each.allocated, each.real, task.shape.amounts, count)
+            count = count_within(each.allocated, each.real, task.shape.amounts, count)
         return count
 
     def quota_refusal(self, queue: Queue, task: Task) -> Reason:
         account = self._accounts[queue.name]
         request = task.shape.amounts
-        full = next((a for a in account.chain if not room(a.allocated, a.real, request, 1)), account)
-        return account.refuses() or Reason("queue-quota", full.say_short(request, full.real, full.say_real))
+        full = next((a for a in account.chain if not count_within(a.allocated, a.real, request, 1)), account)
+        return account.refuses() or Reason("queue-quota", full.quota_message(request, full.real, full.capability_text))
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """The queue may hold it, and deserves it in at least one of the dimensions that are asked for."""
         account = self._accounts[queue.name]
         request = task.shape.amounts
-        if account.refuses() is not None or not room(account.allocated, account.real, request, 1):
+        if account.refuses() is not None or not count_within(account.allocated, account.real, request, 1):
             return False
         nearest = (account, *account.ancestors[1:][::-1][: self._level])
         return any(
@@ -199,7 +199,7 @@ class Capacity(
     def refusal(self, job: Job) -> Reason:
         account = self._accounts[job.queue_name]
         full = self._overrun(job) or account
-        return account.refuses() or Reason("queue-capability", full.say_overrun(accounts.minimum(job)))
+        return account.refuses() or Reason("queue-capability", full.overrun_message(accounts.minimum(job)))
 
     def yields(self, job: Job) -> bool:
         return self._accounts[job.queue_name].refuses() is None

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster.engine.core import accounts
-from muster.engine.core.accounts import Account
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import Queue
-from muster.engine.core.limits import Origin, capabilities
 from muster.engine.core.resources import ALWAYS
+from muster.engine.queues import accounts
+from muster.engine.queues.accounts import Account
+from muster.engine.queues.limits import Origin, capabilities
 from muster.model.scheduling import Queue as QueueObject
 
 ROOT = "root"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from muster.engine.core.accounts import Account
 from muster.engine.core.jobs import Task
 from muster.engine.core.resources import ALWAYS, add, asked, at_most
+from muster.engine.queues.accounts import Account
 
 
 class Walk:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from muster.config.types import Arguments, PluginOption
 from muster.engine.core.hooks import JobOrder, Ledger, Plugin, Preemptable, QueueOrder, Reclaimable
 from muster.engine.core.jobs import Job, Queue, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.resources import add, total_of
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Move
@@ -95,7 +95,7 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
         job = move.job
         if job is None:
             return
-        if move.kind == Kind.PIPELINE:
+        if move.kind == MoveKind.PIPELINE:
             add(self._promised.setdefault(job.key, {}), move.task.shape.amounts, times)
         if self._tree is not None:
             self._tree.move(job, move.task.shape.amounts, times)

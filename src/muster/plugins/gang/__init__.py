@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.core.accounts import valid_tasks
 from muster.engine.core.hooks import (
     JobOrder,
     JobPipelined,
@@ -28,6 +27,7 @@ from muster.engine.core.requirements import Requirement, about
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move
+from muster.engine.queues.accounts import valid_tasks
 from muster.plugins.gang.parts import Parts, divided
 
 __all__ = ["Gang"]

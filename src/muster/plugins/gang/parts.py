@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from muster.engine.core.jobs import ALLOCATED_LIKE, READY_LIKE, Job, Status, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.statement import Move
 from muster.model.selectors import matches
 
@@ -80,9 +80,10 @@ class Parts:
 
     def shift(self, move: Move, sign: int) -> None:
         """The move's tasks come to hold room (+1), or give it up (−1)."""
-        without, holding = move.was, Status.ALLOCATED if move.kind == Kind.ALLOCATE else Status.PIPELINED
-        if move.kind == Kind.EVICT:
-            without, holding = Status.RELEASING, move.was
+        without = move.previous_status
+        holding = Status.ALLOCATED if move.kind == MoveKind.ALLOCATE else Status.PIPELINED
+        if move.kind == MoveKind.EVICT:
+            without, holding = Status.RELEASING, move.previous_status
         for task in move.tasks:
             self._count(task, without, -sign)
             self._count(task, holding, sign)

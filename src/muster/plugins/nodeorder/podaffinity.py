@@ -32,22 +32,22 @@ class PodAffinity(Weighted):
     def _ask(self, task: Task) -> tuple[Batch, list[tuple[Tally, int]]]:
         """What a placement of such a task does to the term, and what draws it, with weights."""
         index = self._index
-        if index.silent:
+        if index.has_no_rules:
             return Batch.SKIP, []
         pod_class = index.pod_class(task)
         found = self._drawn.get(pod_class.id)
         if found is None:
             drawn = [(index.matching(selection, key), weight) for selection, key, weight in pod_class.rules.preferred]
             drawn += [
-                (index.pull(selection, key), 1)
+                (index.preference_weights(selection, key), 1)
                 for selection in sorted(pod_class.matched_by)
-                for key in index.pulling.get(selection, ())
+                for key in index.preference_keys.get(selection, ())
             ]
             if self._hard:
                 drawn += [
-                    (index.requirers(selection, key), self._hard)
+                    (index.with_affinity(selection, key), self._hard)
                     for selection in sorted(pod_class.matched_by)
-                    for key in index.requiring.get(selection, ())
+                    for key in index.affinity_keys.get(selection, ())
                 ]
             own = Batch.SINGLE if pod_class.feeds_any(tally for tally, _ in drawn) else Batch.COLUMNS
             found = self._drawn[pod_class.id] = (own, drawn)

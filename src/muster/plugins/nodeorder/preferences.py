@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from muster.engine.core.hooks import Bools, Floats, Scope
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import Nodes, NodeView
-from muster.engine.core.static import PerSpec, columns, sealed
+from muster.engine.core.static import PerSpec, columns, read_only
 from muster.engine.pod_rules.node_selectors import Preferred
 from muster.engine.pod_rules.taints import Tolerations
 from muster.model.core import Node, PodSpec
@@ -123,7 +123,7 @@ class ImageScores(PerSpec[Scores]):
 
     def nowhere(self, nodes: Nodes) -> bool:
         """Does no node say what images it has?"""
-        self.keep_up(nodes)
+        self.refresh(nodes)
         return not any(self._sizes.values())
 
     def part(self, spec: PodSpec) -> Hashable:
@@ -138,7 +138,7 @@ class ImageScores(PerSpec[Scores]):
                 spread = len(held) / len(nodes)
                 total[list(held)] += (np.fromiter(held.values(), np.float64, len(held)) * spread).astype(np.int64)
         most = MOST_PER_CONTAINER * max(len(images), 1)
-        return sealed((100 * (np.clip(total, LEAST, most) - LEAST) // (most - LEAST)).astype(np.int8))
+        return read_only((100 * (np.clip(total, LEAST, most) - LEAST) // (most - LEAST)).astype(np.int8))
 
 
 def full_name(image: str) -> str:

@@ -29,7 +29,7 @@ GPU = "nvidia.com/gpu"
 
 def real(nodes: NodeView) -> Rows:
     """cpu and memory as the node objects offer them."""
-    offered, oversold = nodes.alloc[: MEMORY + 1], nodes.nodes.oversold
+    offered, oversold = nodes.alloc[: MEMORY + 1], nodes.nodes.oversubscribed
     return offered if oversold is None else offered - oversold.take(nodes.index, axis=1)
 
 
@@ -52,7 +52,7 @@ class OfLoad(Weighted):
     def open(self, nodes: Nodes, current: bool) -> None:
         self._began = None if current or not self.weight else nodes.rows.copy()
         # Nodes that are alike now may have differed then; oversubscription is not seen in their columns.
-        self.columns_only = self._began is None and nodes.oversold is None
+        self.columns_only = self._began is None and nodes.oversubscribed is None
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         if self._began is not None:

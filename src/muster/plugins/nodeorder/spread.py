@@ -19,8 +19,8 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.static import columns
 from muster.engine.pod_rules.affinity import PodClass, PodIndex
-from muster.engine.pod_rules.podrules import HOSTNAME
-from muster.engine.pod_rules.spread import Spread, Spreading, batch_of
+from muster.engine.pod_rules.rules import HOSTNAME
+from muster.engine.pod_rules.spread import SpreadCounts, SpreadIndex, batch_of
 from muster.plugins.nodeorder.weighted import Weighted
 
 Numbers = NDArray[np.int64]
@@ -34,11 +34,11 @@ class TopologySpread(Weighted):
 
     def __init__(self, weight: int, index: PodIndex) -> None:
         super().__init__(weight)
-        self._spread = Spread(index)
+        self._spread = SpreadIndex(index)
 
-    def _ask(self, task: Task) -> tuple[PodClass, Sequence[Spreading]] | None:
+    def _ask(self, task: Task) -> tuple[PodClass, Sequence[SpreadCounts]] | None:
         spread = self._spread
-        if spread.index.silent:
+        if spread.index.has_no_rules:
             return None
         pod_class = spread.index.pod_class(task)
         return (pod_class, spread.soft(task, pod_class)) if pod_class.rules.soft else None
@@ -83,7 +83,7 @@ class TopologySpread(Weighted):
         return np.where(sort < 0, 0.0, table[at]) * self.weight
 
     @staticmethod
-    def _scores(soft: Sequence[Spreading], known: Numbers, here: Bools, candidates: int) -> Numbers:
+    def _scores(soft: Sequence[SpreadCounts], known: Numbers, here: Bools, candidates: int) -> Numbers:
         """Per sort of node its weighted count, rounded; `here` are the sorts among the candidates."""
         total = np.zeros(len(known))
         rest, parts = known, []
@@ -104,13 +104,13 @@ class TopologySpread(Weighted):
         return (whole + (total - whole >= 0.5)).astype(np.int64)
 
 
-def _own_counts(spreading: Spreading, nodes: NodeView) -> Numbers:
+def _own_counts(spreading: SpreadCounts, nodes: NodeView) -> Numbers:
     if spreading.tally is None:
         return np.zeros(len(nodes), np.int64)
     return columns(spreading.tally.counts[:-1], nodes)
 
 
-def _sorts(spreading: Spreading) -> int:
+def _sorts(spreading: SpreadCounts) -> int:
     """How many different nodes one constraint can tell apart."""
     if spreading.constraint.key == HOSTNAME:
         return 2 + (0 if spreading.tally is None else int(spreading.tally.counts.max()))

@@ -20,7 +20,7 @@ from muster.engine.core.state import State
 from muster.engine.pod_rules.affinity import PodIndex
 from muster.engine.pod_rules.ports import HostPorts
 from muster.engine.pod_rules.taints import Tolerations
-from muster.engine.volumes.volumes import Volumes
+from muster.engine.volumes.volume_binder import VolumeBinder
 from muster.model.affinity import Affinity, PodAffinity
 from muster.plugins.predicates.interpod import InterPodAffinity
 from muster.plugins.predicates.spread import TopologySpread
@@ -70,7 +70,7 @@ class Predicates(Plugin, NodeFilter, BindEffects):
 
     def open(self, session: Session) -> None:
         self._index = index = session.shared(PodIndex)
-        self._volumes = volumes = session.shared(Volumes)
+        self._volumes = volumes = session.shared(VolumeBinder)
         terms: list[tuple[str, NodeFilter]] = [
             ("", PodCount()),
             *self._lasting.items(),

@@ -6,7 +6,7 @@ import numpy as np
 
 from muster.engine.core.hooks import Batch, Bools, NodeFilter, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import Kind, NodeView
+from muster.engine.core.nodes import MoveKind, NodeView
 from muster.engine.core.static import columns
 from muster.engine.pod_rules.affinity import PodClass, PodIndex
 from muster.engine.pod_rules.tally import Tally
@@ -36,9 +36,9 @@ class _Asked:
             index.matching(selection, key, staying=staying) for selection, key in dict.fromkeys(rules.anti)
         ]
         self.against: list[Tally] = [
-            index.holders(selection, key, staying=staying)
+            index.with_anti_affinity(selection, key, staying=staying)
             for selection in sorted(pod_class.matched_by)
-            for key in index.held.get(selection, ())
+            for key in index.anti_affinity_keys.get(selection, ())
         ]
         # What such a pod does to the next one like it: nothing, keep it off its own node, or off a whole domain.
         own = [index.domains(key).single for selection, key in rules.anti if pod_class.matches(selection)]
@@ -53,12 +53,12 @@ class InterPodAffinity(NodeFilter):
         self._index = index
         self._asked: dict[tuple[int, bool], _Asked] = {}
 
-    def _ask(self, task: Task, kind: Kind = Kind.ALLOCATE) -> tuple[PodClass, _Asked] | None:
+    def _ask(self, task: Task, kind: MoveKind = MoveKind.ALLOCATE) -> tuple[PodClass, _Asked] | None:
         index = self._index
-        if index.silent:
+        if index.has_no_rules:
             return None
         pod_class = index.pod_class(task)
-        staying = kind == Kind.PIPELINE and index.any_leaving
+        staying = kind == MoveKind.PIPELINE and index.any_terminating
         asked = self._asked.get((pod_class.id, staying))
         if asked is None:
             asked = self._asked[pod_class.id, staying] = _Asked(index, pod_class, staying)
@@ -69,7 +69,7 @@ class InterPodAffinity(NodeFilter):
         if found is None:
             return Batch.SKIP
         pod_class, asked = found
-        later = self._ask(task, Kind.PIPELINE)
+        later = self._ask(task, MoveKind.PIPELINE)
         assert later is not None
         if asked.affinity and asked.draws_itself and not any(tally.pods for tally in later[1].affinity):
             return Batch.SINGLE  # the first of its group may go anywhere; the others must follow it

@@ -9,7 +9,7 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.static import columns
 from muster.engine.pod_rules.affinity import PodClass, PodIndex
-from muster.engine.pod_rules.spread import Spread, batch_of
+from muster.engine.pod_rules.spread import SpreadIndex, batch_of
 
 _TEXT = "node(s) didn't match pod topology spread constraints"
 NO_LABEL = Reason("topology-spread-label", f"{_TEXT} (missing required label)", resolvable=False)
@@ -22,11 +22,11 @@ class TopologySpread(NodeFilter):
     scope = Scope.CLUSTER
 
     def __init__(self, index: PodIndex) -> None:
-        self._spread = Spread(index)
+        self._spread = SpreadIndex(index)
 
     def _ask(self, task: Task) -> PodClass | None:
         """The task's pod class if it has constraints."""
-        if not task.shape.spec.topology_spread_constraints or self._spread.index.silent:
+        if not task.shape.spec.topology_spread_constraints or self._spread.index.has_no_rules:
             return None
         pod_class = self._spread.index.pod_class(task)
         return pod_class if pod_class.rules.hard or pod_class.rules.spread_fault else None
@@ -45,9 +45,9 @@ class TopologySpread(NodeFilter):
             text = f"parsing pod: {pod_class.rules.spread_fault}"
             return Verdict(np.ones(len(nodes), np.uint16), [Reason("bad-object", text, resolvable=False)])
         code = None
-        for spreading in self._spread.hard(task, pod_class):
-            table = spreading.refusals(int(pod_class.matches(spreading.constraint.selection)))
-            own = table.take(columns(spreading.domains.codes, nodes))
+        for counts in self._spread.hard(task, pod_class):
+            table = counts.refusals(int(pod_class.matches(counts.constraint.selection)))
+            own = table.take(columns(counts.domains.codes, nodes))
             # kube-scheduler: the first constraint that fails tells why.
             code = own if code is None else np.where(code == 0, own, code)
         assert code is not None

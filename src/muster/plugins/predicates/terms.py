@@ -7,11 +7,11 @@ import numpy as np
 from muster.engine.core.axis import PODS
 from muster.engine.core.hooks import Batch, NodeFilter, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import Kind, NodeView
+from muster.engine.core.nodes import MoveKind, NodeView
 from muster.engine.core.static import columns
 from muster.engine.pod_rules.node_selectors import Required
 from muster.engine.pod_rules.ports import HostPorts
-from muster.engine.pod_rules.taints import Standing, Tolerations
+from muster.engine.pod_rules.taints import TolerationResult, Tolerations
 
 TOO_MANY_PODS = Reason("pod-count", "node(s) pod number exceeded")
 CORDONED = Reason("unschedulable", "node(s) were unschedulable", resolvable=False)
@@ -34,7 +34,7 @@ class PodCount(NodeFilter):
     capacity = True
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        if nodes.kind == Kind.PIPELINE:
+        if nodes.kind == MoveKind.PIPELINE:
             return Verdict.of(nodes.future_idle[PODS] < 1, TOO_MANY_PODS)
         full = (nodes.load[PODS] >= nodes.alloc[PODS]) | (nodes.used[PODS] >= nodes.alloc[PODS])
         return Verdict.of(full, TOO_MANY_PODS)
@@ -82,7 +82,7 @@ class TaintToleration(NodeFilter):
         return Verdict(columns(standing.refused, nodes), _reasons(standing))
 
 
-def _reasons(standing: Standing) -> list[Reason]:
+def _reasons(standing: TolerationResult) -> list[Reason]:
     return [
         Reason("taint", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}", resolvable=False)
         for taint in standing.taints

@@ -11,9 +11,9 @@ import numpy as np
 from muster.engine.core.hooks import Batch, Bools, Effect, NodeFilter, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import NodeView
+from muster.engine.volumes.volume_binder import VolumeBinder, volume_signature
 from muster.engine.volumes.volume_claims import UNBOUND
-from muster.engine.volumes.volume_use import disks_of
-from muster.engine.volumes.volumes import Volumes, volume_signature
+from muster.engine.volumes.volume_usage import disks_of
 from muster.model.storage import PersistentVolume
 
 __all__ = ["VolumeBinding", "VolumeLimits", "VolumeRestrictions", "VolumeZone", "effects", "volume_signature"]
@@ -44,7 +44,7 @@ _ZONE_LABELS = {  # a volume's label → the label a node may have instead
 }
 
 
-def effects(volumes: Volumes, task: Task) -> list[Effect]:
+def effects(volumes: VolumeBinder, task: Task) -> list[Effect]:
     """What to write of the claims of a placed pod. Pods that share a claim say the same of it."""
     return [
         Effect("claim", key, {"volumeName": settled.volume} if settled.volume else {"selectedNode": settled.node})
@@ -53,7 +53,7 @@ def effects(volumes: Volumes, task: Task) -> list[Effect]:
 
 
 class _VolumeRule(NodeFilter):
-    def __init__(self, volumes: Volumes) -> None:
+    def __init__(self, volumes: VolumeBinder) -> None:
         self.volumes = volumes
 
 
@@ -63,7 +63,7 @@ class _ClaimRule(_VolumeRule):
     def batch(self, task: Task) -> Batch:
         if not task.shape.spec.volumes or not self.volumes.kinds(task.shape)[0]:
             return Batch.SKIP
-        return Batch.COLUMNS if self.volumes.is_settled(task) else Batch.SINGLE
+        return Batch.COLUMNS if self.volumes.is_assumed(task) else Batch.SINGLE
 
 
 def _nowhere(nodes: NodeView, reason: Reason) -> Verdict:

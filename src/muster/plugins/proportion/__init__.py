@@ -9,9 +9,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.core import accounts
-from muster.engine.core.accounts import Account
-from muster.engine.core.claim import RECLAIM, Claim
 from muster.engine.core.hooks import (
     JobEnqueue,
     Ledger,
@@ -28,10 +25,13 @@ from muster.engine.core.hooks import (
     Vote,
 )
 from muster.engine.core.jobs import Job, Queue, Task
-from muster.engine.core.limits import Origin, capabilities
-from muster.engine.core.resources import add, at_most, room, total_of
+from muster.engine.core.resources import add, at_most, count_within, total_of
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Move
+from muster.engine.evictions.claim import RECLAIM, Claim
+from muster.engine.queues import accounts
+from muster.engine.queues.accounts import Account
+from muster.engine.queues.limits import Origin, capabilities
 from muster.model.quantity import display
 from muster.plugins.proportion.deserved import Part, divide
 
@@ -48,14 +48,14 @@ class Proportion(
         super().__init__(arguments, option)
         self._accounts: dict[str, Account] = {}
         self._weights = 0  # of the queues that take part
-        self._sums: dict[str, accounts.Sums] = {}  # by queue
+        self._sums: dict[str, accounts.JobSums] = {}  # by queue
 
     def open(self, session: Session) -> None:
         total = total_of(session.state.nodes)
         promised = accounts.promised(session.queues.values())
         admits = "enqueue" in session.config.actions
         self._accounts = {}
-        self._sums = {name: self._sums.get(name) or accounts.Sums(accounts.parts) for name in session.queues}
+        self._sums = {name: self._sums.get(name) or accounts.JobSums(accounts.parts) for name in session.queues}
         parts: list[Part] = []
         others = list(session.queues.values())
         for queue in session.queues.values():
@@ -95,7 +95,7 @@ class Proportion(
             return None
         parts = (
             f"{name} allocated {display(name, account.allocated.get(name, 0))} >= "
-            f"{account.say_share(name, self._weights)}"
+            f"{account.share_text(name, self._weights)}"
             for name, amount in account.deserved.items()
             if amount or account.allocated.get(name, 0)
         )
@@ -105,12 +105,12 @@ class Proportion(
         account = self._accounts[queue.name]
         if account.refuses() is not None:
             return 0
-        return room(account.allocated, account.deserved, task.shape.amounts, count)
+        return count_within(account.allocated, account.deserved, task.shape.amounts, count)
 
     def quota_refusal(self, queue: Queue, task: Task) -> Reason:
         account = self._accounts[queue.name]
-        words = partial(account.say_share, weights=self._weights)
-        text = account.say_short(task.shape.amounts, account.deserved, words)
+        words = partial(account.share_text, weights=self._weights)
+        text = account.quota_message(task.shape.amounts, account.deserved, words)
         return account.refuses() or Reason("queue-quota", text)
 
     def usage(self, queue: Queue) -> Sequence[tuple[Mapping[str, int], Mapping[str, float]]]:
@@ -165,7 +165,7 @@ class Proportion(
 
     def refusal(self, job: Job) -> Reason:
         account = self._accounts[job.queue_name]
-        return account.refuses() or Reason("queue-capability", account.say_overrun(accounts.minimum(job)))
+        return account.refuses() or Reason("queue-capability", account.overrun_message(accounts.minimum(job)))
 
     def yields(self, job: Job) -> bool:
         return self._accounts[job.queue_name].refuses() is None

@@ -11,7 +11,7 @@ import numpy as np
 from muster.engine.core.axis import CPU, MEMORY
 from muster.engine.core.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import Kind, NodeView
+from muster.engine.core.nodes import MoveKind, NodeView
 from muster.plugins.resource_strategy_fit.settings import Settings
 
 
@@ -70,7 +70,7 @@ class Proportional(NodeFilter):
         if self.batch(task) == Batch.SKIP:
             return Verdict(code)
         # Volcano: by what is idle now, not by what is about to come free. A claim waits until its victims are gone.
-        free = nodes.idle if nodes.kind == Kind.ALLOCATE else nodes.future_idle
+        free = nodes.idle if nodes.kind == MoveKind.ALLOCATE else nodes.future_idle
         cpu, memory = (task.shape.amounts.get(name, 0) for name in ("cpu", "memory"))
         number = 1
         for resource, per in self.kept.items():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from muster.engine.core.hooks import Bools, NodeSet, NodeSetError, NodeSets, Plugin, TaskOrder
 from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Status, Task
 from muster.engine.core.requirements import Requirement
-from muster.engine.core.subgroups import Group, grouped
+from muster.engine.core.subgroups import SubGroup, sub_group_tree
 from muster.engine.domains.demand import Counts, Demand
 from muster.engine.domains.domain_capacity import DomainCapacity
 from muster.model.finding import Finding
@@ -57,11 +57,11 @@ class Topology(Plugin, NodeSets, TaskOrder):
         self.capacity = DomainCapacity(session)
         self._wishes: dict[tuple[str, str], Wish | NodeSetError | None] = {}
         self._constrained: dict[str, bool] = {}  # job → does it say where it lies, as a whole or in sub-groups?
-        self._leaves: dict[str, dict[str, Group]] = {}  # job → pod → its sub-group
+        self._leaves: dict[str, dict[str, SubGroup]] = {}  # job → pod → its sub-group
 
     # --- what groups wish for
 
-    def _wish(self, job: Job, group: Group | None = None) -> Wish | None:
+    def _wish(self, job: Job, group: SubGroup | None = None) -> Wish | None:
         """None: nothing. A fault in it is raised each time it is asked for, and worked out once."""
         key = (job.key, "" if group is None else group.name)
         if key not in self._wishes:
@@ -93,12 +93,12 @@ class Topology(Plugin, NodeSets, TaskOrder):
         return True, self._divide(wish, placed, tasks, max(self.session.missing(job), 1), nodes)
 
     def group_sets(
-        self, job: Job, group: Group, tasks: Sequence[Task], nodes: NodeSet
+        self, job: Job, group: SubGroup, tasks: Sequence[Task], nodes: NodeSet
     ) -> tuple[bool, Sequence[NodeSet]]:
         wish = self._wish(job, group)
         if wish is None or not tasks:
             return False, [nodes]
-        return True, self._divide(wish, group.everyone(), tasks, max(group.short(), 1), nodes)
+        return True, self._divide(wish, group.all_tasks(), tasks, max(group.shortfall(), 1), nodes)
 
     def _divide(
         self, wish: Wish, members: Iterable[Task], tasks: Sequence[Task], need: int, nodes: NodeSet
@@ -120,7 +120,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
         if job is None:
             return found
         if job.key not in self._leaves:
-            root = grouped(job)
+            root = sub_group_tree(job)
             parts = () if root is None else root.groups()
             self._leaves[job.key] = {t.key: part for part in parts for t in part.own}
         leaf = self._leaves[job.key].get(task.key)
@@ -133,7 +133,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
                 continue
             found.append(outside_tree(wish))
             if group is not None:
-                home = outside_home(wish, group.name, _places(group.everyone()))
+                home = outside_home(wish, group.name, _places(group.all_tasks()))
                 found += [] if home is None else [home]
         return found
 
@@ -151,7 +151,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
         """Does the group say where it lies, as a whole or in sub-groups?"""
         known = self._constrained.get(job.key)
         if known is None:
-            known = self._constrained[job.key] = constraint_of(job) is not None or grouped(job) is not None
+            known = self._constrained[job.key] = constraint_of(job) is not None or sub_group_tree(job) is not None
         return known
 
     # --- what an administrator should know

@@ -12,9 +12,9 @@ from muster.config.names import nearest
 from muster.engine.core.hooks import NodeSetError
 from muster.engine.core.jobs import Job
 from muster.engine.core.nodes import Nodes
-from muster.engine.core.subgroups import Group
+from muster.engine.core.subgroups import SubGroup
 from muster.engine.domains.domain_sources import Source, from_hypernodes, from_topology
-from muster.engine.domains.domains import DomainTree
+from muster.engine.domains.domain_tree import DomainTree
 from muster.model.scheduling import NetworkTopology, TopologyConstraint
 from muster.model.topology import HyperNode, Topology
 
@@ -84,7 +84,7 @@ def constraint_of(job: Job) -> TopologyConstraint | NetworkTopology | None:
     return spec.network_topology
 
 
-def constraint_of_group(job: Job, group: Group) -> TopologyConstraint | NetworkTopology | None:
+def constraint_of_group(job: Job, group: SubGroup) -> TopologyConstraint | NetworkTopology | None:
     """What a sub-group says; where it names levels only, they are levels of the whole group's topology."""
     own = group.topology
     if own is None or not (own.topology or own.required_topology_level or own.preferred_topology_level):

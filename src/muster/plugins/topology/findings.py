@@ -12,7 +12,7 @@ from muster.engine.core.jobs import Job, Task
 from muster.engine.core.podgroups import NETWORK_MODE, NETWORK_TIER
 from muster.engine.core.requirements import Requirement, about
 from muster.engine.core.state import State
-from muster.engine.core.subgroups import Group, grouped
+from muster.engine.core.subgroups import SubGroup, sub_group_tree
 from muster.engine.domains.demand import Counts, Demand, unplaced
 from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.engine.domains.domain_sources import Fault
@@ -64,7 +64,7 @@ def level_without_topology(job: Job) -> str:
 def required_by(state: State) -> Iterator[Requirement]:
     """What groups and sub-groups say of topologies, whether or not it can be had."""
     for job in state.jobs.values():
-        root = grouped(job)
+        root = sub_group_tree(job)
         parts = [] if root is None else [group for group in root.groups() if group is not root]
         asked = [("", constraint_of(job)), *((f"sub-group {g.name}: ", constraint_of_group(job, g)) for g in parts)]
         for who, constraint in asked:
@@ -120,9 +120,9 @@ def _too_large(wish: Wish, tasks: Sequence[Task], need: int, who: str, capacity:
     return f"{who} requires one domain of level {name}, and the largest ({path}), if it were empty, {why}"
 
 
-def _least(group: Group) -> int:
+def _least(group: SubGroup) -> int:
     """How many pods a sub-group needs at least, its own and those of the parts that must hold."""
-    parts = sorted(_least(part) for part in group.parts)
+    parts = sorted(_least(part) for part in group.children)
     return group.minimum + sum(parts if group.least is None else parts[: group.least])
 
 
@@ -131,10 +131,10 @@ def _job(trees: Trees, job: Job, about: str, capacity: EmptyClusterCapacity) -> 
         fix = f"name a Topology with {TOPOLOGY}"
         yield Finding("error", "", None, about, "topology-not-named", message, fix)
     asked = [("the group", constraint_of(job), list(job.tasks.values()), job.min_available)]
-    root = grouped(job)
+    root = sub_group_tree(job)
     if root is not None:
         asked += [
-            (f"sub-group {group.name}", constraint_of_group(job, group), list(group.everyone()), _least(group))
+            (f"sub-group {group.name}", constraint_of_group(job, group), list(group.all_tasks()), _least(group))
             for group in root.groups()
             if group is not root
         ]

@@ -34,7 +34,7 @@ from muster.engine.core.hooks import (
     Verdict,
 )
 from muster.engine.core.jobs import Job, Shape, Task
-from muster.engine.core.nodes import Kind, NodeView
+from muster.engine.core.nodes import MoveKind, NodeView
 from muster.engine.core.requirements import Requirement, waiting
 from muster.engine.devices.boards import ASCEND_910, LAYOUTS, ids_of, write_chips
 from muster.plugins.topology910.boards import PREFIX, RESOURCE, TIME
@@ -191,21 +191,21 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
             for task, node in zip(move.tasks, move.nodes, strict=True):
                 self._give_back(task, node, move.kind)
 
-    def _take(self, task: Task, node: int, kind: Kind) -> None:
+    def _take(self, task: Task, node: int, kind: MoveKind) -> None:
         board = self.boards.at(node)
         if board is None:
             return
-        if kind == Kind.EVICT:  # undone: the pod stays
+        if kind == MoveKind.EVICT:  # undone: the pod stays
             board.coming &= ~board.holders.get(task.key, 0)
         else:
             chips = self.chips(task)
-            usable = board.now if kind == Kind.ALLOCATE else board.later
+            usable = board.now if kind == MoveKind.ALLOCATE else board.later
             if chips is None or board.listed.fault:
                 return
             if chips.several:
                 usable &= ~board.listed.no_network
             picked = board.layout.pick(usable, chips.count)
-            if kind == Kind.ALLOCATE:
+            if kind == MoveKind.ALLOCATE:
                 self._held[task.key] = picked
                 board.free &= ~picked
             else:
@@ -213,13 +213,13 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
                 board.reserved |= picked
         self.boards.renumber(node)
 
-    def _give_back(self, task: Task, node: int, kind: Kind) -> None:
+    def _give_back(self, task: Task, node: int, kind: MoveKind) -> None:
         board = self.boards.at(node)
         if board is None:
             return
-        if kind == Kind.EVICT:
+        if kind == MoveKind.EVICT:
             board.coming |= board.holders.get(task.key, 0) & ~board.not_reusable
-        elif kind == Kind.ALLOCATE:
+        elif kind == MoveKind.ALLOCATE:
             board.free |= self._held.pop(task.key, 0)
         else:
             board.reserved &= ~self._meant.pop(task.key, 0)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.core.nodes import Kind, Nodes
+from muster.engine.core.nodes import MoveKind, Nodes
 from muster.engine.core.state import State
 from muster.engine.devices.boards import Layout
 from muster.model.core import Node
@@ -30,8 +30,8 @@ class Boards:
         self.types = layouts  # by the label accelerator-type
         self._read: dict[str, tuple[Node, Listed]] = {}
         self._at: dict[int, Board] = {}
-        self._columns: dict[tuple[Kind, bool], Numbers] = {}
-        self._hoped: dict[tuple[Kind, bool], Numbers] = {}
+        self._columns: dict[tuple[MoveKind, bool], Numbers] = {}
+        self._hoped: dict[tuple[MoveKind, bool], Numbers] = {}
         self.doubts = False  # do chips of any board wait until the lists agree?
 
     def open(self, state: State) -> None:
@@ -62,7 +62,7 @@ class Boards:
         count = len(self.nodes)
         self.layout_of: Numbers = np.full(count, -1)  # −1: no board that can be believed
         self.healthy: dict[bool, Numbers] = {several: np.full(count, NO_BOARD) for several in (False, True)}
-        uses = [(kind, several) for kind in (Kind.ALLOCATE, Kind.PIPELINE) for several in (False, True)]
+        uses = [(kind, several) for kind in (MoveKind.ALLOCATE, MoveKind.PIPELINE) for several in (False, True)]
         self._columns, self._hoped = ({use: np.full(count, NO_BOARD) for use in uses} for _ in range(2))
         number = self.states.number
         for node, board in self._at.items():
@@ -88,11 +88,11 @@ class Boards:
     def at(self, node: int) -> Board | None:
         return self._at.get(node)
 
-    def numbers(self, kind: Kind, several: bool) -> Numbers:
+    def numbers(self, kind: MoveKind, several: bool) -> Numbers:
         """Per node the state of its board, for pods placed now (ALLOCATE) or promised what comes free (PIPELINE)."""
         return self._columns[kind, several]
 
-    def hoped(self, kind: Kind, several: bool) -> Numbers:
+    def hoped(self, kind: MoveKind, several: bool) -> Numbers:
         """The same with the doubtful chips, once the lists agree; NO_BOARD where no chip is doubtful."""
         return self._hoped[kind, several]
 
@@ -103,7 +103,7 @@ class Boards:
             return
         layout, healthy, network = board.layout, board.healthy, ~board.listed.no_network
         number = self.states.number
-        for kind, chips in ((Kind.ALLOCATE, board.now), (Kind.PIPELINE, board.later)):
+        for kind, chips in ((MoveKind.ALLOCATE, board.now), (MoveKind.PIPELINE, board.later)):
             self._columns[kind, False][node] = one = number(layout, healthy, chips)
             self._columns[kind, True][node] = one if network == -1 else number(layout, healthy, chips & network)
             if board.doubtful:

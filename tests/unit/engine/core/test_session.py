@@ -99,7 +99,7 @@ def test_a_refused_job_reads_which_plugin_does_not_admit_it() -> None:
     state = cluster()
     reason = session_of(state, refusing("quota", yields=False)).enqueueable(of(state, "a"))
     assert reason is not None and reason.code == "why"
-    assert reason.say() == "plugin quota does not admit the group: because"
+    assert reason.message() == "plugin quota does not admit the group: because"
     assert session_of(state, refusing("quota", False, enableJobEnqueued=False)).enqueueable(of(state, "a")) is None
 
 
@@ -120,7 +120,7 @@ def test_a_refused_job_may_claim_if_everybody_only_lacks_capacity_and_something_
     plugins = [refusing(f"p{i}", one) for i, one in enumerate(yields)]
     session = session_of(state, plugins, actions=actions, compatibility=compatibility)
     session.enqueueable(of(state, "a"))
-    assert of(state, "a").attempt.claims is claims
+    assert of(state, "a").attempt.may_evict is claims
 
 
 def test_every_plugin_learns_of_an_admission() -> None:

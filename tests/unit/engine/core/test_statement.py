@@ -9,7 +9,7 @@ import pytest
 from builders.queued_jobs import job, node, of, queue, task, tasks, world
 from fakes.plugins import Journal, real, session_of
 from muster.engine.core.jobs import Status
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 
@@ -30,7 +30,7 @@ def opened(state: State) -> tuple[Session, Journal]:
 def picture(state: State) -> dict[str, Any]:
     return {
         "rows": state.nodes.rows.tobytes(),
-        "promised": state.nodes.promised,
+        "promised": state.nodes.pipelined,
         "tasks": {key: (found.status, found.node) for key, found in state.tasks.items()},
         "jobs": {
             key: (list(found.count), found.ready, _positive(found.allocated)) for key, found in state.jobs.items()
@@ -77,7 +77,7 @@ def test_an_evicted_pod_stays_on_its_node_and_frees_it_for_later() -> None:
     assert (idle(state, 0), idle(state, 0, 1), idle(state, 0, 2)) == (2, 3, 2)
     assert journal.entries == [("released", "EVICT", ["old-0"])]
     move = statement.moves[0]
-    assert (move.by, move.rule, move.was) == (task(state, "a-0"), "preempt", Status.RUNNING)
+    assert (move.by, move.rule, move.previous_status) == (task(state, "a-0"), "preempt", Status.RUNNING)
 
 
 @pytest.mark.parametrize("undo", ["discard", "rollback"])
@@ -168,7 +168,7 @@ def test_committing_a_withdrawal_commits_the_other_moves_of_the_statement() -> N
     statement.withdraw(session.committed[0], None)
     statement.allocate(tasks(state, "b-0"), [0])
     statement.commit()
-    assert [(move.kind, move.task.name) for move in session.committed] == [(Kind.ALLOCATE, "b-0")]
+    assert [(move.kind, move.task.name) for move in session.committed] == [(MoveKind.ALLOCATE, "b-0")]
 
 
 def test_pods_of_other_schedulers_have_no_job_and_still_change_status() -> None:

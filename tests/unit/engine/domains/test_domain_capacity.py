@@ -10,7 +10,7 @@ from builders.racks import gang, member, members, node, queue, scheduler
 from builders.small_cluster import state_of
 from muster.engine.core.session import Session
 from muster.engine.domains.domain_capacity import FREE, NOW, DomainCapacity
-from muster.engine.domains.domains import DomainTree, tree_of
+from muster.engine.domains.domain_tree import DomainTree, tree_of
 
 
 def opened(count: int = 6, **more: str) -> Session:

@@ -36,7 +36,7 @@ from strategies.profiles import examples
 def test_nothing_is_built_when_no_pod_asks_about_others() -> None:
     state = cluster(host("a"), app("web", "web", on="a"), app("new", "web"))
     index = session(state).shared(PodIndex)
-    assert index.silent
+    assert index.has_no_rules
     assert index.signature(task(state, "new")) is None
     assert InterPodAffinity(index).batch(task(state, "new")) == Batch.SKIP
     assert TopologySpread(index).batch(task(state, "new")) == Batch.SKIP

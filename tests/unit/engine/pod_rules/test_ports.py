@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builders.few_nodes import by_node, node, pod, session, state, task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.pod_rules.ports import HostPorts, host_ports
 
 
@@ -51,11 +51,11 @@ def test_an_evicted_pod_gives_its_port_up_to_pods_that_wait_until_it_is_gone() -
     ports, shape = now.shared(HostPorts), task(world, "new").shape
     statement = now.statement()
     statement.evict(task(world, "old"), None, "preempt")
-    assert not ports.taken(shape, Kind.PIPELINE).any()
-    assert ports.taken(shape, Kind.ALLOCATE).all()
+    assert not ports.taken(shape, MoveKind.PIPELINE).any()
+    assert ports.taken(shape, MoveKind.ALLOCATE).all()
     statement.rollback()
-    assert ports.taken(shape, Kind.PIPELINE).all()
-    assert ports.taken(shape, Kind.ALLOCATE).all()
+    assert ports.taken(shape, MoveKind.PIPELINE).all()
+    assert ports.taken(shape, MoveKind.ALLOCATE).all()
 
 
 def test_sidecars_hold_ports_and_other_init_containers_do_not() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from builders.few_nodes import by_node, node, pod, state, task
 from muster.engine.core.state import State
-from muster.engine.pod_rules.taints import Standing, Tolerations
+from muster.engine.pod_rules.taints import TolerationResult, Tolerations
 
 
 def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, str]:
@@ -22,16 +22,16 @@ NODES = (
 )
 
 
-def standing(world: State, rule: Tolerations | None = None) -> Standing:
+def standing(world: State, rule: Tolerations | None = None) -> TolerationResult:
     return (rule or Tolerations()).of(task(world, "p").shape, world.nodes)
 
 
-def against(*tolerations: dict[str, Any]) -> tuple[State, Standing]:
+def against(*tolerations: dict[str, Any]) -> tuple[State, TolerationResult]:
     world = state(*NODES, pod("p", tolerations=list(tolerations)))
     return world, standing(world)
 
 
-def keys(found: Standing) -> list[str]:
+def keys(found: TolerationResult) -> list[str]:
     return [found.taints[k - 1].key if k else "" for k in found.refused]
 
 

@@ -104,7 +104,7 @@ def test_a_node_may_be_in_a_label_group_and_in_objects_groups() -> None:
     )
     assert fits(session, plugin, "j-0") == ["n2", "n3", "n4"]
     refused = plugin.filter(task(session.state, "j-0"), session.state.nodes.everything())
-    assert refused.reasons[0].say() == "queue q must not use node group g1, node is in g1"
+    assert refused.reasons[0].message() == "queue q must not use node group g1, node is in g1"
     assert score(session, plugin, "j-0") == [50, 50, 0, 0]
 
 
@@ -121,7 +121,7 @@ def test_a_limit_counts_what_the_queue_holds_in_the_group_on_all_its_nodes() -> 
     assert fits(session, plugin, "j-0") == ["n1", "n2", "n3"]
     assert fits(session, plugin, "j-1") == ["n1"]
     refused = plugin.limits.filter(task(session.state, "j-1"), session.state.nodes.everything())
-    assert refused.reasons[0].say() == "queue q may hold 3 cpu in node group g2, has 2 and asks for 2"
+    assert refused.reasons[0].message() == "queue q may hold 3 cpu in node group g2, has 2 and asks for 2"
 
 
 def test_a_limit_follows_the_cycle_and_its_undoing() -> None:

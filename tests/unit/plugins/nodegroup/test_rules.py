@@ -56,11 +56,11 @@ def test_ungrouped_nodes_are_closed_by_a_required_list_only() -> None:
 def test_the_reason_names_the_rule() -> None:
     refused = reading(None)(Rule("nlp", "nlp", required=("nodegroup1", "nodegroup2")), ("nodegroup3",))
     assert refused is not None
-    assert refused.say() == "queue nlp requires node group nodegroup1 or nodegroup2, node is in nodegroup3"
+    assert refused.message() == "queue nlp requires node group nodegroup1 or nodegroup2, node is in nodegroup3"
     assert (refused.code, refused.resolvable) == ("node-group-required", False)
     refused = reading(None)(Rule("nlp", "dept", forbidden=("g1",)), ("g1",))
     assert refused is not None
-    assert refused.say() == "queue nlp (as queue dept) must not use node group g1, node is in g1"
+    assert refused.message() == "queue nlp (as queue dept) must not use node group g1, node is in g1"
 
 
 @pytest.mark.parametrize(

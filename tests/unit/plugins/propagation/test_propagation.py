@@ -21,7 +21,7 @@ from builders.node_groups import (
 from builders.small_cluster import option, session_of, state_of
 from muster.engine.core.jobs import Status
 from muster.engine.core.session import Session
-from muster.engine.core.trace import NodeTrace, explain
+from muster.engine.placement.trace import NodeTrace, explain
 from muster.model.meta import Object
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from builders.small_cluster import node, option, pod, pod_group, queue, session_of, state_of, task
 from muster.engine.core.hooks import Batch, Verdict
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.model.meta import Object
 from muster.plugins.resource_strategy_fit import ResourceStrategyFit
@@ -160,7 +160,7 @@ def test_the_designs_proportional_example() -> None:
     refused = refusal(session, plugin, "single-1000-1")
     assert not refused.fits.any()
     reason = refused.reasons[int(refused.code[0]) - 1]
-    assert (reason.say(), reason.resolvable) == ("node keeps 8 cpu free for each idle nvidia.com/gpu", True)
+    assert (reason.message(), reason.resolvable) == ("node keeps 8 cpu free for each idle nvidia.com/gpu", True)
 
 
 def test_proportional_is_resolvable_where_an_empty_node_would_do_and_counts_without_what_is_released() -> None:
@@ -172,7 +172,7 @@ def test_proportional_is_resolvable_where_an_empty_node_would_do_and_counts_with
     session.statement().evict(task(session.state, "old"), None, "preempt")
     view = session.state.nodes.everything()
     assert not refusal(session, plugin, "small").fits.any(), "the victim is still there"
-    view.kind = Kind.PIPELINE
+    view.kind = MoveKind.PIPELINE
     assert plugin.filter(task(session.state, "small"), view).fits.all()
 
 
@@ -182,7 +182,8 @@ def test_proportional_counts_memory_in_billions_of_bytes() -> None:
     )
     assert refusal(session, plugin, "j-0").fits.all()
     refused = refusal(session, plugin, "j-1")
-    assert refused.reasons[int(refused.code[0]) - 1].say() == "node keeps 8G memory free for each idle nvidia.com/gpu"
+    reason = refused.reasons[int(refused.code[0]) - 1]
+    assert reason.message() == "node keeps 8G memory free for each idle nvidia.com/gpu"
 
 
 def test_pods_that_ask_for_the_primary_resource_and_nodes_without_it_are_not_concerned() -> None:

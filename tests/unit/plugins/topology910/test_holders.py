@@ -6,8 +6,8 @@ import pytest
 
 from builders.ascend import board, decide, group, names, pod, session_of, state_of
 from muster.engine.core.jobs import Status
-from muster.engine.core.nodes import Kind
-from muster.engine.core.trace import explain
+from muster.engine.core.nodes import MoveKind
+from muster.engine.placement.trace import explain
 
 
 def test_chips_of_a_terminating_pod_are_held_though_the_list_shows_them() -> None:
@@ -128,7 +128,7 @@ def test_undoing_restores_the_chips_in_any_order() -> None:
     session, chips = session_of(state)
     at = chips.boards.at(0)
     assert at is not None
-    before = (at.free, at.coming, at.reserved, chips.boards.numbers(Kind.ALLOCATE, False).tolist())
+    before = (at.free, at.coming, at.reserved, chips.boards.numbers(MoveKind.ALLOCATE, False).tolist())
     made = [session.statement() for _ in range(4)]
     made[0].allocate([state.tasks["d/p"]], [0])
     made[1].evict(state.tasks["d/old"], None, "preempt")
@@ -139,7 +139,7 @@ def test_undoing_restores_the_chips_in_any_order() -> None:
     assert (at.coming, at.reserved) == (0b11, 0b110000)
     for number in (1, 3, 0, 2):
         made[number].rollback()
-    assert (at.free, at.coming, at.reserved, chips.boards.numbers(Kind.ALLOCATE, False).tolist()) == before
+    assert (at.free, at.coming, at.reserved, chips.boards.numbers(MoveKind.ALLOCATE, False).tolist()) == before
     session.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 from builders.ascend import RESOURCE, board, brute, decide, group, names, pod, session_of, state_of
 from muster.engine.core.hooks import Batch
 from muster.engine.core.state import State
-from muster.engine.core.trace import explain
+from muster.engine.placement.trace import explain
 
 
 def every_board() -> list[tuple[str, int, int, int]]:

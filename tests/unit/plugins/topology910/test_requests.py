@@ -14,7 +14,7 @@ def refusal(*sizes: int | str, **arguments: object) -> str | None:
     session, chips = session_of(state, **arguments)
     reason = chips.valid(state.jobs["d/j"])
     session.close()
-    return None if reason is None else f"{reason.code}: {reason.say()}"
+    return None if reason is None else f"{reason.code}: {reason.message()}"
 
 
 @pytest.mark.parametrize("sizes", [(1,), (2,), (4,), (8,), (8, 8), (8, 8, 8), (0, 0), (0, 1), (0, 8, 8)])

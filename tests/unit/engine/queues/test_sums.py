@@ -1,4 +1,4 @@
-"""Sums that are kept from cycle to cycle are what counting anew gives."""
+"""Sums over jobs that are kept from cycle to cycle equal a full count."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import random
 from collections.abc import Mapping
 
 from builders.small_cluster import node, pod, pod_group, queue, state_of
-from muster.engine.core.accounts import Sums, elastic, still_reserved
 from muster.engine.core.jobs import Job
 from muster.engine.core.resources import add
+from muster.engine.queues.accounts import JobSums, elastic, still_reserved
 
 
 def parts(job: Job) -> tuple[Mapping[str, int], ...]:
@@ -30,7 +30,7 @@ def some(sums: list[dict[str, int]]) -> list[dict[str, int]]:
 def test_whatever_happens_to_jobs_their_sums_follow() -> None:
     dice = random.Random(7)
     state = state_of(queue("default"), *(node(f"n{i}") for i in range(3)))
-    sums = Sums(parts)
+    sums = JobSums(parts)
     for _ in range(400):
         name, what = f"g{dice.randrange(4)}", dice.randrange(6)
         key, member = f"d/{name}", f"{name}-{dice.randrange(5)}"
@@ -54,6 +54,6 @@ def test_whatever_happens_to_jobs_their_sums_follow() -> None:
 
 def test_the_sums_are_the_callers_own() -> None:
     state = state_of(queue("default"), node("n0"), pod_group("g"), pod("g-0", "g", "n0", cpu="2"))
-    sums = Sums(parts)
+    sums = JobSums(parts)
     sums.over(state.jobs)[0]["cpu"] = 0
     assert sums.over(state.jobs)[0]["cpu"] == 2000

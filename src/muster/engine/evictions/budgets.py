@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from muster.engine.core.hooks import Ledger, Reason
 from muster.engine.core.jobs import Status, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.statement import Move
 from muster.model.core import PodDisruptionBudget
 from muster.model.pod_states import is_healthy
@@ -80,7 +80,7 @@ class Budgets(Ledger):
         self._count(move, 1)
 
     def _count(self, move: Move, sign: int) -> None:
-        if move.kind != Kind.EVICT or not self._by_space:
+        if move.kind != MoveKind.EVICT or not self._by_space:
             return
         for key, budget in self.covering(move.task):
             if move.task.name not in budget.status.disrupted_pods:

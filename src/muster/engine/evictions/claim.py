@@ -1,6 +1,6 @@
-"""Claims and eviction units: for whom capacity is freed, and which pods may go together.
+"""Claims and eviction units: for which job capacity is freed, and which pods are evicted together.
 
-The rules are muster's own (docs/decisions/0015-evictions.md). A job is evicted in units: the pods that it has above its
+The rules are muster's (docs/decisions/0015-evictions.md). A job is evicted in units: the pods that it has above its
 minimum one by one, and otherwise all its pods that hold a node. Every protection is asked about a unit with the
 accounts as they are once the units before it are gone.
 """
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from muster.engine.core.budgets import Budgets
 from muster.engine.core.hooks import Protection, Reason
 from muster.engine.core.jobs import Job, Queue, Status, Task
 from muster.engine.core.resources import add, asked
-from muster.engine.core.subgroups import Group, grouped
+from muster.engine.core.subgroups import SubGroup, sub_group_tree
+from muster.engine.evictions.budgets import Budgets
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -40,7 +40,7 @@ class Claim:
     request: dict[str, int] = field(default_factory=dict)  # Σ of the tasks, without `pods`
     priority: int = 0  # of the job
     pod_priority: int = 0  # the lowest of its pods
-    within: bool = False  # preempt: victims are pods of the claimer's own job
+    within: bool = False  # preempt: victims are pods of the claiming job itself
     held: dict[str, dict[str, int]] = field(default_factory=dict)  # queue → what it held when the claim began
 
     def __post_init__(self) -> None:
@@ -65,20 +65,20 @@ def request_of(tasks: Iterable[Task]) -> dict[str, int]:
 
 def effective_priority(job: Job) -> int:
     """The class of the job's PodGroup; for evictions a group without a class counts with its pods' highest priority."""
-    if job.classed or not job.tasks:
+    if job.has_priority_class or not job.tasks:
         return job.priority
     return max(task.priority for task in job.tasks.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Pods of one job that go together."""
+    """Pods of one job that are evicted together."""
 
     tasks: tuple[Task, ...]
     whole: bool  # all that the job has on nodes
     priority: int  # the highest of its pods
     created: float  # of its oldest pod
-    promise: bool = False  # nothing runs: capacity that was promised to the job is taken
+    promise: bool = False  # nothing runs: a promise of capacity to the job is withdrawn
 
     @property
     def job(self) -> Job:
@@ -88,7 +88,7 @@ class Unit:
 
     @property
     def cost(self) -> tuple[float, ...]:
-        """Smaller goes first: lower priority, fewer pods, surplus before a whole job, the newest."""
+        """Smaller is evicted first: lower priority, fewer pods, surplus before a whole job, the newest."""
         return (self.priority, len(self.tasks), self.whole, -self.created)
 
 
@@ -100,7 +100,7 @@ class Units:
         self.budgets = session.shared(Budgets)
         self._protections = session.flat(Protection)
         self._always = [p for p in self._protections if type(p).protects_always is not Protection.protects_always]
-        self._leaf: dict[str, dict[str, Group]] = {}  # job → pod → its sub-group
+        self._leaf: dict[str, dict[str, SubGroup]] = {}  # job → pod → its sub-group
         self._priority: dict[str, int] = {}  # by job; constant within a cycle
 
     def priority(self, job: Job) -> int:
@@ -110,7 +110,7 @@ class Units:
         return known
 
     def candidates(self, claim: Claim, job: Job) -> list[Task]:
-        """Those of the job's pods that may be victims at all, whatever else goes."""
+        """Returns the job's pods that may be victims at all."""
         queue, below = job.queue, float("inf")
         if queue is None:
             return []
@@ -131,26 +131,26 @@ class Units:
         return found
 
     def protects_queue(self, claim: Claim, queue: Queue) -> bool:
-        # Every protection is asked: each notes what the queue holds before anything goes.
+        # Every protection is asked: each records what the queue has before anything is evicted.
         answers = [protection.protects_queue(claim, queue) for protection in self._protections]
         return any(answers)
 
     def gives_at_most(self, claim: Claim, queue: Queue) -> dict[str, float]:
-        """Of these resources, all further victims of the queue together may hold no more than so much."""
+        """Returns, by resource, the most that all further victims of the queue together may free."""
         return least_of(protection.gives_at_most(claim, queue) for protection in self._protections)
 
     def single(self, task: Task) -> Unit:
         return Unit((task,), False, task.priority, task.created)
 
     def surplus(self, job: Job) -> int:
-        """How many pods the job has above its minimum, by its number alone."""
+        """Returns how many pods the job has above its minimum, roles and sub-groups not considered."""
         return max(sum([job.count[status] for status in _COUNTED]) - job.min_available, 0)
 
     def holding(self, job: Job) -> int:
         return sum([job.count[status] for status in HOLDING])
 
-    def spare(self, task: Task) -> bool:
-        """Has the job its minimum, and the task's role and sub-group theirs, also without this pod?"""
+    def is_surplus(self, task: Task) -> bool:
+        """Whether the job, the task's role and its sub-group keep their minimums without this pod."""
         job = task.job
         assert job is not None
         if not self.surplus(job):
@@ -167,21 +167,21 @@ class Units:
             return True
         return _counted(leaf.own) != leaf.minimum  # a sub-group below its minimum has nothing to lose
 
-    def _leaf_of(self, job: Job) -> dict[str, Group]:
+    def _leaf_of(self, job: Job) -> dict[str, SubGroup]:
         found = self._leaf.get(job.key)
         if found is None:
-            root = grouped(job)
+            root = sub_group_tree(job)
             groups = root.groups() if root is not None else ()
             found = self._leaf[job.key] = {task.key: group for group in groups for task in group.own}
         return found
 
     def protected(self, claim: Claim, unit: Unit) -> Reason | None:
-        """Why the unit must stay; None: it may go now."""
+        """Returns why the unit must not be evicted; None: it may be evicted now."""
         if unit.promise:
             return None if unit.tasks[0].status == Status.PIPELINED else _PRIORITY
         if any(task.status not in HOLDING for task in unit.tasks):
-            return _PRIORITY  # some of it has gone with another unit
-        if not unit.whole and not self.spare(unit.tasks[0]):
+            return _PRIORITY  # a part of it was evicted with another unit
+        if not unit.whole and not self.is_surplus(unit.tasks[0]):
             return Reason("gang-minimum", f"{unit.job.key} needs it for its minimum of {unit.job.min_available}")
         for protection in self._protections:
             reason = protection.protects(claim, unit.tasks)

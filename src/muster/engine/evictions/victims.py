@@ -1,4 +1,4 @@
-"""Who may be evicted for whom, and in what order: the combination rules of preemptable and reclaimable.
+"""Combines the plugins' answers about victims: which pods may be evicted for a claimer, and in what order.
 
 `Opinions` are muster's rules, asked after all protections. `Victims` are Volcano's, for `compatibility: volcano`.
 """
@@ -66,18 +66,18 @@ class Victims:
             preemptable = [[p for p in tier if not p.inactive(rule)] for tier in session.tiered(Preemptable)]
             self.plugins = preemptable
             self.tiers = [[p.preemptable for p in tier] for tier in preemptable]
-        self._spent: dict[str, Bools] = {}
+        self._exhausted: dict[str, Bools] = {}
         self._might: Bools | None = None
 
-    def spent(self, queue: str) -> Bools:
-        """Nodes that have nobody left to give up to this queue's claims, until an eviction is taken back."""
-        found = self._spent.get(queue)
+    def exhausted(self, queue: str) -> Bools:
+        """The nodes without further victims for this queue's claims, until an eviction is rolled back."""
+        found = self._exhausted.get(queue)
         if found is None:
-            found = self._spent[queue] = np.zeros(len(self.session.state.nodes), np.bool_)
+            found = self._exhausted[queue] = np.zeros(len(self.session.state.nodes), np.bool_)
         return found
 
-    def taken_back(self) -> None:
-        self._spent.clear()
+    def on_rollback(self) -> None:
+        self._exhausted.clear()
 
     @property
     def promising(self) -> Bools:
@@ -86,9 +86,9 @@ class Victims:
         return self._might
 
     def _promising(self) -> Bools:
-        """The nodes where some tier might name somebody: an upper bound that evictions of this action only lower.
+        """The nodes where some tier might name a victim: an upper bound that evictions of this action only lower.
 
-        A tier names nobody on a node where one of its plugins makes no pod of any job there a victim.
+        A tier names no victim on a node where one of its plugins makes no pod of any job there a victim.
         """
         nodes = self.session.state.nodes
         found = np.zeros(len(nodes), np.bool_)
@@ -108,7 +108,7 @@ class Victims:
         return found
 
     def chosen(self, claimer: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Those of the candidates that the plugins give up for the claimer, in victim order."""
+        """Returns the candidates that the plugins name as victims for the claimer, in victim order."""
         if not candidates:
             return []
         ordered = self.in_order(claimer, candidates)
@@ -138,7 +138,7 @@ class Victims:
 
 
 def combine(tiers: Sequence[Sequence[Ask]], claimer: Task, candidates: Sequence[Task]) -> Answer:
-    """Volcano: within a tier answers are intersected; a tier that names nobody leaves the word to the next.
+    """Volcano: within a tier answers are intersected; a tier without a victim defers to the next tier.
 
     Two quirks are kept on purpose: an empty answer ends its tier at once, and an intersection that becomes empty
     counts as no answer yet, so the following plugin of the tier starts afresh.
@@ -164,7 +164,7 @@ def combine(tiers: Sequence[Sequence[Ask]], claimer: Task, candidates: Sequence[
 
 
 def claimants(session: Session) -> list[Job]:
-    """Jobs that may claim room: admitted, valid, starving, with pods that wait and have not been promised any yet."""
+    """Jobs that may claim capacity: admitted, valid, starving, with pending pods that have no promise yet."""
     return [
         job for job in session.jobs.values()
         if job.count[Status.PENDING] and not job.is_pending and session.starving(job) and session.valid(job) is None
@@ -173,10 +173,10 @@ def claimants(session: Session) -> list[Job]:
 
 
 def _promised(session: Session, job: Job) -> bool:
-    """Have all its pods been promised nodes, and is the room there now? Then the job is allocate's.
+    """Whether all pending pods are nominated to nodes that fit now: then allocate places the job.
 
     Volcano claims again in every cycle, so that with reclaim before allocate a pod may wait for ever on a node that
-    has room.
+    fits.
     """
     if "allocate" not in session.config.actions:
         return False

@@ -12,11 +12,11 @@ from muster.config.default import DEFAULT
 from muster.config.loader import load
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
-from muster.engine.core import node_classes
 from muster.engine.core.jobs import Shape
-from muster.engine.core.node_classes import NodeClasses
-from muster.engine.core.nodes import Kind, Nodes
+from muster.engine.core.nodes import MoveKind, Nodes
 from muster.engine.core.state import State
+from muster.engine.placement import node_classes
+from muster.engine.placement.node_classes import NodeClasses
 from oracles.without_shortcuts import without_shortcuts
 
 OFFERS = ("4", "8", "16")
@@ -51,10 +51,10 @@ def test_where_most_nodes_stand_for_themselves_it_is_given_up_for_a_while() -> N
     kinds = NodeClasses(nodes)
     assert kinds.classes() is not None
     for i in range(80):
-        nodes.apply(shapes[0], Kind.ALLOCATE, [i], 1)
+        nodes.apply(shapes[0], MoveKind.ALLOCATE, [i], 1)
     assert kinds.classes() is None
     for i in range(80):
-        nodes.apply(shapes[0], Kind.ALLOCATE, [i], -1)
+        nodes.apply(shapes[0], MoveKind.ALLOCATE, [i], -1)
     assert kinds.classes() is not None
 
 
@@ -65,14 +65,14 @@ def test_every_node_is_as_the_one_of_its_kind_whatever_comes_and_goes() -> None:
             made = cluster(draw.randint(1, 12))
             nodes, shapes = made.nodes, [task.shape for task in made.tasks.values()]
             kinds = NodeClasses(nodes)
-            done: list[tuple[Shape, Kind, list[int]]] = []
+            done: list[tuple[Shape, MoveKind, list[int]]] = []
             for _ in range(40):
                 if done and draw.random() < 0.4:
                     shape, kind, at = done.pop()
                     nodes.apply(shape, kind, at, -1)
                 else:
                     at = draw.choices(range(len(nodes)), k=draw.randint(1, 3))
-                    shape, kind = draw.choice(shapes), draw.choice((Kind.ALLOCATE, Kind.PIPELINE))
+                    shape, kind = draw.choice(shapes), draw.choice((MoveKind.ALLOCATE, MoveKind.PIPELINE))
                     nodes.apply(shape, kind, at, 1)
                     done.append((shape, kind, at))
                 found = kinds.classes()

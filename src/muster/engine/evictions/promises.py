@@ -2,7 +2,7 @@
 
 The pods of a claim are nominated to their nodes (status.nominatedNodeName). When a cycle opens, each nominated pod is
 pipelined to its node, so that the accounts protect the capacity; a claim whose nodes have the capacity now is bound at
-once, whatever the order and the quota of its queue say. A promise that cannot be kept is withdrawn as a whole, and its
+once, whatever the order and the quota of its queue. A promise that cannot be kept is withdrawn as a whole, and its
 job makes no further claim before a back-off has passed.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from muster.engine.core.jobs import Job, Status, Task
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -23,20 +23,20 @@ BACKOFF_S, LONGEST_BACKOFF_S = 10.0, 300.0
 
 
 @dataclass(slots=True)
-class Backoff:
+class ClaimBackoff:
     until: float
     wait: float
     why: str
 
 
 @dataclass(slots=True)
-class Book:
-    """What is remembered from cycle to cycle. After a restart only the nominations on the pods are known."""
+class PromiseRecord:
+    """The promises and back-offs kept from cycle to cycle. After a restart only the pods' nominations are known."""
 
     held: dict[str, dict[str, str]] = field(default_factory=dict)  # job → pod → node
     free_since: dict[str, float] = field(default_factory=dict)  # job → when nothing more was being released for it
-    backoff: dict[str, Backoff] = field(default_factory=dict)  # by job
-    withdrawn: dict[str, str] = field(default_factory=dict)  # pod → a nomination that holds no more but is still there
+    backoff: dict[str, ClaimBackoff] = field(default_factory=dict)  # by job
+    withdrawn: dict[str, str] = field(default_factory=dict)  # pod → a nomination that is void but still on the pod
 
 
 class Promises:
@@ -44,7 +44,7 @@ class Promises:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.book = session.state.promises
+        self.record = session.state.promises
         self.kept: dict[str, dict[str, str]] = {}  # job → pod → node: still waiting
         self.bound: set[str] = set()  # jobs whose promise is fulfilled in this cycle
         self.free_since: dict[str, float] = {}
@@ -67,13 +67,13 @@ class Promises:
 
     def _promised(self, job: Job) -> dict[str, str]:
         """Pod → node: what was promised to the job and is not bound yet."""
-        held = self.book.held.get(job.key, {})
+        held = self.record.held.get(job.key, {})
         found = {}
         for key, task in sorted(job.tasks.items()):
             if task.status != Status.PENDING:
                 continue
             node = held.get(key, "")
-            if not node and self.book.withdrawn.get(key) != task.nominated:
+            if not node and self.record.withdrawn.get(key) != task.nominated:
                 node = task.nominated  # of an earlier run of the scheduler
             if node:
                 found[key] = node
@@ -84,7 +84,7 @@ class Promises:
         session = self.session
         tasks = [job.tasks[key] for key in nodes]
         statement = session.statement()
-        if why := self._all(statement, tasks, nodes, Kind.PIPELINE):
+        if why := self._all(statement, tasks, nodes, MoveKind.PIPELINE):
             statement.discard()
             return why
         if missing and not session.pipelined(job):
@@ -93,12 +93,12 @@ class Promises:
         able = not any(task.gated for task in tasks) and session.valid(job) is None
         if able and self._idle(tasks, nodes):
             statement.discard()
-            if not self._all(statement, tasks, nodes, Kind.ALLOCATE) and session.ready(job):
+            if not self._all(statement, tasks, nodes, MoveKind.ALLOCATE) and session.ready(job):
                 statement.commit()
                 self.bound.add(job.key)
                 return ""
             statement.discard()
-            self._all(statement, tasks, nodes, Kind.PIPELINE)
+            self._all(statement, tasks, nodes, MoveKind.PIPELINE)
         since = self._waited(job, nodes)
         if since is not None and session.now >= since + GRACE_S:
             statement.discard()
@@ -121,7 +121,7 @@ class Promises:
                 needed[at] = needed.get(at, 0) + amount
         return all(found.idle[at] >= amount for at, amount in needed.items())
 
-    def _all(self, statement: Statement, tasks: list[Task], nodes: dict[str, str], kind: Kind) -> str:
+    def _all(self, statement: Statement, tasks: list[Task], nodes: dict[str, str], kind: MoveKind) -> str:
         """Move every pod to its node; why not, if one cannot be moved."""
         placement, rank = self.session.placement, self.session.state.nodes.rank
         for task in tasks:
@@ -129,10 +129,10 @@ class Promises:
             if node < 0:
                 return f"node {nodes[task.key]} is gone"
             # What is being released may still refuse the pod (a host port, a volume): that is no reason to withdraw.
-            waits = kind == Kind.PIPELINE and self._releasing(node)
+            waits = kind == MoveKind.PIPELINE and self._releasing(node)
             if not placement.accepts(task, node, kind) and not (waits and placement.may_hold(task, node)):
                 return f"node {nodes[task.key]} cannot hold {task.key} any more"
-            (statement.allocate if kind == Kind.ALLOCATE else statement.pipeline)([task], [node])
+            (statement.allocate if kind == MoveKind.ALLOCATE else statement.pipeline)([task], [node])
         return ""
 
     def _waited(self, job: Job, nodes: dict[str, str]) -> float | None:
@@ -140,7 +140,7 @@ class Promises:
         rank = self.session.state.nodes.rank
         if any(self._releasing(node) for node in {rank[name] for name in nodes.values()}):
             return None
-        return self.book.free_since.get(job.key, self.session.now)
+        return self.record.free_since.get(job.key, self.session.now)
 
     def _releasing(self, node: int) -> bool:
         return any(task.status == Status.RELEASING for task in self.session.state.nodes.on[node].values())
@@ -153,7 +153,7 @@ class Promises:
         mine = self.kept.setdefault(job.key, {})
         self.made.add(job.key)
         for move in statement.moves:
-            if move.kind == Kind.PIPELINE:
+            if move.kind == MoveKind.PIPELINE:
                 mine.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
         if job.is_pending:
             self.session.enqueued(job)
@@ -167,7 +167,7 @@ class Promises:
         """Not while the job waits for a promise to its minimum, nor in its back-off."""
         if job.key in self.reasons:
             return False
-        back = self.book.backoff.get(job.key)
+        back = self.record.backoff.get(job.key)
         return back is None or back.until <= self.session.now
 
     @property
@@ -178,17 +178,17 @@ class Promises:
 
     def close(self) -> bool:
         """Remember the promises; whether any was made or withdrawn."""
-        book, now, state = self.book, self.session.now, self.session.state
-        changed = book.held != self.kept
+        record, now, state = self.record, self.session.now, self.session.state
+        changed = record.held != self.kept
         for key, why in self.reasons.items():
-            before = book.backoff.get(key)
+            before = record.backoff.get(key)
             wait = min(before.wait * 2, LONGEST_BACKOFF_S) if before is not None else BACKOFF_S
-            book.backoff[key] = Backoff(now + wait, wait, why)
+            record.backoff[key] = ClaimBackoff(now + wait, wait, why)
         for key in self.bound:
-            book.backoff.pop(key, None)
-        book.backoff = {key: back for key, back in book.backoff.items() if key in state.jobs}
+            record.backoff.pop(key, None)
+        record.backoff = {key: back for key, back in record.backoff.items() if key in state.jobs}
         nominations = self.nominations
-        book.withdrawn = {
+        record.withdrawn = {
             key: task.nominated
             for job in self.session.active.values()
             if job.count[Status.PENDING] + job.count[Status.PIPELINED] + job.count[Status.ALLOCATED]
@@ -196,7 +196,7 @@ class Promises:
             if task.nominated and nominations.get(key) != task.nominated
             and not self._fulfilled(task)  # if its binding fails the promise still holds
         }
-        book.held, book.free_since = self.kept, self.free_since
+        record.held, record.free_since = self.kept, self.free_since
         return changed
 
     def _fulfilled(self, task: Task) -> bool:
@@ -206,7 +206,7 @@ class Promises:
         """When a promise or a back-off ends by itself."""
         now = self.session.now
         ends = [since + GRACE_S for since in self.free_since.values()]
-        for key, back in self.book.backoff.items():
+        for key, back in self.record.backoff.items():
             job = self.session.jobs.get(key)
             if job is not None and job.count[Status.PENDING]:
                 ends.append(back.until)

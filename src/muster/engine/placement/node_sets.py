@@ -1,4 +1,4 @@
-"""Folds the plugins that divide nodes: the first divides all nodes, the next divides each of its sets, order kept."""
+"""Asks the plugins that divide nodes: the first divides all nodes, the next divides each of its sets, in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from muster.engine.core.foreign import is_foreign, usable_sets
 from muster.engine.core.hooks import Index, NodeSet, NodeSetError, NodeSets, Plugin, Reason
 from muster.engine.core.jobs import Job, Task
-from muster.engine.core.subgroups import Group
+from muster.engine.core.subgroups import SubGroup
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 FAILED = "node-sets"  # the code of the reason when a plugin could not divide the nodes
 
 
-def fold(
-    session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None = None, group: Group | None = None
+def divide_nodes(
+    session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None = None, group: SubGroup | None = None
 ) -> Sequence[NodeSet] | None:
     """The sets to try the job on (or one of its sub-groups), in order; None when no plugin divides the nodes for it.
 
-    An empty answer means that no set is left (or that a plugin failed: the job's refusal says so). A plugin may make
+    An empty answer means that no set is left (or that a plugin failed: see the job's refusal). A plugin may make
     its sets one by one as they are asked for; they are taken from it in the same way.
     """
     if not any(plugin.divides(job) for plugin in session.dividers):
@@ -45,11 +45,11 @@ def fold(
                     _report_outside(session, name, job, outside)
             except Exception as fault:  # whatever goes wrong in a plugin fails this job, not the cycle
                 known = isinstance(fault, NodeSetError)
-                say = str(fault) if known else f"{type(fault).__name__}: {fault}"
-                session.log(0, f"{name} failed to divide the nodes for {job.key}: {say}")
+                text = str(fault) if known else f"{type(fault).__name__}: {fault}"
+                session.log(0, f"{name} failed to divide the nodes for {job.key}: {text}")
                 # A NodeSetError is written for users. The text of any other exception is for the log alone.
-                told = say if known else "the nodes cannot be divided for the group; the scheduler's log says why"
-                job.attempt.refusal = Reason(FAILED, f"plugin {name}: {told}", resolvable=False)
+                shown = text if known else "the nodes cannot be divided for the group; the scheduler's log says why"
+                job.attempt.refusal = Reason(FAILED, f"plugin {name}: {shown}", resolvable=False)
                 return []
             divided = divided or relevant
             results.append(parts if relevant else [node_set])
@@ -85,7 +85,7 @@ def name_of(plugin: NodeSets) -> str:
 
 
 def _ask(
-    plugin: NodeSets, job: Job, group: Group | None, tasks: Sequence[Task], nodes: NodeSet
+    plugin: NodeSets, job: Job, group: SubGroup | None, tasks: Sequence[Task], nodes: NodeSet
 ) -> tuple[bool, Sequence[NodeSet]]:
     if group is None:
         return plugin.node_sets(job, tasks, nodes)

@@ -1,4 +1,4 @@
-"""What a pod asks about other pods: affinity, anti-affinity and spread, read from its spec into selections."""
+"""Reads a pod's rules about other pods (affinity, anti-affinity, spread) from its spec into selections."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Term = tuple[Selection, str]  # which pods, and the node label within whose valu
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
-    """A spread constraint. `selection` None: its selector is absent and means no pod."""
+class SpreadConstraint:
+    """A spread constraint. `selection` None: its selector is absent and matches no pod."""
 
     key: str
     selection: Selection | None
-    counted: bool  # kube-scheduler: an empty selector counts no pod, though it means the incoming one
+    counted: bool  # kube-scheduler: an empty selector counts no pod, though it matches the incoming pod
     max_skew: int
     min_domains: int
     honours_affinity: bool
@@ -38,27 +38,27 @@ class PodRules:
     together: Selection | None = None  # kube-scheduler: a pod counts only if it matches all the affinity terms
     anti: list[Term] = field(default_factory=list)
     preferred: list[tuple[Selection, str, int]] = field(default_factory=list)  # anti-affinity: negative weights
-    hard: list[Constraint] = field(default_factory=list)
-    soft: list[Constraint] = field(default_factory=list)
-    by_default: bool = False  # `soft` is kube-scheduler's own, not the pod's
+    hard: list[SpreadConstraint] = field(default_factory=list)
+    soft: list[SpreadConstraint] = field(default_factory=list)
+    by_default: bool = False  # `soft` are kube-scheduler's defaults, not the pod's
     fault: str = ""  # the affinity terms cannot be read
     spread_fault: str = ""
 
-    def held(self) -> dict[tuple[int, str], int]:
+    def anti_affinity_terms(self) -> dict[tuple[int, str], int]:
         """The required anti-affinity terms, which once the pod is on a node hold against others, and how often."""
         found: dict[tuple[int, str], int] = {}
         for selection, key in self.anti:
             found[selection.id, key] = found.get((selection.id, key), 0) + 1
         return found
 
-    def pulls(self) -> dict[tuple[int, str], int]:
+    def preference_weights(self) -> dict[tuple[int, str], int]:
         """How much the pod's preferred terms, once it is on a node, attract matching pods (or, below zero, repel)."""
         found: dict[tuple[int, str], int] = {}
         for selection, key, weight in self.preferred:
             found[selection.id, key] = found.get((selection.id, key), 0) + weight
         return found
 
-    def requires(self) -> dict[tuple[int, str], int]:
+    def affinity_terms(self) -> dict[tuple[int, str], int]:
         """The required affinity terms, which kube-scheduler's hardPodAffinityWeight makes attract matching pods."""
         found: dict[tuple[int, str], int] = {}
         for selection, key in self.affinity:
@@ -67,19 +67,19 @@ class PodRules:
 
 
 def asks(spec: PodSpec) -> bool:
-    """Does the spec say anything about other pods?"""
+    """Whether the spec has rules about other pods."""
     affinity = spec.affinity
     return bool(spec.topology_spread_constraints) or (
-        affinity is not None and (_says(affinity.pod_affinity) or _says(affinity.pod_anti_affinity))
+        affinity is not None and (_has_terms(affinity.pod_affinity) or _has_terms(affinity.pod_anti_affinity))
     )
 
 
-def _says(affinity: PodAffinity | None) -> bool:
+def _has_terms(affinity: PodAffinity | None) -> bool:
     return affinity is not None and bool(affinity.required or affinity.preferred)
 
 
 def label_keys(spec: PodSpec) -> tuple[str, ...]:
-    """The pod's own labels that its terms take values from."""
+    """The keys of the pod's labels whose values its terms use."""
     keys: dict[str, None] = {}
     for constraint in spec.topology_spread_constraints:
         keys.update(dict.fromkeys(constraint.match_label_keys))
@@ -112,10 +112,11 @@ def read_rules(
         rules.hard, rules.soft = [], []
         rules.spread_fault = str(fault)
     if owners is not None and not spec.topology_spread_constraints:
-        selection = selections.of(owners, (namespace,), living=True)
+        selection = selections.of(owners, (namespace,), live_only=True)
         rules.by_default = True
         rules.soft = [
-            Constraint(key, selection, True, max_skew, 1, True, False) for key, max_skew in ((HOSTNAME, 3), (ZONE, 5))
+            SpreadConstraint(key, selection, True, max_skew, 1, True, False)
+            for key, max_skew in ((HOSTNAME, 3), (ZONE, 5))
         ]
     return rules
 
@@ -160,9 +161,9 @@ def _read_spread(
     for i, c in enumerate(constraints):
         check_label_selector(c.label_selector, f"spec.topologySpreadConstraints[{i}].labelSelector")
         selector = with_label_keys(c.label_selector, labels, c.match_label_keys)
-        constraint = Constraint(
+        constraint = SpreadConstraint(
             key=c.topology_key,
-            selection=None if selector is None else selections.of(selector, (namespace,), living=True),
+            selection=None if selector is None else selections.of(selector, (namespace,), live_only=True),
             counted=selector is not None and bool(selector.match_labels or selector.match_expressions),
             max_skew=c.max_skew,
             min_domains=1 if c.min_domains is None else c.min_domains,

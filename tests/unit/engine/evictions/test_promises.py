@@ -11,8 +11,8 @@ from builders.queued_jobs import group, made, node, option, pod, queue, world
 from muster.config.types import Config, Tier
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.plan import Plan
-from muster.engine.core.promises import GRACE_S, Backoff, Book
 from muster.engine.core.state import State
+from muster.engine.evictions.promises import GRACE_S, ClaimBackoff, PromiseRecord
 from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.model.pod import PodSchedulingGate
@@ -69,7 +69,7 @@ class Run:
             self.state.upsert(type(one).__name__, name, one)
 
     @property
-    def book(self) -> Book:
+    def book(self) -> PromiseRecord:
         return self.state.promises
 
 
@@ -108,7 +108,7 @@ def test_it_is_withdrawn_when_the_node_cannot_hold_it_any_more() -> None:
     run.comes(node("n1", cpu=2))
     plan = run.cycle(1.0)
     assert not plan.nominated and not plan.binds and plan.promises_changed
-    assert run.book.backoff["d/a"] == Backoff(11.0, 10.0, "node n1 cannot hold d/a-0 any more")
+    assert run.book.backoff["d/a"] == ClaimBackoff(11.0, 10.0, "node n1 cannot hold d/a-0 any more")
     assert plan.again_at == 11.0
 
 
@@ -164,7 +164,7 @@ def test_a_claimer_whose_promise_was_withdrawn_claims_again_after_its_back_off()
 @pytest.mark.parametrize(("before", "after"), [(10.0, 20.0), (160.0, 300.0), (300.0, 300.0)])
 def test_the_back_off_doubles_up_to_five_minutes(before: float, after: float) -> None:
     run = promised()
-    run.book.backoff["d/a"] = Backoff(0.0, before, "")
+    run.book.backoff["d/a"] = ClaimBackoff(0.0, before, "")
     run.gone("d/low-0")
     run.comes(*low("next"))
     run.cycle(1.0)
@@ -173,18 +173,18 @@ def test_the_back_off_doubles_up_to_five_minutes(before: float, after: float) ->
 
 def test_the_back_off_is_reset_when_the_claimer_is_bound() -> None:
     run = promised()
-    run.book.backoff["d/a"] = Backoff(0.0, 40.0, "")
+    run.book.backoff["d/a"] = ClaimBackoff(0.0, 40.0, "")
     run.gone("d/low-0")
     assert run.cycle(1.0).binds and not run.book.backoff
 
 
 def test_nominations_of_an_earlier_run_are_adopted() -> None:
     run = promised()
-    run.state.promises = Book()
+    run.state.promises = PromiseRecord()
     run.comes(*high("0"))
     assert run.cycle(1.0).nominated == {"d/a-0": "n1"}
     run.gone("d/low-0")
-    run.state.promises = Book()
+    run.state.promises = PromiseRecord()
     assert run.cycle(2.0).binds == {"d/a-0": "n1"}
 
 

@@ -1,4 +1,4 @@
-"""Names a queue's limit as the user wrote it: a capability, what is guaranteed to other queues, the cluster's size."""
+"""Describes a queue's limit as the user wrote it: a capability, the guarantees of other queues, the cluster's size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Origin:
     others: Sequence[Queue]  # the queues it shares with; their guarantees are not for it
     capabilities: Mapping[str, tuple[str, int]]  # resource → the queue that names a capability for it, the amount
 
-    def say(self, queue: str, name: str, real: int) -> str:
+    def describe(self, queue: str, name: str, real: int) -> str:
         """The limit of one resource: `capability 10`, or `80: 16 of 96 nvidia.com/gpu are guaranteed to prod`."""
         owner, amount = self.capabilities.get(name, ("", 0))
         if owner and amount == real:

@@ -43,9 +43,9 @@ def best_heads(key: Floats, count: int) -> Index:
 
 
 def picks(key: Floats, count: int, copies: Callable[[Index, Index], Floats]) -> Index:
-    """Positions in one-at-a-time order, at most `count`; fewer when there is no more room.
+    """Positions in one-at-a-time order, at most `count`; fewer when nothing more fits.
 
-    `copies(positions, j)` scores the positions with j tasks of the run already there, −inf where there is no room.
+    `copies(positions, j)` scores the positions with j tasks of the run already there, −inf where one more does not fit.
     """
     heads = best_heads(key, count)
     if count <= 1 or not len(heads):

@@ -14,7 +14,7 @@ from muster.config.types import Arguments, Config, PluginOption, Tier
 from muster.engine.core.hooks import NodeSet, NodeSetError, NodeSets, Plugin
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.session import Message, Session
-from muster.engine.core.sets import FAILED, fold
+from muster.engine.placement.node_sets import FAILED, divide_nodes
 
 Parts = list[list[int]]
 
@@ -47,7 +47,7 @@ def folded(*plugins: Divider, count: int = 7) -> tuple[list[list[int]] | None, l
     config = Config(("allocate",), (Tier(tuple(p.option for p in plugins)),))
     session = Session(state, config, [list(plugins)], 0.0, log)
     job = session.jobs["d/job"]
-    sets = fold(session, job, list(job.tasks.values()))
+    sets = divide_nodes(session, job, list(job.tasks.values()))
     return None if sets is None else [s.index.tolist() for s in sets], lines, job
 
 
@@ -106,7 +106,7 @@ def test_an_error_ends_the_fold_and_sets_the_job_aside_with_the_plugins_name_in_
     assert sets == [] and after.asked == []
     assert "V0: P failed to divide the nodes for d/job: no map of the racks" in lines
     assert job.attempt.refusal is not None and job.attempt.refusal.code == FAILED
-    assert job.attempt.refusal.say() == "plugin P: no map of the racks"
+    assert job.attempt.refusal.message() == "plugin P: no map of the racks"
 
 
 def test_any_other_fault_in_a_plugin_is_the_jobs_misfortune_only_and_its_text_stays_in_the_log() -> None:
@@ -117,7 +117,7 @@ def test_any_other_fault_in_a_plugin_is_the_jobs_misfortune_only_and_its_text_st
     assert sets == []
     assert "V0: P failed to divide the nodes for d/job: KeyError: 'rack'" in lines
     assert job.attempt.refusal is not None
-    told = job.attempt.refusal.say()
+    told = job.attempt.refusal.message()
     assert told.startswith("plugin P: ") and "rack" not in told
 
 
@@ -156,7 +156,7 @@ def test_what_is_no_list_of_sets_is_reported_with_the_plugins_name(answer: Any) 
     sets, lines, job = folded(Raw(answer))
     assert sets == []
     assert any(line.startswith("V0: P failed to divide the nodes for d/job: ") for line in lines)
-    assert job.attempt.refusal is not None and job.attempt.refusal.say().startswith("plugin P: ")
+    assert job.attempt.refusal is not None and job.attempt.refusal.message().startswith("plugin P: ")
 
 
 @pytest.mark.parametrize("name", ["topology", "mine"])

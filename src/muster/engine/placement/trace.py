@@ -1,7 +1,7 @@
 """Why: every filter's verdict and every term's score for one task, from the same functions that decide.
 
 Nothing here is computed on the way to a placement. When a task finds no node its first causes are counted at that
-moment, in kube-scheduler's words; `explain` asks for all of them.
+moment, in kube-scheduler's format; `explain` returns all of them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 
 from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeNotes, Picture, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import Kind, NodeView
+from muster.engine.core.nodes import MoveKind, NodeView
 from muster.model.quantity import display
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
 
-FIT = "resources"  # under this name explain shows the engine's own check of requests against what is free
+FIT = "resources"  # under this name explain shows the engine's check of requests against what is free
 
 
 def resource_verdicts(task: Task, view: NodeView) -> list[Verdict]:
@@ -51,7 +51,7 @@ def verdicts(session: Session, task: Task, *, with_fit: bool = True) -> list[tup
     return [(plugin, verdict) for _, plugin, verdict in found]
 
 
-def unfit(session: Session, task: Task, *, with_fit: bool = True, within: Index | None = None) -> str:
+def fit_error(session: Session, task: Task, *, with_fit: bool = True, within: Index | None = None) -> str:
     """`0/N nodes are available: 80 Insufficient nvidia.com/gpu, 40 …`: each node's first cause, counted.
 
     Over all nodes, unless asked for a set of them.
@@ -80,11 +80,11 @@ def unfit(session: Session, task: Task, *, with_fit: bool = True, within: Index 
             if isinstance(reason.text, str):
                 counts[reason.text] += len(at)
             else:
-                counts.update(reason.say(int(node)) for node in at)
+                counts.update(reason.message(int(node)) for node in at)
     # A job tried on sets of nodes, or a plugin's count: single nodes would do, but not for all of the group.
     counts["node(s) could not hold the rest of the group"] += int((~settled & ~fit_seen).sum())
-    said = sorted((text, n) for text, n in counts.items() if n)
-    return f"0/{total} nodes are available: " + ", ".join(f"{n} {text}" for text, n in said) + "."
+    message = sorted((text, n) for text, n in counts.items() if n)
+    return f"0/{total} nodes are available: " + ", ".join(f"{n} {text}" for text, n in message) + "."
 
 
 @dataclass(slots=True)
@@ -96,19 +96,19 @@ class NodeTrace:
     scores: dict[str, float] = field(default_factory=dict)
     terms: dict[str, dict[str, float]] = field(default_factory=dict)
     total: float = 0.0
-    notes: dict[str, str] = field(default_factory=dict)  # plugin → the node's standing in words
+    notes: dict[str, str] = field(default_factory=dict)  # plugin → its description of the node
     pictures: list[Picture] = field(default_factory=list)
 
 
 def explain(session: Session, task: Task) -> dict[str, NodeTrace]:
-    """Every plugin's word on every node, as the next cycle would see it; infeasible nodes are scored, too."""
+    """Returns every plugin's answer for every node, as the next cycle would see it, infeasible nodes included."""
     nodes = session.state.nodes
     view = nodes.everything()
     refusals: list[list[tuple[str, Reason, str]]] = [[] for _ in nodes.names]
     for plugin, verdict in verdicts(session, task, with_fit=not task.best_effort):
         for node in np.flatnonzero(verdict.code):
             reason = verdict.reasons[int(verdict.code[node]) - 1]
-            text = reason.say(int(node))
+            text = reason.message(int(node))
             if plugin == FIT:
                 text += _numbers(task, view, text, int(node))
             refusals[node].append((plugin, reason, text))
@@ -131,20 +131,20 @@ def explain(session: Session, task: Task) -> dict[str, NodeTrace]:
             trace.scores[plugin] = trace.scores.get(plugin, 0.0) + value
             trace.terms.setdefault(plugin, {})[term] = value
             trace.total += value
-        for teller in session.flat(NodeNotes):
-            if said := teller.note(task, i):
-                trace.notes[getattr(teller, "name", "")] = said
-                if (picture := teller.picture(i)) is not None:
+        for describer in session.flat(NodeNotes):
+            if message := describer.note(task, i):
+                trace.notes[getattr(describer, "name", "")] = message
+                if (picture := describer.picture(i)) is not None:
                     trace.pictures.append(picture)
         result[name] = trace
     return result
 
 
 def _scored(session: Session, task: Task, feasible: Bools) -> Bools:
-    """The nodes an action would score: those with room now if there are any, else those where room is coming free."""
+    """The nodes that an action would score: those that fit now, or else those that fit once capacity is released."""
     if task.best_effort:
         return feasible
-    now = session.placement.fits(task, Kind.ALLOCATE)
+    now = session.placement.fits(task, MoveKind.ALLOCATE)
     return now if now.any() else feasible if feasible.any() else np.ones(len(feasible), np.bool_)
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.core.answers import Answers, FilterTerm, ScoreTerm
-from muster.engine.core.batch import neighbours, picks
 from muster.engine.core.foreign import watch
 from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeSet
 from muster.engine.core.jobs import Task
-from muster.engine.core.node_classes import NodeClasses
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
+from muster.engine.placement.answers import Answers, FilterTerm, ScoreTerm
+from muster.engine.placement.batch import neighbours, picks
+from muster.engine.placement.node_classes import NodeClasses
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -63,29 +63,29 @@ class Placement:
     # --- placing
 
     def place(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None = None) -> int:
-        """Allocate (or, where room is only coming free, pipeline) equal tasks in order; how many found a node."""
+        """Allocates equal tasks in order, or pipelines them to capacity that is being released; returns how many."""
         if tasks[0].nominated:
             return self._place_nominated(statement, tasks, within)
-        done = self._take(statement, tasks, within, Kind.ALLOCATE)
+        done = self._take(statement, tasks, within, MoveKind.ALLOCATE)
         if done < len(tasks) and (self._future_differs() if within is None else self._differs_in(within.index)):
-            done += self._take(statement, tasks[done:], within, Kind.PIPELINE)
+            done += self._take(statement, tasks[done:], within, MoveKind.PIPELINE)
         return done
 
     def promise(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None = None) -> int:
         """Pipeline equal tasks, also onto what is free at once: nothing of them may be bound before the rest can."""
-        return self._take(statement, tasks, within, Kind.PIPELINE)
+        return self._take(statement, tasks, within, MoveKind.PIPELINE)
 
-    def _take(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None, kind: Kind) -> int:
+    def _take(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None, kind: MoveKind) -> int:
         done = 0
         while done < len(tasks):
-            # answers() anew for each piece: a piece may have pushed them out of the cache
+            # answers() again for each piece: a piece may have pushed them out of the cache
             chosen = self.choose(self.answers(tasks[done]), len(tasks) - done, within, kind)
             if not chosen:
                 break
             if within is not None and within.near is not None and len(chosen) > 1:
                 chosen = neighbours(chosen, within.near)
             piece = list(tasks[done : done + len(chosen)])
-            if kind == Kind.ALLOCATE:
+            if kind == MoveKind.ALLOCATE:
                 statement.allocate(piece, chosen)
             else:
                 statement.pipeline(piece, chosen)
@@ -118,15 +118,15 @@ class Placement:
         """The same of a set, at the cost of the set."""
         return bool((self.nodes.future_idle[:, index] > self.nodes.idle[:, index]).any())
 
-    def choose(self, answers: Answers, count: int, within: NodeSet | None, kind: Kind) -> list[int]:
+    def choose(self, answers: Answers, count: int, within: NodeSet | None, kind: MoveKind) -> list[int]:
         """Nodes for up to `count` equal tasks, in the order one at a time would take them. Empty: no node fits."""
-        ahead = answers.ahead if within is None and kind == Kind.ALLOCATE else None
+        ahead = answers.look_ahead if within is None and kind == MoveKind.ALLOCATE else None
         if ahead is not None:
             handed = ahead.take(count, len(self.nodes.log))
             if handed:
                 return handed
         else:
-            answers.ahead.hold([])  # what was computed ahead would not know of this placement
+            answers.look_ahead.hold([])  # what was computed ahead would not know of this placement
         how = answers.batch()
         key = answers.key(kind)
         index: Index | None = None
@@ -198,13 +198,13 @@ class Placement:
 
     # --- questions without placing
 
-    def fits(self, task: Task, kind: Kind = Kind.ALLOCATE) -> Bools:
+    def fits(self, task: Task, kind: MoveKind = MoveKind.ALLOCATE) -> Bools:
         """The nodes that would take the task now (ALLOCATE), or once what is releasing is gone (PIPELINE)."""
         return self.answers(task).key(kind) > -np.inf
 
     def scores(self, task: Task) -> Floats:
-        """The sum of all scores on all nodes, as an action sees it that claims room: the candidates are all nodes that
-        might be made to fit.
+        """Returns the sum of all scores per node for an action that evicts: the candidates are all nodes that evictions
+        could make fit.
 
         Terms that are the same for all candidates are left out: they cannot turn the order of two nodes.
         """
@@ -219,12 +219,11 @@ class Placement:
         answers = self.answers(task)
         found = answers.curable
         view = self.nodes.everything()
-        view.kind = Kind.PIPELINE
+        view.kind = MoveKind.PIPELINE
         for term in answers.moving_filters():
             verdict = term.filter(task, view)
             if verdict.reasons and verdict.code.any():
-                cured = np.array([True, *(reason.resolvable for reason in verdict.reasons)], np.bool_)
-                found = found & cured[verdict.code]
+                found = found & verdict.resolvable
         return found
 
     def curable(self, task: Task, node: int) -> bool:
@@ -233,7 +232,7 @@ class Placement:
         if not answers.curable[node]:
             return False
         view = self.nodes.some(np.array([node]))
-        view.kind = Kind.PIPELINE
+        view.kind = MoveKind.PIPELINE
         for term in answers.moving_filters():
             verdict = term.filter(task, view)
             refused = int(verdict.code[0])
@@ -255,21 +254,21 @@ class Placement:
         return True
 
     def may_hold(self, task: Task, node: int) -> bool:
-        """Has the node the capacity once what is releasing is gone, and does its own object allow the task?"""
+        """Has the node the capacity once what is releasing is gone, and does the node object allow the task?"""
         return self.fits_future(task, node) and bool(self.answers(task).static[node])
 
-    def accepts(self, task: Task, node: int, kind: Kind) -> bool:
+    def accepts(self, task: Task, node: int, kind: MoveKind) -> bool:
         """Does the node take the task, at once or once what is releasing is gone: capacity and every filter?"""
         idle, future_idle, rows = self.nodes.idle, self.nodes.future_idle, self.nodes.axis.rows
         for name, amount in task.shape.amounts.items():
             free = future_idle[rows[name], node]
-            if kind == Kind.ALLOCATE:
+            if kind == MoveKind.ALLOCATE:
                 free = min(free, idle[rows[name], node])
             if amount > 0 and free < amount:
                 return False
         return self.passes(task, node, kind)
 
-    def passes(self, task: Task, node: int, kind: Kind = Kind.PIPELINE) -> bool:
+    def passes(self, task: Task, node: int, kind: MoveKind = MoveKind.PIPELINE) -> bool:
         """Do all filters (the resource fit is not one of them) take the task on this node once evictions are done?"""
         answers = self.answers(task)
         if not answers.static[node]:

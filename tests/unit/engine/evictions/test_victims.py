@@ -11,7 +11,7 @@ from fakes.plugins import real, session_of, stub
 from muster.engine.core.hooks import JobOrder, JobStarving, JobValid, Opinion, Plugin, Preemptable, Reason, Reclaimable
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
-from muster.engine.core.victims import Opinions, Victims, claimants, combine
+from muster.engine.evictions.victims import Opinions, Victims, claimants, combine
 
 Names = list[bool] | None
 Y, N = True, False
@@ -158,10 +158,10 @@ def test_nodes_where_a_plugin_of_every_tier_never_gives_up_any_job_hold_no_victi
 
 def test_nodes_that_are_used_up_count_per_queue_until_an_eviction_is_taken_back() -> None:
     victims = Victims(session_of(cluster(), real("gang")), "reclaim")
-    victims.spent("q")[0] = True
-    assert victims.spent("q").tolist() == [True, False] and victims.spent("r").tolist() == [False, False]
-    victims.taken_back()
-    assert victims.spent("q").tolist() == [False, False]
+    victims.exhausted("q")[0] = True
+    assert victims.exhausted("q").tolist() == [True, False] and victims.exhausted("r").tolist() == [False, False]
+    victims.on_rollback()
+    assert victims.exhausted("q").tolist() == [False, False]
 
 
 # --- who may claim

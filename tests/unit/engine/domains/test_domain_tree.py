@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.domains.domains import DomainTree, tree_of
+from muster.engine.domains.domain_tree import DomainTree, tree_of
 
 
 def two_zones() -> DomainTree:

@@ -8,10 +8,10 @@ import pytest
 
 from builders.queued_jobs import group, made, node, of, pod, queue, session, task, world
 from muster.actions.pool import Pool, giving
-from muster.engine.core.claim import PREEMPT, RECLAIM, Claim, Unit, Units, effective_priority
 from muster.engine.core.jobs import Task
 from muster.engine.core.session import Session
-from muster.engine.core.victims import Opinions
+from muster.engine.evictions.claim import PREEMPT, RECLAIM, Claim, Unit, Units, effective_priority
+from muster.engine.evictions.victims import Opinions
 from muster.model.meta import Object
 
 ROLE, PART = "volcano.sh/task-spec", "kai.scheduler/subgroup-name"
@@ -61,7 +61,7 @@ def test_pods_above_the_minimum_go_one_by_one_and_no_further() -> None:
     live, units = opened(*running("v", 3, least=2))
     assert surplus(live, units, "v-0", "v-1", "v-2") == ["v-0"]
     reason = units.protected(claim(live), units.single(task(live.state, "v-2")))
-    assert reason is not None and "needs it for its minimum of 2" in reason.say()
+    assert reason is not None and "needs it for its minimum of 2" in reason.message()
 
 
 def test_beyond_that_all_its_pods_that_hold_a_node_go_together() -> None:

@@ -204,7 +204,7 @@ class TestReservations:
         cluster = Cluster(*NODES, LOCAL, claim("c"), volume("v"), pod("p", "c"))
         cluster.place("p", "n1")
         cluster.session.close()
-        assert (cluster.volumes.settled, cluster.volumes.use().users) == ({}, {})
+        assert (cluster.volumes.assumed, cluster.volumes.use().users) == ({}, {})
 
 
 OFFERED = [volume(f"v{i}", f"{1 + i % 3}Gi", at=("n1", "n2", "n1 n2", "")[i % 4]) for i in range(7)]
@@ -224,7 +224,7 @@ def photograph(cluster: Cluster) -> object:
     answers = [cluster.refusals(VolumeBinding, f"p{i}") for i in range(6)]
     use = volumes.use()
     counts = {driver: count.tolist() for driver, count in use.count.items() if count.any()}
-    return deepcopy((volumes.settled, volumes._holders, volumes._held, free, use.users, use.attached, counts, answers))
+    return deepcopy((volumes.assumed, volumes._holders, volumes._held, free, use.users, use.attached, counts, answers))
 
 
 @examples(60)

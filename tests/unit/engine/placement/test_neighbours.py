@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.core.batch import neighbours
+from muster.engine.placement.batch import neighbours
 
 RACKS = np.array([[0, 0, 1, 1]])  # nodes 0 and 1 in one rack, 2 and 3 in another
 

@@ -1,7 +1,8 @@
-"""A queue's account: what its jobs hold, what admitted jobs still reserve, and the limits it is held to.
+"""The account of a queue: what its jobs have allocated, what admitted jobs still reserve, and its limits.
 
-proportion and capacity keep one account per queue. What is allocated follows every move of the cycle (pipelined pods
-count, evicted ones do not); what is reserved is read when the cycle opens and grows with each admitted job.
+The plugins proportion and capacity keep one account per queue. The allocated amounts follow every move of the cycle
+(pipelined pods count, evicted pods do not). The reserved amounts are read when the cycle opens and grow with each
+admitted job.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.engine.core import resources
-from muster.engine.core.claim import RECLAIM, Claim, request_of
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
-from muster.engine.core.limits import Origin
 from muster.engine.core.resources import ALWAYS, SLACK, Amounts, add
+from muster.engine.evictions.claim import RECLAIM, Claim, request_of
+from muster.engine.queues.limits import Origin
 from muster.model.quantity import display
 
 _HOLDING = [int(status) for status in ALLOCATED_LIKE]
@@ -22,24 +23,24 @@ _STAYING = [*_HOLDING, int(Status.UNKNOWN)]
 
 class Account:
     __slots__ = (
-        "_said", "_share", "allocated", "ancestors", "deserved", "elastic", "fault", "guarantee", "inner", "inqueue",
-        "origin", "queue", "real",
+        "_messages", "_share", "allocated", "ancestors", "deserved", "elastic", "fault", "guarantee", "inner",
+        "inqueue", "origin", "queue", "real",
     )  # fmt: skip
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
         self.allocated: dict[str, int] = {}
-        self.inqueue: dict[str, int] = {}  # what admitted jobs reserve beyond what they hold
-        self.elastic: dict[str, int] = {}  # what jobs hold beyond their minimum
+        self.inqueue: dict[str, int] = {}  # what admitted jobs reserve beyond what is allocated to them
+        self.elastic: dict[str, int] = {}  # what jobs have allocated beyond their minimum
         self.guarantee: dict[str, int] = dict(queue.guarantee)
-        self.real: dict[str, int] = {}  # real capability: what the queue may hold at most
-        self.origin: Origin | None = None  # where that comes from
+        self.real: dict[str, int] = {}  # real capability: the most that may be allocated to the queue
+        self.origin: Origin | None = None  # where the real capability comes from
         self.deserved: Amounts = {}
         self.ancestors: tuple[Account, ...] = ()  # from the root down
         self.inner = False  # has child queues
-        self.fault: Reason | None = None  # why the queue can take nothing at all
+        self.fault: Reason | None = None  # why the queue admits nothing at all
         self._share: float | None = None
-        self._said: dict[tuple[object, ...], str] = {}
+        self._messages: dict[tuple[object, ...], str] = {}
 
     @property
     def chain(self) -> tuple[Account, ...]:
@@ -52,13 +53,13 @@ class Account:
 
     @property
     def share(self) -> float:
-        """The largest part of what it deserves that is allocated."""
+        """The largest share of its deserved amounts that is allocated."""
         if self._share is None:
             self._share = resources.largest_share(self.allocated, self.deserved)
         return self._share
 
     def refuses(self) -> Reason | None:
-        """Why the queue takes nothing, whatever is asked."""
+        """Returns why the queue admits nothing at all; None if it may."""
         if not self.queue.open:
             state = self.queue.object.status.state
             return Reason("queue-not-open", f"queue {self.queue.name} is {state}, not Open", resolvable=False)
@@ -67,20 +68,20 @@ class Account:
     # --- reclaim, by muster's rules
 
     def named(self, amounts: Mapping[str, int]) -> list[str]:
-        """The resources by which amounts are held against what the queue deserves: those that `deserved` names.
+        """Returns the resources in which amounts are compared with the deserved share: those that `deserved` names.
 
-        Where it names none of them all count, with nothing deserved.
+        Where it names none of them, all count, with nothing deserved.
         """
         asked = [name for name, amount in amounts.items() if amount > 0 and name != "pods"]
         return [name for name in asked if name in self.deserved] or asked
 
     def deserves(self, amounts: Mapping[str, int]) -> bool:
-        """Would the queue hold at most what it deserves with these amounts, in each of them?"""
+        """Whether the queue would stay within its deserved share in each of these amounts."""
         held, deserved = self.allocated, self.deserved
         return all(held.get(n, 0) + amounts[n] < deserved.get(n, 0) + SLACK for n in self.named(amounts))
 
     def gives_nothing(self, claim: Claim) -> bool:
-        """Does the queue hold no more than it deserves of everything that is claimed?"""
+        """Whether the queue has at most its deserved share of every claimed resource."""
         held, deserved = self.held_before(claim), self.deserved
         return not any(held.get(n, 0) >= deserved.get(n, 0) + SLACK for n in claim.request)
 
@@ -88,10 +89,11 @@ class Account:
         return claim.held_by(self.queue.name, self.allocated)
 
     def keeps(self, claim: Claim, victims: Sequence[Task]) -> bool:
-        """Must the queue keep these pods of one job?
+        """Whether the queue must keep these pods of one job.
 
-        It gives what it holds beyond its deserved share of something that is claimed, and keeps its share of every
-        resource of which it held more when the claim began. As the last resort a whole job may take it below that.
+        Only what the queue has above its deserved share of a claimed resource may be reclaimed. The queue keeps its
+        share of every resource of which it had more when the claim began. As the last resort, evicting a whole job may
+        take it below its share.
         """
         taken = request_of(victims)
         before, now, deserved = self.held_before(claim), self.allocated, self.deserved
@@ -103,7 +105,7 @@ class Account:
         return any(now.get(n, 0) - taken[n] <= deserved.get(n, 0) - SLACK for n in over)
 
     def gives_at_most(self, claim: Claim) -> dict[str, float]:
-        """The bound that `keeps` sets for all victims together."""
+        """Returns the bound that `keeps` sets for all victims together."""
         before, now, deserved = self.held_before(claim), self.allocated, self.deserved
         if claim.rule != RECLAIM or (
             claim.last_resort and any(now.get(n, 0) >= deserved.get(n, 0) + SLACK for n in claim.request)
@@ -127,43 +129,44 @@ class Account:
         }
         return resources.over(use, self.real, minimum)
 
-    def say_overrun(self, minimum: Mapping[str, int]) -> str:
+    def overrun_message(self, minimum: Mapping[str, int]) -> str:
         parts = {
             "requested": minimum, "allocated": self.allocated, "inqueue": self.inqueue, "less_elastic": self.elastic
         }  # fmt: skip
-        # Thousands of equal jobs may be refused in one cycle: the words are made once.
+        # Thousands of equal jobs may be refused in one cycle: the message is made once.
         same = tuple(tuple(part.items()) for part in parts.values())
-        said = self._said.get(same)
-        if said is None:
-            text = resources.say(self.overruns(minimum), self.say_real, **parts)
-            said = self._said[same] = f"queue {self.queue.name}: {text}"
-        return said
+        message = self._messages.get(same)
+        if message is None:
+            text = resources.inequality(self.overruns(minimum), self.capability_text, **parts)
+            message = self._messages[same] = f"queue {self.queue.name}: {text}"
+        return message
 
-    def say_real(self, name: str) -> str:
+    def capability_text(self, name: str) -> str:
         """The queue's real capability in one resource, as the user wrote it."""
         real = self.real.get(name, 0)
         if self.origin is None:
             return f"capability {display(name, real)}"
-        return self.origin.say(self.queue.name, name, real)
+        return self.origin.describe(self.queue.name, name, real)
 
-    def say_share(self, name: str, weights: int) -> str:
+    def share_text(self, name: str, weights: int) -> str:
         """What the queue deserves by weight; where something else limits that, the name of it."""
         share = self.deserved.get(name, 0)
         if share == self.real.get(name, 0):
-            return self.say_real(name)
+            return self.capability_text(name)
         if share == self.guarantee.get(name, -1):
             return f"guarantee {display(name, share)}"
         return f"share {display(name, share)} (weight {self.queue.weight} of {weights})"
 
-    def say_short(self, request: Mapping[str, int], limit: Amounts, words: Callable[[str], str]) -> str:
+    def quota_message(self, request: Mapping[str, int], limit: Amounts, limit_text: Callable[[str], str]) -> str:
         """`queue q: cpu requested 2 + allocated 9 > share 10 (weight 1 of 3)`."""
         use = {name: amount + self.allocated.get(name, 0) for name, amount in request.items()}
         names = resources.over(use, limit, request)
-        return f"queue {self.queue.name}: " + resources.say(names, words, requested=request, allocated=self.allocated)
+        text = resources.inequality(names, limit_text, requested=request, allocated=self.allocated)
+        return f"queue {self.queue.name}: {text}"
 
 
 def _on_nodes(job: Job | None) -> int:
-    """How many pods of the job hold a node and are not on their way out."""
+    """How many pods of the job are on a node and not terminating."""
     count = job.count if job is not None else [0] * len(Status)
     return sum([count[status] for status in _STAYING])
 
@@ -171,7 +174,7 @@ def _on_nodes(job: Job | None) -> int:
 def real_capability(
     offered: Mapping[str, int], promised: Mapping[str, int], guarantee: Mapping[str, int], capability: Mapping[str, int]
 ) -> dict[str, int]:
-    """What is offered beyond everybody's guarantees, plus the queue's own, at most its capability.
+    """Computes what is offered beyond all guarantees, plus the queue's guarantee, at most its capability.
 
     Volcano: a capability of 0 cpu or memory is none; of anything else it is a limit of 0.
     """
@@ -199,7 +202,7 @@ def minimum(job: Job) -> dict[str, int]:
 
 
 def without_gated(job: Job, amounts: dict[str, int]) -> dict[str, int]:
-    """Gated pods cannot be scheduled yet: what they ask for is not reserved."""
+    """Subtracts the requests of gated pods: they cannot be scheduled yet, so nothing is reserved for them."""
     gated: dict[str, int] = {}
     for task in job.tasks.values():
         if task.gated:
@@ -210,7 +213,7 @@ def without_gated(job: Job, amounts: dict[str, int]) -> dict[str, int]:
 
 
 def still_reserved(job: Job) -> dict[str, int]:
-    """What of its minimum an admitted job does not hold yet."""
+    """Returns the part of an admitted job's minimum that is not allocated yet."""
     if job.min_resources is None or not reserves(job):
         return {}
     missing = {name: max(amount - job.allocated.get(name, 0), 0) for name, amount in job.min_resources.items()}
@@ -218,7 +221,7 @@ def still_reserved(job: Job) -> dict[str, int]:
 
 
 def reserves(job: Job) -> bool:
-    """Admitted jobs reserve their minimum; running ones while enough of their pods hold room.
+    """Whether the job reserves its minimum: admitted jobs do, running jobs while enough of their pods are allocated.
 
     Volcano: a job whose pods have mostly ended is still called Running; it must not reserve its minimum once more.
     """
@@ -232,7 +235,7 @@ def holding(job: Job) -> int:
 
 
 def elastic(job: Job) -> dict[str, int]:
-    """What the job holds beyond its minimum."""
+    """Returns what the job has allocated beyond its minimum."""
     least = minimum(job)
     beyond = {name: amount - least.get(name, 0) for name, amount in job.allocated.items()}
     return {name: amount for name, amount in beyond.items() if amount > 0}
@@ -245,12 +248,12 @@ def valid_tasks(job: Job) -> int:
 
 
 def parts(job: Job) -> tuple[Mapping[str, int], ...]:
-    """What a job holds, asks for, still reserves, and holds beyond its minimum."""
+    """What a job has allocated, requests in all, still reserves, and has beyond its minimum."""
     return job.allocated, job.total, still_reserved(job), elastic(job)
 
 
-class Sums:
-    """Sums over jobs that are kept from one cycle to the next: only jobs that changed meanwhile are counted anew.
+class JobSums:
+    """Sums over jobs that are kept from one cycle to the next: only jobs that changed are counted again.
 
     `parts` gives what a job adds to each sum; it may read everything that changes the job's generation.
     """
@@ -262,7 +265,7 @@ class Sums:
         self._seen = 0  # the largest generation that has been counted
 
     def over(self, jobs: Mapping[str, Job]) -> list[dict[str, int]]:
-        """The sums; the caller's own to change."""
+        """Returns copies of the sums."""
         counted = self._counted
         last = self._seen
         for job in [job for job in jobs.values() if job.generation > last]:

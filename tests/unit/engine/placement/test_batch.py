@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from muster.engine.core.batch import best_heads, picks
+from muster.engine.placement.batch import best_heads, picks
 
 NONE = -np.inf
 

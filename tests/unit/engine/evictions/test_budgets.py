@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from builders.queued_jobs import budget, group, made, node, pod, queue, session, tasks, world
-from muster.engine.core.budgets import Budgets, disruptions_allowed
 from muster.engine.core.session import Session
+from muster.engine.evictions.budgets import Budgets, disruptions_allowed
 from muster.model.core import PodDisruptionBudget
 
 WEB = {"app": "web"}
@@ -23,7 +23,7 @@ def opened(*budgets: Any, running: int = 3, failed: int = 0) -> tuple[Session, B
 
 def refuses(live: Session, *names: str) -> str:
     reason = live.shared(Budgets).refuses(tasks(live.state, *names))
-    return reason.say() if reason is not None else ""
+    return reason.message() if reason is not None else ""
 
 
 def test_a_set_of_victims_is_counted_together() -> None:

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from muster.engine.core.hooks import Bools, Index
 
 Ids = NDArray[np.int64]
-Sums = list[NDArray[np.int64]]  # per level: rows × segments
+DomainSums = list[NDArray[np.int64]]  # per level: rows × segments
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
+class Level:
     """One level of a cut. A segment is a domain, or a run of nodes that are in no domain of this level."""
 
     starts: Index  # where each segment begins among the cut's nodes
@@ -61,7 +61,7 @@ class Cut:
     tree: DomainTree
     members: Index  # sorted node indices
     order: Index = field(init=False)  # the same by path
-    tiers: list[Tier] = field(init=False)
+    tiers: list[Level] = field(init=False)
     _nodes: dict[tuple[int, int], Index] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -78,11 +78,11 @@ class Cut:
             fresh[1:] |= row[1:] != row[:-1]
             starts = np.flatnonzero(fresh)
             ends = np.append(starts[1:], count) if count else starts
-            self.tiers.append(Tier(starts, ends, row[starts], above[starts], starts))
+            self.tiers.append(Level(starts, ends, row[starts], above[starts], starts))
             above = np.cumsum(fresh) - 1
         for i, (wide, narrow) in enumerate(zip(self.tiers, self.tiers[1:], strict=False)):
             below = np.searchsorted(narrow.starts, wide.starts)
-            self.tiers[i] = Tier(wide.starts, wide.ends, wide.ids, wide.parent, below)
+            self.tiers[i] = Level(wide.starts, wide.ends, wide.ids, wide.parent, below)
 
     def nodes(self, level: int, segment: int) -> Index:
         """The nodes of a domain, sorted."""
@@ -100,8 +100,8 @@ class Cut:
     def path(self, level: int, segment: int) -> str:
         return self.tree.paths[level][int(self.tiers[level].ids[segment])]
 
-    def sums(self, narrowest: NDArray[np.int64]) -> Sums:
-        """Sums upwards: from rows × narrowest segments to the same for every level, the root first."""
+    def sums(self, narrowest: NDArray[np.int64]) -> DomainSums:
+        """DomainSums upwards: from rows × narrowest segments to the same for every level, the root first."""
         found = [narrowest]
         for tier in self.tiers[-2::-1]:
             found.append(np.add.reduceat(found[-1], tier.below, axis=1) if len(tier.below) else found[-1])

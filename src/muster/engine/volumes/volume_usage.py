@@ -14,13 +14,13 @@ import numpy as np
 from muster.engine.core.hooks import Bools, Index
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import Nodes
-from muster.engine.volumes.volume_claims import Claim, Claims, claim_name
+from muster.engine.volumes.volume_claims import VolumeClaim, VolumeClaims, claim_name
 from muster.model.core import PodSpec
 from muster.model.meta import Object
 from muster.model.storage import CSINode, PersistentVolume
 
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
-# In-tree plugins of which a node says that a CSI driver does their work now.
+# In-tree plugins that may be migrated to a CSI driver on a node.
 _DRIVER_OF = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com", "kubernetes.io/gce-pd": "pd.csi.storage.gke.io"}
 _UNLIMITED = np.iinfo(np.int64).max
 
@@ -52,13 +52,13 @@ def disks_of(spec: PodSpec) -> list[Disk]:
             disks.append(Disk(("iscsi", volume.iscsi.iqn), volume.iscsi.read_only))
         if volume.rbd is not None:
             rbd = volume.rbd
-            # Two images are the same if they have a monitor in common: one identity per monitor says that.
+            # Two images are the same if they have a monitor in common: hence one identity per monitor.
             disks += [Disk(("rbd", rbd.pool, rbd.image, m), rbd.read_only) for m in dict.fromkeys(rbd.monitors)]
     return disks
 
 
-class VolumeUse:
-    def __init__(self, nodes: Nodes, objects: Mapping[str, Mapping[str, Object]], claims: Claims) -> None:
+class VolumeUsage:
+    def __init__(self, nodes: Nodes, objects: Mapping[str, Mapping[str, Object]], claims: VolumeClaims) -> None:
         self.nodes = nodes
         self.claims = claims
         self.users: dict[str, int] = {}  # claim key → pods on nodes that use it
@@ -161,13 +161,13 @@ class VolumeUse:
     # --- what a pod attaches
 
     def attachable(self, task: Task) -> set[Attachable]:
-        """The volumes that CSI drivers would attach for the pod, as far as they can be told."""
+        """The volumes that CSI drivers would attach for the pod, as far as they are known."""
         found: set[Attachable] = set()
         for volume in task.shape.spec.volumes:
             name = claim_name(task.name, volume)
             if name is not None:
                 claim = self.claims.get(f"{task.namespace}/{name}")
-                one = self._of_claim(claim) if isinstance(claim, Claim) else None
+                one = self._of_claim(claim) if isinstance(claim, VolumeClaim) else None
             elif volume.aws_elastic_block_store is not None:
                 one = _aws(volume.aws_elastic_block_store.volume_id)
             elif volume.gce_persistent_disk is not None:
@@ -178,7 +178,7 @@ class VolumeUse:
                 found.add(one)
         return found
 
-    def _of_claim(self, claim: Claim) -> Attachable | None:
+    def _of_claim(self, claim: VolumeClaim) -> Attachable | None:
         volume = self._volumes.get(claim.object.spec.volume_name)
         if not isinstance(volume, PersistentVolume):
             # Not bound, or to a volume that is gone: kube-scheduler counts one volume of the class's driver.

@@ -1,19 +1,19 @@
-"""The cached answers of all filters and scores for tasks of one signature, kept current from the log of changes."""
+"""Caches the answers of all filters and scores for tasks of one signature, and repairs them from the log of changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.core.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Scope
+from muster.engine.core.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Scope, Verdict
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import Kind, NodeView
+from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.engine.core.static import columns
 
 if TYPE_CHECKING:
-    from muster.engine.core.placement import Placement
+    from muster.engine.placement.placement import Placement
 
 FilterTerm = tuple[str, NodeFilter]  # plugin's name, term
 ScoreTerm = tuple[str, NodeScorer]
@@ -22,11 +22,11 @@ _FEW = 4  # changed nodes whose scores are looked up one by one
 _MOST_COLUMNS = 4096
 
 
-class Ahead:
-    """Picks computed beyond what was asked, handed out as long as nothing else changes the columns.
+class LookAhead:
+    """Nodes chosen in advance for the next tasks of the signature, valid while nothing else changes the columns.
 
-    Whether that pays shows by itself: the number grows while the same signature comes again and again, and falls to
-    nothing where others come in between.
+    The number chosen in advance grows while tasks of one signature follow each other, and falls to zero while tasks of
+    other signatures come in between.
     """
 
     __slots__ = ("_log", "_next", "_picks", "size")
@@ -41,7 +41,7 @@ class Ahead:
         self._picks, self._next = picks, 0
 
     def take(self, count: int, log: int) -> list[int]:
-        """The next picks, if they are still right; otherwise none, and `size` says how many to compute."""
+        """Returns the next nodes if they are still valid; otherwise none, and `size` is how many to choose."""
         alone = log == self._log
         if not alone:
             self._picks = []
@@ -59,72 +59,89 @@ class Ahead:
 
 
 class Answers:
+    """What all filters and scores answer for the tasks of one signature."""
+
     def __init__(self, placement: Placement, task: Task, *, fit: bool = True) -> None:
-        """Without `fit` the filters alone decide: requests are not held against what is free (backfill)."""
+        """Without `fit` only the filters decide: requests are not compared with what is free (backfill)."""
         self.task = task
         self.shape = task.shape
         self.nodes = placement.nodes
-        self.ahead = Ahead()
-        rows = self.nodes.axis.rows
-        self._needs = sorted((rows[name], amount) for name, amount in task.shape.amounts.items() if fit and amount > 0)
-        view = self.nodes.everything()
-        self.static: Bools = np.ones(len(self.nodes), np.bool_)
-        self.curable: Bools = self.static
+        self.look_ahead = LookAhead()
+        self._needs = _needs(task, self.nodes) if fit else []
+        self._fixed_batch = Batch.COLUMNS  # the strictest of the terms that are not asked about it each time
+
+        self.static: Bools = np.ones(len(self.nodes), np.bool_)  # the nodes that no static filter refuses
+        self.curable: Bools = self.static  # the nodes that no static filter refuses for an unresolvable reason
         self._masked = False  # does a static filter refuse any node?
         self._node_filters: list[NodeFilter] = []
         self._cluster_filters: list[NodeFilter] = []
-        self._fixed_batch = Batch.COLUMNS
-        for _, term in placement.filters:
-            if term.scope == Scope.CLUSTER:
-                self._cluster_filters.append(term)
-                continue
-            how = term.batch(task)
-            if how == Batch.SKIP:
-                continue
-            self._fixed_batch = max(self._fixed_batch, how)
-            if term.scope == Scope.STATIC:
-                verdict = term.filter(task, view)
-                if verdict.reasons and verdict.code.any():
-                    self._masked = True
-                    self.static = self.static & verdict.fits
-                    cured = np.array([True, *(r.resolvable for r in verdict.reasons)], np.bool_)
-                    self.curable = self.curable & cured[verdict.code]
-            else:
-                self._node_filters.append(term)
-        self._scores: list[tuple[NodeScorer, Floats | None]] = []  # (term, its answers where they never change)
+        self._read_filters(placement.filters)
+
+        # (term, its answers if they never change)
+        self._scores: list[tuple[NodeScorer, Floats | None]] = []
         self._normalised: list[tuple[NodeScorer, Floats | None]] = []
         self._cluster_scores = False
-        for _, scorer in placement.scorers:
-            if scorer.scope == Scope.CLUSTER:
-                self._normalised.append((scorer, None))  # never cached; its normalise may be the identity
-                self._cluster_scores = True
-                continue
-            into = self._normalised if scorer.normalised else self._scores
-            how = scorer.batch(task)
-            if how == Batch.SKIP:
-                continue
-            self._fixed_batch = max(self._fixed_batch, how)
-            raw: Floats | None = None
-            if scorer.scope == Scope.STATIC:
-                if scorer.flat(task, view):
-                    continue
-                raw = scorer.raw(task, view)
-                if _says_nothing(raw, scorer.normalised):
-                    continue
-            into.append((scorer, raw))
-        self._keys: dict[Kind, Floats] = {}
-        self._cursor: dict[Kind, int] = {}
+        self._read_scorers(placement.scorers)
+
+        self._keys: dict[MoveKind, Floats] = {}
+        self._cursor: dict[MoveKind, int] = {}
         self._all_scores: Floats | None = None
         self._scores_cursor = 0
         self._by_column: dict[bytes, float] = {}  # scores of nodes by their columns
-        terms: list[NodeFilter | NodeScorer] = [*self._node_filters, *(scorer for scorer, _ in self._scores)]
-        of_columns = all(term.columns_only for term in terms) and all(raw is None for _, raw in self._scores)
-        self._node_classes = placement.node_classes if of_columns and placement.caching else None
+        self._node_classes = placement.node_classes if placement.caching and self._reads_columns_only() else None
+
+    def _read_filters(self, filters: Sequence[FilterTerm]) -> None:
+        """Evaluates the static filters once, and keeps the filters whose answers may change within a cycle."""
+        view = self.nodes.everything()
+        for _, term in filters:
+            if term.scope == Scope.CLUSTER:
+                self._cluster_filters.append(term)
+            elif self._concerns(term):
+                if term.scope == Scope.STATIC:
+                    self._exclude(term.filter(self.task, view))
+                else:
+                    self._node_filters.append(term)
+
+    def _exclude(self, verdict: Verdict) -> None:
+        if verdict.reasons and verdict.code.any():
+            self._masked = True
+            self.static = self.static & verdict.fits
+            self.curable = self.curable & verdict.resolvable
+
+    def _read_scorers(self, scorers: Sequence[ScoreTerm]) -> None:
+        """Evaluates the static scores once, and drops those that cannot change the order of two nodes."""
+        view = self.nodes.everything()
+        for _, scorer in scorers:
+            if scorer.scope == Scope.CLUSTER:
+                self._normalised.append((scorer, None))  # never cached; its normalise may be the identity
+                self._cluster_scores = True
+            elif self._concerns(scorer):
+                raw: Floats | None = None
+                if scorer.scope == Scope.STATIC:
+                    if scorer.flat(self.task, view):
+                        continue
+                    raw = scorer.raw(self.task, view)
+                    if _changes_no_order(raw, scorer.normalised):
+                        continue
+                (self._normalised if scorer.normalised else self._scores).append((scorer, raw))
+
+    def _concerns(self, term: NodeFilter | NodeScorer) -> bool:
+        """Whether the term reads anything of the task; if so, its way of batching counts."""
+        how = term.batch(self.task)
+        if how == Batch.SKIP:
+            return False
+        self._fixed_batch = max(self._fixed_batch, how)
+        return True
+
+    def _reads_columns_only(self) -> bool:
+        """Whether nodes with equal columns have equal keys, static filters apart."""
+        scorers_do = all(scorer.columns_only and raw is None for scorer, raw in self._scores)
+        return scorers_do and all(term.columns_only for term in self._node_filters)
 
     # --- current answers
 
     def batch(self) -> Batch:
-        """How a run of such tasks may be placed now; terms that look at the whole cluster are asked each time."""
+        """Returns how a run of such tasks may be placed now; terms of scope CLUSTER are asked each time."""
         how = self._fixed_batch
         for term in self._cluster_filters:
             how = max(how, term.batch(self.task))
@@ -135,16 +152,16 @@ class Answers:
         return how
 
     def moving_filters(self) -> Iterator[NodeFilter]:
-        """The filters that bear on the task now and whose answers may change within a cycle."""
+        """Yields the filters that concern the task now and whose answers may change within a cycle."""
         yield from self._node_filters
         for term in self._cluster_filters:
             if term.batch(self.task) != Batch.SKIP:
                 yield term
 
     def placed(self) -> None:
-        self.ahead.placed(len(self.nodes.log))
+        self.look_ahead.placed(len(self.nodes.log))
 
-    def key(self, kind: Kind) -> Floats:
+    def key(self, kind: MoveKind) -> Floats:
         """Per node: the sum of the scores that are not normalised, or −inf where the task does not fit."""
         log = self.nodes.log
         key = self._keys.get(kind)
@@ -184,7 +201,7 @@ class Answers:
         return self._all_scores
 
     def _score_of(self, node: int) -> float:
-        """The score of one node. Evictions followed by placements often lead to columns that were there before."""
+        """The score of one node. Evictions followed by placements often restore earlier columns."""
         nodes = self.nodes
         column = nodes.rows[:, node].tobytes() + nodes.alloc[:, node].tobytes()
         found = self._by_column.get(column)
@@ -194,7 +211,7 @@ class Answers:
             found = self._by_column[column] = float(self.score(nodes.some(np.array([node])))[0])
         return found
 
-    def _of_all(self, kind: Kind) -> Floats:
+    def _of_all(self, kind: MoveKind) -> Floats:
         """Evaluates all nodes; where all terms read columns only, once per node class."""
         classes = None if self._node_classes is None else self._node_classes.classes()
         if classes is None:
@@ -205,17 +222,17 @@ class Answers:
             key[~self.static] = _NOTHING
         return key
 
-    def evaluate(self, view: NodeView, kind: Kind, *, anywhere: bool = False) -> Floats:
-        """Fit, filters and scores of these columns (terms that look at the whole cluster are not in it).
+    def evaluate(self, view: NodeView, kind: MoveKind, *, anywhere: bool = False) -> Floats:
+        """Evaluates fit, filters and scores of these columns, without terms of scope CLUSTER.
 
         `anywhere`: leave out the static filters.
         """
         view.kind = kind
         fits: Bools = np.ones(len(view), np.bool_) if anywhere else columns(self.static, view, own=True)
-        account = view.idle if kind == Kind.ALLOCATE else view.future_idle
+        account = view.idle if kind == MoveKind.ALLOCATE else view.future_idle
         for row, amount in self._needs:
             fits &= account[row] >= amount
-        if kind == Kind.ALLOCATE and self.nodes.promised:
+        if kind == MoveKind.ALLOCATE and self.nodes.pipelined:
             # Volcano: a node must fit by its future idle first, which pods pipelined to it lower.
             future = view.future_idle
             for row, amount in self._needs:
@@ -234,11 +251,11 @@ class Answers:
 
     @property
     def normalises(self) -> bool:
-        """Is any term of the scores not in the key?"""
+        """Whether a score term is not part of the key."""
         return any(raw is not None or scorer.batch(self.task) != Batch.SKIP for scorer, raw in self._normalised)
 
     def normalised(self) -> Iterator[tuple[NodeScorer, Floats]]:
-        """The terms that are not in the key (constants taken over the candidates, or a look at the whole cluster)."""
+        """Yields the terms that are not part of the key: normalised terms and terms of scope CLUSTER."""
         for scorer, raw in self._normalised:
             if raw is None:
                 if scorer.batch(self.task) == Batch.SKIP:
@@ -247,6 +264,12 @@ class Answers:
             yield scorer, raw
 
 
-def _says_nothing(raw: Floats, normalised: bool) -> bool:
-    """Zeros, or (where constants are taken over the candidates anyway) the same everywhere: no order turns on it."""
+def _needs(task: Task, nodes: Nodes) -> list[tuple[int, int]]:
+    """The rows of the resources that the task requests, with the amounts."""
+    rows = nodes.axis.rows
+    return sorted((rows[name], amount) for name, amount in task.shape.amounts.items() if amount > 0)
+
+
+def _changes_no_order(raw: Floats, normalised: bool) -> bool:
+    """Whether the scores are zeros, or (where constants are taken over the candidates) the same everywhere."""
     return bool(len(raw)) and bool(raw.min() == raw.max() and (normalised or raw[0] == 0.0))

@@ -11,7 +11,7 @@ from builders.queued_jobs import group, job, node, of, pod, queue, task, tasks, 
 from fakes.plugins import Refuse, Score, ShareOfBest, real, session_of, stub
 from muster.engine.core.hooks import Batch, NodeFilter, NodeSet, Plugin, Reason, Scope, Verdict
 from muster.engine.core.jobs import Status
-from muster.engine.core.nodes import Kind
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 
@@ -214,7 +214,7 @@ def test_evictions_cure_what_the_reason_calls_resolvable(resolvable: bool, scope
     assert mask(session.placement.might_fit(waits)) == [True, resolvable, True]
     assert [session.placement.curable(waits, i) for i in range(3)] == [True, resolvable, True]
     assert [session.placement.passes(waits, i) for i in range(3)] == [True, False, True]
-    assert [session.placement.accepts(waits, i, Kind.ALLOCATE) for i in range(3)] == [True, False, True]
+    assert [session.placement.accepts(waits, i, MoveKind.ALLOCATE) for i in range(3)] == [True, False, True]
     assert [session.placement.may_hold(waits, i) for i in range(3)] == [True, scope != Scope.STATIC, True]
 
 
@@ -228,15 +228,15 @@ def test_a_node_fits_later_with_what_is_released_and_with_what_victims_would_fre
     session.statement().evict(victims[0], None, "preempt")
     assert placement.fits_future(waits, 0)
     assert mask(placement.fits(waits)) == [False, False]
-    assert mask(placement.fits(waits, Kind.PIPELINE)) == [True, False]
-    assert placement.accepts(waits, 0, Kind.PIPELINE) and not placement.accepts(waits, 0, Kind.ALLOCATE)
+    assert mask(placement.fits(waits, MoveKind.PIPELINE)) == [True, False]
+    assert placement.accepts(waits, 0, MoveKind.PIPELINE) and not placement.accepts(waits, 0, MoveKind.ALLOCATE)
 
 
 def test_a_node_whose_idle_capacity_is_promised_does_not_accept_a_pod_at_once() -> None:
     state = cluster(1)
     session = session_of(state, real("gang"))
     session.statement().pipeline(tasks(state, "a-0"), [0])
-    assert not session.placement.accepts(task(state, "a-1"), 0, Kind.ALLOCATE)
+    assert not session.placement.accepts(task(state, "a-1"), 0, MoveKind.ALLOCATE)
     assert mask(session.placement.fits(task(state, "a-1"))) == [False]
 
 

@@ -1,0 +1,1 @@
+"""Finds nodes for tasks: cached answers per signature, runs of equal tasks in one step, node sets, explanations."""

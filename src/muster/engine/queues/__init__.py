@@ -1,0 +1,1 @@
+"""What queues have been allocated, what they reserve, and what limits them."""
