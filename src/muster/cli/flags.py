@@ -45,18 +45,19 @@ def options_of(settings: type[Any], part: str = "") -> Callable[[Command], Comma
 
 def option(flag: Flag, kind: Any, setting: Field[Any] | None = None, part: str = "") -> Callable[[Command], Command]:
     """The click option of a flag; `kind` is the setting's type."""
-    default = None if setting is None or setting.default is MISSING else setting.default
+    default = "" if setting is None or setting.default is MISSING else setting.default
     required = setting is not None and setting.default is MISSING and setting.default_factory is MISSING
     several = get_origin(kind) is tuple
     if isinstance(kind, UnionType):
         kind = next(one for one in get_args(kind) if one is not NoneType)
     is_flag = kind is bool and flag.metavar is None
+    given: dict[str, Any] = {} if default in (None, "") else {"default": default}
     return click.option(
         *flag.names, _parameter(flag), type=None if is_flag else _type(flag, str if several else kind),
-        is_flag=is_flag or None, multiple=several, default=None if required or default == "" else default,
-        required=required, show_default=default not in (None, "", (), False), metavar=flag.metavar,
+        is_flag=is_flag or None, multiple=several, required=required, metavar=flag.metavar,
+        show_default=default not in (None, "", (), False),
         callback=_namespaced(flag) if flag.metavar == NAMESPACED else None,
-        help=flag.help.replace("{part}", part),
+        help=flag.help.replace("{part}", part), **given,
     )  # fmt: skip
 
 
