@@ -1,1 +1,1 @@
-"""What every long-running part needs: access, leadership, probes, logs, certificates, configuration."""
+"""The process kit of the long-running components: settings, access, leadership, probes, logs, certificates."""

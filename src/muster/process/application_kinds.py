@@ -1,7 +1,7 @@
 """Follows the ConfigMap that names further kinds of applications, and the objects of those kinds.
 
-A text that cannot be used changes nothing: the last good one stays, and an Event on the ConfigMap says why. A kind that
-is not served yet is looked for until it is.
+If the text is invalid, the last valid one stays in use, and an Event on the ConfigMap gives the reason. A kind that the
+API server does not serve yet is looked for until it does.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from muster.model.core import ConfigMap
 from muster.model.custom import CustomApplication
 from muster.store import Severity, errors
 
-AGAIN = 5.0  # seconds until a kind that the API server does not serve is looked for again
-PATIENCE = 10.0  # seconds for the ConfigMap to be read; who may not read it has Kubernetes' own kinds
+KIND_RETRY_PERIOD_S = 5.0  # a kind that the API server does not serve is looked for again
+FIRST_READ_TIMEOUT_S = 10.0  # then only Kubernetes' own kinds are understood
 
 Kinds = tuple[type[CustomApplication], ...]
 Changed = Callable[[Kinds], Awaitable[None]]
 
 
 class ConfiguredKinds:
-    """`kinds` are those that are followed now; whoever uses them is told when they become others."""
+    """`kinds` are the kinds that are followed now; `run` calls its argument when they change."""
 
     def __init__(self, client: Client, informers: Informers, key: str, recorder: Recorder, report: Report) -> None:
         self.kinds: Kinds = ()
@@ -49,28 +49,28 @@ class ConfiguredKinds:
         namespace, _, name = key.partition("/")
         wanted = Wanted(ConfigMap, namespace, fields=f"metadata.name={name}")
         self._maps = Informers(client, [wanted], report)
-        self._maps.subscribe(self._notice)
-        self._news = asyncio.Event()
+        self._maps.subscribe(self._on_change)
+        self._changed = asyncio.Event()
         self._map: ConfigMap | None = None
 
     async def run(self, changed: Changed) -> None:
-        """Until cancelled."""
+        """Follows the ConfigMap and its kinds until cancelled."""
         wanted: list[CustomApplicationConfig] = []
         async with self._maps:
             await self._maps.synced()
             while True:
-                self._news.clear()
+                self._changed.clear()
                 wanted = self._read(wanted)
                 missing = await self._follow(wanted, changed)
                 self._known.set()
                 try:
-                    async with asyncio.timeout(AGAIN if missing else None):
-                        await self._news.wait()
+                    async with asyncio.timeout(KIND_RETRY_PERIOD_S if missing else None):
+                        await self._changed.wait()
                 except TimeoutError:
                     continue
 
     def unread(self) -> str:
-        """What is waited for, in words for /readyz; empty once the ConfigMap was read."""
+        """What /readyz answers until the ConfigMap was read; empty afterwards."""
         return "" if self.are_known else f"waits for the ConfigMap {self._key} of further kinds"
 
     @property
@@ -78,16 +78,16 @@ class ConfiguredKinds:
         return self._known.is_set()
 
     async def known(self) -> None:
-        """Until the ConfigMap was read for the first time, or has kept us waiting for too long."""
+        """Returns when the ConfigMap was read for the first time, or after a timeout."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(FIRST_READ_TIMEOUT_S):
                 await self._known.wait()
         except TimeoutError:
             self._known.set()
             self._report("the ConfigMap of further kinds cannot be read: only Kubernetes' own kinds are understood")
 
     async def followed(self) -> None:
-        """Until the ConfigMap and the objects of the kinds that it names were read, or cannot be for now."""
+        """Returns when the ConfigMap and the objects of its kinds were read, or cannot be read for now."""
         while Standing.STARTING in self._maps.standing().values() or (
             Standing.SYNCED in self._maps.standing().values() and not self.are_known
         ):
@@ -96,12 +96,12 @@ class ConfiguredKinds:
         while any(self._informers.standing().get(name) is Standing.STARTING for name in names):
             await asyncio.sleep(0.02)
 
-    def _notice(self, delta: Delta) -> None:
+    def _on_change(self, delta: Delta) -> None:
         self._map = delta.new if isinstance(delta.new, ConfigMap) else None
-        self._news.set()
+        self._changed.set()
 
     def _read(self, last: list[CustomApplicationConfig]) -> list[CustomApplicationConfig]:
-        """What the ConfigMap says; without one nothing, with a bad one what the last good one said."""
+        """The kinds that the ConfigMap names; none without one, those of the last valid one if it is invalid."""
         if self._map is None:
             return []
         try:
@@ -113,7 +113,7 @@ class ConfiguredKinds:
             return last
 
     async def _follow(self, wanted: list[CustomApplicationConfig], changed: Changed) -> bool:
-        """Begin and end to follow kinds; whether some are not served yet."""
+        """Starts and stops following kinds; whether some are not served yet."""
         found: list[type[CustomApplication]] = []
         missing = False
         for one in wanted:
@@ -136,7 +136,7 @@ class ConfiguredKinds:
         return missing
 
     async def _plural(self, one: CustomApplicationConfig) -> str:
-        """What the API server calls the kind; empty if it does not serve it (yet)."""
+        """The resource name of the kind; empty if the API server does not serve it (yet)."""
         try:
             answer: dict[str, Any] = msgspec.json.decode(
                 await self._client.request("GET", f"/apis/{one.group}/{one.version}")

@@ -1,8 +1,8 @@
-"""Certificates that muster makes for itself, an authority and what it signs, made anew in time; and those in files.
+"""Certificates that muster issues itself, and certificates in files.
 
-Nothing is kept on disk and no Secret is read: a process that starts makes its own authority and tells those who must
-trust it. Before the old certificate ends there is a new authority, made known first and used after. Files that somebody
-else renews are read again when they become others.
+Issued certificates are not stored on disk or in a Secret: at its start a process creates its own authority and publishes
+it to those who must trust it. Before a certificate expires there is a new authority, which is published first and used
+afterwards. Files that somebody else renews are reloaded when they change.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 LIFETIME = timedelta(days=30)
-MOST_OTHERS = 20  # a process that ends and starts again and again has a new authority each time
-_EARLIER = timedelta(minutes=5)  # clocks of other machines may be behind
+MAX_OTHER_AUTHORITIES = 20  # a process that ends and starts again and again has a new authority each time
+_BACKDATED = timedelta(minutes=5)  # clocks of other machines may be behind
 
 Now = Callable[[], datetime]
 
@@ -79,7 +79,7 @@ def bundle(known: bytes, mine: Sequence[bytes], now: datetime) -> bytes:
     own = [x509.load_pem_x509_certificate(one) for one in mine]
     kept = dict.fromkeys(one for one in (*_authorities(known), *own) if one.not_valid_after_utc > now)
     others = sorted((one for one in kept if one not in own), key=lambda one: one.not_valid_before_utc)
-    for one in others[:-MOST_OTHERS]:
+    for one in others[:-MAX_OTHER_AUTHORITIES]:
         del kept[one]
     return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in kept)
 
@@ -105,7 +105,7 @@ def trust_clients(context: ssl.SSLContext, authority: str, *, required: bool = T
 
 
 def use(context: ssl.SSLContext, issued: Issued) -> None:
-    """Connections made from now on see this certificate."""
+    """Uses this certificate for new connections."""
     # Python's TLS reads keys from files only.
     handle, path = tempfile.mkstemp()
     try:
@@ -117,8 +117,8 @@ def use(context: ssl.SSLContext, issued: Issued) -> None:
 
 
 class Files:
-    """`changed` says whether a file is another one than when it was asked last. Where a Secret is mounted the names
-    are links, so what they lead to is looked at."""
+    """`changed` tells whether a file has changed since the last call. Where a Secret is mounted the names are symbolic
+    links, so their targets are compared."""
 
     def __init__(self, *paths: str) -> None:
         self._paths = [path for path in paths if path]
@@ -153,7 +153,7 @@ class Reloaded:
         self.context.sni_callback = self._switch
 
     def renew(self) -> None:
-        """Make the context anew, for the connections from now on."""
+        """Creates a new context for new connections."""
         self._newest = self._make()
 
     def _switch(self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
@@ -206,7 +206,7 @@ def _unsigned(
 ) -> x509.CertificateBuilder:
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
     builder = builder.serial_number(x509.random_serial_number())
-    return builder.not_valid_before(began - _EARLIER).not_valid_after(ends)
+    return builder.not_valid_before(began - _BACKDATED).not_valid_after(ends)
 
 
 def _name(text: str) -> x509.Name:

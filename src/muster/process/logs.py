@@ -31,5 +31,5 @@ class Log:
             sys.stderr.flush()
 
     def report(self, message: str) -> None:
-        """What stops nobody, but should be seen."""
+        """Logs something that stops nothing but should be seen."""
         self(0, message)

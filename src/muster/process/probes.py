@@ -1,4 +1,4 @@
-"""/healthz, /readyz and /metrics of a part, answered by the event loop on a port of their own."""
+"""Serves /healthz, /readyz and /metrics of a component, in the event loop and on a port of their own."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from muster.kube.informers import Informers
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Check = Callable[[], str]
-"""Nothing if all is well, else what is wrong."""
-LARGEST_BODY = 4 << 20
+"""Returns why the probe fails, or nothing."""
+MAX_BODY_BYTES = 4 << 20
 
 
 class Probes:
-    """Plain HTTP; `posts` are further paths that are answered here."""
+    """A server for plain HTTP; `posts` are handlers of further paths."""
 
     def __init__(
         self, registry: CollectorRegistry, ready: Check, healthy: Check = lambda: "",
         posts: Mapping[str, Handler] | None = None,
     ) -> None:  # fmt: skip
         self._registry = registry
-        application = web.Application(client_max_size=LARGEST_BODY)
+        application = web.Application(client_max_size=MAX_BODY_BYTES)
         application.router.add_get("/healthz", _answer(healthy))
         application.router.add_get("/readyz", _answer(ready))
         application.router.add_get("/metrics", self._scrape)
@@ -33,7 +33,7 @@ class Probes:
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 takes any that is free."""
+        """Starts to listen; port 0 takes a free one."""
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
         self.port = self._runner.addresses[0][1]
@@ -47,7 +47,7 @@ class Probes:
 
 
 def not_read(informers: Informers | None) -> str:
-    """What a part says at /readyz before it has read the cluster."""
+    """What a component answers at /readyz before it has read the cluster."""
     return "the cluster has not been read yet: " + ("waits for its turn" if informers is None else informers.unread())
 
 

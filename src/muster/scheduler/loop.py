@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from muster.kube.informers import Stream
 from muster.model.meta import Object
-from muster.process.garbage_collection import Collecting
+from muster.process.garbage_collection import GarbageCollection
 from muster.scheduler.binder import Binder
 from muster.scheduler.decider import SOON, Decider, Decision
 from muster.scheduler.inbox import Message, Observed
@@ -51,7 +51,7 @@ class Loop:
         self._due: float | None = None
         self._gap = SHORTEST_GAP
         self._began: float | None = None  # when the running cycle began
-        self.collecting = Collecting()
+        self.garbage_collection = GarbageCollection()
         self.loaded = False
         self.cycles = 0
 
@@ -94,7 +94,7 @@ class Loop:
             self._take(stream)
             # Not the decider's own: what it counts and logs there is for the leader.
             await self.in_thread(self._decider.cache.take_in)
-            self.collecting.now_and_then()
+            self.garbage_collection.collect_if_due()
             await asyncio.sleep(STANDBY_GAP)
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ class Loop:
                 if decision is not None:
                     self._carry_out(decision, binder, writer)
                     if not decision.bound:
-                        self.collecting.now_and_then()
+                        self.garbage_collection.collect_if_due()
                 self._due = _earlier(self._due, due)
                 await asyncio.sleep(self._gap)
         finally:

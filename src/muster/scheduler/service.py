@@ -164,7 +164,7 @@ class SchedulerService(Component):
                     self._use(self._loaded)  # it changed while the cluster was read, and needs more kinds
                 try:
                     await loop.load(informers.objects)
-                    with loop.collecting.for_long():
+                    with loop.garbage_collection.frozen():
                         yield Ready(informers, decider, loop, stream)
                 finally:
                     loop.close()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 
-from muster.process.certificates import MOST_OTHERS, bundle, issue, server_context
+from muster.process.certificates import MAX_OTHER_AUTHORITIES, bundle, issue, server_context
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -46,7 +46,7 @@ def test_a_bundle_does_not_grow_for_ever() -> None:
     for hour in range(25):
         made.append(issue(["x"], at(NOW + timedelta(hours=hour))).authority)
         known = bundle(known, [made[-1]], NOW)
-    assert known == b"".join(made[-1 - MOST_OTHERS :])
+    assert known == b"".join(made[-1 - MAX_OTHER_AUTHORITIES :])
     assert bundle(known, [made[-3]], NOW) == known
 
 

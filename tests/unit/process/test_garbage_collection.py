@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from muster.process.garbage_collection import SELDOM, Collecting
+from muster.process.garbage_collection import FULL_COLLECTION_PERIOD_S, GarbageCollection
 
 
 class Clock:
@@ -16,7 +16,7 @@ class Clock:
 
 def test_what_is_there_is_not_looked_at_again_and_all_is_as_before_afterwards() -> None:
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
-    with Collecting().for_long():
+    with GarbageCollection().frozen():
         assert gc.get_freeze_count() > frozen and gc.get_threshold() != before
     assert gc.get_threshold() == before and gc.get_freeze_count() == 0
 
@@ -29,16 +29,16 @@ def test_a_full_collection_is_made_now_and_then() -> None:
             full.append(phase)
 
     clock = Clock()
-    collecting = Collecting(clock)
+    collecting = GarbageCollection(clock)
     gc.callbacks.append(note)
     try:
-        with collecting.for_long():
+        with collecting.frozen():
             full.clear()
-            collecting.now_and_then()
+            collecting.collect_if_due()
             assert full == []
-            clock.now = SELDOM
-            collecting.now_and_then()
-            collecting.now_and_then()
+            clock.now = FULL_COLLECTION_PERIOD_S
+            collecting.collect_if_due()
+            collecting.collect_if_due()
             assert full == ["start"]
     finally:
         gc.callbacks.remove(note)

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from fakes.awkward_api import AwkwardApi, give, refuse, run, until
 from muster.process.logs import Log
 from muster.process.own_pod import OwnPod
-from muster.process.permissions import AGAIN_S, Permissions
+from muster.process.permissions import REVIEW_PERIOD_S, Permissions
 from muster.store import errors
 from muster.store.errors import Permission
 
@@ -46,7 +46,7 @@ def test_a_refusal_is_said_at_once_and_every_ten_minutes(capsys: pytest.CaptureF
     told = Told(capsys)
     for _ in range(100):
         told.permissions.refused(REFUSED)
-        told.now += AGAIN_S / 60
+        told.now += REVIEW_PERIOD_S / 60
     entries = told.entries()
     assert [(e["v"], e["verb"], e["resource"], e["group"]) for e in entries] == [(0, "create", "pods/binding", "")] * 2
     assert "system:serviceaccount:muster-system:muster-scheduler" in entries[0]["why"]
