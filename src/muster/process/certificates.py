@@ -1,8 +1,8 @@
 """Certificates that muster issues itself, and certificates in files.
 
-Issued certificates are not stored on disk or in a Secret: at its start a process creates its own authority and publishes
-it to those who must trust it. Before a certificate expires there is a new authority, which is published first and used
-afterwards. Files that somebody else renews are reloaded when they change.
+Issued certificates are not stored on disk or in a Secret: at its start a process creates its own authority and
+publishes it to those who must trust it. Before a certificate expires there is a new authority, which is published first
+and used afterwards. Files that somebody else renews are reloaded when they change.
 """
 
 from __future__ import annotations
