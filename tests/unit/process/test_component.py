@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from kubernetes.client import Configuration
 
-from fakes.awkward_api import AwkwardApi, run, until
+from muster.kube import Access
 from muster.kube import config as access
 from muster.process.component import Component
 from muster.process.logs import Log
@@ -59,29 +60,32 @@ class Sample(Component):
         self.calls.append("drain")
 
 
-def story(component: Sample, monkeypatch: pytest.MonkeyPatch, leads: int = 1) -> list[str]:
-    async def play(api: AwkwardApi) -> None:
-        async with api.client() as client:
-            monkeypatch.setattr(access, "load", lambda *_: client.access)
-            stop = asyncio.Event()
-            running = asyncio.create_task(component.process.run(stop))
-            await until(lambda: running.done() or component.calls.count("lead") >= leads)
-            component.calls.append("leading" if component.process.leading() else "not leading")
-            stop.set()
-            await running
-            assert component.registry.get_sample_value("muster_leader") == 0
+def run(component: Sample, monkeypatch: pytest.MonkeyPatch, leads: int = 1) -> list[str]:
+    """The calls until the component was told to stop in its last term; it asks the API server for nothing."""
+    monkeypatch.setattr(access, "load", lambda *_: Access(Configuration(host="http://127.0.0.1:1")))
 
-    run(play)
+    async def start_and_stop() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(component.process.run(stop))
+        async with asyncio.timeout(10):
+            while not running.done() and component.calls.count("lead") < leads:
+                await asyncio.sleep(0.005)
+        component.calls.append("leading" if component.process.leading() else "not leading")
+        stop.set()
+        await running
+
+    asyncio.run(start_and_stop())
+    assert component.registry.get_sample_value("muster_leader") == 0
     return component.calls
 
 
 def test_a_component_is_started_and_ended_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = story(Sample(Settings()), monkeypatch)
+    calls = run(Sample(Settings()), monkeypatch)
     assert calls == ["serve", "prepare", "lead", "leading", "drain", "term ended", "served"]
 
 
 def test_work_that_fails_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = story(Sample(Settings(), faults=1), monkeypatch, leads=2)
+    calls = run(Sample(Settings(), faults=1), monkeypatch, leads=2)
     assert calls.count("lead") == 2 and calls[-1] == "served"
 
 
