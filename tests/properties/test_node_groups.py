@@ -1,4 +1,4 @@
-"""What holds for node group management whatever the numbers: division, standing and overrides."""
+"""What holds for node group management whatever the numbers: division, quota usage and overrides."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def test_weights_give_every_replica_and_one_more_takes_none_away(given: dict[str
 
 
 @given(weights, replicas, uids)
-def test_weights_are_given_seat_by_seat(given: dict[str, int], n: int, uid: str) -> None:
+def test_weights_are_given_replica_by_replica(given: dict[str, int], n: int, uid: str) -> None:
     rank = {name: i for i, name in enumerate(sorted(given, reverse=descending(uid)))}
-    seats = dict.fromkeys(given, 0)
+    positions = dict.fromkeys(given, 0)
     able = [name for name, weight in given.items() if weight]
     for _ in range(n if able else 0):
-        first = min(able, key=lambda g: (-Fraction(given[g], 2 * seats[g] + 1), seats[g], rank[g]))
-        seats[first] += 1
-    assert by_weights(given, n, uid) == seats
+        first = min(able, key=lambda g: (-Fraction(given[g], 2 * positions[g] + 1), positions[g], rank[g]))
+        positions[first] += 1
+    assert by_weights(given, n, uid) == positions
 
 
 @given(weights, replicas, st.randoms(use_true_random=False))
@@ -88,19 +88,19 @@ def test_pods_placed_one_by_one_end_within_their_quotas(
 
 @given(ranges(), st.integers(1, 12), st.lists(st.lists(names, min_size=2, unique=True), max_size=4), st.data())
 def test_a_yes_holds_wherever_the_maybes_go(
-    given: dict[str, tuple[int, int | None]], n: int, maybes: list[list[str]], data: st.DataObject
+    given: dict[str, tuple[int, int | None]], n: int, ways: list[list[str]], data: st.DataObject
 ) -> None:
     quotas = PropagationRules("NumRange", ranges=given).quotas(n)
-    maybe = UndecidedPods()
+    undecided = UndecidedPods()
     counts = {group: data.draw(st.integers(0, 2)) for group in given}
     after = dict(counts)
-    for groups in maybes:
+    for groups in ways:
         inside = [group for group in groups if group in given]
         if inside:
-            maybe.add(inside)
+            undecided.add(inside)
             went = data.draw(st.sampled_from(inside))
             after[went] += 1
-    before, then = QuotaUsage(quotas, counts, maybe), QuotaUsage(quotas, after)
+    before, then = QuotaUsage(quotas, counts, undecided), QuotaUsage(quotas, after)
     for group in given:
         answer = before.accepts(group)
         if answer != Acceptance.UNDECIDED:
@@ -148,7 +148,7 @@ def test_overriding_one_group_leaves_the_others_and_the_template_alone(
 
 
 @given(weights, ranges(), st.integers(0, 40), st.integers(0, 10), uids, st.booleans())
-def test_the_first_seats_are_the_division_of_fewer_replicas(
+def test_the_first_positions_are_the_division_of_fewer_replicas(
     given: dict[str, int], bounds: dict[str, tuple[int, int | None]], n: int, fewer: int, uid: str, ranged: bool
 ) -> None:
     meant = PropagationRules("NumRange", ranges=bounds) if ranged else PropagationRules("StaticWeight", weights=given)
@@ -159,17 +159,19 @@ def test_the_first_seats_are_the_division_of_fewer_replicas(
 
 
 @given(st.lists(names, max_size=12), st.dictionaries(names, st.integers(0, 5)), st.data())
-def test_no_seat_is_held_twice_and_what_was_written_stays(order: list[str], sizes: dict[str, int], data: Any) -> None:
+def test_no_position_is_given_twice_and_what_was_written_stays(
+    order: list[str], sizes: dict[str, int], data: Any
+) -> None:
     pods = {group: [f"{group}{i}" for i in range(size)] for group, size in sizes.items()}
     held = {pod: data.draw(st.integers(0, 13)) for of_group in pods.values() for pod in of_group}
     found = assign_positions(order, pods, held)
-    taken = [seat for seat in found.values() if seat is not None]
+    taken = [position for position in found.values() if position is not None]
     assert len(taken) == len(set(taken)) and found.keys() == held.keys()
     for group, of_group in pods.items():
-        seats = [i + 1 for i, name in enumerate(order) if name == group]
-        assert all(found[pod] is None or found[pod] in seats for pod in of_group)
-        assert sum(found[pod] is not None for pod in of_group) == min(len(seats), len(of_group))
-    assert assign_positions(order, pods, {pod: seat or 0 for pod, seat in found.items()}) == found
+        positions = [i + 1 for i, name in enumerate(order) if name == group]
+        assert all(found[pod] is None or found[pod] in positions for pod in of_group)
+        assert sum(found[pod] is not None for pod in of_group) == min(len(positions), len(of_group))
+    assert assign_positions(order, pods, {pod: position or 0 for pod, position in found.items()}) == found
 
 
 fields = st.sampled_from(["args", "env", "ports", "tty", "lifecycle"])

@@ -1,3 +1,6 @@
-"""Processes beside the scheduler: the extender of node group management, the admission webhook and the edge gate, which
-answer over HTTP, and `controlling`, which lets controllers work on a live cluster.
+"""Node group management on a live cluster: controllers, scheduler extender, admission webhook and edge gate.
+
+The rules are the pure functions of `muster.groups`. What the four components share is here: the application of a pod
+(`owners`), the group of a node (`grouping_cache`) and the number of pods of a unit per group (`unit_counts`). What only
+one component needs belongs to its sub-package.
 """

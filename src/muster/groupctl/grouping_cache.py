@@ -1,4 +1,4 @@
-"""Nodes, node groups and propagation policies of a live cluster, held together anew only when they change."""
+"""The groups of the nodes of a live cluster, computed again only when nodes, node groups or policies change."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ T = TypeVar("T", bound=Object)
 
 
 class GroupingCache:
-    """Tell it of every change; `grouping` is then of the objects as they are."""
+    """Caches the Grouping of a cluster. `observe` must be called for every change."""
 
     def __init__(self, tables: ObjectTables) -> None:
         self._tables = tables
         self._grouping: Grouping | None = None
 
     def observe(self, kind: str, old: Object | None, new: Object | None) -> bool:
-        """Whether the change bears on who belongs where; a node's heartbeat does not."""
+        """Whether the change can change the group of a node; a node's heartbeat cannot."""
         if kind not in ("Node", "NodeGroup", "PropagationPolicy"):
             return False
         if kind == "Node" and old is not None and new is not None:
-            bears = old.metadata.labels != new.metadata.labels
+            relevant = old.metadata.labels != new.metadata.labels
         else:
-            bears = (
+            relevant = (
                 changes_membership(old, new) if kind == "NodeGroup" else kind == "Node" or spec_of(old) != spec_of(new)
             )
-        if bears:
+        if relevant:
             self._grouping = None
-        return bears
+        return relevant
 
     @property
     def grouping(self) -> Grouping:

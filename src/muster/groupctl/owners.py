@@ -1,6 +1,6 @@
-"""From a pod to its application on a live cluster: what is not in the tables yet is asked for.
+"""Finds the application of a pod on a live cluster. Owners that the informers have not seen yet are fetched.
 
-A pod is often seen before the ReplicaSet it belongs to, and to take it for a pod by itself would be a guess.
+A pod is often seen before its ReplicaSet, and to treat it as a pod without an owner would be a guess.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from muster.store import NotFound
 ObjectTables = Mapping[str, Mapping[str, Object]]
 GetObject = Callable[[type[Object], str], Awaitable[Object]]
 FetchOwner = Callable[[str, str, str], Object | None]
-"""Kind, key and uid of an owner that is not in the tables → the object as it is in the cluster; None: it is not."""
+"""Kind, key and uid of an owner that is not in the tables → the object in the cluster; None: it does not exist."""
 CustomKinds = Callable[[], tuple[type[CustomApplication], ...]]
-"""The configured kinds, as they are now."""
+"""Returns the custom kinds that are configured now."""
 
-ABSENT_OWNER_TTL_S = 5.0  # seconds: an owner that was not there is not asked for again so soon
+ABSENT_OWNER_TTL_S = 5.0  # for so long an owner that did not exist is not fetched again
 
 
 def owner_lookup(pod: Pod, tables: ObjectTables, ask: FetchOwner) -> Lookup:
-    """The owners of the pod, one above the other: from the tables, or asked for where these have none, or another one
-    that has only the same name."""
+    """Looks up the pod's owners, one above the other: in the tables, or by `ask` where the tables have no such object
+    or an object of the same name with another uid."""
     wanted = controller(pod.metadata)
 
     def lookup(kind: str, key: str) -> Object | None:
         nonlocal wanted
         uid = "" if wanted is None else wanted.uid
         found = tables.get(kind, {}).get(key)
-        if found is None or not _is(found, key, uid):
+        if found is None or not _has_uid(found, key, uid):
             found = ask(kind, key, uid)
         wanted = None if found is None else controller(found.metadata)
         return found
@@ -43,7 +43,7 @@ def owner_lookup(pod: Pod, tables: ObjectTables, ask: FetchOwner) -> Lookup:
 
 
 class OwnerResolver:
-    """Applications from tables (kind → key → object), and from `get` where an owner is missing there."""
+    """Finds applications in object tables (kind → key → object), and by `get` where an owner is missing there."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class OwnerResolver:
         self._absent: dict[tuple[str, str, str], float] = {}
 
     def custom(self) -> frozenset[str]:
-        """The names of the configured kinds."""
+        """The names of the configured custom kinds."""
         return frozenset(kind.__name__ for kind in self._custom())
 
     async def application_of(self, pod: Pod) -> Application:
-        """The pod's application. OwnerLoop, or an ApiError if the API server does not answer."""
+        """Returns the pod's application. Raises OwnerLoop, or an error of the API server."""
         fetched: dict[tuple[str, str, str], Object | None] = {}
         while True:
             missing: list[tuple[str, str, str]] = []
@@ -76,22 +76,22 @@ class OwnerResolver:
             application = application_of(pod, owner_lookup(pod, self._tables, known), self.custom())
             if not missing:
                 return application
-            for one in missing:
-                fetched[one] = await self.fetch(*one)
+            for reference in missing:
+                fetched[reference] = await self.fetch(*reference)
 
     async def fetch(self, kind: str, key: str, uid: str) -> Object | None:
-        """The owner as it is in the cluster; None if it is not there."""
+        """Fetches the owner from the cluster; None if it does not exist."""
         at, now = (kind, key, uid), self._now()
         if self._absent.get(at, now) > now:
             return None
-        type_ = KINDS.get(kind) or next((one for one in self._custom() if one.__name__ == kind), None)
+        type_ = KINDS.get(kind) or next((custom for custom in self._custom() if custom.__name__ == kind), None)
         if type_ is None:
             return None
         try:
             found = await self._get(type_, key)
         except NotFound:
             found = None
-        if found is None or not _is(found, key, uid):
+        if found is None or not _has_uid(found, key, uid):
             if len(self._absent) > 10_000:
                 self._absent.clear()
             self._absent[at] = now + ABSENT_OWNER_TTL_S
@@ -99,6 +99,6 @@ class OwnerResolver:
         return found
 
 
-def _is(found: Object, key: str, uid: str) -> bool:
-    """One that was deleted and made again is another one; one that was written without a uid has its name there."""
+def _has_uid(found: Object, key: str, uid: str) -> bool:
+    """Whether the object has that uid: a recreated object has another one, an object without a uid its key."""
     return not uid or found.metadata.uid in ("", key, uid)

@@ -26,7 +26,11 @@ from muster.store import Store
 
 
 class SimulatedWebhook:
-    """A part of the embedded cluster that has its turn before the controllers."""
+    """A model of the webhook that runs before the controllers: new pods are in the edition of their group.
+
+    The real webhook chooses the group when a pod is created, and requires it with an affinity. Here the scheduler
+    chooses the group by the same policy, and the pod is changed when it is bound, before any controller sees it.
+    """
 
     def __init__(self, store: MemoryStore, custom: Sequence[type[CustomApplication]]) -> None:
         self._store = store
@@ -69,16 +73,16 @@ class SimulatedWebhook:
         try:
             made = edition(policy.spec, groups, parts, bases=(base,)).template
         except OverrideError:
-            return False  # the policy's status says so
+            return False  # the policy's status reports it
         made["metadata"].setdefault("annotations", {})[EDITION] = edition_name(policy, groups[0])
         self._store.write(decode_as(Pod, {**whole, **made}))
         return True
 
 
 class GroupControllers:
-    """They begin when the first object of theirs is there: most clusters have none, and should not pay for them.
+    """Runs the controllers once a cluster has node groups or policies: other clusters should not pay for them.
 
-    Whoever wants to know is told of everything they write. `webhook`: new pods are made in their group's edition.
+    `on_write` is called with every write. `webhook`: new pods are created in their group's edition.
     """
 
     def __init__(
@@ -92,7 +96,7 @@ class GroupControllers:
     def run(self) -> bool:
         if not self._parts and not self._begin():
             return False
-        return bool(sum(part.run() for part in self._parts))  # not any(): each has its turn
+        return bool(sum(part.run() for part in self._parts))  # not any(): each controller must run
 
     def next_time(self) -> float | None:
         times = [part.next_time() for part in self._parts]
@@ -104,7 +108,7 @@ class GroupControllers:
         store: Store = self._cluster.store
         if self._on_write is not None:
             store = DryRunStore(store, self._on_write, carry_out=True)
-        # muster's own scheduler follows policies and groups: its pods need no nudge.
+        # muster's own scheduler watches policies and groups: no label change is needed for a retry.
         custom = custom_kinds(self._cluster.store.everything())
         evictions = EvictionQueue(store, self._note)
         self._parts = [

@@ -1,7 +1,7 @@
-"""What the controllers of node group management would do to a cluster, played to the end before it happens.
+"""Predicts what the controllers of node group management would do to a cluster, by simulation.
 
-The cluster is taken as it stands, with the changes laid over it; replacements of evicted pods are made and placed as
-the simulator does it, so that evictions that wait for one another are all seen.
+The simulation starts with the cluster as it is and the changes applied to it. Replacements of evicted pods are created
+and placed, so that evictions that wait for one another all appear in the plan.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from muster.model.meta import Object
 from muster.sim.group_controllers import GroupControllers
 from muster.sim.simulate import Run
 
-# What users fear or wait for; statuses and notes on pods are not among it.
+# The writes that matter to users; statuses and annotations are left out.
 SHOWN = ("evict", "images", "patch", "delete")
 
 
 @dataclass(slots=True)
 class ControllerPlan:
-    """The writes in order, with seconds since the beginning, and where it ends."""
+    """The predicted writes in order, and the state at the end."""
 
     began: float
     steps: list[Write] = field(default_factory=list)
@@ -71,7 +71,7 @@ def _in_place(objects: Mapping[str, Mapping[str, Object]], kind: str, key: str, 
 def plan(
     scheduler: Scheduler, objects: Mapping[str, Mapping[str, Object]], now: float, *, webhook: bool = False
 ) -> ControllerPlan:
-    """Play it until nothing happens any more; `webhook`: one is alive that makes new pods in their edition."""
+    """Simulates until the cluster is settled. `webhook`: a webhook is alive that creates pods in their edition."""
     found = ControllerPlan(now)
 
     def on_write(written: Write) -> None:

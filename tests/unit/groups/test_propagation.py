@@ -21,7 +21,7 @@ def weigh(*entries: tuple[list[str], int]) -> PropagationPolicySpec:
     return spec(staticWeightList=[{"nodeGroupNames": names, "weight": weight} for names, weight in entries])
 
 
-def test_a_group_is_meant_whatever_its_case_and_the_policy_is_told() -> None:
+def test_a_group_is_found_whatever_its_case_and_a_warning_says_so() -> None:
     meant = parse_propagation(weigh((["Beijing"], 2), (["Hangzhou"], 3)), CITIES)
     assert meant.weights == {"beijing": 2, "hangzhou": 3}
     assert [t.message for t in meant.warnings] == [

@@ -1,4 +1,4 @@
-"""A unit's pods held against its quotas."""
+"""The pods of a unit, compared with its quotas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BY_WEIGHT = Quotas({"b": Quota(2, 0, 2), "h": Quota(3, 0, 3)}, 5)
 BY_RANGE = Quotas({"a": Quota(3, 1, 3), "b": Quota(3, 2, 5)}, 6)
 
 
-def maybe(*pods: str) -> UndecidedPods:
+def undecided(*pods: str) -> UndecidedPods:
     found = UndecidedPods()
     for groups in pods:
         found.add(groups)
@@ -26,9 +26,9 @@ def test_a_group_that_has_its_number_takes_no_more() -> None:
 
 
 def test_pods_on_their_way_leave_the_last_place_open() -> None:
-    assert QuotaUsage(BY_WEIGHT, {"b": 1}, maybe("bh")).accepts("b") == Acceptance.UNDECIDED
-    assert QuotaUsage(BY_WEIGHT, {"b": 1}, maybe("bh")).accepts("h") == Acceptance.YES
-    assert QuotaUsage(BY_WEIGHT, {"b": 2}, maybe("bh")).accepts("b") == Acceptance.NO
+    assert QuotaUsage(BY_WEIGHT, {"b": 1}, undecided("bh")).accepts("b") == Acceptance.UNDECIDED
+    assert QuotaUsage(BY_WEIGHT, {"b": 1}, undecided("bh")).accepts("h") == Acceptance.YES
+    assert QuotaUsage(BY_WEIGHT, {"b": 2}, undecided("bh")).accepts("b") == Acceptance.NO
 
 
 def test_what_groups_below_their_min_need_is_kept_for_them() -> None:
@@ -39,7 +39,7 @@ def test_what_groups_below_their_min_need_is_kept_for_them() -> None:
     assert kept.refusal("b") is None
     assert kept.accepts("a") == Acceptance.NO
     # Two pods that may both go to b could leave the place to a.
-    assert QuotaUsage(quotas, {"a": 1}, maybe("ab", "ab")).accepts("a") == Acceptance.UNDECIDED
+    assert QuotaUsage(quotas, {"a": 1}, undecided("ab", "ab")).accepts("a") == Acceptance.UNDECIDED
 
 
 def test_a_range_is_a_range_and_only_what_is_outside_is_too_much() -> None:

@@ -1,4 +1,4 @@
-"""Seats: the order in which groups get replicas, and who holds which."""
+"""The order in which groups get replicas, and the position of each pod in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def weighted(**weights: int) -> PropagationRules:
     return PropagationRules("StaticWeight", weights=weights)
 
 
-def test_seats_go_to_groups_as_the_division_grows() -> None:
+def test_positions_go_to_groups_as_the_division_grows() -> None:
     assert replica_order(weighted(beijing=2, hangzhou=3), 5) == [
         "hangzhou",
         "beijing",
@@ -27,11 +27,11 @@ def test_ranges_fill_minima_first_and_end_at_the_maxima() -> None:
     assert replica_order(PropagationRules("NumRange", ranges={"a": (0, 1)}), 3) == ["a"]
 
 
-def test_a_pod_keeps_its_seat_and_others_take_those_that_are_free() -> None:
+def test_a_pod_keeps_its_position_and_others_take_those_that_are_free() -> None:
     order = ["h", "b", "h", "b", "h"]
     found = assign_positions(order, {"h": ["p1", "p2", "p3"], "b": ["q"]}, {"p2": 1, "q": 3})
     assert found == {"p2": 1, "p1": 3, "p3": 5, "q": 2}
 
 
-def test_two_pods_with_one_seat_are_parted_and_too_many_have_none() -> None:
+def test_two_pods_with_one_position_are_separated_and_too_many_have_none() -> None:
     assert assign_positions(["a", "a"], {"a": ["p", "q", "r"]}, {"p": 2, "q": 2}) == {"p": 2, "q": 1, "r": None}

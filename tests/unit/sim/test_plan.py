@@ -1,4 +1,4 @@
-"""What a changed policy would do, told before it happens."""
+"""The predicted writes of a changed policy."""
 
 from __future__ import annotations
 
@@ -42,27 +42,27 @@ def planned(changes: Objects) -> ControllerPlan:
     return plan(Scheduler(default_configuration()), overlaid(cluster(), changes), 1000.0)
 
 
-def told(found: ControllerPlan, verb: str) -> list[str]:
+def writes(found: ControllerPlan, verb: str) -> list[str]:
     return [f"{step.key} {step.text}" for step in found.steps if step.verb == verb]
 
 
 def test_a_cluster_as_it_should_be_sees_nothing() -> None:
     found = planned({})
-    assert told(found, "evict") == [] and found.settled
+    assert writes(found, "evict") == [] and found.settled
 
 
 def test_a_changed_policy_evicts_as_many_as_it_must_and_no_more() -> None:
     found = planned(of(weights(Beijing=2, Hangzhou=3)))
-    (evicted,) = told(found, "evict")
+    (evicted,) = writes(found, "evict")
     assert "for PropagationPolicy default/pp" in evicted
     assert found.steps[0].at >= found.began + 10 and found.settled and found.pending == {}
 
 
 def test_a_new_override_policy_changes_the_image_of_every_pod_one_after_the_other() -> None:
     found = planned(of(overrides(registry("Beijing"), registry("Hangzhou"))))
-    images = told(found, "images")
+    images = writes(found, "images")
     assert len(images) == 5 and sum("beijing.registry.io/nginx:1.14" in text for text in images) == 3
-    assert told(found, "patch") == ["default/nginx groupmanagement.kubeedge.io/binding-overridepolicy=op"]
+    assert writes(found, "patch") == ["default/nginx groupmanagement.kubeedge.io/binding-overridepolicy=op"]
     assert found.as_dict()["counts"] == {"images": 5, "patch": 1}
 
 
@@ -81,9 +81,9 @@ def flagged(*rules: Document) -> ControllerPlan:
 def test_with_a_webhook_pods_that_must_be_made_anew_are_evicted_once_each() -> None:
     rule = {"argsOverrider": [{"containerName": "nginx", "operator": "add", "value": ["--city={{nodegroup}}"]}]}
     found = flagged(rule)
-    evicted = told(found, "evict")
+    evicted = writes(found, "evict")
     assert len(evicted) == len(set(evicted)) == 5 and found.settled and found.pending == {}
     assert all("for OverridePolicy default/op" in text for text in evicted)
-    assert told(found, "images") == []
+    assert writes(found, "images") == []
     without = planned(of(overrides(rule)))
-    assert told(without, "evict") == [] and without.settled
+    assert writes(without, "evict") == [] and without.settled

@@ -72,7 +72,7 @@ CONTROLLERS: tuple[Right, ...] = (
     # Is a webhook registered that makes new pods right?
     Right(_ADMISSION, ("mutatingwebhookconfigurations",), ("get",), ("muster-webhook",)),
     Right(_CORE, ("pods/eviction",), ("create",)),
-    # Images in place, the nudge of a pending pod, why a pod was evicted.
+    # Images in place, the label by which a pending pod is tried again, why a pod was evicted.
     Right(_CORE, ("pods",), ("patch",)),
     # The labels by which a pod's affinity finds the nodes of its group, and the finalizer that takes them off again.
     Right(_CORE, ("nodes",), ("patch",)),

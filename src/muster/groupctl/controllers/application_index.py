@@ -1,11 +1,11 @@
-"""The applications that ask for policies: which of them something that happened bears on, and what pods they have."""
+"""The applications that require policies: which of them a change affects, and their pods."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from muster.groupctl.controllers.node_states import is_usable
 from muster.groupctl.controllers.object_cache import ObjectCache, ObjectChange, Ref
-from muster.groupctl.controllers.states import usable
 from muster.groups.applications import OwnerLoop, owner_chain
 from muster.groups.assignment import member_label
 from muster.groups.binding import PolicyLabels
@@ -22,8 +22,8 @@ from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from muster.store import Store
 
 _POLICIES = {"PropagationPolicy": PolicyLabels.PROPAGATION, "OverridePolicy": PolicyLabels.OVERRIDE}
-_BEARS = ("labels", "annotations", "deletion_timestamp", "owner_references")
-_SILENT = ("PersistentVolume", "PersistentVolumeClaim", "Namespace", "ControllerRevision")
+_RELEVANT = ("labels", "annotations", "deletion_timestamp", "owner_references")
+_NOT_TRIGGERING = ("PersistentVolume", "PersistentVolumeClaim", "Namespace", "ControllerRevision")
 KINDS: tuple[type[Object], ...] = (
     Node,
     NodeGroup,
@@ -40,7 +40,7 @@ KINDS: tuple[type[Object], ...] = (
 
 
 class ApplicationIndex:
-    """Follows a store. `grouping` is the nodes, groups and policies as they are; `version` grows when it changes."""
+    """Follows a store. `grouping` has the current nodes, groups and policies; `version` grows when it changes."""
 
     def __init__(
         self,
@@ -49,23 +49,23 @@ class ApplicationIndex:
         custom: Sequence[type[CustomApplication]] = (),
         marks: Sequence[str] = (),
     ) -> None:
-        """`custom`: the kinds that are configured. `marks`: annotations of applications that are followed, too."""
+        """`custom`: the configured custom kinds. `marks`: annotations of further applications to index."""
         self._marks = marks
         self.cache = ObjectCache(store, (*KINDS[:-1], *custom, Pod))
         self._custom = frozenset(kind.__name__ for kind in custom)
-        self.labelled: dict[Ref, None] = {}  # applications with a label of the pair
-        self.policies: dict[str, None] = {}  # policies of the pair's kind that came, changed or went
+        self.labelled: dict[Ref, None] = {}  # applications with one of the labels
+        self.policies: dict[str, None] = {}  # policies of this kind that were created, changed or deleted
         self.version = 0
         self._pair = pair
         self._regroup()
 
     def take_changed(self) -> dict[Ref, None]:
-        """Take in what happened; the applications to look at."""
+        """Takes in the changes since the last call; returns the applications that they affect."""
         dirty: dict[Ref, None] = {}
         regroup = False
         for change in self.cache.take_changes():
             if change.kind in ("Node", "NodeGroup"):
-                regroup = regroup or _regroups(change)
+                regroup = regroup or _changes_grouping(change)
                 if change.kind == "Node":
                     dirty.update(self.labelled if _usable(change.old) != _usable(change.new) else {})
             elif change.kind in _POLICIES:
@@ -76,12 +76,12 @@ class ApplicationIndex:
             elif change.kind == "PodDisruptionBudget" or (change.kind == "Namespace" and _relabelled(change)):
                 namespace = change.key.partition("/")[0]
                 dirty.update({ref: None for ref in self.labelled if ref[1].startswith(f"{namespace}/")})
-            elif change.kind not in _SILENT:
-                self._note(change, dirty)
+            elif change.kind not in _NOT_TRIGGERING:
+                self._add_application(change, dirty)
         if regroup:
             self._regroup()
             dirty.update(self.labelled)
-            # What they say of groups that are not there may not be true any more.
+            # What their statuses report about missing groups may have changed.
             self.policies.update(dict.fromkeys(self.cache.keys(self._pair.value)))
         return dirty
 
@@ -89,7 +89,7 @@ class ApplicationIndex:
         return self.cache.lookup(*ref)
 
     def units(self, app: Object) -> list[list[Pod]]:
-        """The application's pods, unit by unit; units without pods are left out."""
+        """The application's pods by unit, without empty units."""
         if isinstance(app, Pod):
             return [[app]]
         ref = (type(app).__name__, key_of(app))
@@ -97,14 +97,14 @@ class ApplicationIndex:
         return [pods for pods in found if pods]
 
     def schedulable_groups(self, groups: Sequence[str]) -> list[str]:
-        """Those of a policy's groups that have a node which would take a pod."""
+        """The groups that have a ready, schedulable node."""
         nodes = self.cache.of(Node)
         group_of = self.grouping.group_of(tuple(groups))
-        found = {group for name, group in group_of.items() if name in nodes and usable(nodes[name])}
+        found = {group for name, group in group_of.items() if name in nodes and is_usable(nodes[name])}
         return [group for group in groups if group in found]
 
     def first_unlabelled_node(self, groups: Sequence[str]) -> str:
-        """The first node of the groups that does not carry the label of its group; empty: all do."""
+        """The first node of the groups without the label of its group; empty: all have it."""
         nodes = self.cache.of(Node)
         for name, group in sorted(self.grouping.group_of(tuple(groups)).items()):
             label = member_label(group)
@@ -113,16 +113,16 @@ class ApplicationIndex:
         return ""
 
     def edition_groups(self, app: Object) -> Callable[[str], list[str]]:
-        """Node → the groups whose edition the application's pods there should be."""
+        """Returns a function: node → the groups whose edition the application's pods should have there."""
         return self.grouping.edition_groups(app.metadata.labels, app.metadata.namespace or "default")
 
     def schedulable_edition_groups(self, app: Object) -> set[str]:
-        """The groups whose edition pods of the application could be on a node that would take one."""
+        """The groups whose edition the application's pods would have on ready, schedulable nodes."""
         groups_of = self.edition_groups(app)
-        return {group for name, node in self.cache.of(Node).items() if usable(node) for group in groups_of(name)}
+        return {group for name, node in self.cache.of(Node).items() if is_usable(node) for group in groups_of(name)}
 
     def is_rolling_out(self, app: Object) -> bool:
-        """Is the application on its way from one template to another?"""
+        """Whether the application is rolling out a new template."""
         if isinstance(app, Deployment):
             if any(c.reason == "ProgressDeadlineExceeded" for c in app.status.conditions):
                 return False
@@ -143,26 +143,28 @@ class ApplicationIndex:
                     found[ref] = None
         return found
 
-    def _note(self, change: ObjectChange, dirty: dict[Ref, None]) -> None:
-        """An object that makes pods, or a pod: its application, if that asks for a policy or did."""
-        if self._pair is PolicyLabels.PROPAGATION and _only_images(change):
+    def _add_application(self, change: ObjectChange, dirty: dict[Ref, None]) -> None:
+        """Adds the application of a changed pod or workload, if it requires a policy or did so before."""
+        if self._pair is PolicyLabels.PROPAGATION and _is_irrelevant(change):
             return
         for obj in (change.old, change.new):
-            if obj is None or (change.kind == "Pod" and not obj.metadata.owner_references and not self._asks(obj)):
+            if obj is None or (
+                change.kind == "Pod" and not obj.metadata.owner_references and not self._requires_policy(obj)
+            ):
                 continue
             try:
                 top = owner_chain(obj, self.cache.lookup, self._custom)[-1]
             except OwnerLoop:
-                continue  # whoever schedules its pods says so
+                continue  # the scheduler reports it
             ref = (type(top).__name__, key_of(top))
-            if self._asks(top):
+            if self._requires_policy(top):
                 self.labelled[ref] = None
                 dirty[ref] = None
             elif ref in self.labelled:
                 del self.labelled[ref]
                 dirty[ref] = None
 
-    def _asks(self, obj: Object) -> bool:
+    def _requires_policy(self, obj: Object) -> bool:
         labels, notes = obj.metadata.labels, obj.metadata.annotations
         if labels and (self._pair.required in labels or self._pair.binding in labels):
             return True
@@ -175,23 +177,23 @@ class ApplicationIndex:
 
 
 def _relabelled(change: ObjectChange) -> bool:
-    """Did the labels of an object that stays change?"""
+    """Whether an object was created or deleted, or its labels changed."""
     return change.old is None or change.new is None or change.old.metadata.labels != change.new.metadata.labels
 
 
-def _only_images(change: ObjectChange) -> bool:
-    """Is it a pod that changed in nothing that bears on where pods are, and how?"""
+def _is_irrelevant(change: ObjectChange) -> bool:
+    """Whether a pod changed only in fields that do not matter for its placement, such as its images."""
     old, new = change.old, change.new
     if not isinstance(old, Pod) or not isinstance(new, Pod) or old.metadata.uid != new.metadata.uid:
         return False
     same = old.spec.node_name == new.spec.node_name and old.status == new.status
-    return same and all(getattr(old.metadata, name) == getattr(new.metadata, name) for name in _BEARS)
+    return same and all(getattr(old.metadata, name) == getattr(new.metadata, name) for name in _RELEVANT)
 
 
-def _regroups(change: ObjectChange) -> bool:
-    """Does the news change which node is in which group?"""
+def _changes_grouping(change: ObjectChange) -> bool:
+    """Whether the change can change the group of a node."""
     return _relabelled(change) if change.kind == "Node" else changes_membership(change.old, change.new)
 
 
 def _usable(node: Object | None) -> bool:
-    return isinstance(node, Node) and usable(node)
+    return isinstance(node, Node) and is_usable(node)

@@ -1,4 +1,4 @@
-"""Conditions of an object's status: a new word in the place of the old one, its time kept while it stays the same."""
+"""Conditions of a status: the transition time is kept while the status of a condition stays the same."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["merge_conditions", "condition"]
 
 
 def condition(type_: str, holds: bool, reason: str, message: str = "", generation: int = 0) -> Condition:
-    """A condition as it is to be; the time comes when it is merged."""
+    """Creates a condition without its transition time, which `merge_conditions` sets."""
     return Condition(
         type=type_, status="True" if holds else "False", reason=reason, message=message, observed_generation=generation
     )
 
 
 def merge_conditions(old: Iterable[Condition], new: Iterable[Condition], now: float) -> list[Condition]:
-    """The old conditions with the new ones in their places, sorted by type."""
+    """Replaces the old conditions by the new conditions of the same type; sorted by type."""
     found = {condition.type: condition for condition in old}
     for condition in new:
         before = found.get(condition.type)

@@ -1,11 +1,11 @@
 """The node groups of a DaemonSet, written as required node affinity into its pod template.
 
-Otherwise the DaemonSet controller makes pods for nodes outside the groups, too. They stay pending for ever and use up
-`maxUnavailable`, so that no roll-out ends.
+Otherwise the DaemonSet controller also creates pods for nodes outside the groups. They stay pending for ever and use up
+`maxUnavailable`, so that no roll-out completes.
 
 The terms of a required node affinity are ORed and are one field to server-side apply: whoever applies it owns all of
 it. So muster applies the user's own terms, each ANDed with each group, and keeps the user's terms in an annotation.
-They are written back when the application asks for no policy any more.
+They are restored when the application requires no policy any more.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ MANAGER = "muster-daemonset-affinity"
 MARK = f"{DOMAIN}/daemonset-affinity"
 """The annotation with the user's own terms and the groups that were added to them."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# Every write is a roll-out: one that is undone again and again is repeated ever later.
-_FIRST_REPEAT, _LAST_REPEAT = 10.0, 3600.0
+# Every write is a roll-out: if somebody reverts it repeatedly, it is repeated with a growing delay.
+_FIRST_REPEAT_S, _LONGEST_REPEAT_S = 10.0, 3600.0
 
 Terms = list[dict[str, Any]]
 
 
 class DaemonSetAffinity:
-    """`only_report`: why templates are left as they are; empty: they are not."""
+    """Writes the node affinity of DaemonSets. `only_report`: why templates are not changed; empty: they are."""
 
     def __init__(self, store: Store, only_report: str = "") -> None:
         self._store = store
         self._only_report = only_report
-        self._repeats: dict[str, tuple[float, float]] = {}  # DaemonSet → when it may be written again, and the wait
-        self._waiting: dict[str, float] = {}  # DaemonSets that are to be written again, and when
+        self._repeats: dict[str, tuple[float, float]] = {}  # DaemonSet → when it may be written again, and the delay
+        self._waiting: dict[str, float] = {}  # DaemonSet → when it is written again
 
     def due_times(self) -> Iterator[tuple[Ref, float]]:
-        """DaemonSets to be looked at again, and when."""
+        """The DaemonSets to reconcile again, and when."""
         return ((("DaemonSet", key), at) for key, at in self._waiting.items())
 
     def write(self, app: DaemonSet, groups: Sequence[str], unlabelled: str = "") -> tuple[bool, list[str], str]:
-        """Have the template name the groups: was it written, which groups does it name now, what is to be said.
+        """Writes the groups into the template. Returns whether it wrote, the groups in the template, and a message.
 
-        `unlabelled`: a node of the groups that does not carry the label yet, and would lose its pod.
+        `unlabelled`: a node of the groups that does not have the label yet, and would lose its pod.
         """
         self._waiting.pop(key_of(app), None)
         if self._only_report:
-            # What was written before stays: taking it away would be a roll-out to nodes where pods only wait.
-            named = [] if MARK not in app.metadata.annotations else _kept(app)[1]
+            # An affinity that was written before stays: removing it would roll out pods that stay pending.
+            named = [] if MARK not in app.metadata.annotations else _annotated(app)[1]
             return False, named, f"node affinity is not written: {self._only_report}"
         labels = {group: member_label(group) for group in groups}
         usable = [group for group, label in labels.items() if label is not None]
@@ -74,27 +74,27 @@ class DaemonSetAffinity:
         if live == wanted and app.metadata.annotations.get(MARK) == mark:
             return False, usable, note
         key, now = key_of(app), self._store.clock.now()
-        undone = MARK in app.metadata.annotations and _kept(app)[1] == usable
+        undone = MARK in app.metadata.annotations and _annotated(app)[1] == usable
         if undone:
             at, wait = self._repeats.get(key, (0.0, 0.0))
             if now < at:
                 self._waiting[key] = at
                 again = f"it is written again at {timestamp(int(at))}"
                 return False, [], f"somebody else took the node affinity of the node groups away; {again}"
-            wait = min(max(2 * wait, _FIRST_REPEAT), _LAST_REPEAT)
+            wait = min(max(2 * wait, _FIRST_REPEAT_S), _LONGEST_REPEAT_S)
             self._repeats[key] = (now + wait, wait)
         self._store.apply(DaemonSet, key, _fields(app, mark, wanted), manager=MANAGER)
         return True, usable, note
 
     def restore(self, app: DaemonSet) -> bool:
-        """Give the template its own terms back; whether anything was written."""
+        """Restores the user's terms in the template; whether anything was written."""
         if MARK not in app.metadata.annotations:
             return False
         key, own = key_of(app), _own_terms(app)
         self._repeats.pop(key, None)
         self._waiting.pop(key, None)
         if own is not None and own != _live_terms(app):
-            # As an update it takes the field over, so that it stays when our field manager lets go.
+            # As an update it takes the field over, so that it stays when our field manager releases it.
             affinity = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": own}}}
             self._store.patch(DaemonSet, key, {"spec": {"template": {"spec": {"affinity": affinity}}}})
         self._store.apply(DaemonSet, key, {"metadata": {"uid": app.metadata.uid}}, manager=MANAGER)
@@ -108,7 +108,7 @@ def _fields(app: DaemonSet, mark: str, terms: Terms) -> dict[str, Any]:
 
 
 def _joined(own: Terms | None, groups: Sequence[str]) -> Terms:
-    """Each of the user's terms and each group: one term, in which both must hold. An empty term matches no node."""
+    """The user's terms ANDed with each group: one term for each pair. An empty term matches no node."""
     wishes = [{"key": member_label(group), "operator": "Exists"} for group in groups]
     terms: Terms = [{}] if own is None else [term for term in own if term]
     return [{**term, "matchExpressions": [*term.get("matchExpressions", []), w]} for term in terms for w in wishes]
@@ -121,7 +121,7 @@ def _live_terms(app: DaemonSet) -> Terms | None:
     return None if required is None else [msgspec.to_builtins(term) for term in required.node_selector_terms]
 
 
-def _kept(app: DaemonSet) -> tuple[Terms | None, list[str]]:
+def _annotated(app: DaemonSet) -> tuple[Terms | None, list[str]]:
     """The user's terms and the groups, as the annotation has them."""
     try:
         found = json.loads(app.metadata.annotations[MARK])
@@ -131,11 +131,11 @@ def _kept(app: DaemonSet) -> tuple[Terms | None, list[str]]:
 
 
 def _own_terms(app: DaemonSet) -> Terms | None:
-    """The user's terms: those that were kept, unless somebody has changed the template since."""
+    """The user's terms: those in the annotation, unless somebody has changed the template since."""
     live = _live_terms(app)
     if MARK not in app.metadata.annotations:
         return live
-    own, groups = _kept(app)
+    own, groups = _annotated(app)
     if live is None:
         return None
     if groups and live == _joined(own, groups):
@@ -146,7 +146,7 @@ def _own_terms(app: DaemonSet) -> Terms | None:
         rest = [wish for wish in term.get("matchExpressions", []) if wish.get("key") not in ours]
         bare = {name: value for name, value in {**term, "matchExpressions": rest}.items() if value}
         if term and not bare:
-            return None  # nothing but a group: any node will do
+            return None  # only a group: the user's affinity allows any node
         if bare not in found:
             found.append(bare)
     return found

@@ -1,8 +1,8 @@
-"""Scale-down without evictions: every pod carries its seat as pod-deletion-cost.
+"""Scale-down without evictions: every pod has its position in the replica order as its pod-deletion-cost.
 
-Kubernetes' ReplicaSet controller removes the pods of the lowest cost first. The last seat has the lowest, so whatever
-number is taken away, the division of the rest is right at once. A cost that somebody else wrote is left alone. A
-changed policy may change every seat, so they are written at a gentle rate: nothing else waits for them.
+Kubernetes' ReplicaSet controller removes the pods with the lowest cost first. The last position has the lowest cost, so
+that after any scale-down the remaining pods are divided as desired. A cost that somebody else wrote is not changed. A
+changed policy may change every position, so costs are written at a low rate: nothing else waits for them.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from muster.store import NotFound, Store
 
 SEAT = f"{DOMAIN}/seat"
 NONE = "none"
-# Below every seat there can be, and what Kubernetes still reads as a number.
-LOWEST = -1_000_000_000
-BURST, PER_SECOND = 500.0, 25.0
+# Below the cost of every position, and still a number for Kubernetes.
+LOWEST_COST = -1_000_000_000
+WRITE_BURST, WRITES_PER_SECOND = 500.0, 25.0
 _COUNTED = (Deployment, ReplicaSet, ReplicationController)
 
 
 def deletion_cost_rate() -> TokenBucket:
-    """For all applications of a controller."""
-    return TokenBucket(BURST, PER_SECOND)
+    """The rate of writes for all applications of a controller."""
+    return TokenBucket(WRITE_BURST, WRITES_PER_SECOND)
 
 
 def write_deletion_costs(
     store: Store, distribution: Distribution, application: Application, rate: TokenBucket
 ) -> tuple[bool, float | None]:
-    """Put the seats right on the application's pods; whether anything was written, and when to go on if not all was."""
+    """Writes the deletion costs of the application's pods; whether it wrote, and when to continue if any are left."""
     if not isinstance(distribution.app, _COUNTED) or distribution.quotas.replicas is None:
         return False, None
     now = store.clock.now()
@@ -43,12 +43,12 @@ def write_deletion_costs(
         for group, pods in distribution.current.items()
     }
     order = replica_order(distribution.rules, distribution.quotas.replicas, application.uid)
-    held = {key_of(pod): _held(pod) for pods in ours.values() for pod in pods}
-    seats = assign_positions(order, {group: [key_of(pod) for pod in pods] for group, pods in ours.items()}, held)
+    current = {key_of(pod): _position(pod) for pods in ours.values() for pod in pods}
+    positions = assign_positions(order, {group: [key_of(pod) for pod in pods] for group, pods in ours.items()}, current)
     wrote = False
     for pod in (*(pod for pods in ours.values() for pod in pods), *filter(_is_ours, distribution.misplaced)):
-        seat = seats.get(key_of(pod))
-        wanted = {SEAT: str(seat or NONE), DELETION_COST: str(-seat if seat else LOWEST)}
+        position = positions.get(key_of(pod))
+        wanted = {SEAT: str(position or NONE), DELETION_COST: str(-position if position else LOWEST_COST)}
         if any(pod.metadata.annotations.get(name) != value for name, value in wanted.items()):
             if rate.ready(now) > now:
                 return wrote, now + 1.0
@@ -66,6 +66,6 @@ def _is_ours(pod: Pod) -> bool:
     return DELETION_COST not in notes or SEAT in notes
 
 
-def _held(pod: Pod) -> int:
+def _position(pod: Pod) -> int:
     text = pod.metadata.annotations.get(SEAT, "")
     return int(text) if text.isascii() and text.isdecimal() else 0

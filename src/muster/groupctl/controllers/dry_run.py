@@ -1,4 +1,4 @@
-"""A store that tells what controllers write, and carries it out or not: for dry runs and plans."""
+"""A store that reports the writes of controllers and performs them or not: for dry runs and plans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Write(Struct, frozen=True):
-    """One write: `verb` is evict, images, patch, apply, status or delete."""
+    """One write of a controller. `verb` is evict, images, patch, apply, status or delete."""
 
     at: float
     verb: str
@@ -26,7 +26,7 @@ class Write(Struct, frozen=True):
 
 
 class DryRunStore:
-    """A Store (muster.store) before another one. With `carry_out` off nothing is written."""
+    """A Store (muster.store) in front of another store. Without `carry_out` nothing is written."""
 
     def __init__(self, store: Store, on_write: Callable[[Write], None], *, carry_out: bool) -> None:
         self._store = store
@@ -100,7 +100,7 @@ class DryRunStore:
 
 
 def _changes(merge: Mapping[str, Any], path: str = "") -> list[str]:
-    """A merge patch in words: what is set, what is removed."""
+    """Describes a merge patch: the fields that are set and removed."""
     found = []
     for name, value in sorted(merge.items()):
         if name in ("resourceVersion", "uid") and path == "metadata":

@@ -34,13 +34,13 @@ Template = dict[str, Any]
 
 
 def template_id(pod: Pod) -> tuple[str, str]:
-    """Pods of an application with the same mark were made of the same template: their owner, and its revision."""
+    """The owner and its revision: pods of an application with the same id were created from the same template."""
     owner = controller(pod.metadata)
     return "" if owner is None else f"{owner.kind}/{owner.name}", pod.metadata.labels.get(REVISION, "")
 
 
 class TemplateRevisions:
-    """Templates are read whole from the store when they are first asked for, and again when their owner changes."""
+    """Finds the template of a pod. Templates are read from the store once, and again when their owner changes."""
 
     def __init__(self, store: Store, cache: ObjectCache) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class TemplateRevisions:
         self._read: dict[tuple[str, str], tuple[tuple[str, int], Template | None]] = {}
 
     def of(self, app: Object, pod: Pod) -> tuple[str, Template] | None:
-        """The template, and whose it is; None: nobody can say, or the pod has none."""
+        """The template of the pod, and the name of its owner; None: the template is not known, or the pod has none."""
         if isinstance(app, Pod):
             return None  # a pod by itself has no template to compute an edition from a second time
         owner = owner_ref(pod)
@@ -62,7 +62,7 @@ class TemplateRevisions:
                 return f"{name}@{mark}", known
             current = maker.status.update_revision if isinstance(maker, StatefulSet) else ""
             if mark not in ("", current):
-                return None  # of a template that is not known any more: the roll-out's business
+                return None  # of an unknown old template: the roll-out will replace the pod
         template = self._current(maker)
         return None if template is None else (name, template)
 
@@ -87,12 +87,12 @@ class TemplateRevisions:
         at = (type(maker).__name__, key_of(maker))
         version = (maker.metadata.uid, maker.metadata.generation)
         if at not in self._read or self._read[at][0] != version:
-            # The spec of a kind that is configured is kept as it is written.
+            # The spec of a custom kind is kept as a plain value.
             custom = isinstance(maker, CustomApplication)
             try:
                 whole = plain(maker) if custom else self._store.whole(type(maker), key_of(maker))
             except NotFound:
-                return None  # gone by now: the watch will say so
+                return None  # deleted by now: the watch will report it
             self._read[at] = (version, template_value(type(maker), whole))
         return self._read[at][1]
 
@@ -102,22 +102,22 @@ _LISTS = ("containers", "initContainers")
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPod:
-    """What a pod of an edition should have: images and metadata, which may change while it runs, and the rest."""
+    """The expected fields of a pod: images and metadata, which can change while it runs, and the rest."""
 
     images: dict[str, str] = field(default_factory=dict)  # container → image
-    # labels, annotations → those the rules touch; None: taken away
+    # labels, annotations → those that the rules change; None: removed
     metadata: dict[str, dict[str, str | None]] = field(default_factory=dict)
-    rest: tuple[Template, Template] = field(default_factory=lambda: ({}, {}))  # as the template has it, as is wanted
-    needs_replacement: bool = False  # does it differ in what no running pod can be given?
-    fault: str = ""  # why it cannot be made
+    rest: tuple[Template, Template] = field(default_factory=lambda: ({}, {}))  # in the template, as expected
+    needs_replacement: bool = False  # does the edition change fields that cannot change in a running pod?
+    fault: str = ""  # why the edition cannot be computed
 
     def images_to_change(self, pod: Pod) -> dict[str, str]:
-        """Container → the image it should have, where it has another."""
+        """Container → its expected image, where the pod has another."""
         has = {c.name: c.image for c in (*pod.spec.containers, *pod.spec.init_containers)}
         return {name: image for name, image in self.images.items() if image and has.get(name, image) != image}
 
     def metadata_to_change(self, pod: Pod) -> Template:
-        """Labels and annotations that are not as they should be, as a merge patch."""
+        """The labels and annotations that differ, as a merge patch."""
         changes: Template = {}
         if not any(self.metadata.values()):
             return changes
@@ -129,12 +129,12 @@ class ExpectedPod:
         return changes
 
     def immutable_changes(self, whole: Template) -> list[str]:
-        """Where the pod (as a plain value) is not as wanted and can only be made anew."""
+        """The fields in which the pod (a plain value) differs and that only a replacement can change."""
         return outdated_fields(*self.rest, _rest(whole))
 
 
 class EditionCache:
-    """Of one application. An edition is made anew when the policy or the template is another object."""
+    """The editions of one application. An edition is computed again when the policy or the template changes."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[OverridePolicySpec, Template, ExpectedPod]] = {}
@@ -143,7 +143,7 @@ class EditionCache:
         self, spec: OverridePolicySpec, maker: str, template: Template, groups: list[str], *, privileged: bool,
         bases: Bases = (), revert: bool = False,
     ) -> ExpectedPod:  # fmt: skip
-        """The edition of the template (that `maker` has) for the groups; to `revert` it, the template itself."""
+        """The expected pod for the groups, from the template of `maker`; with `revert`, the template itself."""
         at = ("revert" if revert else "apply", maker, *groups)
         known = self._known.get(at)
         if known is None or known[0] is not spec or known[1] is not template:
@@ -165,7 +165,7 @@ class EditionCache:
 
 
 def _touched(before: Template, after: Template) -> dict[str, dict[str, str | None]]:
-    """Labels and annotations that the edition has otherwise than the template."""
+    """The labels and annotations in which the edition differs from the template."""
     found = {}
     for part in ("labels", "annotations"):
         old, new = ((side.get("metadata") or {}).get(part) or {} for side in (before, after))
@@ -174,7 +174,7 @@ def _touched(before: Template, after: Template) -> dict[str, dict[str, str | Non
 
 
 def _rest(template: Template) -> Template:
-    """The spec without its images: what cannot change on a running pod."""
+    """The spec without its images: what cannot change in a running pod."""
     spec: Template = deepcopy(template.get("spec") or {})
     for part in _LISTS:
         for container in spec.get(part) or []:
@@ -183,7 +183,7 @@ def _rest(template: Template) -> Template:
 
 
 MARK = f"{DOMAIN}/overridden-by"
-# All annotations of an object together may have 256 KiB. Beyond this the policy has to be there when it is reverted.
+# All annotations of an object together may have 256 KiB. Above this size the policy must exist when it is reverted.
 MAX_RECORD_BYTES = 64 * 1024
 
 
@@ -193,7 +193,7 @@ class _Made(msgspec.Struct):
 
 
 def recorded_override(app: Object) -> tuple[str, OverridePolicySpec] | None:
-    """The policy's name, and its spec as it was."""
+    """The name of the recorded policy, and its spec at that time."""
     try:
         made = msgspec.json.decode(app.metadata.annotations.get(MARK, ""), type=_Made)
     except msgspec.DecodeError:
@@ -202,7 +202,7 @@ def recorded_override(app: Object) -> tuple[str, OverridePolicySpec] | None:
 
 
 def record_override(store: Store, app: Object, policy: str, spec: OverridePolicySpec | None) -> bool:
-    """Write it on the application (no policy: take it away); whether that was necessary."""
+    """Records the policy on the application (empty: removes the record); whether anything was written."""
     text = None
     if policy:
         text = msgspec.json.encode(_Made(policy, spec)).decode()

@@ -1,11 +1,11 @@
-"""Which pods of an application leave first, and which never do: the ReplicaSet controller's ranking and its guards."""
+"""The order in which pods of an application are evicted, and what forbids the eviction of a pod."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from muster.groupctl.controllers.node_states import readiness
 from muster.groupctl.controllers.object_cache import ObjectCache
-from muster.groupctl.controllers.states import ready
 from muster.groups.binding import DOMAIN
 from muster.model.batch import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Node, Pod, PodDisruptionBudget
@@ -21,12 +21,12 @@ MIRROR = "kubernetes.io/config.mirror"
 _PHASES = {"": 0, "Pending": 0, "Unknown": 1}
 
 
-# Their pods are made anew elsewhere. A DaemonSet's would come back to the same node, a Job's work would be lost.
-REPLACED = (Deployment, ReplicaSet, StatefulSet, ReplicationController, CustomApplication)
+# Their pods are replaced. A DaemonSet's pod would come back to the same node, and a Job's work would be lost.
+REPLACED_KINDS = (Deployment, ReplicaSet, StatefulSet, ReplicationController, CustomApplication)
 
 
 def eviction_order(pods: Sequence[Pod], *, by_ordinal: bool) -> list[Pod]:
-    """The pods that leave first, first. Kubernetes: a StatefulSet gives up its highest number."""
+    """Sorts the pods, the first to evict first, as Kubernetes' ReplicaSet and StatefulSet controllers scale down."""
     if by_ordinal:
         return sorted(pods, key=_ordinal, reverse=True)
     beside: dict[str, int] = {}
@@ -60,7 +60,7 @@ def _cost(pod: Pod) -> int:
 
 
 def eviction_blocker(pod: Pod, cache: ObjectCache) -> str | None:
-    """Why the pod must not be evicted; None: it may."""
+    """Why the pod must not be evicted; None: it may be."""
     notes = pod.metadata.annotations
     if not is_active(pod):
         return "it is on its way out"
@@ -69,19 +69,19 @@ def eviction_blocker(pod: Pod, cache: ObjectCache) -> str | None:
     if MIRROR in notes:
         return "it is a mirror pod"
     node = cache.of(Node).get(pod.spec.node_name)
-    if node is None or not ready(node):
+    if node is None or readiness(node) != "Ready":
         # KubeEdge: a node that is offline may still run it; a replacement would run beside it.
         return f"node {pod.spec.node_name} is not ready"
-    if _local(pod, cache):
+    if _has_local_volume(pod, cache):
         return "it has a volume that only its node has"
     if pod.status.phase in ("", "Pending"):
-        return None  # Kubernetes: one that never ran is evicted without asking budgets
+        return None  # Kubernetes evicts a pod that never ran without checking budgets
     blocking = next((key for key, budget in _budgets(pod, cache) if not _allows(budget, pod, cache)), None)
     return None if blocking is None else f"PodDisruptionBudget {blocking} allows no disruption"
 
 
-def _local(pod: Pod, cache: ObjectCache) -> bool:
-    """Has the pod a claim whose volume lies on one node?"""
+def _has_local_volume(pod: Pod, cache: ObjectCache) -> bool:
+    """Whether the pod has a claim whose volume is local to one node."""
     namespace = pod.metadata.namespace or "default"
     for volume in pod.spec.volumes:
         source = volume.persistent_volume_claim
@@ -94,7 +94,7 @@ def _local(pod: Pod, cache: ObjectCache) -> bool:
 
 
 def _on_one_node(volume: PersistentVolume) -> bool:
-    """Does the volume name its node? One that names a zone can be had from others."""
+    """Whether the volume's affinity names a node; a volume with a zone is available on other nodes."""
     affinity = volume.spec.node_affinity
     terms = affinity.required.node_selector_terms if affinity is not None and affinity.required is not None else ()
     return any(

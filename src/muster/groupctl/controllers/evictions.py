@@ -1,9 +1,9 @@
-"""The evictions of all controllers: one rate, shared fairly among namespaces and applications.
+"""The evictions of all controllers: one rate limit, shared fairly among namespaces and applications.
 
-A controller *requests* evictions of an application whenever it looks at it, and the requests are granted one pod at a
-time. The next pod is of the namespace whose last turn is the longest ago, and in it of the application whose last turn
-is. So neither one application whose pods never find their place, nor a namespace with many of them, keeps the others
-waiting.
+A controller requests evictions of an application whenever it reconciles it, and requests are granted one pod at a time.
+The next pod comes from the namespace that was served least recently, and there from the application that was served
+least recently. So neither one application whose pods are never placed right, nor a namespace with many of them, starves
+the others.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from muster.model.meta import key as key_of
 from muster.model.pod_states import is_active
 from muster.store import ApiError, NotFound, Severity, Store
 
-# An eviction was granted, and the watch has not shown yet that the pod goes: for so long it is believed.
+# For so long an evicted pod counts as terminating, until the watch shows that it is.
 EVICTION_ASSUMED_S = 30.0
-BUDGET_RETRY_S = 10.0  # seconds until a budget is asked again
-EXTRA_CANDIDATES = 10  # candidates beyond the room of a request, for those that a budget keeps
-_TURNS_KEPT = 10_000
+BUDGET_RETRY_S = 10.0  # until an eviction that a budget refused is tried again
+EXTRA_CANDIDATES = 10  # candidates beyond the allowance, in place of pods that a budget protects
+_SERVED_KEPT = 10_000
 
 
-def _unheard(pod: Pod, policy: str, rule: str) -> None:
-    """For whom it is nobody's business."""
+def _ignore(pod: Pod, policy: str, rule: str) -> None:
+    """Ignores the eviction."""
 
 
 @dataclass(slots=True)
 class EvictionRequest:
-    """Pods of an application that should go, the first of them first, as many as there is room for."""
+    """Pods of an application to evict, in this order, at most `allowance` of them."""
 
     app: Object
-    policy: tuple[str, str]  # kind and name of the one they go for
+    policy: tuple[str, str]  # kind and name of the policy
     pods: list[Pod]
     allowance: int
-    moving: int  # pods of the application that are on the move already
+    moving: int  # pods of the application that are terminating or not ready
     throttle: EvictionThrottle
     why: str
 
@@ -52,28 +52,28 @@ class Granted:
 
 
 class EvictionQueue:
-    """`evicted` is called for each: the pod, the policy (ns/name), and the rule by which it went."""
+    """Queues and performs evictions. `evicted` is called with each pod, its policy (ns/name) and the rule."""
 
     def __init__(
-        self, store: Store, evicted: Callable[[Pod, str, str], None] = _unheard, rate: TokenBucket | None = None
+        self, store: Store, evicted: Callable[[Pod, str, str], None] = _ignore, rate: TokenBucket | None = None
     ) -> None:
         self._store = store
         self._evicted = evicted
         self._rate = rate or TokenBucket()
-        self._requests: dict[tuple[str, Ref], EvictionRequest] = {}  # rule and application →
-        self._turn = 0
-        self._turns: dict[str | Ref, int] = {}  # namespaces and applications → their last turn
+        self._requests: dict[tuple[str, Ref], EvictionRequest] = {}  # by rule and application
+        self._served = 0
+        self._last_served: dict[str | Ref, int] = {}  # namespaces and applications → the number of the last eviction
         self._leaving: dict[Ref, frozenset[str]] = {}  # application → uids
         self._granted: dict[str, Granted] = {}  # by the pod's uid
-        self._reported: dict[Ref, str] = {}  # application → what keeps its pods, as it was told
+        self._reported: dict[Ref, str] = {}  # application → the last reported blocker
 
     @property
     def waiting(self) -> int:
-        """How many applications wait for an eviction that they may have."""
+        """How many applications wait for the rate limit."""
         return len({ref for _, ref in list(self._requests)})
 
     def is_leaving(self, pod: Pod) -> bool:
-        """Is the pod on its way out, or finished?"""
+        """Whether the pod is terminating, was just evicted, or is finished."""
         granted = self._granted.get(pod.metadata.uid)
         return not is_active(pod) or (granted is not None and self._is_recent(granted))
 
@@ -95,15 +95,15 @@ class EvictionQueue:
         return self._leaving.get(ref, frozenset())
 
     def announce(self, ref: Ref, uids: frozenset[str]) -> None:
-        """These pods of the application are about to be evicted: nothing else needs to be done to them."""
+        """Announces that these pods of the application are about to be evicted: nobody else needs to change them."""
         if uids:
             self._leaving[ref] = uids
         else:
             self._leaving.pop(ref, None)
 
-    def report_blocked(self, app: Object, spared: Mapping[str, str]) -> None:
-        """Pods (by key) that should go and must not: why the first of them stays, told once."""
-        at, text = (type(app).__name__, key_of(app)), next((f"pod {key}: {why}" for key, why in spared.items()), "")
+    def report_blocked(self, app: Object, blockers: Mapping[str, str]) -> None:
+        """Reports once why the first of the pods (by key) cannot be evicted."""
+        at, text = (type(app).__name__, key_of(app)), next((f"pod {key}: {why}" for key, why in blockers.items()), "")
         if text and self._reported.get(at) != text:
             self._store.event(app, Severity.WARNING, "EvictionBlocked", text)
         self._reported[at] = text
@@ -111,7 +111,7 @@ class EvictionQueue:
     # --- requests
 
     def request(self, rule: str, ref: Ref, request: EvictionRequest) -> None:
-        """In the place of the application's last request by this rule."""
+        """Replaces the application's last request by this rule."""
         if request.allowance > 0 and request.pods:
             self._requests[rule, ref] = request
 
@@ -119,16 +119,16 @@ class EvictionQueue:
         self._requests.pop((rule, ref), None)
 
     def grant(self, rule: str) -> bool:
-        """Evict what the rate allows, each in its turn; whether a pod went.
+        """Performs the requested evictions that the rate limit allows; whether a pod was evicted.
 
-        It ends before a turn of another rule: its controller has not seen yet what happened since it asked.
+        It stops before a request of another rule: that controller has not seen yet what happened since its request.
         """
         wrote = False
-        while (turn := min(self._requests, key=self._order, default=None)) is not None and turn[0] == rule:
+        while (first := min(self._requests, key=self._order, default=None)) is not None and first[0] == rule:
             now = self._store.clock.now()
             if self._rate.ready(now) > now:
                 break
-            wrote = self._serve(rule, turn[1], now) or wrote
+            wrote = self._serve(rule, first[1], now) or wrote
         return wrote
 
     def next_time(self, rule: str) -> float | None:
@@ -137,25 +137,25 @@ class EvictionQueue:
             return None
         return self._rate.ready(self._store.clock.now())
 
-    def _order(self, asking: tuple[str, Ref]) -> tuple[int, int, Ref, str]:
-        rule, ref = asking
-        return self._turns.get(_namespace(ref), 0), self._turns.get(ref, 0), ref, rule
+    def _order(self, queued: tuple[str, Ref]) -> tuple[int, int, Ref, str]:
+        rule, ref = queued
+        return self._last_served.get(_namespace(ref), 0), self._last_served.get(ref, 0), ref, rule
 
     def _serve(self, rule: str, ref: Ref, now: float) -> bool:
         request = self._requests[rule, ref]
         pod = request.pods.pop(0)
-        went = not self.is_leaving(pod) and self._evict(pod, request, rule, now)
-        if went:
-            self._turn += 1
-            self._turns[_namespace(ref)] = self._turns[ref] = self._turn
-            if len(self._turns) > _TURNS_KEPT:
-                kept = sorted(self._turns, key=self._turns.__getitem__)[_TURNS_KEPT // 2 :]
-                self._turns = {one: self._turns[one] for one in kept}
+        evicted = not self.is_leaving(pod) and self._evict(pod, request, rule, now)
+        if evicted:
+            self._served += 1
+            self._last_served[_namespace(ref)] = self._last_served[ref] = self._served
+            if len(self._last_served) > _SERVED_KEPT:
+                recent = sorted(self._last_served, key=self._last_served.__getitem__)[_SERVED_KEPT // 2 :]
+                self._last_served = {name: self._last_served[name] for name in recent}
             request.allowance -= 1
             request.moving += 1
         if request.allowance <= 0 or not request.pods:
             del self._requests[rule, ref]
-        return went
+        return evicted
 
     def _evict(self, pod: Pod, request: EvictionRequest, rule: str, now: float) -> bool:
         app, key = request.app, key_of(pod)

@@ -26,7 +26,7 @@ NO_LEASE = "none"
 
 
 class LeaseWatch:
-    """One Lease, asked for by its name."""
+    """Watches one Lease by reading it."""
 
     def __init__(
         self, client: Client, key: str,
@@ -39,22 +39,22 @@ class LeaseWatch:
         self._clock = clock
         self._wall = wall
         self._renewed = ""  # the Lease's renewTime as it was last seen …
-        self._fresh_until = float("-inf")  # … and how long that makes it good
+        self._fresh_until = float("-inf")  # … and until when it is valid
 
     @property
     def is_fresh(self) -> bool:
-        """By what was last seen."""
+        """Whether the Lease was held when it was last read, and is not expired."""
         return self._clock() < self._fresh_until
 
     async def check(self) -> bool:
-        """Is it held? ApiError."""
+        """Reads the Lease; whether it is held. Raises an error of the API server."""
         lease = msgspec.json.decode(await self._client.request("GET", self._path), type=Lease)
         spec = lease.spec
         duration = spec.lease_duration_seconds or 0
         if not spec.holder_identity or not spec.renew_time:
             self._fresh_until = float("-inf")
         elif spec.renew_time != self._renewed:
-            # Of one that is seen for the first time the other machine's clock must be believed.
+            # At the first read the other machine's clock must be trusted.
             left = seconds(spec.renew_time) + duration - self._wall() if not self._renewed else duration
             self._fresh_until = self._clock() + min(left, duration)
         self._renewed = spec.renew_time or ""
@@ -62,18 +62,18 @@ class LeaseWatch:
 
 
 class PlacerLiveness:
-    """Who places pods by PropagationPolicies: kube-scheduler with the extender, or muster's own scheduler.
+    """Whether the components that place pods by PropagationPolicies are alive: the extender and muster's scheduler.
 
-    `changed` is called when one of them comes or goes.
+    `changed` is called when one of them starts or stops.
     """
 
     def __init__(
         self, client: Client, extender: str, scheduler: str, scheduler_names: Collection[str],
         changed: Callable[[], None], report: Report,
     ) -> None:  # fmt: skip
-        """`extender`, `scheduler`: their Leases, namespace/name; `none`: it has none, and is taken to be alive.
+        """`extender`, `scheduler`: their Leases, namespace/name; `none`: it has no Lease and counts as alive.
 
-        `scheduler_names`: the pods of muster's scheduler.
+        `scheduler_names`: the schedulerNames of muster's scheduler.
         """
         self._names = frozenset(scheduler_names)
         keys = {"extender": extender, "scheduler": scheduler}
@@ -87,14 +87,14 @@ class PlacerLiveness:
         return self._alive.get(part, False)
 
     def missing_reason(self, scheduler: str) -> str:
-        """Why nobody brings pods with that schedulerName to their groups; empty: somebody does."""
+        """Why nothing places pods with that schedulerName in their groups; empty: a component does."""
         part = "scheduler" if scheduler in self._names else "extender"
         if self.alive(part):
             return ""
         return f"no muster {part} is alive for schedulerName {scheduler}: Lease {self._leases[part][0]} is not renewed"
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         while True:
             await self.check()
             await asyncio.sleep(CHECK_INTERVAL_S)
@@ -124,7 +124,7 @@ _CONFIGURATION = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigur
 
 
 class WebhookLiveness:
-    """`alive` is what was last seen; `changed` is called when it becomes otherwise."""
+    """Whether a webhook is alive that creates pods in their edition. `changed` is called when that changes."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class WebhookLiveness:
         self._reported = ""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         while True:
             await self.check()
             await asyncio.sleep(CHECK_INTERVAL_S)
@@ -170,7 +170,7 @@ class WebhookLiveness:
 
 
 async def webhook_lease_key(client: Client) -> str:
-    """Where the webhook's Lease is, for one who looks from outside: beside its Service, else in kube-system."""
+    """The webhook's Lease, found from its registration: in the namespace of its Service, else in kube-system."""
     try:
         hook = await _registered(client) or {}
     except errors.ApiError:

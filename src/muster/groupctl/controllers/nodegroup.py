@@ -1,8 +1,8 @@
-"""NodeGroupController: writes into each NodeGroup's status which nodes it contains, and how they are.
+"""NodeGroupController: writes the nodes of each NodeGroup, and their readiness, into its status.
 
-With `exclusive` a node is in one group only, the oldest; an annotation of the groups tells the other parts so. With
-`labels` nodes carry a label for each of their groups, which the affinity of pods can ask for; a finalizer on the group
-sees to it that its label is off the nodes before the group is gone.
+With `exclusive` a node is in one group only, the oldest; an annotation of the groups tells the other components. With
+`labels` nodes have a label for each of their groups, which the affinity of pods can require; a finalizer on the group
+removes its label from the nodes before the group is deleted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from muster.groupctl.controllers.conditions import condition, merge_conditions
+from muster.groupctl.controllers.node_states import readiness
 from muster.groupctl.controllers.object_cache import ObjectCache, ObjectChange
 from muster.groupctl.controllers.retries import Retries, ignore
 from muster.groups.assignment import MEMBER, member_label
@@ -25,7 +26,7 @@ FINALIZER = f"{DOMAIN}/node-labels"
 
 
 class NodeGroupController:
-    """Watches nodes besides groups: a status that is not corrected when nodes come, go or change is not true."""
+    """Watches NodeGroups and Nodes, so that the status is updated when nodes are added, deleted or changed."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class NodeGroupController:
         exclusive: bool | None = None,
         report: Callable[[str], None] = ignore,
     ) -> None:
-        """What is not given is left as it is: nodes' labels, groups' annotations."""
+        """`labels`, `exclusive`: None leaves the labels of nodes, or the annotations of groups, unchanged."""
         self._store = store
         self._exclusive = exclusive
         self._labels = labels
@@ -43,14 +44,14 @@ class NodeGroupController:
         self._cache = ObjectCache(store, (Node, NodeGroup))
 
     def run(self) -> bool:
-        """Put right the status of every group whose answer changed; whether anything was written."""
+        """Updates the status of every group that a change affects; whether anything was written."""
         now = self._store.clock.now()
         groups: dict[str, None] = {}
         nodes: dict[str, None] = {}
         for change in self._cache.take_changes():
-            groups.update(dict.fromkeys(self._concerned(change)))
+            groups.update(dict.fromkeys(self._affected_groups(change)))
             if self._labels is not None:
-                nodes.update(dict.fromkeys(self._labelled(change)))
+                nodes.update(dict.fromkeys(self._affected_nodes(change)))
         for kind, key in self._retries.due(now):
             (groups if kind == "NodeGroup" else nodes)[key] = None
         self._wrote = False
@@ -69,14 +70,14 @@ class NodeGroupController:
     def next_time(self) -> float | None:
         return self._retries.next_time()
 
-    def _concerned(self, change: ObjectChange) -> Iterator[str]:
-        """The group itself; of a node, every group that holds it now or held it before."""
+    def _affected_groups(self, change: ObjectChange) -> Iterator[str]:
+        """The changed group; for a node, every group that contains it now or contained it before."""
         if change.kind == "NodeGroup":
-            # Where a node is in one group only, a change of one is news for all that want its nodes.
-            bears = changes_membership(change.old, change.new) and any(
+            # With exclusive groups, a change of one group affects all groups that match its nodes.
+            affects_all = changes_membership(change.old, change.new) and any(
                 map(is_exclusive, self._cache.of(NodeGroup).values())
             )
-            yield from self._cache.of(NodeGroup) if bears else (change.key,)
+            yield from self._cache.of(NodeGroup) if affects_all else (change.key,)
             return
         if isinstance(change.old, Node) and isinstance(change.new, Node):
             same = change.old.metadata.labels == change.new.metadata.labels
@@ -88,13 +89,13 @@ class NodeGroupController:
 
     def _reconcile(self, name: str, among: Membership) -> None:
         group = self._cache.of(NodeGroup).get(name)
-        if group is None or (self._labels is not None and not self._guarded(group)):
+        if group is None or (self._labels is not None and not self._update_finalizer(group)):
             return
         if self._exclusive is not None and is_exclusive(group) != self._exclusive:
             mark = {"metadata": {"annotations": {EXCLUSIVE: "true" if self._exclusive else None}}}
             self._store.patch(NodeGroup, name, mark)
             self._wrote = True
-            return  # what was written comes back, and the rest with it
+            return  # the watch brings the change back, and with it the rest of the work
         status = self._status(group, among)
         if status != group.status:
             try:
@@ -105,8 +106,8 @@ class NodeGroupController:
 
     # --- labels of nodes
 
-    def _guarded(self, group: NodeGroup) -> bool:
-        """Put the finalizer on a group with a label, and take it off one that goes; whether the status is next."""
+    def _update_finalizer(self, group: NodeGroup) -> bool:
+        """Adds the finalizer to a group, and removes it from a deleted group; whether the status is to be updated."""
         meta = group.metadata
         goes = meta.deletion_timestamp is not None
         leaves = goes or not self._labels
@@ -122,11 +123,11 @@ class NodeGroupController:
                 self._wrote = True
             except NotFound:
                 return False
-            return False  # what was written comes back, and the rest with it
+            return False  # the watch brings the change back, and with it the rest of the work
         return not goes
 
-    def _labelled(self, change: ObjectChange) -> Iterator[str]:
-        """The nodes whose labels the news may bear on."""
+    def _affected_nodes(self, change: ObjectChange) -> Iterator[str]:
+        """The nodes whose labels the change may affect."""
         if change.kind == "Node":
             if change.new is not None and (
                 change.old is None or change.old.metadata.labels != change.new.metadata.labels
@@ -190,27 +191,19 @@ class NodeGroupController:
         ]
         generation = group.metadata.generation
         if missing:
-            word = condition("Resolved", False, "NodesMissing", f"no such node: {', '.join(missing)}", generation)
+            resolved = condition("Resolved", False, "NodesMissing", f"no such node: {', '.join(missing)}", generation)
         elif taken:
             others = ", ".join(f"{name} belongs to {other}" for name, other in taken.items())
-            word = condition("Resolved", False, "NodesTaken", others, generation)
+            resolved = condition("Resolved", False, "NodesTaken", others, generation)
         elif not contained:
-            word = condition("Resolved", False, "Empty", "the group contains no node", generation)
+            resolved = condition("Resolved", False, "Empty", "the group contains no node", generation)
         else:
-            word = condition("Resolved", True, "NodesFound", f"{len(contained)} nodes, {ready} ready", generation)
+            resolved = condition("Resolved", True, "NodesFound", f"{len(contained)} nodes, {ready} ready", generation)
         return NodeGroupStatus(
             contained_nodes=contained,
             node_statuses=sorted(statuses, key=lambda status: status.node_name),
             nodes=len(contained),
             ready_nodes=ready,
             observed_generation=generation,
-            conditions=merge_conditions(group.status.conditions, [word], self._store.clock.now()),
+            conditions=merge_conditions(group.status.conditions, [resolved], self._store.clock.now()),
         )
-
-
-def readiness(node: Node) -> str:
-    """Ready, NotReady or Unknown; a node that says nothing of it is taken to be ready."""
-    for current in node.status.conditions:
-        if current.type == "Ready":
-            return {"True": "Ready", "False": "NotReady"}.get(current.status, "Unknown")
-    return "Ready"

@@ -1,4 +1,4 @@
-"""A controller's own copy of the kinds it cares about, kept current by a watch."""
+"""A controller's cache of the kinds that it reads, kept current by a watch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ref = tuple[str, str]  # kind, key
 
 
 class ObjectChange(NamedTuple):
-    """What an object was and is; None: it was not there, or is gone."""
+    """An object before and after a change; None: it did not exist, or was deleted."""
 
     kind: str
     key: str
@@ -30,14 +30,14 @@ class ObjectCache:
         self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in kinds}
         self._owned: dict[Ref, dict[Ref, None]] = {}
         self._first: list[ObjectChange] = []
-        # Before the lists, so that nothing that goes in between is missed; what is told twice is no news.
+        # Before the lists, so that no deletion in between is missed; an object that comes twice is no change.
         self._watch = store.watch("", kinds)
         for kind in kinds:
             for obj in store.list(kind).items:
                 self._first.append(self._put(kind.__name__, key_of(obj), obj))
 
     def take_changes(self) -> list[ObjectChange]:
-        """What happened since the last time; the first time, that everything is there."""
+        """The changes since the last call; at the first call, all objects as created."""
         changes, self._first = self._first, []
         for event in self._watch.take():
             gone = event.change == Change.DELETED
@@ -56,12 +56,12 @@ class ObjectCache:
         return self._tables.get(kind, {}).get(key)
 
     def owned(self, owner: Ref, kind: type[T]) -> list[T]:
-        """What the owner controls, in the order of names."""
+        """The objects of that kind that the owner controls, sorted by name."""
         table, name = self.of(kind), kind.__name__
         return [table[key] for of, key in sorted(self._owned.get(owner, ())) if of == name]
 
     def owned_workloads(self, owner: Ref) -> list[Ref]:
-        """What the owner controls besides pods, in the order of names."""
+        """The objects other than pods that the owner controls, sorted by name."""
         return sorted(ref for ref in self._owned.get(owner, ()) if ref[0] != "Pod")
 
     def _put(self, kind: str, key: str, new: Object | None) -> ObjectChange:

@@ -1,9 +1,9 @@
-"""OverridePolicyController: binds applications to their policies, and sees to it that pods are their group's edition.
+"""OverridePolicyController: binds applications to their policies, and rolls out the editions of groups to their pods.
 
-Of a pod that runs only images and metadata may change, so that is what is patched, a tenth of an application at a time
-(`restarts`). A pod that differs in more is evicted, by the pace and past the guards of all evictions, so that it is
-made anew: but only where a webhook is there to make it right; else the policy's status says what is missing. What a pod
-should be comes from the template it was made of, never from the pod itself: adding twice is wrong.
+In a running pod only images and metadata can change. They are patched, a tenth of an application at a time. A pod that
+differs in other fields is evicted, within the limits of all evictions, so that its owner replaces it; but only if a
+webhook is alive that creates the replacement in its edition, else the policy's status reports what is missing. The
+expected pod is computed from the template it was created from, never from the pod: adding is not idempotent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from muster.groupctl.controllers.editions import (
     recorded_override,
     template_id,
 )
-from muster.groupctl.controllers.eviction_order import REPLACED, eviction_blocker, eviction_order
+from muster.groupctl.controllers.eviction_order import REPLACED_KINDS, eviction_blocker, eviction_order
 from muster.groupctl.controllers.evictions import EvictionQueue, EvictionRequest
 from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.override_status import (
@@ -31,7 +31,7 @@ from muster.groupctl.controllers.override_status import (
     RolloutState,
     override_conditions,
 )
-from muster.groupctl.controllers.policy_controller import PolicyController, nudge
+from muster.groupctl.controllers.policy_controller import PolicyController, request_scheduling_retry
 from muster.groupctl.controllers.retries import ignore
 from muster.groupctl.controllers.throttle import STABLE_BEFORE_EVICTION_S, EvictionThrottle, Failure, RestartThrottle
 from muster.groups.applications import template_path
@@ -52,22 +52,22 @@ from muster.store import NotFound, Severity, Store
 from muster.store.errors import Forbidden, Invalid
 
 RULE = "override"
-_REFUSED_AGAIN = 60.0  # seconds until labels that the API server does not permit are tried again
-_LOOK_AGAIN = 1.0  # seconds, at an application that nobody tells of any more
+_REFUSED_METADATA_RETRY_S = 60.0  # until labels that the API server refused are written again
+_REVERT_CHECK_S = 1.0  # between checks of an application whose pods are reverted
 
 
-def _nobody() -> bool:
-    """There is no webhook."""
+def _no_webhook() -> bool:
+    """No webhook is alive."""
     return False
 
 
 class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
-    """`privileged`: policies may give pods privileges that their templates have not.
+    """Reconciles the pods of applications with their OverridePolicies.
 
-    `rest`: seconds that a kubelet has to begin the restart of a pod whose image was changed. `webhook`: whether one is
-    alive that makes new pods right. `revert`: pods of an application that asks for no policy any more get their
-    template back. `nudge`: touch pending pods when their application is bound, as kube-scheduler needs it to try them
-    again.
+    `privileged`: policies may grant privileges that templates do not have. `rest`: seconds that a kubelet has to
+    restart a pod whose image was changed. `webhook`: whether a webhook is alive that creates pods in their edition.
+    `revert`: pods of an application that requires no policy any more get their template back. `retry_pending`: change a
+    label of pending pods when their application is bound, so that kube-scheduler tries them again.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         privileged: bool = False,
         rest: float = 0.0,
         settle: float = STABLE_BEFORE_EVICTION_S,
-        webhook: Callable[[], bool] = _nobody,
+        webhook: Callable[[], bool] = _no_webhook,
         revert: bool = False,
         retry_pending: bool = True,
         custom: Sequence[type[CustomApplication]] = (),
@@ -96,13 +96,13 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         self._revisions = TemplateRevisions(store, self._apps.cache)
         self._editions: dict[Ref, EditionCache] = {}
         self._throttles: dict[Ref, EvictionThrottle] = {}
-        self._check_times: dict[Ref, float] = {}  # applications that wait for nothing but time
-        # application → the policy that its pods were made by, as it was
+        self._check_times: dict[Ref, float] = {}  # when applications are reconciled again without a change
+        # application → the policy that was last applied to its pods, and its spec then
         self._applied: dict[Ref, tuple[str, OverridePolicySpec]] = {}
         self._compared: dict[
             str, tuple[ExpectedPod, list[str]]
-        ] = {}  # pod's uid → what it was held against, and the answer
-        # policy, and where templates stand → its spec, what is wrong
+        ] = {}  # pod's uid → what it was compared with, and the result
+        # policy and template paths → its spec, its problems
         self._faults: dict[tuple[object, ...], tuple[OverridePolicySpec, list[PolicyProblem]]] = {}
 
     def run(self) -> bool:
@@ -138,10 +138,10 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
     def _reconcile(self, ref: Ref, app: Object, policy: OverridePolicy) -> RolloutState:
         self._check_times.pop(ref, None)
         if self._retry_pending_pods and app.metadata.labels.get(PolicyLabels.OVERRIDE.binding) != policy.metadata.name:
-            # Bound just now: an extender that was told to wait for that has refused its pods until now.
+            # Newly bound: an extender with --gate-override has refused its pods until now.
             waiting = [p for unit in self._apps.units(app) for p in unit if not is_finished(p) and not p.spec.node_name]
             seen = (policy.metadata.name, app.metadata.resource_version)
-            self._wrote = nudge(self._store, waiting, seen) or self._wrote
+            self._wrote = request_scheduling_retry(self._store, waiting, seen) or self._wrote
         self._applied[ref] = (policy.metadata.name, policy.spec)
         if self._revert:
             self._wrote = record_override(self._store, app, *self._applied[ref]) or self._wrote
@@ -151,11 +151,11 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         return state
 
     def _on_unbind(self, ref: Ref, app: Object | None, before: str) -> None:
-        """Required no more: pods stay as they are, unless the user asked for their template back."""
+        """The policy is not required any more: pods stay as they are, unless `revert` is set."""
         self._check_times.pop(ref, None)
         asks = app is not None and bool(app.metadata.labels.get(PolicyLabels.OVERRIDE.required))
         if app is not None and not asks:
-            # A controller that was started since then finds on the application what its pods were made by.
+            # After a restart of the controller, the application carries the applied policy.
             applied = self._applied.get(ref) or recorded_override(app)
             if applied is None and before:
                 policy = self._apps.cache.of(OverridePolicy).get(f"{app.metadata.namespace or 'default'}/{before}")
@@ -164,14 +164,14 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
                 self._applied[ref] = applied
                 self._wrote = record_override(self._store, app, *applied) or self._wrote
                 state = self._rollout_state(ref, app, applied[1], None)
-                state.blocked_by = "" if isinstance(app, REPLACED) else NOT_EVICTED  # a template needs no webhook
+                state.blocked_by = "" if isinstance(app, REPLACED_KINDS) else NOT_EVICTED  # reverting needs no webhook
                 self._roll_out(ref, app, state, f"without OverridePolicy {applied[0]}")
                 if any(entry.images or entry.metadata or not state.blocked_by for entry in state.outdated):
-                    self._check_times.setdefault(ref, self._store.clock.now() + _LOOK_AGAIN)
+                    self._check_times.setdefault(ref, self._store.clock.now() + _REVERT_CHECK_S)
                     return
             self._wrote = record_override(self._store, app, "", None) or self._wrote
         if asks:
-            return  # its policy is missing or cannot be used for now: what its pods were made by is not forgotten
+            return  # its policy is missing or invalid for now: the applied policy stays recorded
         self._restarts.forget(ref)
         for table in (self._editions, self._throttles, self._applied):
             table.pop(ref, None)
@@ -179,7 +179,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
     def _rollout_state(
         self, ref: Ref, app: Object, spec: OverridePolicySpec, policy: OverridePolicy | None
     ) -> RolloutState:
-        """The pods that are on nodes, each held against its edition; without a policy against its template."""
+        """Compares the pods on nodes with their editions; without a policy, with their template."""
         pods = [pod for unit in self._apps.units(app) for pod in unit if not is_finished(pod)]
         stay = [pod for pod in pods if not self._evictions.is_leaving(pod)]
         unreplaced = self._evictions.unreplaced(ref, pods)
@@ -209,7 +209,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         return state
 
     def _immutable_changes(self, pod: Pod, wanted: ExpectedPod, policy: OverridePolicy | None, group: str) -> list[str]:
-        """Where the pod can only be made anew. One that carries the edition's name was made as it."""
+        """The fields that only a replacement can change. A pod with the edition's name was created in that edition."""
         mark = pod.metadata.annotations.get(EDITION)
         if mark and policy is not None and mark == edition_name(policy, group):
             return []
@@ -218,15 +218,15 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
             try:
                 found = wanted.immutable_changes(self._store.whole(Pod, key_of(pod)))
             except NotFound:
-                return []  # gone by now: the watch will say so
+                return []  # deleted by now: the watch will report it
             if len(self._compared) > 100_000:
                 self._compared.clear()
             known = self._compared[pod.metadata.uid] = (wanted, found)
         return known[1]
 
     def _replacement_blocker(self, app: Object, state: RolloutState) -> str:
-        """Why pods that must be made anew are left as they are; empty: they need not be."""
-        if not isinstance(app, REPLACED):
+        """Why pods that need a replacement are not evicted; empty: they may be."""
+        if not isinstance(app, REPLACED_KINDS):
             return NOT_EVICTED
         if binding_state(app.metadata.labels, PolicyLabels.PROPAGATION) in (BindingState.FREE, BindingState.STALE):
             sure_of = self._apps.grouping.certain_groups
@@ -236,7 +236,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         opted = namespace is not None and namespace.metadata.labels.get(OPT_IN) == "enabled"
         return "" if self._alive and opted else WEBHOOK_REQUIRED
 
-    # --- what is done
+    # --- writes
 
     def _roll_out(self, ref: Ref, app: Object, state: RolloutState, why: str) -> None:
         throttle = self._throttles.setdefault(ref, EvictionThrottle(self._settle))
@@ -248,9 +248,9 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
             self._replace(ref, app, state, anew, why)
 
     def _replace(self, ref: Ref, app: Object, state: RolloutState, anew: list[OutdatedPod], why: str) -> None:
-        """Evict pods that must be made anew, each of which is replaced in its own group."""
+        """Requests evictions of pods that need a replacement, each in its own group."""
         throttle, now = self._throttles[ref], self._store.clock.now()
-        # Made after the last one went, and not as it should be: the next would be no better.
+        # Created after the last eviction, and not in its edition: the next replacement would be the same.
         late = [entry.pod for entry in anew if throttle.is_replacement(seconds(entry.pod.metadata.creation_timestamp))]
         if late:
             state.failure = f"pod {late[0].metadata.name} was made without its edition"
@@ -272,9 +272,9 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         self._evictions.request(RULE, ref, request)
 
     def _patch(self, ref: Ref, outdated: list[OutdatedPod], state: RolloutState) -> None:
-        """Pods that are not ready lose nothing by a restart; of the others a tenth of the application at a time.
+        """Patches images and metadata: of pods that are not ready at once, of the others a tenth at a time.
 
-        A pod that is about to be evicted is left as it is: a restart just before would only cost it an image.
+        A pod that is about to be evicted is not patched: the restart would be useless.
         """
         now, going = self._store.clock.now(), self._evictions.announced(ref)
         room, wake = self._restarts.allowance(ref, state.placed, state.count, now)
@@ -298,7 +298,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
             except NotFound:
                 continue
             if entry.refusal:
-                self._check_times[ref] = now + _REFUSED_AGAIN
+                self._check_times[ref] = now + _REFUSED_METADATA_RETRY_S
                 if not images:
                     continue
             self._wrote = True
@@ -306,14 +306,14 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
             self._store.event(pod, Severity.NORMAL, "Edition", f"changed {changes}")
 
     def _patch_metadata(self, key: str, meta: Template) -> str:
-        """Write labels and annotations of a pod; why the API server does not permit them, empty if it does."""
+        """Writes labels and annotations of a pod; returns why the API server refused them, empty if it did not."""
         try:
             self._store.patch(Pod, key, {"metadata": meta})
         except (Forbidden, Invalid) as fault:
             return str(fault)
         return ""
 
-    # --- what is told
+    # --- status and events
 
     def _policy_warnings(self, policy: OverridePolicy) -> list[PolicyProblem]:
         key = key_of(policy)

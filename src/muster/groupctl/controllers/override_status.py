@@ -1,4 +1,4 @@
-"""An application's pods held against their editions, and what an OverridePolicy's status says of it."""
+"""The status of an OverridePolicy: which pods of each application differ from their edition, and why."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _HINTS = {
 
 @dataclass(slots=True)
 class OutdatedPod:
-    """A pod that is not as its group wants it."""
+    """A pod that differs from its group's edition."""
 
     pod: Pod
     group: str
-    images: dict[str, str]  # container → the image it should have
+    images: dict[str, str]  # container → its expected image
     metadata: dict[str, Any]  # labels and annotations, as a merge patch
-    immutable_changes: list[str]  # fields that no running pod can be given
+    immutable_changes: list[str]  # fields that cannot change in a running pod
     refusal: str = ""  # why the API server does not permit its labels and annotations
 
 
 @dataclass(slots=True)
 class RolloutState(ApplicationStatus):
-    """The pods of one application, those that leave among them; `placed` stay, and have a node."""
+    """The roll-out of editions to one application. `placed`: its pods that have a node and are not terminating."""
 
     placed: list[Pod] = field(default_factory=list)
     count: int = 0
-    moving: int = 0  # on their way out, or not ready yet
+    moving: int = 0  # terminating or not ready
     unscheduled: int = 0  # without a node
     outdated: list[OutdatedPod] = field(default_factory=list)
-    edition_errors: list[str] = field(default_factory=list)  # why editions cannot be made
-    blocked_by: str = ""  # why pods that must be made anew are left as they are, as a condition's reason
-    failure: str = ""  # what was seen of replacements that did not come right
+    edition_errors: list[str] = field(default_factory=list)  # why editions cannot be computed
+    blocked_by: str = ""  # why pods that need a replacement are not evicted, as a condition's reason
+    failure: str = ""  # how replacements differ from their edition
 
     @staticmethod
     def of(app: Object, placed: list[Pod], pods: list[Pod], unreplaced: int) -> RolloutState:
@@ -64,9 +64,9 @@ class RolloutState(ApplicationStatus):
 def override_conditions(
     wrong: Sequence[str], unknown: Sequence[str], records: Sequence[RolloutState], generation: int
 ) -> Iterator[Condition]:
-    """Resolved: the rules can be used, applied, and are for groups that are there (`unknown`: which are not, in words).
+    """Resolved: the rules are valid and their groups exist (`unknown`: messages about those that do not).
 
-    Satisfied: every pod is its group's edition.
+    Satisfied: every pod has its group's edition.
     """
     faults = list(dict.fromkeys([*wrong, *(why for record in records for why in record.edition_errors)]))
     if faults:

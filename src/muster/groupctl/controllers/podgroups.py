@@ -27,11 +27,13 @@ from muster.model.scheduling import PodGroup
 from muster.store import NotFound, Store
 
 KINDS: tuple[type[Object], ...] = (PodGroup, *OWNING, Pod)
-# Groups that are settled in one turn: whoever works in the same thread has to wait for it.
-MOST = 200
+# Other controllers in the same thread have to wait for a run.
+MAX_GROUPS_PER_RUN = 200
 
 
 class PodGroupController:
+    """Creates, updates and deletes the PodGroups of pods of the given schedulers."""
+
     def __init__(
         self, store: Store, scheduler_names: Collection[str], report: Callable[[str], None] = lambda _: None
     ) -> None:
@@ -40,9 +42,9 @@ class PodGroupController:
         self._report = report
         self._cache = ObjectCache(store, KINDS)
         self._retries: Retries[str] = Retries(report)
-        self._members: dict[str, dict[str, None]] = {}  # group → the pods that are in it or should be
+        self._members: dict[str, dict[str, None]] = {}  # group → its pods, and those that it is created for
         self._dirty: dict[str, None] = {}
-        self._scaled: dict[str, Object] = {}  # group → its owner, scaled to nothing
+        self._scaled: dict[str, Object] = {}  # group → its owner, scaled to zero
 
     def run(self) -> bool:
         now = self._store.clock.now()
@@ -50,16 +52,16 @@ class PodGroupController:
             self._note(change)
         self._dirty.update(dict.fromkeys(self._retries.due(now)))
         wrote = False
-        for group in list(self._dirty)[:MOST]:
+        for group in list(self._dirty)[:MAX_GROUPS_PER_RUN]:
             del self._dirty[group]
             with self._retries.attempt(group, now):
-                wrote = self._settle(group) or wrote
+                wrote = self._reconcile(group) or wrote
         return wrote or bool(self._dirty)
 
     def next_time(self) -> float | None:
         return self._retries.next_time()
 
-    # --- what happened
+    # --- changes
 
     def _note(self, change: ObjectChange) -> None:
         obj = change.new if change.new is not None else change.old
@@ -82,7 +84,7 @@ class PodGroupController:
                     self._scaled[group] = obj
 
     def _group_of(self, pod: Pod) -> str:
-        """The group that is the pod's if it names no other one; nothing for pods that are not ours or have ended."""
+        """The group of a pod that names no other group; empty for finished pods and pods of other schedulers."""
         if not is_active(pod) or pod.spec.scheduler_name not in self._names:
             return ""
         name = group_name(pod)
@@ -90,18 +92,18 @@ class PodGroupController:
             return ""
         return f"{pod.metadata.namespace or 'default'}/{name}"
 
-    # --- what is to be done
+    # --- reconciling
 
-    def _settle(self, group: str) -> bool:
+    def _reconcile(self, group: str) -> bool:
         pods = [self._cache.of(Pod)[key] for key in self._members.get(group, ())]
         there = self._cache.of(PodGroup).get(group)
         if not pods:
             self._members.pop(group, None)
-            return self._tidied(group, there)
+            return self._deleted(group, there)
         oldest = min(pods, key=lambda pod: (seconds(pod.metadata.creation_timestamp), key_of(pod)))
         owner = owner_of(oldest, self._cache.lookup)
         if owner is None and expected_owner(oldest) is not None:
-            return False  # what it asks for is not known before it comes
+            return False  # its minimum is not known before the owner is seen
         try:
             wanted = derived_group(oldest, requests(oldest.spec), owner)
         except (QuantityError, ValueError) as fault:
@@ -129,7 +131,7 @@ class PodGroupController:
         self._store.patch(PodGroup, key_of(there), {"metadata": {"uid": there.metadata.uid}, "spec": spec})
         return True
 
-    def _tidied(self, group: str, there: PodGroup | None) -> bool:
+    def _deleted(self, group: str, there: PodGroup | None) -> bool:
         owner = self._scaled.get(group)
         if owner is None or there is None or there.metadata.deletion_timestamp is not None:
             return False

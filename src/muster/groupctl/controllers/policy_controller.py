@@ -28,21 +28,21 @@ from muster.model.meta import Condition, Object
 from muster.model.meta import key as key_of
 from muster.store import NotFound, Severity, Store
 
-# Says why an application may not be bound to a policy (its name); None: it may.
+# Returns why an application may not be bound to the policy of that name; None: it may.
 Check = Callable[[Object, str], str | None]
 
 
 class Binding:
-    """Keeps one pair of labels. Every check must agree before an application is bound."""
+    """Sets and removes the binding label of applications. A policy is bound only if no check objects."""
 
     def __init__(self, store: Store, pair: PolicyLabels, checks: Sequence[Check]) -> None:
         self._store = store
         self._pair = pair
         self._checks = checks
-        self._reported: dict[tuple[str, str], str] = {}  # application → what it was last told
+        self._reported: dict[tuple[str, str], str] = {}  # application → the last reported message
 
     def update(self, app: Object) -> str | None:
-        """The policy the application is bound to now; None if to none."""
+        """Updates the binding label; returns the policy that the application is bound to now, None: none."""
         pair, labels = self._pair, app.metadata.labels
         required, binding = labels.get(pair.required, ""), labels.get(pair.binding, "")
         why = next((w for check in self._checks if (w := check(app, required)) is not None), None) if required else ""
@@ -66,10 +66,15 @@ class Binding:
 
 
 OBSERVED = f"{DOMAIN}/observed"
+"""The label of a pending pod that is changed so that kube-scheduler tries the pod again."""
 
 
-def nudge(store: Store, pods: Iterable[Pod], seen: object) -> bool:
-    """Mark the pods with what was seen; whether one had another mark before."""
+def request_scheduling_retry(store: Store, pods: Iterable[Pod], seen: object) -> bool:
+    """Labels pending pods with a hash of what they were refused for, if it changed; whether anything was written.
+
+    kube-scheduler watches neither applications nor policies. In all versions it retries a pod that an extender refused
+    when a label of the pod changes.
+    """
     mark = f"{crc32(repr(seen).encode()):08x}"
     wrote = False
     for pod in pods:
@@ -82,7 +87,7 @@ def nudge(store: Store, pods: Iterable[Pod], seen: object) -> bool:
     return wrote
 
 
-_POLICY = ""  # in the place of an application's kind, where a policy's status is to be written again
+_POLICY = ""  # in place of an application's kind: the key of a policy whose status is to be written again
 _REASONS = {"using": "GroupNameCase", "there is no node group": "GroupUnknown", "has no nodes": "GroupEmpty"}
 
 P = TypeVar("P", PropagationPolicy, OverridePolicy)
@@ -90,7 +95,7 @@ P = TypeVar("P", PropagationPolicy, OverridePolicy)
 
 @dataclass(slots=True)
 class ApplicationStatus:
-    """What is told of one application in its policy's status."""
+    """One application's entry in its policy's status."""
 
     status: BoundApplication
 
@@ -99,7 +104,7 @@ R = TypeVar("R", bound=ApplicationStatus)
 
 
 class PolicyController(ABC, Generic[P, R]):
-    """`custom`: the kinds of applications that are configured; `report` hears of writes that were refused."""
+    """The base of the controllers of policies. `custom`: the configured custom kinds; `report` gets refused writes."""
 
     def __init__(
         self,
@@ -112,7 +117,7 @@ class PolicyController(ABC, Generic[P, R]):
         report: Callable[[str], None],
         marks: Sequence[str] = (),
     ) -> None:
-        """`rule`: by which it evicts pods. `marks`: annotations of applications that it is not done with."""
+        """`rule`: the name of its evictions. `marks`: annotations of applications that it has to clean up."""
         self._store = store
         self._evictions = evictions
         self._rule = rule
@@ -122,11 +127,11 @@ class PolicyController(ABC, Generic[P, R]):
         self._apps = ApplicationIndex(store, pair, custom, marks)
         self._binding = Binding(store, pair, (self._invalid_reason,))
         self._warned: dict[str, list[str]] = {}
-        self._records: dict[Ref, tuple[str, R]] = {}  # application → policy key, what is told of it
+        self._records: dict[Ref, tuple[str, R]] = {}  # application → policy key, its status
         self._wrote = False
 
     def run(self) -> bool:
-        """Do what is to be done now; whether anything was written."""
+        """Does everything that is due now; whether anything was written."""
         dirty = self._apps.take_changed()
         now = self._store.clock.now()
         policies, self._apps.policies = self._apps.policies, {}
@@ -148,41 +153,41 @@ class PolicyController(ABC, Generic[P, R]):
         return self._wrote
 
     def next_time(self) -> float | None:
-        """When something that waits for nothing but time goes on, or a write is tried again."""
+        """When an application is to be reconciled again, or a write retried, without a change of an object."""
         times: list[float | None] = [at for _, at in self._due_times()]
         times += [self._retries.next_time(), self._evictions.next_time(self._rule)]
         return min((at for at in times if at is not None), default=None)
 
-    # --- what the controllers themselves know
+    # --- what each controller implements
 
     @abstractmethod
     def _due_times(self) -> Iterator[tuple[Ref, float]]:
-        """Applications that are to be looked at again, and when."""
+        """The applications to reconcile again, and when."""
 
     @abstractmethod
     def _invalid_reason(self, app: Object, policy: str) -> str | None:
-        """The check before binding: why the policy cannot be used; None: it is there and can be."""
+        """Why the application must not be bound to the policy: it does not exist or is invalid; None: it may be."""
 
     @abstractmethod
     def _reconcile(self, ref: Ref, app: Object, policy: P) -> R:
-        """Work on an application that is bound; what is to be told of it."""
+        """Reconciles a bound application; returns its status."""
 
     @abstractmethod
     def _on_unbind(self, ref: Ref, app: Object | None, before: str) -> None:
-        """The application is bound no more (`before`: the policy it was bound to), or gone."""
+        """Cleans up after an application that was unbound from the policy `before`, or deleted."""
 
     @abstractmethod
     def _policy_warnings(self, policy: P) -> list[PolicyProblem]:
-        """What is wrong or odd about the policy, to be told in Events."""
+        """The errors and warnings about the policy, which are reported as Events."""
 
     @abstractmethod
     def _conditions(self, policy: P, records: list[R]) -> Iterator[Condition]:
-        """How the policy stands."""
+        """The conditions of the policy."""
 
     # --- one application
 
     def _reconcile_application(self, ref: Ref) -> Iterator[str]:
-        """Put one application right; the policies of which there is something new to tell."""
+        """Updates the binding of one application and reconciles it; yields the policies whose status may change."""
         self._evictions.withdraw(self._rule, ref)
         known = self._records.pop(ref, None)
         if known is not None:
@@ -198,7 +203,7 @@ class PolicyController(ABC, Generic[P, R]):
         self._records[ref] = key, self._reconcile(ref, app, self._apps.cache.of(self._kind)[key])
         yield key
 
-    # --- what is told
+    # --- status and events
 
     def _update_status(self, key: str) -> None:
         policy = self._apps.cache.of(self._kind).get(key)
@@ -207,10 +212,10 @@ class PolicyController(ABC, Generic[P, R]):
             return
         self._warn(policy)
         records = [record for of, record in (self._records[ref] for ref in sorted(self._records)) if of == key]
-        words = self._conditions(policy, records)
+        conditions = self._conditions(policy, records)
         status = PolicyStatus(
             observed_generation=policy.metadata.generation,
-            conditions=merge_conditions(policy.status.conditions, words, self._store.clock.now()),
+            conditions=merge_conditions(policy.status.conditions, conditions, self._store.clock.now()),
             applications=[record.status for record in records],
         )
         if status == policy.status:
@@ -224,15 +229,15 @@ class PolicyController(ABC, Generic[P, R]):
             self._store.event(policy, Severity.NORMAL, "Satisfied", f"{len(records)} applications are as desired")
 
     def _warn(self, policy: P) -> None:
-        """What is odd about the policy, as events, once."""
-        key, said = key_of(policy), [str(trouble) for trouble in self._policy_warnings(policy)]
+        """Reports each warning about the policy once, as an Event."""
+        key, texts = key_of(policy), [str(problem) for problem in self._policy_warnings(policy)]
         if (why := unusable_name(policy.metadata.name)) is not None:
-            said.append(f"metadata.name: {why}")
-        for text in said:
+            texts.append(f"metadata.name: {why}")
+        for text in texts:
             if text not in self._warned.get(key, ()):
                 reason = next((reason for word, reason in _REASONS.items() if word in text), "PolicyWarning")
                 self._store.event(policy, Severity.WARNING, reason, text)
-        self._warned[key] = said
+        self._warned[key] = texts
 
 
 def _is_satisfied(status: PolicyStatus) -> bool:

@@ -1,9 +1,9 @@
 """PropagationPolicyController: binds applications to their policies, and evicts pods that are in the wrong node group.
 
-Pods on nodes of no group of the policy are misplaced, pods beyond a group's number are redundant. Both are evicted only
-if their replacement has a place to go to and somebody is alive who brings it there, at the pace of `pace`, past the
-guards of `leaving`. A replacement that lands in the wrong place is a failure (`replacements`). The groups of a
-DaemonSet become a node affinity of its pods (`daemonsets`). What holds is written into the policies' statuses.
+Pods on nodes outside the groups of the policy are misplaced, pods above a group's quota are redundant. Both are evicted
+only if another group misses pods and a component that places the replacement there is alive, within the limits of
+`throttle` and in the order of `eviction_order`. A replacement in the wrong group is a failure (`replacements`). The
+groups of a DaemonSet become a node affinity of its pods (`daemonset_affinity`). The result is written into the status.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from muster.groupctl.controllers.daemonset_affinity import MARK, DaemonSetAffinity
 from muster.groupctl.controllers.deletion_cost import deletion_cost_rate, write_deletion_costs
-from muster.groupctl.controllers.eviction_order import REPLACED, eviction_blocker, eviction_order
+from muster.groupctl.controllers.eviction_order import REPLACED_KINDS, eviction_blocker, eviction_order
 from muster.groupctl.controllers.evictions import EXTRA_CANDIDATES, EvictionQueue, EvictionRequest
 from muster.groupctl.controllers.object_cache import Ref
-from muster.groupctl.controllers.policy_controller import PolicyController, nudge
+from muster.groupctl.controllers.policy_controller import PolicyController, request_scheduling_retry
 from muster.groupctl.controllers.propagation_status import (
     Distribution,
     PlacementState,
@@ -51,20 +51,20 @@ from muster.model.pod_states import is_finished
 from muster.store import Severity, Store
 
 RULE = "propagation"
-# Of so many pods at least it is known that they are about to be evicted.
-_ANNOUNCED = 100
+_MIN_ANNOUNCED = 100  # pods that are announced as about to be evicted
 
 
-def _unheard(app: Object, scheduler: str) -> None:
-    """For whom it is nobody's business."""
+def _ignore(app: Object, scheduler: str) -> None:
+    """Ignores the failure."""
 
 
 class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementState]):
-    """`nudge`: touch pending pods when something changes for them, as kube-scheduler needs it to try them again.
+    """Reconciles the pods of applications with their PropagationPolicies.
 
-    `seats`: write them on pods as their deletion cost. `placer`: who places replacements, by schedulerName.
-    `failed` is called for every replacement that landed in the wrong place, with the schedulerName.
-    `daemonset_affinity`: write the groups of a DaemonSet into its pod template; why not, if they are only reported.
+    `retry_pending`: change a label of pending pods when something changes for them, so that kube-scheduler tries them
+    again. `deletion_cost`: write the deletion cost of pods. `placer`: whether a component places replacements, by
+    schedulerName. `failed` is called for every replacement in the wrong group, with the schedulerName.
+    `daemonset_affinity`: why the groups of a DaemonSet are not written into its pod template; empty: they are.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         deletion_cost: bool = False,
         settle: float = STABLE_BEFORE_EVICTION_S,
         placer: PlacerCheck = always_alive,
-        failed: Callable[[Object, str], None] = _unheard,
+        failed: Callable[[Object, str], None] = _ignore,
         daemonset_affinity: str = "",
         custom: Sequence[type[CustomApplication]] = (),
         report: Callable[[str], None] = ignore,
@@ -88,7 +88,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         self._placer = placer
         self._failed = failed
         self._daemonsets = DaemonSetAffinity(store, daemonset_affinity)
-        self._blocked: dict[Ref, tuple[str, str]] = {}  # applications that wait for a placer: schedulerName, and why
+        self._blocked: dict[Ref, tuple[str, str]] = {}  # applications without a live placer: schedulerName, and why
         self._deletion_cost = deletion_cost
         self._deletion_cost_rate = deletion_cost_rate()
         self._settle = settle
@@ -106,7 +106,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         yield from self._daemonsets.due_times()
         for ref, (scheduler, why) in self._blocked.items():
             if self._placer(scheduler) != why:
-                yield ref, 0.0  # at once: a clock that goes on is later at every look
+                yield ref, 0.0  # at once
 
     # --- one application
 
@@ -138,7 +138,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         self._throttles.pop(ref, None)
         self._blocked.pop(ref, None)
         self._evictions.announce(ref, frozenset())
-        # While a policy is required that cannot be used, pods wait: new ones in other places would only wait, too.
+        # While the required policy is invalid, pods stay pending, and so would new pods on other nodes.
         if isinstance(app, DaemonSet) and not app.metadata.labels.get(PolicyLabels.PROPAGATION.required):
             self._wrote = self._daemonsets.restore(app) or self._wrote
 
@@ -178,14 +178,14 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         throttle.observe(inputs, now, remedy=placing.remedy(policy))
         self._evictions.announce(ref, frozenset())
         self._blocked.pop(ref, None)
-        if not isinstance(app, REPLACED) and distribution.misplaced:
+        if not isinstance(app, REPLACED_KINDS) and distribution.misplaced:
             bare = isinstance(app, Pod)
             why = "nobody would make it again" if bare else f"pods of a {type(app).__name__} are never evicted"
             distribution.eviction_blockers.update(
                 {key_of(pod): why for pod in sorted(distribution.misplaced, key=key_of)}
             )
             self._evictions.report_blocked(app, distribution.eviction_blockers)
-        if not isinstance(app, REPLACED) or replicas is None or self._apps.is_rolling_out(app):
+        if not isinstance(app, REPLACED_KINDS) or replicas is None or self._apps.is_rolling_out(app):
             return
         usage = QuotaUsage(distribution.quotas, distribution.counts)
         excess = usage.excess()
@@ -205,7 +205,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
             return
         room = min(budget, throttle.allowance(replicas, distribution.moving, len(distribution.pending), now))
         found = list(
-            islice(self._candidates(distribution, excess), max(min(budget, _ANNOUNCED), room + EXTRA_CANDIDATES))
+            islice(self._candidates(distribution, excess), max(min(budget, _MIN_ANNOUNCED), room + EXTRA_CANDIDATES))
         )
         if now >= throttle.paused_until:
             self._evictions.announce(ref, frozenset(pod.metadata.uid for pod in found[:budget]))
@@ -223,7 +223,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         placing: PodPlacer,
         policy: PropagationPolicy,
     ) -> None:
-        """Did a replacement land where it does not belong? Evicting more would only repeat that."""
+        """Records a replacement in the wrong group: evicting more pods would only repeat that."""
         wrong = misplaced_replacement(distribution, excess, throttle)
         if wrong is None:
             return
@@ -238,7 +238,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         return self._apps.cache.of(OverridePolicy).get(f"{app.metadata.namespace or 'default'}/{name}")
 
     def _candidates(self, distribution: Distribution, excess: dict[str, int]) -> Iterator[Pod]:
-        """Misplaced pods, then redundant ones of the group that has most too many; never those that are spared."""
+        """The pods to evict: misplaced pods, then redundant pods of the groups with the largest excess first."""
         yield from self._evictable(distribution, distribution.misplaced, len(distribution.misplaced))
         for group in sorted(excess, key=lambda g: -excess[g]):
             yield from self._evictable(distribution, distribution.current[group], excess[group])
@@ -257,9 +257,9 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
     def _retry_pending(self, distribution: Distribution) -> None:
         group_of = self._apps.grouping.group_of(tuple(distribution.rules.groups))
         seen = (distribution.policy, list(distribution.quotas.groups.items()), sorted(group_of.items()))
-        self._wrote = nudge(self._store, distribution.pending, seen) or self._wrote
+        self._wrote = request_scheduling_retry(self._store, distribution.pending, seen) or self._wrote
 
-    # --- what is told
+    # --- status and events
 
     def _policy_warnings(self, policy: PropagationPolicy) -> list[PolicyProblem]:
         rules = self._apps.grouping.policies.read(key_of(policy))
@@ -283,10 +283,10 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
 
     def _conditions(self, policy: PropagationPolicy, records: list[PlacementState]) -> Iterator[Condition]:
         rules = self._apps.grouping.policies.read(key_of(policy))
-        assert rules is not None  # it is among the policies that the grouping was made of
-        empty = [trouble.message for trouble in self._empty(rules)]
+        assert rules is not None  # the grouping has all policies
+        empty = [problem.message for problem in self._empty(rules)]
         for record in records:
             record.status = replace(
                 record.status, evictions=eviction_state(record.throttle)
-            )  # after the evictions of this turn
+            )  # after the evictions of this run
         yield from policy_conditions(rules, empty, records, policy.metadata.generation)

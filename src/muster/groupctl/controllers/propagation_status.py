@@ -19,7 +19,7 @@ from muster.store.clock import timestamp
 
 @dataclass(slots=True)
 class Distribution:
-    """Pods that count, by where they are; `leaving` are those on their way out."""
+    """The active pods of an application by node group, compared with the quotas of its policy."""
 
     app: Object
     policy: str  # its name
@@ -29,8 +29,10 @@ class Distribution:
     misplaced: list[Pod] = field(default_factory=list)
     pending: list[Pod] = field(default_factory=list)
     terminating: int = 0  # and evicted pods that are gone and have no replacement yet
-    eviction_blockers: dict[str, str] = field(default_factory=dict)  # pods that should go and must not, and why
-    groups_without_nodes: dict[str, str] = field(default_factory=dict)  # groups without nodes, and why
+    eviction_blockers: dict[str, str] = field(
+        default_factory=dict
+    )  # pods that should be evicted and must not be, and why
+    groups_without_nodes: dict[str, str] = field(default_factory=dict)  # and why
     blocked_by: str = ""  # why nothing is evicted for now
 
     @property
@@ -39,33 +41,33 @@ class Distribution:
 
     @property
     def moving(self) -> int:
-        """How many are on their way out, or not ready yet."""
+        """How many pods are terminating or not ready yet."""
         return self.terminating + sum(1 for pod in self.pods if not is_ready(pod))
 
     @property
     def pods(self) -> list[Pod]:
-        """All that count."""
+        """All active pods."""
         return [*(pod for pods in self.current.values() for pod in pods), *self.misplaced, *self.pending]
 
 
 Unmet = tuple[str, str]  # a condition's reason and message
 
 NO_EXTENDER = "NoExtender"
-# What an operator should know first.
+# In the order of importance for an operator.
 _RANKS = (Failure.WRONG.value, NO_EXTENDER, Failure.UNPLACED.value, "GroupUnknown", "GroupEmpty", "BeyondMax",
           "Pending", "Progressing")  # fmt: skip
 
 
 @dataclass(slots=True)
 class PlacementState(ApplicationStatus):
-    """One application: its entry in the status, and why it is not as its policy wants it."""
+    """The status of one application, and why it is not as desired."""
 
     unmet: Unmet | None
     throttle: EvictionThrottle
 
 
 def status_entry(distribution: Distribution) -> BoundApplication:
-    """One application: what each group should have, has, and has ready."""
+    """The status entry of one application: desired, current and ready pods of each group."""
     groups = []
     for name, quota in distribution.quotas.groups.items():
         pods = distribution.current.get(name, [])
@@ -95,7 +97,7 @@ def status_entry(distribution: Distribution) -> BoundApplication:
 
 
 def unmet(distribution: Distribution, throttle: EvictionThrottle) -> Unmet | None:
-    """Why the application is not as its policy wants it; None: it is. Pods that are pending are not."""
+    """Why the application is not as its policy wants it; None: it is. Pending pods are not as desired."""
     counts = distribution.counts
     off = distribution.quotas.replicas is not None and not all(
         _within(distribution, group) for group in distribution.quotas.groups
@@ -106,9 +108,9 @@ def unmet(distribution: Distribution, throttle: EvictionThrottle) -> Unmet | Non
     if distribution.quotas.replicas is None:
         numbers = [f"{name} {counts.get(name, 0)}" for name in distribution.quotas.groups]
     app = distribution.app
-    stands = f"{', '.join(numbers)}, {len(distribution.misplaced)} misplaced, {len(distribution.pending)} pending"
+    summary = f"{', '.join(numbers)}, {len(distribution.misplaced)} misplaced, {len(distribution.pending)} pending"
     reason, more = _why(distribution, throttle, off)
-    return reason, f"{type(app).__name__} {app.metadata.name}: {stands}{f'; {more}' if more else ''}"
+    return reason, f"{type(app).__name__} {app.metadata.name}: {summary}{f'; {more}' if more else ''}"
 
 
 def _why(distribution: Distribution, throttle: EvictionThrottle, off: bool) -> Unmet:
@@ -132,16 +134,16 @@ def _why(distribution: Distribution, throttle: EvictionThrottle, off: bool) -> U
 
 
 def _pending(distribution: Distribution) -> str:
-    """What is said of the first pod that is pending."""
+    """The scheduler's message about the first pending pod."""
     pod = min(distribution.pending, key=lambda pod: pod.metadata.name)
-    told = next((c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"), "")
-    return f"pod {pod.metadata.name} has no node" + (f": {told}" if told else "")
+    message = next((c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"), "")
+    return f"pod {pod.metadata.name} has no node" + (f": {message}" if message else "")
 
 
 def policy_conditions(
     rules: PropagationRules, empty: Sequence[str], records: Sequence[PlacementState], generation: int
 ) -> list[Condition]:
-    """Resolved: every group the policy names is there and has nodes (`empty`: which have none, in words).
+    """Resolved: every group that the policy names exists and has nodes (`empty`: messages about those without).
 
     Satisfied: every pod is where it should be.
     """
@@ -172,7 +174,7 @@ def _satisfied(rules: PropagationRules, records: Sequence[PlacementState], gener
 
 
 def _within(distribution: Distribution, group: str) -> bool:
-    """A range is a range: any number in it will do."""
+    """Whether the number of pods is as desired; for a range, whether it is in the range."""
     quota, current, ranges = (
         distribution.quotas.groups[group],
         len(distribution.current.get(group, ())),

@@ -1,7 +1,7 @@
 """Opens Volcano's queue-allocation gate on pods that the scheduler has marked as admitted by their queue.
 
-Until then nobody but the scheduler cares for such a pod; from then on it is pending like any other, and if no node
-takes it an autoscaler may see it. The scheduler itself may not change a pod's spec, so it says it in an annotation.
+Until then only muster's scheduler considers such a pod; from then on it is pending like any other, and if no node fits,
+an autoscaler may act on it. The scheduler itself may not change a pod's spec, so it sets an annotation.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from muster.store import NotFound, Store
 
 
 class QueueGateController:
+    """Removes the gate of pods that the scheduler has annotated as admitted."""
+
     def __init__(self, store: Store, report: Callable[[str], None] = lambda _: None) -> None:
         self._store = store
         self._cache = ObjectCache(store, (Pod,))

@@ -15,44 +15,43 @@ from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
 from muster.store import Store
 
-# Changes come in crowds: so long is waited for the rest of one.
-GATHER = 0.05
-LONGEST = 60.0
+BATCH_DELAY_S = 0.05  # changes come in bursts: wait for the rest of one
+MAX_IDLE_S = 60.0
 
 
 class Controller(Protocol):
     """A controller."""
 
     def run(self) -> bool:
-        """Do what is to be done now; whether anything was written."""
+        """Does everything that is due now; whether anything was written."""
         ...
 
     def next_time(self) -> float | None:
-        """When it will have something to do by itself; None if never."""
+        """When it will have work without a change of an object; None: never."""
         ...
 
 
 class ReconcileLoop:
-    """`wake` may be called by any thread; `stop` ends `run` after the turn it is in."""
+    """Runs controllers one after the other. `wake` is thread-safe; `stop` ends `run` after the current controller."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.runs = 0
         self._now = now
-        self._news = threading.Event()
+        self._changed = threading.Event()
         self._stopped = threading.Event()
 
     def wake(self, _: object = None) -> None:
-        self._news.set()
+        self._changed.set()
 
     def stop(self) -> None:
         self._stopped.set()
-        self._news.set()
+        self._changed.set()
 
     def run(self, make: Callable[[], Sequence[Controller]]) -> None:
-        """Make the controllers, and let them work until stopped."""
+        """Creates the controllers and runs them until stopped."""
         parts = make()
         while not self._stopped.is_set():
-            self._news.clear()
+            self._changed.clear()
             wrote = False
             for part in parts:
                 wrote = part.run() or wrote
@@ -60,15 +59,15 @@ class ReconcileLoop:
                 if self._stopped.is_set():
                     return
             if not wrote:
-                self._news.wait(self._pause(parts))
-                self._stopped.wait(GATHER)
+                self._changed.wait(self._pause(parts))
+                self._stopped.wait(BATCH_DELAY_S)
 
     def _pause(self, parts: Sequence[Controller]) -> float:
         times = [time for part in parts if (time := part.next_time()) is not None]
-        return min(max(min(times) - self._now(), 0.0), LONGEST) if times else LONGEST
+        return min(max(min(times) - self._now(), 0.0), MAX_IDLE_S) if times else MAX_IDLE_S
 
 
-STOP_TIMEOUT_S = 10.0  # seconds for a turn to end when its term does
+STOP_TIMEOUT_S = 10.0  # for the current run to end when the leadership term ends
 
 
 async def run_controllers(

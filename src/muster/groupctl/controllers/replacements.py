@@ -1,7 +1,7 @@
-"""Replacements of evicted pods that landed in the wrong place: who put them there, and what is kept of it.
+"""Replacements of evicted pods that landed in the wrong node group: the cause, and the state kept in the status.
 
-An eviction helps only if whoever places the replacement obeys the policy. A scheduler that does not ask muster's
-extender, or a `nodeName` that is written into the pod, brings the pod back to where it was.
+An eviction helps only if the scheduler of the replacement obeys the policy. A scheduler that does not call muster's
+extender, or a `nodeName` in the pod, brings the pod back to where it was.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from muster.store.clock import timestamp
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
-# Says why the scheduler of that name places no pods by policies at the moment; empty: it does.
+# Returns why the scheduler of that name does not place pods by policies now; empty: it does.
 PlacerCheck = Callable[[str], str]
 
 
@@ -32,10 +32,10 @@ def always_alive(scheduler: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PodPlacer:
-    """Who places the pods of an application."""
+    """The scheduler that places the pods of an application."""
 
     scheduler: str
-    node_name_set_by: str = ""  # what writes a nodeName into the pods, if anything does
+    node_name_set_by: str = ""  # the object that sets nodeName in the pods, if any
 
     @staticmethod
     def of(app: Object, override: OverridePolicy | None) -> PodPlacer:
@@ -57,7 +57,7 @@ class PodPlacer:
         return f"the scheduler with schedulerName {self.scheduler} does not obey the policy: does it ask the extender?"
 
     def remedy(self, policy: PropagationPolicy) -> str:
-        """A hash of what has to change before failed replacements are forgiven."""
+        """A hash of what has to change before failures of replacements are reset."""
         return f"{crc32(repr((policy.metadata.generation, self)).encode()):08x}"
 
 
@@ -72,7 +72,7 @@ def _sets_node_name(policy: OverridePolicy) -> bool:
 def misplaced_replacement(
     distribution: Distribution, excess: Iterable[str], throttle: EvictionThrottle
 ) -> tuple[Pod, str] | None:
-    """A replacement that was bound where it does not belong, and where that is."""
+    """A replacement in the wrong node group, and a text about its location; None: there is none."""
     for pod in distribution.misplaced:
         if throttle.is_replacement(seconds(pod.metadata.creation_timestamp)):
             return pod, "which is in no node group of the policy"
@@ -88,7 +88,7 @@ def misplacement_message(pod: Pod, where: str, placing: PodPlacer) -> str:
 
 
 def eviction_state(throttle: EvictionThrottle) -> EvictionState | None:
-    """What the policy's status keeps of the pace."""
+    """The state of the throttle that is kept in the policy's status."""
     if throttle.batch_start is None and not throttle.failures:
         return None
     return EvictionState(
@@ -102,7 +102,7 @@ def eviction_state(throttle: EvictionThrottle) -> EvictionState | None:
 
 
 def restore_throttle(policy: PropagationPolicy, app: Object, settle: float) -> EvictionThrottle:
-    """The pace of an application as the policy's status has kept it: a restart must not begin evictions anew."""
+    """Restores the throttle of an application from the policy's status: a restart must not resume paused evictions."""
     throttle = EvictionThrottle(settle)
     state = next((status.evictions for status in policy.status.applications if _is(status, app)), None)
     if state is None:
@@ -115,7 +115,7 @@ def restore_throttle(policy: PropagationPolicy, app: Object, settle: float) -> E
         return EvictionThrottle(settle)  # somebody else wrote it
     throttle.last_eviction, throttle.failures, throttle.message = throttle.batch_start, state.failures, state.message
     throttle.remedy = state.observed or None
-    # A batch that was counted is still paused for: the next eviction ends the pause.
+    # While the pause lasts, the batch was counted: the next eviction ends the pause.
     throttle.counted_batch = throttle.batch_start if throttle.paused_until else None
     return throttle
 

@@ -1,4 +1,4 @@
-"""What could not be written is tried again, ever later: one object that is refused never stops the others."""
+"""Retries failed writes with exponential back-off, so that one refused object never stops the others."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ FIRST_RETRY_S, LONGEST_RETRY_S = 0.1, 300.0
 
 
 def ignore(fault: str) -> None:
-    """For whom it is nobody's business."""
+    """Ignores the message."""
 
 
 class Retries(Generic[K]):
-    """Keys that failed, each with the time of its next try."""
+    """The keys that failed, each with the time of its next attempt."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
-        self._next: dict[K, tuple[float, float]] = {}  # key → when, and how long it was waited for that
+        self._next: dict[K, tuple[float, float]] = {}  # key → when, and the delay
 
     @contextmanager
     def attempt(self, key: K, now: float) -> Iterator[None]:
-        """Whatever the store refuses in here is tried again later; the first refusal is reported."""
+        """A context in which an error of the store schedules a retry of the key; the first error is reported."""
         try:
             yield
         except ApiError as fault:
             known = self._next.get(key)
             wait = FIRST_RETRY_S if known is None else min(2 * known[1], LONGEST_RETRY_S)
             self._next[key] = (now + wait, wait)
-            # Somebody wrote the object since it was read: an everyday thing.
+            # Somebody wrote the object since it was read: this is normal.
             if known is None and not isinstance(fault, Conflict):
                 self._report(f"{' '.join(key).strip() if isinstance(key, tuple) else key}: {fault}")
         else:

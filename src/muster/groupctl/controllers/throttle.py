@@ -21,7 +21,7 @@ from muster.model.core import Pod
 from muster.model.pod_states import is_ready
 
 STABLE_BEFORE_EVICTION_S = 10.0
-REPLACEMENT_READY_S = 300.0  # seconds a replacement has to become ready
+REPLACEMENT_READY_S = 300.0  # within which a replacement must become ready
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 3600.0
 EVICTION_BURST, EVICTIONS_PER_SECOND = 5.0, 1.0
 # More doublings than this exceed the longest pause.
@@ -29,36 +29,36 @@ _DOUBLINGS = 8
 
 
 class Failure(Enum):
-    """What became of a replacement; the value is the reason in a condition."""
+    """How a replacement failed; the value is the reason of a condition."""
 
-    UNPLACED = "Unplaceable"  # no node takes it
+    UNPLACED = "Unplaceable"  # it gets no node
     WRONG = "WrongGroup"  # it was bound, or created, where it does not belong
 
 
 @dataclass(slots=True)
 class EvictionThrottle:
-    """Of one application."""
+    """Limits the evictions of one application."""
 
     settle: float = STABLE_BEFORE_EVICTION_S
-    inputs: object = None  # what the division was made from, when last looked at
+    inputs: object = None  # of the division, when last observed
     stable_at: float = 0.0
-    last_eviction: float | None = None  # the last eviction
+    last_eviction: float | None = None
     batch_start: float | None = None  # the first eviction of a batch: pods created since then are replacements
     failures: int = 0
-    failure: Failure | None = None  # the last one
-    message: str = ""  # the last one in words
+    failure: Failure | None = None  # the latest
+    message: str = ""  # about the latest failure
     paused_until: float = 0.0
     counted_batch: float | None = None  # the batch whose failure was counted
     surroundings: object = None
-    remedy: object = None  # a change of it forgives all failures
+    remedy: object = None  # a change of it resets all failures
     check_at: float | None = None
 
-    def observe(self, inputs: object, now: float, around: object = None, remedy: object = None) -> None:
-        """Changed inputs begin a new wait; a change around them does so, too.
+    def observe(self, inputs: object, now: float, surroundings: object = None, remedy: object = None) -> None:
+        """Evictions wait again after a change of the inputs or the surroundings.
 
-        Changed inputs forgive replacements without a node: there may be a node now. Replacements in the wrong place are
-        forgiven when the `remedy` changes (by default the inputs): otherwise a node that comes or a changed number
-        would start the evictions again.
+        Changed inputs reset failures of replacements without a node: there may be a node now. Failures of replacements
+        in the wrong group are reset when the `remedy` changes (by default the inputs): otherwise a new node or another
+        number of replicas would start the evictions again.
         """
         self.check_at = None
         remedy = inputs if remedy is None else remedy
@@ -69,11 +69,11 @@ class EvictionThrottle:
         if self.remedy is not None and self.remedy != remedy:
             self.reset_failures()
         self.remedy = remedy
-        if (self.inputs, self.surroundings) != (inputs, around):
-            self.inputs, self.surroundings, self.stable_at = inputs, around, now + self.settle
+        if (self.inputs, self.surroundings) != (inputs, surroundings):
+            self.inputs, self.surroundings, self.stable_at = inputs, surroundings, now + self.settle
 
     def allowance(self, replicas: int, moving: int, unplaced: int, now: float) -> int:
-        """How many pods may be evicted now; if none, `wake` says when to look again, unless something happens first."""
+        """How many pods may be evicted now; if none, `check_at` is set to the time of the next check."""
         if now < self.stable_at:
             self.check_at = self.stable_at
             return 0
@@ -82,9 +82,9 @@ class EvictionThrottle:
         if now < self.paused_until:
             self.check_at = self.paused_until
             return 0
-        room = max_disrupted(replicas) - moving
-        if room > 0:
-            return 1 if self.failures else room
+        allowed = max_disrupted(replicas) - moving
+        if allowed > 0:
+            return 1 if self.failures else allowed
         due = max(self.stable_at, self.last_eviction or 0.0) + REPLACEMENT_READY_S
         if now < due:
             self.check_at = due
@@ -96,18 +96,18 @@ class EvictionThrottle:
         return 1
 
     def record_eviction(self, now: float, moving: int) -> None:
-        """A pod was evicted while so many others were on the move."""
+        """Records an eviction while `moving` other pods are terminating or not ready."""
         if self.batch_start is None or not moving:
             self.batch_start = now
         self.last_eviction = now
         self.paused_until = 0.0
 
     def is_replacement(self, created: float) -> bool:
-        """Was a pod of that creation time made for one that was evicted? Kubernetes writes whole seconds."""
+        """Whether a pod created then replaces an evicted pod. Kubernetes writes creation times in whole seconds."""
         return self.batch_start is not None and created >= int(self.batch_start)
 
     def record_misplacement(self, text: str, now: float) -> bool:
-        """A replacement of this batch is not what or where it should be. A batch counts once: was it counted now?"""
+        """Records a replacement in the wrong group or edition. A batch counts once: whether it counted now."""
         if self.counted_batch is not None and self.counted_batch == self.batch_start:
             return False
         self.counted_batch = self.batch_start
@@ -115,7 +115,7 @@ class EvictionThrottle:
         return True
 
     def record_failure(self, failure: Failure, text: str, now: float) -> None:
-        """Nothing is evicted for twice as long as the last time."""
+        """Pauses evictions for twice as long as the last time."""
         self.failures += 1
         self.failure, self.message = failure, text
         pause = min(FIRST_PAUSE_S * 2 ** min(self.failures - 1, _DOUBLINGS), LONGEST_PAUSE_S)
@@ -126,7 +126,7 @@ class EvictionThrottle:
 
 
 def max_disrupted(replicas: int) -> int:
-    """How many pods of an application may be on the move, or restart, at a time: a tenth, at least one."""
+    """How many pods of an application may be disrupted at a time: a tenth, at least one."""
     return max(1, replicas // 10)
 
 
@@ -140,11 +140,11 @@ class TokenBucket:
         self._at = 0.0
 
     def ready(self, now: float) -> float:
-        """When the next one may be: now, or later."""
+        """When the next token is available: now, or later."""
         if now > self._at:
             self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second)
             self._at = now
-        # An hour of additions loses less than this; a token that is all but there is there.
+        # The rounding error of an hour of additions is less than this.
         return now if self._tokens >= 1 - 1e-9 else now + (1 - self._tokens) / self._per_second
 
     def take(self) -> None:
@@ -152,15 +152,15 @@ class TokenBucket:
 
 
 class RestartThrottle:
-    """Of all applications."""
+    """Limits the restarts of pods whose image was changed in place, for all applications."""
 
     def __init__(self, rest: float) -> None:
         self._rest = rest
-        # application → uid of a pod → its restarts before, and when it is believed to have restarted
+        # application → uid of a pod → its restarts before, and when it is assumed to have restarted
         self._begun: dict[Ref, dict[str, tuple[int, float]]] = {}
 
     def allowance(self, ref: Ref, pods: Sequence[Pod], replicas: int, now: float) -> tuple[int, float | None]:
-        """How many ready pods may be restarted now; and when to look again if nothing happens before."""
+        """How many ready pods may be restarted now, and when to check again without a change."""
         begun = self._begun.get(ref, {})
         there = {pod.metadata.uid: pod for pod in pods}
         waiting = {
@@ -173,7 +173,7 @@ class RestartThrottle:
         return max_disrupted(replicas) - away, min((until for _, until in waiting.values()), default=None)
 
     def begin(self, ref: Ref, pod: Pod, now: float) -> float:
-        """The pod's image is changed now; when to look again if nothing happens before."""
+        """Records that the pod's image is changed now; returns when to check again without a change."""
         self._begun.setdefault(ref, {})[pod.metadata.uid] = (_restarts(pod), now + self._rest)
         return now + self._rest
 

@@ -1,8 +1,8 @@
-"""propagation: pods of one application divided among node groups, as a PropagationPolicy says (design 5).
+"""propagation: divides the pods of an application among node groups by its PropagationPolicy (design 5).
 
-A pod's application asks for a policy with a label; once a controller has bound it, pods go to nodes of the policy's
-groups, to a group that has not its number yet (`enablePredicate`), and rather to one that lacks more
-(`enableNodeOrder`). The rules are those of `muster.groups`, which the scheduler extender follows, too. `units` counts.
+An application requires a policy with a label. Once a controller has bound it, its pods go to nodes of the policy's
+groups, to a group below its quota (`enablePredicate`), and preferably to a group that misses more
+(`enableNodeOrder`). The rules are those of `muster.groups`, which the scheduler extender uses, too.
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Propagation"]
 
-# kube-scheduler multiplies what an extender says with this, so that 0 to 10 stands beside its own 0 to 100.
+# kube-scheduler multiplies the scores of an extender (0 to 10) by this, to match its own (0 to 100).
 _EXTENDER_FACTOR = 10
 
 
 class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
+    """Filters and scores nodes by the quotas of their node groups."""
+
     name = "propagation"
     scope = Scope.CLUSTER
     normalised = True
@@ -75,48 +77,48 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
                 yield Requirement(about, text, hard=True, switch="enablePredicate")
 
     def signature(self, task: Task) -> Hashable | None:
-        ruled = self.units.of(task)
-        return None if ruled is None else ruled.unit
+        placement = self.units.of(task)
+        return None if placement is None else placement.unit
 
     def batch(self, task: Task) -> Batch:
-        ruled = self.units.of(task)
-        if ruled is None:
+        placement = self.units.of(task)
+        if placement is None:
             return Batch.SKIP
-        numbered = not isinstance(ruled.ruling, PlacementRefusal) and ruled.ruling.quotas.replicas is not None
+        numbered = not isinstance(placement.rule, PlacementRefusal) and placement.rule.quotas.replicas is not None
         return Batch.SINGLE if numbered else Batch.COLUMNS
 
     # --- the filter
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        ruled = self.units.of(task)
-        if ruled is None:
+        placement = self.units.of(task)
+        if placement is None:
             return Verdict(np.zeros(len(nodes), np.uint16))
-        if isinstance(ruled.ruling, PlacementRefusal):
+        if isinstance(placement.rule, PlacementRefusal):
             everywhere: Bools = np.ones(len(nodes), np.bool_)
-            return Verdict.of(everywhere, Reason(ruled.ruling.code, ruled.ruling.text, resolvable=False))
-        usage = QuotaUsage(ruled.ruling.quotas, ruled.counts, groups_without_nodes=ruled.groups_without_nodes)
-        outside = f"node is in no node group of PropagationPolicy {ruled.ruling.policy}"
+            return Verdict.of(everywhere, Reason(placement.rule.code, placement.rule.text, resolvable=False))
+        usage = QuotaUsage(placement.rule.quotas, placement.counts, groups_without_nodes=placement.groups_without_nodes)
+        outside = f"node is in no node group of PropagationPolicy {placement.rule.policy}"
         reasons = [Reason("no-group", usage.with_waiting(outside), resolvable=False)]
-        codes = [1]  # the last place of `group_of` is −1: in no group
-        for group in ruled.groups:
+        codes = [1]  # for the index −1 of `group_of`: in no group
+        for group in placement.groups:
             why = usage.refusal(group)
             if why is not None:
                 reasons.append(Reason("group-full", why, resolvable=False))
             codes.append(0 if why is None else len(reasons))
-        return Verdict(np.array(codes, np.uint16)[ruled.group_of[nodes.index] + 1], reasons)
+        return Verdict(np.array(codes, np.uint16)[placement.group_of[nodes.index] + 1], reasons)
 
     # --- the score
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
-        ruled = self.units.of(task)
-        if ruled is None or isinstance(ruled.ruling, PlacementRefusal):
+        placement = self.units.of(task)
+        if placement is None or isinstance(placement.rule, PlacementRefusal):
             return np.zeros(len(nodes))
-        usage = QuotaUsage(ruled.ruling.quotas, ruled.counts)
-        lacks = [0, *(usage.missing(group) for group in ruled.groups)]
-        return np.array(lacks, np.float64)[ruled.group_of[nodes.index] + 1]
+        usage = QuotaUsage(placement.rule.quotas, placement.counts)
+        missing = [0, *(usage.missing(group) for group in placement.groups)]
+        return np.array(missing, np.float64)[placement.group_of[nodes.index] + 1]
 
     def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
-        """0 to 10 by how much of the greatest lack among the candidates a node's group has, as the extender says it."""
+        """0 to 10 in proportion to the pods that the node's group misses, as the extender scores."""
         most = float(raw[candidates].max())
         if most <= 0:
             return np.zeros(len(raw))

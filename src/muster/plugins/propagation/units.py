@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from muster.engine.core.state import State
     from muster.engine.core.statement import Move
 
-# Bound, not finished, not terminating; and in a cycle what has been given a node or promised one.
+# Bound, not finished, not terminating; and in a cycle also tasks that are allocated or pipelined.
 _COUNTED = (*ALLOCATED_LIKE, Status.PIPELINED, Status.UNKNOWN)
 
 
 @dataclass(slots=True)
-class Ruled:
-    """A unit that a policy has a say in. `group_of` gives a node's place in `groups`, −1 for none of them."""
+class UnitPlacement:
+    """The placement rule and the counts of a unit. `group_of` gives a node's index in `groups`, −1 for none of them."""
 
     unit: Unit
-    ruling: BoundPolicy | PlacementRefusal
+    rule: BoundPolicy | PlacementRefusal
     groups: list[str] = field(default_factory=list)
     group_of: Index = field(default_factory=lambda: np.zeros(0, np.int64))
     counts: dict[str, int] = field(default_factory=dict)
-    groups_without_nodes: dict[str, str] = field(default_factory=dict)  # groups that hold no node, and why
+    groups_without_nodes: dict[str, str] = field(default_factory=dict)  # and why
 
 
 class Units:
-    """One cycle's units, found when they are first asked about."""
+    """The units of one cycle, computed when they are first needed."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -47,73 +47,73 @@ class Units:
         nodes = dict(zip(state.nodes.names, state.nodes.objects, strict=True))
         self._grouping = Grouping(nodes, groups, policies)
         self._custom = frozenset(kind.__name__ for kind in custom_kinds(state.objects))
-        self._owned: dict[tuple[str, str, str, str], Ruled | None] = {}  # by the controller that pods name
-        self._ruled: dict[Unit, Ruled | None] = {}
+        self._owned: dict[tuple[str, str, str, str], UnitPlacement | None] = {}  # by the controller that pods name
+        self._placements: dict[Unit, UnitPlacement | None] = {}
         self._any = False
         self._placed: dict[Unit, list[Task]] | None = None
         self._group_of: dict[tuple[str, ...], Index] = {}
 
-    def of(self, task: Task) -> Ruled | None:
-        """The task's unit; None: no policy has a say in where it goes."""
+    def of(self, task: Task) -> UnitPlacement | None:
+        """The placement of the task's unit; None: no policy restricts it."""
         meta = task.pod.metadata
         owner = controller(meta) if meta.owner_references else None
         if owner is None:
-            # A pod by itself is its own application. Most have no such label, and that is soon seen.
+            # A pod without an owner is its own application. Most have no such label, which is a cheap check.
             return self._find(task)[1] if PolicyLabels.PROPAGATION.required in meta.labels else None
         at = (task.namespace, owner.kind, owner.name, owner.uid)
         if at in self._owned:
             return self._owned[at]
-        unit, ruled = self._find(task)
-        if unit[0] != "Pod":  # else the owner is not there, and each pod stands for itself
-            self._owned[at] = ruled
-        return ruled
+        unit, placement = self._find(task)
+        if unit[0] != "Pod":  # else the owner does not exist, and each pod is its own unit
+            self._owned[at] = placement
+        return placement
 
     def count(self, move: Move, sign: int) -> None:
-        """Equal tasks of one job come to their nodes, or leave them."""
+        """Counts equal tasks of one job that are placed on their nodes, or removed."""
         if not self._any:
             return
         for task, node in zip(move.tasks, move.nodes, strict=True):
-            ruled = self._known(task)
-            if ruled is not None and isinstance(ruled.ruling, BoundPolicy):
-                _add(ruled, node, sign)
+            placement = self._known(task)
+            if placement is not None and isinstance(placement.rule, BoundPolicy):
+                _add(placement, node, sign)
 
-    def _known(self, task: Task) -> Ruled | None:
-        """The task's unit, if its pods have been counted; others are counted as they are when somebody asks."""
+    def _known(self, task: Task) -> UnitPlacement | None:
+        """The placement of the task's unit, if its pods have been counted; others are counted when first needed."""
         owner = controller(task.pod.metadata)
         if owner is not None:
             at = (task.namespace, owner.kind, owner.name, owner.uid)
             if at in self._owned:
                 return self._owned[at]
-        return self._ruled.get(("Pod", task.key))
+        return self._placements.get(("Pod", task.key))
 
-    def _find(self, task: Task) -> tuple[Unit, Ruled | None]:
+    def _find(self, task: Task) -> tuple[Unit, UnitPlacement | None]:
         try:
             application = application_of(task.pod, self._lookup, self._custom)
         except OwnerLoop as loop:
             alone = ("Pod", task.key)
-            return alone, Ruled(alone, PlacementRefusal("owner-loop", str(loop)))
-        if application.unit not in self._ruled:
-            ruled = self._ruled[application.unit] = self._rule(application)
-            self._any = self._any or ruled is not None
-        return application.unit, self._ruled[application.unit]
+            return alone, UnitPlacement(alone, PlacementRefusal("owner-loop", str(loop)))
+        if application.unit not in self._placements:
+            placement = self._placements[application.unit] = self._placement(application)
+            self._any = self._any or placement is not None
+        return application.unit, self._placements[application.unit]
 
     def _lookup(self, kind: str, key: str) -> Object | None:
         return self._state.objects[kind].get(key)
 
-    def _rule(self, application: Application) -> Ruled | None:
-        ruling = self._grouping.policies.rule_for(application)
-        if ruling is None:
+    def _placement(self, application: Application) -> UnitPlacement | None:
+        rule = self._grouping.policies.rule_for(application)
+        if rule is None:
             return None
-        ruled = Ruled(application.unit, ruling)
-        if isinstance(ruling, BoundPolicy):
-            ruled.groups = ruling.rules.groups
-            ruled.group_of = self._places(tuple(ruled.groups))
-            ruled.groups_without_nodes = self._grouping.groups_without_nodes(ruling.rules)
+        placement = UnitPlacement(application.unit, rule)
+        if isinstance(rule, BoundPolicy):
+            placement.groups = rule.rules.groups
+            placement.group_of = self._group_indices(tuple(placement.groups))
+            placement.groups_without_nodes = self._grouping.groups_without_nodes(rule.rules)
             for task in self._tasks(application.unit):
-                _add(ruled, task.node, 1)
-        return ruled
+                _add(placement, task.node, 1)
+        return placement
 
-    def _places(self, groups: tuple[str, ...]) -> Index:
+    def _group_indices(self, groups: tuple[str, ...]) -> Index:
         """For each node the index of the first of the groups that contains it, −1 if none does."""
         found = self._group_of.get(groups)
         if found is None:
@@ -132,8 +132,8 @@ class Units:
         return [task for task in self._placed.get(unit, ()) if task.node >= 0 and task.status in _COUNTED]
 
 
-def _add(ruled: Ruled, node: int, n: int) -> None:
-    place = int(ruled.group_of[node])
-    if place >= 0:
-        group = ruled.groups[place]
-        ruled.counts[group] = ruled.counts.get(group, 0) + n
+def _add(placement: UnitPlacement, node: int, n: int) -> None:
+    index = int(placement.group_of[node])
+    if index >= 0:
+        group = placement.groups[index]
+        placement.counts[group] = placement.counts.get(group, 0) + n

@@ -79,7 +79,7 @@ class Cluster:
     def label(self, value: str | None) -> None:
         self.store.patch(DaemonSet, "default/agent", {"metadata": {"labels": {REQUIRED: value}}})
 
-    def told(self) -> BoundApplication:
+    def reported(self) -> BoundApplication:
         (found,) = self.store.get(PropagationPolicy, "default/pp").status.applications
         return found
 
@@ -92,7 +92,7 @@ def test_the_groups_become_a_required_node_affinity_and_go_again() -> None:
     cluster = Cluster(daemon_set())
     cluster.after()
     assert cluster.terms() == [{"matchExpressions": [IN["beijing"]]}, {"matchExpressions": [IN["hangzhou"]]}]
-    assert cluster.told().node_affinity == ["beijing", "hangzhou"]
+    assert cluster.reported().node_affinity == ["beijing", "hangzhou"]
     version = cluster.store.version
     cluster.start()
     cluster.after(60)
@@ -110,7 +110,7 @@ def test_the_users_own_terms_hold_beside_them_and_come_back() -> None:
     assert cluster.terms() is not None and len(cluster.terms() or ()) == 4
     assert {"matchExpressions": both} in (cluster.terms() or ())
     assert {**NAMED, "matchExpressions": [IN["beijing"]]} in (cluster.terms() or ())
-    assert "own required node affinity are kept" in cluster.told().node_affinity_message
+    assert "own required node affinity are kept" in cluster.reported().node_affinity_message
     cluster.start()
     cluster.label(None)
     cluster.after()
@@ -138,7 +138,7 @@ def test_a_tool_that_undoes_it_again_and_again_causes_ever_fewer_roll_outs() -> 
             cluster.write([SSD])
         cluster.after(10)
     assert cluster.agent.metadata.generation - before < 2 * 12
-    assert "somebody else took the node affinity of the node groups away" in cluster.told().node_affinity_message
+    assert "somebody else took the node affinity of the node groups away" in cluster.reported().node_affinity_message
 
 
 def test_another_policy_writes_other_groups_and_keeps_the_users_terms() -> None:
@@ -166,7 +166,7 @@ def test_a_required_affinity_that_matches_no_node_is_left_alone() -> None:
     cluster = Cluster(daemon_set([{}]))
     cluster.after()
     assert cluster.terms() == [{}]
-    assert "matches no node" in cluster.told().node_affinity_message
+    assert "matches no node" in cluster.reported().node_affinity_message
 
 
 def test_it_waits_until_the_nodes_have_the_label_that_it_asks_for() -> None:
@@ -174,9 +174,9 @@ def test_it_waits_until_the_nodes_have_the_label_that_it_asks_for() -> None:
     while cluster.controller.run():
         pass
     assert cluster.terms() is None
-    assert "node node-a has no label of its node group" in cluster.told().node_affinity_message
+    assert "node node-a has no label of its node group" in cluster.reported().node_affinity_message
     cluster.after()
-    assert cluster.terms() is not None and cluster.told().node_affinity_message == ""
+    assert cluster.terms() is not None and cluster.reported().node_affinity_message == ""
 
 
 def test_with_the_switch_off_it_is_only_reported_and_pending_pods_are_not_satisfied() -> None:
@@ -187,11 +187,11 @@ def test_with_the_switch_off_it_is_only_reported_and_pending_pods_are_not_satisf
     cluster = Cluster(daemon_set(), waits, daemonset_affinity="--daemonset-affinity=false")
     cluster.after()
     assert cluster.terms() is None
-    assert cluster.told().node_affinity == []
-    assert cluster.told().node_affinity_message == "node affinity is not written: --daemonset-affinity=false"
-    told = cluster.satisfied()
-    assert (told.status, told.reason) == ("False", "Pending")
-    assert "agent-x has no node: 0/5 nodes are available" in told.message
+    assert cluster.reported().node_affinity == []
+    assert cluster.reported().node_affinity_message == "node affinity is not written: --daemonset-affinity=false"
+    reported = cluster.satisfied()
+    assert (reported.status, reported.reason) == ("False", "Pending")
+    assert "agent-x has no node: 0/5 nodes are available" in reported.message
 
 
 LABELS = st.dictionaries(

@@ -1,11 +1,11 @@
-"""Seats written as deletion costs."""
+"""Positions in the replica order, written as deletion costs."""
 
 from __future__ import annotations
 
 from builders.node_groups import bound, deployment, group, groups, node, nodes, pod, pods, store_of, weights
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.deletion_cost import BURST, LOWEST, PER_SECOND, SEAT
+from muster.groupctl.controllers.deletion_cost import LOWEST_COST, SEAT, WRITE_BURST, WRITES_PER_SECOND
 from muster.groupctl.controllers.eviction_order import DELETION_COST
 from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.propagation import PropagationPolicyController
@@ -13,7 +13,7 @@ from muster.model.batch import Deployment
 from muster.model.core import Pod
 
 
-def seats(store: MemoryStore) -> dict[str, str]:
+def positions(store: MemoryStore) -> dict[str, str]:
     return {key.partition("/")[2]: p.metadata.annotations.get(SEAT, "") for key, p in store.of(Pod).items()}
 
 
@@ -21,14 +21,14 @@ def rest(controller: PropagationPolicyController) -> int:
     return sum(1 for _ in iter(controller.run, False))
 
 
-def test_every_pod_gets_the_seat_of_its_group_and_the_last_seat_goes_first() -> None:
+def test_every_pod_gets_a_position_of_its_group_and_the_last_position_is_removed_first() -> None:
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound()), *pods({"node-a": 3, "node-c": 2}))
     rest(PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True))
-    found = seats(store)
+    found = positions(store)
     assert sorted(found.values()) == ["1", "2", "3", "4", "5"]
     assert {found[f"p-node-a-{i}"] for i in range(3)} == {"1", "3", "5"}
     costs = {key: int(p.metadata.annotations[DELETION_COST]) for key, p in store.of(Pod).items()}
-    assert all(costs[f"default/{name}"] == -int(seat) for name, seat in found.items())
+    assert all(costs[f"default/{name}"] == -int(position) for name, position in found.items())
 
 
 def test_what_is_right_is_not_written_again() -> None:
@@ -39,14 +39,14 @@ def test_what_is_right_is_not_written_again() -> None:
     assert store.version == version
 
 
-def test_pods_without_a_seat_go_first_of_all() -> None:
+def test_pods_without_a_position_are_removed_first() -> None:
     apart = [node("far", "elsewhere"), pod("lost", "far")]
     running = pods({"node-a": 2, "node-c": 3})
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound(), 6), *running, *apart)
     rest(PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True))
     notes = store.get(Pod, "default/lost").metadata.annotations
-    assert notes[DELETION_COST] == str(LOWEST) and notes[SEAT] == "none"
-    assert list(seats(store).values()).count("none") == 2
+    assert notes[DELETION_COST] == str(LOWEST_COST) and notes[SEAT] == "none"
+    assert list(positions(store).values()).count("none") == 2
 
 
 def test_a_cost_that_somebody_else_wrote_stays() -> None:
@@ -59,33 +59,33 @@ def test_a_cost_that_somebody_else_wrote_stays() -> None:
 def test_without_being_asked_nothing_is_written_on_pods() -> None:
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound()), *pods({"node-a": 3, "node-c": 2}))
     rest(PropagationPolicyController(store, EvictionQueue(store)))
-    assert set(seats(store).values()) == {""}
+    assert set(positions(store).values()) == {""}
 
 
-def test_seats_follow_the_policy() -> None:
+def test_positions_follow_the_policy() -> None:
     more = [group("empty", "nowhere")]
     store = store_of(*nodes(), *groups(), *more, weights(), *deployment(bound(), 2), *pods({"node-a": 1, "node-c": 1}))
     controller = PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True)
     rest(controller)
-    assert seats(store) == {"p-node-a-0": "1", "p-node-c-0": "2"}
+    assert positions(store) == {"p-node-a-0": "1", "p-node-c-0": "2"}
     entries = [{"nodeGroupNames": [city], "weight": n} for city, n in (("beijing", 3), ("hangzhou", 2))]
     spec = {"staticWeightList": entries}
     store.patch(type(weights()), "default/pp", {"spec": spec})
     rest(controller)
-    assert seats(store) == {"p-node-a-0": "2", "p-node-c-0": "1"}
+    assert positions(store) == {"p-node-a-0": "2", "p-node-c-0": "1"}
     assert store.get(Deployment, "default/nginx").metadata.annotations == {}
 
 
-def test_seats_of_a_large_application_are_written_little_by_little() -> None:
+def test_positions_of_a_large_application_are_written_at_a_low_rate() -> None:
     many = pods({"node-a": 600})
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound(), 600), *many)
     controller = PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True)
     rest(controller)
-    assert sum(1 for seat in seats(store).values() if seat) == BURST
+    assert sum(1 for position in positions(store).values() if position) == WRITE_BURST
     again = controller.next_time()
     assert again is not None
     clock = store.clock
     assert isinstance(clock, VirtualClock)
     clock.advance(again)
     rest(controller)
-    assert sum(1 for seat in seats(store).values() if seat) == BURST + PER_SECOND
+    assert sum(1 for position in positions(store).values() if position) == WRITE_BURST + WRITES_PER_SECOND

@@ -30,8 +30,8 @@ def test_a_group_says_which_nodes_it_contains_and_how_they_are() -> None:
     found = status(store, "g")
     assert found.contained_nodes == ["a", "b", "c"]
     assert (found.nodes, found.ready_nodes) == (3, 2)
-    told = {s.node_name: (s.ready_status, s.selection_status) for s in found.node_statuses}
-    assert told == {
+    reported = {s.node_name: (s.ready_status, s.selection_status) for s in found.node_statuses}
+    assert reported == {
         "a": ("NotReady", "Succeeded"),
         "b": ("Ready", "Succeeded"),
         "c": ("Ready", "Succeeded"),
@@ -134,8 +134,8 @@ def test_where_groups_are_exclusive_the_oldest_has_the_node_and_the_others_say_s
     rest(controller)
     assert labels(store, "n") == ["b-old"]
     assert status(store, "b-old").contained_nodes == ["n"] and status(store, "a-new").contained_nodes == []
-    (told,) = status(store, "a-new").node_statuses
-    assert (told.selection_status, told.selection_status_reason) == ("Failed", "already belongs to b-old")
+    (reported,) = status(store, "a-new").node_statuses
+    assert (reported.selection_status, reported.selection_status_reason) == ("Failed", "already belongs to b-old")
     assert status(store, "a-new").conditions[0].reason == "NodesTaken"
     assert Grouping(store.of(Node), store.of(NodeGroup), {}).groups_by_node == {"n": ("b-old",)}
     store.delete(NodeGroup, "b-old")

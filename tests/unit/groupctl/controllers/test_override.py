@@ -1,4 +1,4 @@
-"""OverridePolicyController: running pods get their group's images, and what cannot be done is told."""
+"""OverridePolicyController: running pods get their group's images, and the status reports what cannot be done."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def test_every_pod_on_a_node_gets_its_groups_registry_one_after_the_other() -> N
         "p-node-c-0": "beijing.registry.io/nginx:1.14",
         "waits": "nginx:1.14",
     }
-    (told,) = store.get(OverridePolicy, "default/op").status.applications
-    assert (told.editions, told.outdated) == ({"beijing": 1, "hangzhou": 2}, 0)
+    (reported,) = store.get(OverridePolicy, "default/op").status.applications
+    assert (reported.editions, reported.outdated) == ({"beijing": 1, "hangzhou": 2}, 0)
     assert satisfied(store) == ("True", "AsDesired")
     version = store.version
     assert run(store) == 0 and store.version == version
 
 
-def test_pods_that_wait_are_nudged_when_their_application_is_bound_and_only_then() -> None:
+def test_pending_pods_are_tried_again_when_their_application_is_bound_and_only_then() -> None:
     store = cluster(overrides(registry("Hangzhou")), pod("waits"), on={"node-a": 1})
     run(store)
     mark = store.get(Pod, "default/waits").metadata.labels[OBSERVED]
@@ -180,7 +180,7 @@ def test_labels_that_the_api_server_does_not_permit_keep_nothing_else_back() -> 
     assert satisfied(store) == ("False", "MetadataRefused")
 
 
-def test_an_edition_that_differs_in_more_needs_the_pod_to_be_made_anew_and_that_is_told() -> None:
+def test_an_edition_that_differs_in_more_needs_a_replacement_and_the_status_says_so() -> None:
     rule = {"argsOverrider": [{"containerName": "nginx", "operator": "add", "value": ["-v"]}]}
     store = cluster(overrides({**rule, **registry("Hangzhou")}))
     run(store)

@@ -127,8 +127,8 @@ def test_pods_that_are_what_they_should_be_stay() -> None:
     cluster = running(pods=right)
     assert cluster.after() == []
     assert cluster.satisfied() == ("True", "AsDesired", "")
-    (told,) = cluster.store.get(OverridePolicy, "default/op").status.applications
-    assert told.editions == {"beijing": 1, "hangzhou": 1}
+    (reported,) = cluster.store.get(OverridePolicy, "default/op").status.applications
+    assert reported.editions == {"beijing": 1, "hangzhou": 1}
 
 
 def test_nothing_moves_before_things_have_settled_nor_during_a_roll_out() -> None:

@@ -85,7 +85,7 @@ def test_that_a_policy_is_satisfied_is_told_once() -> None:
     assert reasons(store).count("Satisfied") == 2
 
 
-def test_a_name_that_no_label_can_hold_is_told() -> None:
+def test_a_name_that_is_no_label_value_is_reported() -> None:
     store, _ = at_work(*groups(), weights("p" * 64))
     assert any("no application can ask for it" in note.message for note in store.events)
 

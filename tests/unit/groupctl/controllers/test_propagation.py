@@ -204,10 +204,10 @@ class TestGuards:
         cluster.after(0)
         assert cluster.after(20) == cluster.after(20) == []
         assert cluster.controller.next_time() is None
-        (told,) = [note.message for note in cluster.store.events if note.reason == "EvictionBlocked"]
-        assert told == "pod default/p-node-c-0: PodDisruptionBudget default/all allows no disruption"
+        (reported,) = [note.message for note in cluster.store.events if note.reason == "EvictionBlocked"]
+        assert reported == "pod default/p-node-c-0: PodDisruptionBudget default/all allows no disruption"
         (app,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
-        assert app.warnings == [f"{told.replace(': ', ' is not evicted: ')}, and 2 others"]
+        assert app.warnings == [f"{reported.replace(': ', ' is not evicted: ')}, and 2 others"]
         cluster.store.delete(type(thing("policy/v1", "PodDisruptionBudget", "all")), "default/all")
         assert cluster.after(1) == ["p-node-c-0"]
 
@@ -248,9 +248,9 @@ class TestGuards:
         cluster = Cluster(*nodes(), node("far"), *groups(), weights(), app, lost)
         cluster.after(0)
         assert cluster.after(20) == []
-        (told,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
-        assert (told.kind, told.misplaced) == (kind, 1)
-        assert told.warnings == [f"pod default/p is not evicted: pods of a {kind} are never evicted"]
+        (reported,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
+        assert (reported.kind, reported.misplaced) == (kind, 1)
+        assert reported.warnings == [f"pod default/p is not evicted: pods of a {kind} are never evicted"]
         assert [note.message for note in cluster.store.events if note.reason == "EvictionBlocked"] == [
             f"pod default/p: pods of a {kind} are never evicted"
         ]
@@ -280,9 +280,15 @@ class TestTelling:
     def test_the_status_says_what_each_group_should_have_has_and_has_ready(self) -> None:
         cluster = spread(pod("waits"))
         cluster.after(0)
-        (told,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
-        assert (told.kind, told.name, told.replicas, told.misplaced, told.pending) == ("Deployment", "nginx", 5, 0, 1)
-        assert [(g.name, g.desired, g.current, g.ready) for g in told.groups] == [
+        (reported,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
+        assert (reported.kind, reported.name, reported.replicas, reported.misplaced, reported.pending) == (
+            "Deployment",
+            "nginx",
+            5,
+            0,
+            1,
+        )
+        assert [(g.name, g.desired, g.current, g.ready) for g in reported.groups] == [
             ("beijing", 2, 3, 3),
             ("hangzhou", 3, 2, 2),
         ]
@@ -298,7 +304,7 @@ class TestTelling:
         resolved = next(c for c in status.conditions if c.type == "Resolved")
         assert (resolved.status, resolved.reason) == ("False", "GroupUnknown")
 
-    def test_pending_pods_are_nudged_when_something_changes_for_them_and_only_then(self) -> None:
+    def test_pending_pods_are_tried_again_when_something_changes_for_them_and_only_then(self) -> None:
         cluster = spread(pod("waits"))
         cluster.after(0)
         mark = cluster.store.get(Pod, "default/waits").metadata.labels[OBSERVED]

@@ -1,4 +1,4 @@
-"""Replacements that land in the wrong node group: bounded evictions, across restarts, and what is told of them."""
+"""Replacements that land in the wrong node group: bounded evictions, across restarts, and their status."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ class Cluster:
 def test_evictions_stop_for_ever_longer_and_the_condition_names_the_scheduler() -> None:
     cluster = Cluster()
     assert cluster.after(200) == 1
-    told = cluster.satisfied()
-    assert (told.status, told.reason) == ("False", "WrongGroup")
-    assert "replacement default/new-1 landed on node node-c, in node group beijing" in told.message
-    assert "schedulerName foreign" in told.message and "no pod is evicted before" in told.message
+    reported = cluster.satisfied()
+    assert (reported.status, reported.reason) == ("False", "WrongGroup")
+    assert "replacement default/new-1 landed on node node-c, in node group beijing" in reported.message
+    assert "schedulerName foreign" in reported.message and "no pod is evicted before" in reported.message
     assert cluster.failed == ["foreign"] and cluster.controller.paused == 1
     events = [(note.kind, note.reason) for note in cluster.store.events]
     assert events.count(("Deployment", "WrongGroup")) == events.count(("PropagationPolicy", "WrongGroup")) == 1
@@ -184,9 +184,9 @@ def test_nothing_is_evicted_while_nobody_places_pods_and_it_goes_on_when_somebod
     cluster = Cluster(lands="node-a")
     cluster.missing = "no muster extender is alive for schedulerName foreign"
     assert cluster.after(3600) == 0
-    told = cluster.satisfied()
-    assert (told.status, told.reason) == ("False", "NoExtender")
-    assert cluster.missing in told.message
+    reported = cluster.satisfied()
+    assert (reported.status, reported.reason) == ("False", "NoExtender")
+    assert cluster.missing in reported.message
     cluster.missing = ""
     assert cluster.after(60) == 3
     assert cluster.satisfied().status == "True"
@@ -252,8 +252,8 @@ def test_whatever_happens_meanwhile_a_scheduler_that_never_obeys_causes_few_evic
 def test_the_state_is_kept_in_the_status_as_kubernetes_writes_times() -> None:
     cluster = Cluster()
     cluster.after(100)
-    (told,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
-    kept: Any = told.evictions
+    (reported,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
+    kept: Any = reported.evictions
     assert kept.failures == 1 and kept.reason == "WrongGroup"
     assert kept.since == "1970-01-01T00:16:50Z" and kept.not_before == "1970-01-01T00:21:50Z"
 
