@@ -134,7 +134,7 @@ def test_the_next_pod_is_rather_made_for_another_group() -> None:
     world = World()
     world.show(stuck())
     world.wait(5.5 * MINUTE)
-    assert list(world.slots._shunned) == [(("ReplicaSet", "default/nginx-1"), "beijing")]
+    assert list(world.slots._avoided) == [(("ReplicaSet", "default/nginx-1"), "beijing")]
 
 
 def test_pods_that_only_wait_or_that_nobody_would_make_again_are_left_alone() -> None:
