@@ -8,19 +8,18 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 
-from muster.actions import cheapest
+from muster.actions import cheapest_victims
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.plan import Plan
-from muster.engine.placement import node_classes
-from oracles.without_shortcuts import without_shortcuts
+from muster.plugin_checks.shortcuts import with_shortcuts, without_shortcuts
 from strategies.any_cluster import NOW, Cluster, clusters
 from strategies.any_configuration import EVICTING, configurations
 from strategies.profiles import examples
 
 
 def both(cluster: Cluster, config: Config) -> tuple[Plan, Plan]:
-    with patch.multiple(node_classes, MIN_NODES=1, MIN_NODES_PER_CLASS=1):  # these clusters are small
+    with with_shortcuts():
         fast = Scheduler(config).cycle(cluster.state(), NOW)
     with without_shortcuts():
         slow = Scheduler(config).cycle(cluster.state(), NOW)
@@ -54,6 +53,6 @@ def test_shortcuts_change_no_eviction(compatibility: str, cluster: Cluster, conf
 @examples(150)
 def test_shortcuts_change_no_eviction_where_victims_are_estimated(cluster: Cluster, config: Config) -> None:
     """As on a large cluster: more nodes than are compared exactly, and more than are compared with each other."""
-    with patch.multiple(cheapest, _EXACT=1, _ESTIMATED=3):
+    with patch.multiple(cheapest_victims, _EXACT=1, _ESTIMATED=3):
         fast, slow = both(cluster, config)
     assert decided(fast) == decided(slow)

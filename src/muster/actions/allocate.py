@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from muster.actions.failures import RoleFailures
-from muster.actions.groups import Parts
-from muster.actions.trials import Outcome, Place, on_set, on_sets
-from muster.actions.turns import Turns
+from muster.actions.job_queue import JobQueue
+from muster.actions.node_set_trials import Outcome, on_set, on_sets
+from muster.actions.role_failures import RoleFailures
+from muster.actions.sub_groups import SubGroupPlacement
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import READY_LIKE, Job, Queue, Status, Task
 from muster.engine.core.session import Session, candidates
 from muster.engine.core.statement import Statement
-from muster.engine.core.subgroups import SubGroup, sub_group_tree
+from muster.engine.core.subgroups import sub_group_tree
 from muster.engine.placement.node_sets import FAILED, divide_nodes
 from muster.engine.placement.trace import fit_error
 
@@ -28,15 +28,15 @@ NAME = "allocate"
 
 def run(session: Session) -> None:
     waiting = eligible(session)
-    turns = Turns(session, [session.jobs[key] for key in waiting])
-    while (turn := turns.next()) is not None:
-        queue, job = turn
+    jobs = JobQueue(session, [session.jobs[key] for key in waiting])
+    while (first := jobs.pop()) is not None:
+        queue, job = first
         tasks = waiting[job.key]
-        if not allocate_job(session, queue, job, tasks):
-            turns.block(queue, job)
+        if not JobStep(session, queue, job).run(tasks):
+            jobs.block(queue, job)
         elif tasks:
-            turns.back(job)
-        turns.back_queue(queue)
+            jobs.push(job)
+        jobs.push_queue(queue)
 
 
 def eligible(session: Session) -> dict[str, list[Task]]:
@@ -59,95 +59,90 @@ def eligible(session: Session) -> dict[str, list[Task]]:
     return waiting
 
 
-def allocate_job(session: Session, queue: Queue, job: Job, tasks: list[Task]) -> bool:
-    """One step of a job: until it is ready, or cannot become so. Takes what it used up off `tasks`.
+class JobStep:
+    """One step of a job: places its tasks until the job is ready, or cannot become ready."""
 
-    True if the job is ready: what is left of its tasks may go on.
-    """
-    sets: Sequence[NodeSet | None] | None = divide_nodes(session, job, tasks)
-    root = sub_group_tree(job) if session.dividers else None
-    if sets is None and root is None:
-        return _whole(session, queue, job, tasks) is Outcome.READY
-    job.attempt.divided = sets is not None
-    outcome = on_sets(session, job, tasks, [None] if sets is None else sets, placer(session, queue, job, root))
-    if outcome is not Outcome.FAILED:
-        return outcome is Outcome.READY
-    # No set holds it. A surplus pod of a ready job is given up alone, a gang as a whole.
-    lost = equal_run(session, tasks, 0) if session.ready(job) else list(tasks)
-    failed = job.attempt.refusal is not None and job.attempt.refusal.code == FAILED
-    for task in () if failed else lost:
-        job.attempt.unfit.setdefault(task.key, fit_error(session, task))
-    del tasks[: len(lost)]
-    return session.ready(job)
+    def __init__(self, session: Session, queue: Queue, job: Job) -> None:
+        self.session = session
+        self.queue = queue
+        self.job = job
+        self.root = sub_group_tree(job) if session.dividers else None  # its sub-groups
 
+    def run(self, tasks: list[Task]) -> bool:
+        """Removes the tasks that were placed or given up. True: the job is ready, and the rest may go on."""
+        session, job = self.session, self.job
+        sets: Sequence[NodeSet | None] | None = divide_nodes(session, job, tasks)
+        if sets is None and self.root is None:
+            return self._on_all_nodes(tasks) is Outcome.READY
+        job.attempt.divided = sets is not None
+        outcome = on_sets(session, job, tasks, [None] if sets is None else sets, self.place_group)
+        if outcome is not Outcome.FAILED:
+            return outcome is Outcome.READY
+        # No set holds it. A surplus pod of a ready job is given up alone, a gang as a whole.
+        lost = equal_run(session, tasks, 0) if session.ready(job) else list(tasks)
+        failed = job.attempt.refusal is not None and job.attempt.refusal.code == FAILED
+        for task in () if failed else lost:
+            job.attempt.unfit.setdefault(task.key, fit_error(session, task))
+        del tasks[: len(lost)]
+        return session.ready(job)
 
-def placer(session: Session, queue: Queue, job: Job, root: SubGroup | None) -> Place:
-    """How a job is placed on one node set: in task order, or part by part if it has sub-groups."""
-
-    def place(statement: Statement, tasks: list[Task], within: NodeSet | None) -> None:
-        if root is None:
-            _place(session, statement, queue, job, tasks, within, set())
+    def place_group(self, statement: Statement, tasks: list[Task], within: NodeSet | None) -> None:
+        """Place the job on one node set: in task order, or sub-group by sub-group."""
+        if self.root is None:
+            self._place_in_order(statement, tasks, within, set())
         else:
-            Parts(session, statement, queue, job, root).place(tasks, within)
+            SubGroupPlacement(self.session, statement, self.queue, self.job, self.root).place(tasks, within)
 
-    return place
+    def _on_all_nodes(self, tasks: list[Task]) -> Outcome:
+        """Without node sets, tasks that cannot be placed are removed, too."""
+        job = self.job
 
+        def place_job(statement: Statement, left: list[Task], within: NodeSet | None) -> None:
+            self._place_in_order(statement, left, within, job.attempt.failed_roles)
 
-def _whole(session: Session, queue: Queue, job: Job, tasks: list[Task]) -> Outcome:
-    """An attempt on all nodes: what cannot be placed is used up, too."""
+        trial = on_set(self.session, job, tasks, None, place_job)
+        trial.settle()
+        tasks[:] = trial.left
+        return trial.outcome
 
-    def place(statement: Statement, trial: list[Task], within: NodeSet | None) -> None:
-        _place(session, statement, queue, job, trial, within, job.attempt.failed_roles)
-
-    trial = on_set(session, job, tasks, None, place)
-    trial.settle()
-    tasks[:] = trial.left
-    return trial.outcome
-
-
-def _place(
-    session: Session,
-    statement: Statement,
-    queue: Queue,
-    job: Job,
-    tasks: list[Task],
-    within: NodeSet | None,
-    failed_roles: set[str],
-) -> None:
-    """Place tasks in order, as long runs as the gang still needs, until the job is ready or may not go on."""
-    at, missing = 0, session.missing(job)
-    failures = RoleFailures(session, NAME, tasks if missing else ())
-    while at < len(tasks):
-        task = tasks[at]
-        run = run_of(session, tasks, at, max(1, missing))
-        if not session.sound and task.role and task.role in failed_roles:
-            at += len(run)  # Volcano: other pods of a role that failed are not tried, whatever they ask for
-            continue
-        admitted = session.admits(queue, task, len(run))
-        if admitted == 0:
-            # Volcano: a task the queue has no room for is passed over; equal ones fare no better.
-            refused = equal_run(session, tasks, at)
-            reason = session.quota_refusal(queue, task)
-            _note(job, refused, reason.message() if reason is not None else "the queue admits no more")
-            job.attempt.over_quota.update(one.key for one in refused)
-            at += len(refused)
-            continue
-        run = run[:admitted]
-        placed = failures.place(statement, run, within)
-        at += placed
-        missing = session.missing(job)
-        if placed < len(run):
-            losers = equal_run(session, tasks, at)
-            if within is None:
-                _note(job, losers, fit_error(session, losers[0]))
-            failed_roles.add(losers[0].role)
-            if not may_continue(job, failed_roles):
-                at += 1
+    def _place_in_order(
+        self, statement: Statement, tasks: list[Task], within: NodeSet | None, failed_roles: set[str]
+    ) -> None:
+        """Place tasks in order, in runs as long as the gang still needs."""
+        session, job = self.session, self.job
+        at, missing = 0, session.missing(job)
+        failures = RoleFailures(session, NAME, tasks if missing else ())
+        while at < len(tasks):
+            run = run_of(session, tasks, at, max(1, missing))
+            if not session.sound and run[0].role and run[0].role in failed_roles:
+                at += len(run)  # Volcano: other pods of a role that failed are not tried, whatever they ask for
+                continue
+            run = run[: session.admits(self.queue, run[0], len(run))]
+            if not run:
+                at += self._refuse_quota(equal_run(session, tasks, at))
+                continue
+            placed = failures.place_run(statement, run, within)
+            at += placed
+            missing = session.missing(job)
+            if placed < len(run):
+                losers = equal_run(session, tasks, at)
+                if within is None:
+                    _note(job, losers, fit_error(session, losers[0]))
+                failed_roles.add(losers[0].role)
+                if not may_continue(job, failed_roles):
+                    at += 1
+                    break
+                at += len(losers)
+            elif not missing:
                 break
-            at += len(losers)
-        elif not missing:
-            break
-    del tasks[:at]
+        del tasks[:at]
+
+    def _refuse_quota(self, tasks: Sequence[Task]) -> int:
+        """Volcano skips a task that the queue cannot admit; equal tasks would be refused as well."""
+        reason = self.session.quota_refusal(self.queue, tasks[0])
+        _note(self.job, tasks, reason.message() if reason is not None else "the queue admits no more")
+        self.job.attempt.over_quota.update(task.key for task in tasks)
+        return len(tasks)
 
 
 def _note(job: Job, tasks: Sequence[Task], text: str) -> None:

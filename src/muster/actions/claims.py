@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from muster.actions.exhaustive import Exhaustive
-from muster.actions.groups import Parts
-from muster.actions.making_way import MakingWay
-from muster.actions.packed import largest_first, mixed
-from muster.actions.pool import Amounts, Pool, giving
+from muster.actions.arrangements import largest_first, mixed
+from muster.actions.claim_search import ClaimSearch
+from muster.actions.evicting_placement import EvictingPlacement
+from muster.actions.sub_groups import SubGroupPlacement
+from muster.actions.victim_pool import Amounts, VictimPool, giving
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.nodes import MoveKind
@@ -39,7 +39,7 @@ class Claims:
         self.rule = rule
         self.units = Units(session)
         self._opinions = Opinions(session, rule)
-        self._pools: dict[tuple[object, ...], Pool] = {}
+        self._pools: dict[tuple[object, ...], VictimPool] = {}
         # MoveKind of claim → a claim for so many pods came to nothing, with so much decided.
         self._failed: dict[tuple[object, ...], tuple[int, int]] = {}
 
@@ -136,12 +136,12 @@ class Claims:
                 if not _enough_at_most(session, claim.tasks, pool, node_set):
                     continue
                 for search in (False, True):
-                    making = MakingWay(session, self.units, pool, claim)
+                    evicting = EvictingPlacement(session, self.units, pool, claim)
                     statement = session.statement()
-                    if self._attempt(making, statement, order, gang, node_set, search):
+                    if self._attempt(evicting, statement, order, gang, node_set, search):
                         if len(orders) == len(sets) == 1:
                             return statement  # there is nothing to compare it with
-                        solution = (making.total(statement), order, node_set, search)
+                        solution = (evicting.total(statement), order, node_set, search)
                         statement.discard()
                         pool.known.clear()  # what was learned from evictions that are undone does not hold
                         if best is None or solution[0] < best[0]:
@@ -157,14 +157,14 @@ class Claims:
             return None
         _, order, node_set, search = best
         claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within)
-        making = MakingWay(session, self.units, self._pool(claim), claim)
+        evicting = EvictingPlacement(session, self.units, self._pool(claim), claim)
         statement = session.statement()
-        if self._attempt(making, statement, order, gang, node_set, search):
+        if self._attempt(evicting, statement, order, gang, node_set, search):
             return statement
         statement.discard()
         return None
 
-    def _given_enough(self, claim: Claim, pool: Pool) -> bool:
+    def _given_enough(self, claim: Claim, pool: VictimPool) -> bool:
         """Could nodes hold the claim, by what is free and what the queues may give, one resource at a time?"""
         nodes, first = self.session.state.nodes, claim.tasks[0]
         alike = len({self.session.signature(task) for task in claim.tasks}) == 1
@@ -179,53 +179,55 @@ class Claims:
                 return False
         return True
 
-    def _pool(self, claim: Claim) -> Pool:
+    def _pool(self, claim: Claim) -> VictimPool:
         """The pods that could go; claims of one queue and priority share them."""
         queues = giving(self.session, self.units, claim)
         takes_promises = claim.last_resort and self.rule != RECLAIM
         if claim.within or takes_promises or not self._opinions.names_all:
-            return Pool(self.session, self.units, self._opinions, claim, queues)
+            return VictimPool(self.session, self.units, self._opinions, claim, queues)
         priorities = (claim.priority, claim.pod_priority)
         kind = (claim.queue.name, *priorities, claim.last_resort, *(queue.name for queue in queues))
         pool = self._pools.get(kind)
         if pool is None or not pool.current():
-            pool = self._pools[kind] = Pool(self.session, self.units, self._opinions, claim, queues)
+            pool = self._pools[kind] = VictimPool(self.session, self.units, self._opinions, claim, queues)
         elif claim.last_resort:
             pool.known.clear()  # what a whole job may give depends on the claim
         return pool
 
     def _attempt(
         self,
-        making: MakingWay,
+        evicting: EvictingPlacement,
         statement: Statement,
         tasks: list[Task],
         gang: bool,
         node_set: NodeSet | None,
         search: bool,
     ) -> bool:
-        """Place what the job needs, settle the queue's quota, give back whom nobody needs."""
-        session, job = self.session, making.claim.job
+        """PlaceTasks what the job needs, settle the queue's quota, give back whom nobody needs."""
+        session, job = self.session, evicting.claim.job
         root = sub_group_tree(job)
         if search:
-            return Exhaustive(session, making, statement, node_set).solve(tasks, gang)
+            return ClaimSearch(session, evicting, statement, node_set).solve(tasks, gang)
         if root is not None and gang:
             assert job.queue is not None
-            parts = Parts(session, statement, job.queue, job, root, making.place)
+            parts = SubGroupPlacement(session, statement, job.queue, job, root, evicting.place)
             parts.place(list(tasks), node_set)
         elif gang:
-            self._in_order(making, statement, tasks, node_set)
+            self._in_order(evicting, statement, tasks, node_set)
         else:
-            making.place(statement, tasks[:1], node_set)
-        placed = making.placed(statement)
-        if not placed or not session.pipelined(job) or not making.settle_quota(statement):
+            evicting.place(statement, tasks[:1], node_set)
+        placed = evicting.placed(statement)
+        if not placed or not session.pipelined(job) or not evicting.settle_quota(statement):
             return False
-        if self.rule == RECLAIM and any(placed[n] > making.claim.request.get(n, 0) for n in placed):
+        if self.rule == RECLAIM and any(placed[n] > evicting.claim.request.get(n, 0) for n in placed):
             return False  # other sub-groups than the queue was asked for
-        making.reprieve(statement)
+        evicting.reprieve(statement)
         return True
 
-    def _in_order(self, making: MakingWay, statement: Statement, tasks: list[Task], node_set: NodeSet | None) -> None:
-        session, job = self.session, making.claim.job
+    def _in_order(
+        self, evicting: EvictingPlacement, statement: Statement, tasks: list[Task], node_set: NodeSet | None
+    ) -> None:
+        session, job = self.session, evicting.claim.job
         at = 0
         while at < len(tasks) and not session.pipelined(job):
             first = tasks[at]
@@ -234,7 +236,7 @@ class Claims:
                 equal += 1
             wanted = min(self._short(job, first), equal)
             if wanted:
-                making.place(statement, tasks[at : at + wanted], node_set)
+                evicting.place(statement, tasks[at : at + wanted], node_set)
             at += equal
 
     def _short(self, job: Job, task: Task | None = None) -> int:
@@ -296,7 +298,7 @@ class Claims:
             counts.setdefault(session.signature(task), []).append(task)
         return all(session.admits_unlisted(claim.queue, some[0], len(some)) for some in counts.values())
 
-    def _sets(self, job: Job, tasks: list[Task], pool: Pool) -> Sequence[NodeSet | None]:
+    def _sets(self, job: Job, tasks: list[Task], pool: VictimPool) -> Sequence[NodeSet | None]:
         session = self.session
         if not session.dividers:
             return [None]
@@ -347,7 +349,7 @@ def _at_most(free: Amounts, freed: Amounts, amount: int, most: float) -> int:
     return int(fit.sum()) + count + int(further)
 
 
-def _enough_at_most(session: Session, tasks: Sequence[Task], pool: Pool, node_set: NodeSet | None) -> bool:
+def _enough_at_most(session: Session, tasks: Sequence[Task], pool: VictimPool, node_set: NodeSet | None) -> bool:
     """Would the nodes hold so many pods, by sums and one kind of pod at a time, if all of the pool were gone?"""
     nodes = session.state.nodes
     axis = nodes.axis

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cmp_to_key
 
-from muster.actions.turns import behind
+from muster.actions.job_queue import behind
 from muster.engine.core.jobs import Job
 from muster.engine.core.session import Session
 

@@ -8,7 +8,7 @@ instead.
 from __future__ import annotations
 
 from muster.actions import volcano_preempt
-from muster.actions.claimers import Claimers
+from muster.actions.claim_queue import ClaimQueue
 from muster.actions.claims import Claims
 from muster.engine.core.jobs import Job
 from muster.engine.core.session import Session
@@ -31,7 +31,7 @@ def run(session: Session) -> None:
             return False
         return claims.serve(job) or (session.pipelined(job) and claims.serve(job, within=True))
 
-    Claimers(session, PREEMPT).serve_all(serve)
+    ClaimQueue(session, PREEMPT).serve_all(serve)
 
 
 def _later_reclaim(session: Session) -> Claims | None:

@@ -7,7 +7,7 @@ one (`actions.claims`). `compatibility: volcano` has Volcano's rules instead.
 from __future__ import annotations
 
 from muster.actions import volcano_reclaim
-from muster.actions.claimers import Claimers
+from muster.actions.claim_queue import ClaimQueue
 from muster.actions.claims import Claims
 from muster.engine.core.session import Session
 from muster.engine.evictions.claim import RECLAIM
@@ -21,4 +21,4 @@ def run(session: Session) -> None:
         return
     claims = Claims(session, RECLAIM)
     if not claims.names_nobody:
-        Claimers(session, RECLAIM).serve_all(claims.serve)
+        ClaimQueue(session, RECLAIM).serve_all(claims.serve)

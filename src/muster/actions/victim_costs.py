@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from muster.actions.pool import Cost, Pool, relief_by_shape
+from muster.actions.victim_pool import Cost, VictimPool, relief_by_shape
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.resources import add, asked
 from muster.engine.core.session import Session
@@ -13,8 +13,8 @@ from muster.engine.evictions.claim import Unit, Units
 FREE: Cost = (-float("inf"), 0.0, 0.0, 0.0)
 
 
-class Costs:
-    def __init__(self, session: Session, units: Units, pool: Pool) -> None:
+class VictimCosts:
+    def __init__(self, session: Session, units: Units, pool: VictimPool) -> None:
         self.session = session
         self.units = units
         self.pool = pool

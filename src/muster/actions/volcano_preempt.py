@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from muster.actions.claims import Claims
-from muster.actions.failures import ClaimFailures
+from muster.actions.role_failures import PreemptRoleFailures
 from muster.actions.volcano_eviction import Memo, divided, evictable, make_room, within_reach
 from muster.engine.core.hooks import Bools
 from muster.engine.core.jobs import Job, Status, Task
@@ -29,7 +29,7 @@ Attempt = Callable[[Statement, Task, Eligible], bool]
 
 
 def run(session: Session) -> None:
-    victims, failures = Victims(session, NAME), ClaimFailures(session, NAME)
+    victims, failures = Victims(session, NAME), PreemptRoleFailures(session, NAME)
     by_node = session.arguments(NAME).bool("enableTopologyAwarePreemption", False)
 
     def attempt(statement: Statement, task: Task, eligible: Eligible) -> bool:
@@ -37,7 +37,7 @@ def run(session: Session) -> None:
             return False
         # Volcano: a node that needs no victim is used like any other.
         able = within_reach(session, task, victims) | session.placement.fits(task, MoveKind.PIPELINE)
-        nodes = failures.spare(task, able)
+        nodes = failures.without_failed(task, able)
         return (_dry_runs if by_node else _by_score)(session, statement, victims, task, eligible, nodes)
 
     starving = claimants(session)

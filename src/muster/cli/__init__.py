@@ -89,11 +89,10 @@ def _said(fault: Exception) -> str:
     if isinstance(fault, ModuleNotFoundError) and (fault.name or "").partition(".")[0] in LIVE:
         needed = "what works on a live cluster needs the extra `live`"
         return f"{fault.name} is not installed: {needed} (pip install 'muster[live]'; in a clone: make venv)"
-    from muster.cycle.blame import blamed
+    from muster.cycle.host import PluginError
 
-    plugin = blamed(fault)
-    if plugin is not None:
-        return f"plugin {plugin} fails: {type(fault).__name__}: {said} (tell those who wrote it; -v 9 shows where)"
+    if isinstance(fault, PluginError):
+        return f"{said} (report it to the authors of that package; -v 9 shows the stack trace)"
     return f"unexpected {type(fault).__name__}: {said} (a fault of muster itself; -v 9 shows where)"
 
 

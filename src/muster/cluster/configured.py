@@ -16,8 +16,10 @@ __all__ = ["could_be_configured", "kinds_named_by"]
 
 
 def could_be_configured(api_version: str, value: dict[str, Any]) -> bool:
-    """Whether an object of a kind that muster does not read may make pods: a ConfigMap further on may say so."""
-    return "/" in api_version and isinstance(value.get("spec"), dict)
+    """Whether an object of a kind that muster does not define may be read: a ConfigMap further on may name the kind as
+    one that makes pods, or a third-party plugin may read it.
+    """
+    return "/" in api_version
 
 
 def kinds_named_by(

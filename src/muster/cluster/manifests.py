@@ -187,7 +187,11 @@ class _Reader:
 
     def configured(self) -> None:
         found = (entry for entries in self.found.values() for entry in entries)
-        named = kinds_named_by(found, self.manifests.findings) if self.unread else {}
+        named: dict[tuple[str, str], type[Object]] = {}
+        if self.unread:
+            from muster.cycle.registry import third_party_kinds  # imports the plugins that other packages provide
+
+            named = {**third_party_kinds(), **kinds_named_by(found, self.manifests.findings)}
         for value, place in self.unread:
             api_version, kind = value["apiVersion"], value["kind"]
             if (api_version, kind) in named:

@@ -30,7 +30,7 @@ def _with_cause(finding: Finding) -> Finding:
     why = broken().get(finding.object.removeprefix("plugin ")) if finding.code == "unknown-plugin" else None
     if why is None:
         return finding
-    fix = "mend or remove the package that registers it, or take the plugin out"
+    fix = "correct or remove the package that provides it, or remove the plugin from the configuration"
     return replace(finding, code="broken-plugin", message=why, fix=fix)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 
-from muster.cycle.registry import PLUGINS, plugin_class, third_party
+from muster.cycle.registry import PLUGINS, package_of, plugin_class, third_party
 from muster.engine.core import hooks
 from muster.engine.core.hooks import Hook, Plugin
 
@@ -16,9 +16,13 @@ class PluginRow:
     about: str  # the first sentence of its module's docstring
     hooks: tuple[str, ...]
     arguments: dict[str, str]  # name → what it means, and its default
+    package: str = "muster"  # the distribution package that provides it, with its version
 
     def as_dict(self) -> dict[str, object]:
-        return {"name": self.name, "about": self.about, "hooks": list(self.hooks), "arguments": self.arguments}
+        return {
+            "name": self.name, "about": self.about, "hooks": list(self.hooks), "arguments": self.arguments,
+            "package": self.package,
+        }  # fmt: skip
 
 
 def extension_points() -> dict[str, type[Hook]]:
@@ -36,7 +40,7 @@ def matrix() -> list[PluginRow]:
     for name in sorted([*PLUGINS, *third_party()]):
         cls = plugin_class(name)
         does = tuple(point for point, kind in points.items() if issubclass(cls, kind))
-        rows.append(PluginRow(name, _about(cls), does, dict(sorted(cls.arguments.items()))))
+        rows.append(PluginRow(name, _about(cls), does, dict(sorted(cls.arguments.items())), package_of(name)))
     return rows
 
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
-from muster.config.types import Known
+from muster.config.types import Config, Known
+from muster.cycle.host import hosted
 from muster.engine.core.hooks import Plugin
 from muster.engine.core.session import Session
+from muster.model.custom import CustomApplication, CustomResource
+from muster.model.kinds import KINDS
+from muster.model.meta import Object
 
 Action = Callable[[Session], None]
+GROUP = "muster.plugins"  # the entry-point group
 
 PLUGINS: dict[str, str] = {
     "priority": "muster.plugins.priority:Priority",
@@ -74,23 +79,85 @@ def broken() -> dict[str, str]:
     return _registered()[1]
 
 
+def package_of(name: str) -> str:
+    """The distribution package that provides a plugin, with its version."""
+    if name in PLUGINS:
+        return "muster"
+    return ", ".join(dict.fromkeys(_package(point) for point in entry_points(group=GROUP) if point.name == name))
+
+
+def kinds_read(config: Config) -> tuple[type[Object], ...]:
+    """The kinds that the configured plugins declare to read, each once."""
+    classes = (plugin_class(option.name) for option in config.plugins())
+    return tuple(dict.fromkeys(kind for cls in classes for kind in cls.reads))
+
+
+def third_party_kinds() -> dict[tuple[str, str], type[CustomResource]]:
+    """The custom resources that plugins of other packages read, by apiVersion and kind."""
+    kinds = (kind for cls in third_party().values() for kind in cls.reads if issubclass(kind, CustomResource))
+    return {(f"{kind.group}/{kind.version}", kind.kind_name): kind for kind in kinds if kind.group}
+
+
 @cache
 def _registered() -> tuple[dict[str, type[Plugin]], dict[str, str]]:
     found: dict[str, type[Plugin]] = {}
     unusable: dict[str, str] = {}
-    for point in sorted(entry_points(group="muster.plugins"), key=lambda p: p.name):
-        if point.name in PLUGINS:
-            continue
-        try:
-            cls = point.load()
-        except Exception as fault:  # whatever another package does while it is imported
-            unusable[point.name] = f"{point.value} cannot be imported: {type(fault).__name__}: {fault}"
-            continue
-        if isinstance(cls, type) and issubclass(cls, Plugin):
-            found[point.name] = cls
+    by_name: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=GROUP):
+        by_name.setdefault(point.name, []).append(point)
+    for name, points in sorted(by_name.items()):
+        packages = " and ".join(sorted({_package(point) for point in points}))
+        if name in PLUGINS:
+            unusable[name] = f"package {packages} registers a plugin with the name of a built-in one, which is used"
+        elif len({(point.value, _package(point)) for point in points}) > 1:
+            unusable[name] = f"several packages register a plugin with this name: {packages}"
         else:
-            unusable[point.name] = f"{point.value} is not a class made from muster.engine.core.hooks.Plugin"
+            try:
+                found[name] = hosted(_usable(points[0]), packages)
+            except _Unusable as why:
+                unusable[name] = f"{points[0].value} of package {packages} {why}"
     return found, unusable
+
+
+class _Unusable(Exception):
+    """Why what an entry point names is not a plugin that can be used."""
+
+
+def _usable(point: EntryPoint) -> type[Plugin]:
+    try:
+        cls = point.load()
+    except Exception as fault:  # whatever another package does while it is imported
+        raise _Unusable(f"cannot be imported: {type(fault).__name__}: {fault}") from None
+    if not isinstance(cls, type) or not issubclass(cls, Plugin):
+        raise _Unusable("is not a class derived from muster.plugin.Plugin")
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing:
+        raise _Unusable(f"is abstract: it does not implement {', '.join(missing)}")
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name:
+        raise _Unusable(f'has no name: write name = "{point.name}" in the class')
+    if name != point.name:
+        raise _Unusable(f"is named {name} but registered as {point.name}: give both the same name")
+    for kind in cls.reads:
+        wrong = _unreadable(kind)
+        if wrong:
+            raise _Unusable(f"reads {getattr(kind, '__name__', kind)}, which {wrong}")
+    return cls
+
+
+def _unreadable(kind: object) -> str:
+    """Why objects of this kind cannot be watched; empty if they can."""
+    if not isinstance(kind, type) or not issubclass(kind, Object):
+        return "is not a Kubernetes kind: derive it from muster.plugin.CustomResource"
+    if issubclass(kind, CustomResource) and kind is not CustomApplication and not (kind.version and kind.plural):
+        return "does not say where it is served: give it group, version and plural"
+    if not issubclass(kind, CustomResource) and kind not in KINDS.values():
+        return "muster cannot watch: derive it from muster.plugin.CustomResource"
+    return ""
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "of an unknown name"
 
 
 def known(names: Iterable[str] | None = None) -> Known:

@@ -2,46 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
-from muster.config.types import Config
+from muster.config.types import Config, PluginOption
 from muster.cycle.outcome import outcome
 from muster.cycle.registry import action, plugin_class
 from muster.engine.core.hooks import Plugin
 from muster.engine.core.plan import Plan
-from muster.engine.core.session import Log, Session, silent
+from muster.engine.core.session import ACTION, Log, Measure, Session, silent, unmeasured
 from muster.engine.core.state import State
 from muster.model.collector import collector_paused
 from muster.model.finding import Finding
 
 
 class Scheduler:
-    """Plugins are made once and live as long as the configuration; a session is opened per cycle."""
+    """Plugins are made once and live as long as the configuration; a session is opened per cycle.
 
-    def __init__(self, config: Config) -> None:
+    `last` are plugins that no configuration names, asked after all others. `measure` times plugins and actions.
+    `classes` are plugin classes by name that need not be registered.
+    """
+
+    def __init__(
+        self, config: Config, *, last: Sequence[Plugin] = (), measure: Measure = unmeasured,
+        classes: Mapping[str, type[Plugin]] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         self.config = config
-        self.tiers: list[list[Plugin]] = [
-            [plugin_class(option.name)(option.arguments, option) for option in tier.plugins] for tier in config.tiers
-        ]
-        self.actions = [(name, action(name)) for name in config.actions]
+
+        def make(option: PluginOption) -> Plugin:
+            cls = classes.get(option.name) or plugin_class(option.name)
+            return cls(option.arguments, option)
+
+        made = [tuple(make(option) for option in tier.plugins) for tier in config.tiers]
+        self.tiers: tuple[tuple[Plugin, ...], ...] = (*made, tuple(last)) if last else tuple(made)
+        self.actions = tuple((name, action(name)) for name in config.actions)
+        self._measure = measure
 
     def findings(self) -> list[Finding]:
         """What the plugins found unusable in their arguments."""
         found = self.config.findings()
-        for tier, options in zip(self.tiers, self.config.tiers, strict=True):
+        for tier, options in zip(self.tiers, self.config.tiers, strict=False):
             for plugin, option in zip(tier, options.plugins, strict=True):
                 found += type(plugin).check(option.arguments)
         return found
 
     def session(self, state: State, now: float, log: Log = silent) -> Session:
-        return Session(state, self.config, self.tiers, now, log)
+        return Session(state, self.config, self.tiers, now, log, self._measure)
 
     def decide(self, session: Session) -> Plan:
         """Run the actions in their order."""
         with collector_paused():
             for name, run in self.actions:
                 session.log(3, f"Enter {name}")
-                run(session)
+                with self._measure(name, ACTION):
+                    run(session)
             return outcome(session)
 
     def cycle(

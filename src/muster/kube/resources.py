@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from muster.model import batch, core, groups, scheduling, storage, topology
-from muster.model.custom import CustomApplication
+from muster.model.custom import CustomResource
 from muster.model.meta import Object
 
 
@@ -98,15 +98,15 @@ _BY_API_VERSION = {
 
 
 def sources_of(kind: type[Object]) -> tuple[tuple[Resource, ...], ...]:
-    """Where a kind is served; one that is configured says so itself."""
-    if issubclass(kind, CustomApplication):
+    """Where a kind is served; a custom resource that muster does not define says so itself."""
+    if issubclass(kind, CustomResource):
         return ((Resource(kind, kind.group, kind.version, kind.plural),),)
     return SOURCES[kind]
 
 
 def resource_of(kind: type[Object], api_version: str = "") -> Resource:
     """Where a kind is served; `api_version` tells apart the few that have several places."""
-    if issubclass(kind, CustomApplication):
+    if issubclass(kind, CustomResource):
         return sources_of(kind)[0][0]
     found = _BY_API_VERSION.get((kind, api_version)) if api_version else SOURCES[kind][0][0]
     if found is None:

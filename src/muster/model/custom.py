@@ -1,7 +1,8 @@
-"""Applications of kinds that only configuration knows: a custom resource that makes pods.
+"""Custom resources that muster itself does not define: those that plugins of other packages read, and applications of
+kinds that only the configuration names.
 
-Each configured kind is a type of its own, called by its kind and API group, so that a `StatefulSet` of another group is
-not taken for Kubernetes' own.
+Each such kind is a type of its own, called by its kind and API group, so that a `StatefulSet` of another group is not
+taken for Kubernetes' own.
 """
 
 from __future__ import annotations
@@ -15,17 +16,31 @@ import msgspec
 from muster.model.meta import Object
 from muster.model.pod import PodTemplateSpec
 
-__all__ = ["CustomApplication", "custom_kind", "custom_kinds"]
+__all__ = ["CustomApplication", "CustomResource", "custom_kind", "custom_kinds"]
 
 Path = tuple[str, ...]
 
 
-class CustomApplication(Object, kw_only=True):
-    """What all configured kinds have; the spec is kept as it is written."""
+class CustomResource(Object, kw_only=True):
+    """A custom resource that a plugin of another package reads. Derive a class, named as the kind, and give it `group`,
+    `version`, `plural`, `namespaced` and typed fields (`spec`, `status`).
+    """
 
     group: ClassVar[str] = ""
     version: ClassVar[str] = ""
     plural: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        if cls.group and "group" in vars(cls):
+            cls.kind_name = cls.__name__
+            cls.__name__ = f"{cls.__name__}.{cls.group}"
+
+    kind_name: ClassVar[str] = ""  # as manifests write it
+
+
+class CustomApplication(CustomResource, kw_only=True):
+    """What all configured kinds have; the spec is kept as it is written."""
+
     template_path: ClassVar[Path] = ("spec", "template")
     replicas_path: ClassVar[Path] = ("spec", "replicas")  # empty: it has no number
 
@@ -74,7 +89,6 @@ def custom_kind(
         kw_only=True,
     )
     assert issubclass(made, CustomApplication)
-    made.__name__ = f"{kind}.{group}"
     return made
 
 

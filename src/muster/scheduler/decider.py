@@ -30,7 +30,7 @@ from muster.scheduler.queue_usage import QueueUsage
 from muster.scheduler.queueing_hints import Hint
 from muster.scheduler.recovery import Repair, Way, repair
 from muster.scheduler.status import StatusPatch, StatusUpdater
-from muster.scheduler.timed import timed
+from muster.scheduler.timed import measured
 
 SOON = 1.0
 RECOUNT = 60.0
@@ -81,8 +81,9 @@ class Decider:
         """Another configuration from the next cycle on."""
         self._loaded = loaded
         # A scheduler of our own: the configuration outlives the term, and plugins and shapes are of this term's state.
-        self._scheduler = timed(Scheduler(loaded.config), self._metrics)
-        self._scheduler.tiers.append([self.rejections])
+        self._scheduler = Scheduler(
+            loaded.config, last=[self.rejections], measure=measured(self._metrics)
+        )
 
     def load(self, objects: Mapping[str, Mapping[str, Object]]) -> None:
         self.cache.load(objects)

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from muster.config.announced import lease_annotations
+from muster.cycle.registry import kinds_read
 from muster.engine.core.podgroups import OWNING
 from muster.kube.client import Client, Limits
 from muster.kube.events import Recorder
@@ -20,8 +21,8 @@ from muster.kube.informer import Standing
 from muster.kube.informers import Informers
 from muster.kube.resources import resource_of
 from muster.kube.writes import Writes
-from muster.model import batch, core, groups, scheduling, storage, topology
-from muster.model.custom import custom_kinds
+from muster.model import core, groups, scheduling, storage, topology
+from muster.model.custom import CustomApplication, custom_kinds
 from muster.model.meta import Object
 from muster.process.application_kinds import Changed, ConfiguredKinds, Kinds
 from muster.process.component import Component
@@ -46,15 +47,13 @@ from muster.scheduler.standby import Ready, Standby
 from muster.scheduler.status_writer import StatusWriter
 from muster.store.errors import Permission
 
-# What decisions are made from. ConfigMaps and workloads are not among it.
+# What decisions are made from, whatever is configured; plugins may read more kinds (`Plugin.reads`).
 KINDS: tuple[type[Object], ...] = (
     core.Node, core.Pod, core.Namespace, core.PriorityClass, core.PodDisruptionBudget,
     storage.PersistentVolume, storage.PersistentVolumeClaim, storage.StorageClass, storage.CSINode, storage.CSIDriver,
     storage.CSIStorageCapacity, scheduling.Queue, scheduling.PodGroup, topology.Topology, topology.HyperNode,
     groups.NodeGroup, groups.PropagationPolicy, *OWNING,
 )  # fmt: skip
-# Whose pods, too, the policies of node group management are about; followed if its plugin is configured.
-OWNERS: tuple[type[Object], ...] = tuple(kind for kind in batch.APPLICATION_KINDS if kind not in OWNING)
 EVENT_FLUSH_TIMEOUT_S = 2.0
 LAST_CALLS_TIMEOUT_S = 5.0
 
@@ -141,7 +140,7 @@ class SchedulerService(Component):
     async def _prepared(self, client: Client) -> AsyncIterator[Ready]:
         """A scheduler made anew, with the whole cluster in it."""
         settings, metrics = self.settings, self.metrics
-        followed = _owners(self._loaded)
+        followed = _more_kinds(self._loaded)
         async with self.process.follow((*KINDS, *followed)) as informers:
             tasks: list[asyncio.Task[None]] = []
             try:
@@ -154,13 +153,13 @@ class SchedulerService(Component):
                     kinds = self.process.application_kinds(informers, recorder)
                     following = self._follow_kinds(kinds, partial(_forget_others, loop, cache))
                     tasks += [asyncio.create_task(one) for one in (recorder.run(), following)]
-                    if _owners(self._loaded):
+                    if CustomApplication in kinds_read(self._loaded.config):
                         # Without them the plugin would take their pods for ones that no policy is about.
                         await kinds.followed()
                         decider.use(self._loaded)  # it may have changed meanwhile
                 self._decider, self._loop = decider, loop
                 stream = informers.stream(replay=False)
-                if _owners(self._loaded) != followed:
+                if _more_kinds(self._loaded) != followed:
                     self._use(self._loaded)  # it changed while the cluster was read, and needs more kinds
                 try:
                     await loop.load(informers.objects)
@@ -210,8 +209,8 @@ class SchedulerService(Component):
             await fence.close(f"{lease.identity}.{election.term}.{self._fences}", lease.duration)
 
     async def _follow_kinds(self, kinds: ConfiguredKinds, changed: Changed) -> None:
-        """From when the plugin propagation is configured."""
-        while not _owners(self._loaded):
+        """From when a plugin is configured that reads applications of configured kinds."""
+        while CustomApplication not in kinds_read(self._loaded.config):
             self._reloaded.clear()
             await self._reloaded.wait()
         await kinds.run(changed)
@@ -229,7 +228,7 @@ class SchedulerService(Component):
         informers = self.process.informers
         if informers is not None:
             # Without its kinds the plugin would take every pod for one that no policy is about.
-            new = [kind for kind in _owners(loaded) if not informers.follows(kind)]
+            new = [kind for kind in _more_kinds(loaded) if not informers.follows(kind)]
             for kind in new:
                 informers.add(kind)
             names = [resource_of(kind).name for kind in new]
@@ -262,6 +261,6 @@ async def _forget_others(loop: Loop, cache: Cache, kinds: Kinds) -> None:
     loop.soon()
 
 
-def _owners(loaded: LoadedConfig) -> tuple[type[Object], ...]:
-    """What has to be followed for this configuration alone."""
-    return OWNERS if loaded.config.plugin("propagation") is not None else ()
+def _more_kinds(loaded: LoadedConfig) -> tuple[type[Object], ...]:
+    """The kinds that are watched only because a configured plugin reads them."""
+    return tuple(kind for kind in kinds_read(loaded.config) if kind not in KINDS and kind is not CustomApplication)

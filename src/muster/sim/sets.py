@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muster.actions.allocate import placer
-from muster.actions.trials import Outcome, Trial, on_set
+from muster.actions.allocate import JobStep
+from muster.actions.node_set_trials import Outcome, Trial, on_set
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.session import Session, candidates
-from muster.engine.core.subgroups import SubGroup, sub_group_tree
+from muster.engine.core.subgroups import sub_group_tree
 from muster.engine.placement.node_sets import FAILED, divide_nodes
 from muster.engine.placement.trace import fit_error
 
@@ -44,7 +44,7 @@ def sets_tried(session: Session, job: Job) -> list[SetTrace] | None:
         return None
     everything = NodeSet(np.arange(len(session.state.nodes)))
     names = session.state.nodes.names
-    traces = [_tried(session, job, tasks, s, root) for s in (found if found is not None else [everything])]
+    traces = [_tried(session, job, tasks, s) for s in (found if found is not None else [everything])]
     for plugin in session.dividers:
         if job.attempt.refusal is None or job.attempt.refusal.code != FAILED:
             for node_set, why in plugin.left_out(job, tasks, everything):
@@ -54,7 +54,7 @@ def sets_tried(session: Session, job: Job) -> list[SetTrace] | None:
     return traces
 
 
-def _tried(session: Session, job: Job, tasks: list[Task], within: NodeSet, root: SubGroup | None) -> SetTrace:
+def _tried(session: Session, job: Job, tasks: list[Task], within: NodeSet) -> SetTrace:
     """The sets after the first that holds the job would not be tried by the scheduler; here they all are."""
     assert job.queue is not None
     reasons: list[str] = []
@@ -69,7 +69,7 @@ def _tried(session: Session, job: Job, tasks: list[Task], within: NodeSet, root:
             reasons.append("" if loser is None else f"{loser.key}: {fit_error(session, loser, within=within.index)}")
 
     job.attempt.sub_group_results = []
-    trial = on_set(session, job, tasks, within, placer(session, job.queue, job, root), failed)
+    trial = on_set(session, job, tasks, within, JobStep(session, job.queue, job).place_group, failed)
     holds = trial.outcome is not Outcome.FAILED
     if holds:
         placed[0] = sum(len(move.tasks) for move in trial.statement.moves)

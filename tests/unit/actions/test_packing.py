@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.actions.packed import by_size, pack
+from muster.actions.arrangements import by_size, pack
 
 pair = st.tuples(st.integers(0, 4), st.integers(0, 3))
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from muster.engine.core.statement import Move
     from muster.engine.evictions.claim import Claim
     from muster.model.finding import Finding
+    from muster.model.meta import Object
 
 __all__ = [
     "Batch", "BindEffects", "Bools", "Deadlines", "DevicePicker", "Effect", "Floats", "Hook", "Index", "JobEnqueue",
@@ -65,6 +66,7 @@ class Plugin(ABC):
 
     name: ClassVar[str]  # as in the configuration file
     arguments: ClassVar[dict[str, str]] = {}  # name (or `prefix*`) → what it means, and its default
+    reads: ClassVar[tuple[type[Object], ...]] = ()  # kinds that must be watched for it; `Session.objects` has them
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         self.option = option

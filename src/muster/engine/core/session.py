@@ -8,6 +8,7 @@ tier by tier, victims are intersected within a tier. All of that is here and now
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cmp_to_key
 from typing import TypeVar, cast
 
@@ -42,27 +43,39 @@ from muster.engine.core.statement import Move, Statement, revert
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.promises import Promises
 from muster.engine.placement.placement import Placement
+from muster.model.meta import Object
 
 H = TypeVar("H", bound=Hook)
 S = TypeVar("S")
+T = TypeVar("T", bound=Object)
 Message = str | Callable[[], str]  # a function: a long message is made only when it is read
 Log = Callable[[int, Message], None]
+# Measures how long a plugin or action (the first name) takes for a step (the second).
+Measure = Callable[[str, str], AbstractContextManager[None]]
+OPEN, CLOSE, ACTION = "OnSessionOpen", "OnSessionClose", "action"
 
 
 def silent(level: int, message: Message) -> None:
     """Discards log messages."""
 
 
+def unmeasured(part: str, step: str) -> AbstractContextManager[None]:
+    """Measures nothing."""
+    return nullcontext()
+
+
 class Session:
     def __init__(
-        self, state: State, config: Config, tiers: Sequence[Sequence[Plugin]], now: float, log: Log = silent
-    ) -> None:
+        self, state: State, config: Config, tiers: Sequence[Sequence[Plugin]], now: float, log: Log = silent,
+        measure: Measure = unmeasured,
+    ) -> None:  # fmt: skip
         state.refresh()
         self.state = state
         self.config = config
         self.tiers = tiers
         self.now = now
         self.log = log
+        self._measure = measure
         self.committed: list[Move] = []  # will be executed
         self.reserved: list[Move] = []  # reserved until the cycle ends, then reverted
         self.warnings: list[str] = []  # for the administrator of the scheduler
@@ -89,7 +102,8 @@ class Session:
         if self.evicts:
             self.shared(Budgets)  # follows every eviction of the cycle
         for plugin in self.plugins:
-            plugin.open(self)
+            with measure(_name(plugin), OPEN):
+                plugin.open(self)
         self._gather()
         if not self.volcano:
             self.promises.open()
@@ -101,6 +115,10 @@ class Session:
     def arguments(self, action: str) -> Arguments:
         """The `configurations` entry of an action."""
         return self.config.configurations.get(action) or Arguments({})
+
+    def objects(self, kind: type[T]) -> Mapping[str, T]:
+        """The cluster's objects of a kind by key (`namespace/name`, cluster-scoped: `name`); not Pods and Nodes."""
+        return cast("Mapping[str, T]", self.state.objects.get(kind.__name__, {}))
 
     def shared(self, kind: Callable[[Session], S]) -> S:
         """One object of a class per cycle, made for the plugin that asks first. A Ledger then follows every move.
@@ -289,7 +307,8 @@ class Session:
     def close(self) -> None:
         """Plugins first, then every placement is taken back: the state is as it was, bit by bit."""
         for plugin in reversed(self.plugins):
-            plugin.close(self)
+            with self._measure(_name(plugin), CLOSE):
+                plugin.close(self)
         # Moves interlock (a pod is pipelined onto what an eviction frees), but each changes only integers: any order is
         # exact for the columns; reverse order is exact for the ledgers, too.
         for move in reversed(self.committed + self.reserved):

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from muster.engine.core.foreign import is_foreign, usable_sets
-from muster.engine.core.hooks import Index, NodeSet, NodeSetError, NodeSets, Plugin, Reason
+from muster.engine.core.hooks import NodeSet, NodeSetError, NodeSets, Plugin, Reason
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.subgroups import SubGroup
 
@@ -40,9 +39,6 @@ def divide_nodes(
         for node_set in sets:
             try:
                 relevant, parts = _ask(plugin, job, group, tasks, node_set)
-                if relevant and is_foreign(plugin):
-                    parts, outside = usable_sets(name, parts, node_set)
-                    _report_outside(session, name, job, outside)
             except Exception as fault:  # whatever goes wrong in a plugin fails this job, not the cycle
                 known = isinstance(fault, NodeSetError)
                 text = str(fault) if known else f"{type(fault).__name__}: {fault}"
@@ -57,17 +53,6 @@ def divide_nodes(
         session.log(4, partial(_count, name, sets))
         session.log(7, partial(_names, session, name, sets))
     return sets if divided else None
-
-
-def _report_outside(session: Session, plugin: str, job: Job, outside: Index) -> None:
-    if not len(outside):
-        return
-    count = len(session.state.nodes)
-    names = [session.state.nodes.names[i] if 0 <= i < count else f"number {i}" for i in outside.tolist()]
-    warning = f"plugin {plugin} returned nodes outside its node set for {job.key}: {', '.join(names)}; left out"
-    session.log(0, warning)
-    if warning not in session.warnings:
-        session.warnings.append(warning)
 
 
 def _count(plugin: str, sets: Sequence[NodeSet]) -> str:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.core.foreign import watch
 from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeSet
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind
@@ -41,10 +40,6 @@ class Placement:
 
     def gather(self, filters: list[FilterTerm], scorers: list[ScoreTerm]) -> None:
         self.filters, self.scorers = filters, scorers
-        for plugin, term in filters:
-            watch(plugin, term)
-        for plugin, scorer in scorers:
-            watch(plugin, scorer)
         per_signature = max(1, len(self.nodes)) * (24 + 8 * len(scorers))
         self._most = max(8, _CACHE_BYTES // per_signature)
 

@@ -31,7 +31,8 @@ from muster.groups.binding import PolicyLabels
 from muster.groups.policies import PlacementRefusal
 from muster.groups.quota_usage import TOP_SCORE, QuotaUsage
 from muster.model.batch import APPLICATION_KINDS
-from muster.model.custom import custom_kinds
+from muster.model.custom import CustomApplication, custom_kinds
+from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.plugins.propagation.units import Units
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
     name = "propagation"
     scope = Scope.CLUSTER
     normalised = True
+    # Whose pods the policies are about.
+    reads = (NodeGroup, PropagationPolicy, *APPLICATION_KINDS, CustomApplication)
     arguments = {"weight": "multiplies the score, which is 0 to 100 before (5, as suggested for the extender)"}
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from muster.cli.install import PARTS
+from muster.cycle.configure import default_configuration
+from muster.cycle.registry import kinds_read
 from muster.groupctl.controllers import application_index, podgroups
 from muster.groupctl.edge_gate import service as gate_service
 from muster.groupctl.extender import cluster_index, plugin_scores
@@ -14,11 +16,12 @@ from muster.groupctl.webhook import registration
 from muster.groupctl.webhook import service as admission_service
 from muster.kube.resources import SOURCES
 from muster.model.batch import APPLICATION_KINDS
+from muster.model.custom import CustomApplication
 from muster.model.meta import Object
 from muster.scheduler import service
 
 FOLLOWED: dict[str, Iterable[type[Object]]] = {
-    "scheduler": (*service.KINDS, *service.OWNERS),
+    "scheduler": {*service.KINDS, *kinds_read(default_configuration())} - {CustomApplication},
     "controllers": application_index.KINDS,
     "pod-groups": podgroups.KINDS,
     "extender": {*cluster_index.KINDS, *plugin_scores.KINDS},

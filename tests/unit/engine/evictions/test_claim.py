@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from builders.queued_jobs import group, made, node, of, pod, queue, session, task, world
-from muster.actions.pool import Pool, giving
+from muster.actions.victim_pool import VictimPool, giving
 from muster.engine.core.jobs import Task
 from muster.engine.core.session import Session
 from muster.engine.evictions.claim import PREEMPT, RECLAIM, Claim, Unit, Units, effective_priority
@@ -38,7 +38,8 @@ def claim(live: Session, rule: str = PREEMPT, **more: Any) -> Claim:
 
 def whole_of(live: Session, job: str, **more: Any) -> Unit | None:
     units, asked = Units(live), claim(live, **more)
-    return Pool(live, units, Opinions(live, PREEMPT), asked, giving(live, units, asked)).whole(of(live.state, job))
+    pool = VictimPool(live, units, Opinions(live, PREEMPT), asked, giving(live, units, asked))
+    return pool.whole(of(live.state, job))
 
 
 def candidate(units: Units, asked: Claim, victim: Task) -> bool:

@@ -17,7 +17,7 @@ from muster.engine.core.nodes import MoveKind, Nodes
 from muster.engine.core.state import State
 from muster.engine.placement import node_classes
 from muster.engine.placement.node_classes import NodeClasses
-from oracles.without_shortcuts import without_shortcuts
+from muster.plugin_checks.shortcuts import without_shortcuts
 
 OFFERS = ("4", "8", "16")
 TAINTED = [{"key": "k", "value": "v", "effect": "NoSchedule"}]

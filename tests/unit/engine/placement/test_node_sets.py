@@ -11,6 +11,7 @@ import pytest
 from builders.racks import gang, members, node
 from builders.small_cluster import state_of
 from muster.config.types import Arguments, Config, PluginOption, Tier
+from muster.cycle.host import hosted
 from muster.engine.core.hooks import NodeSet, NodeSetError, NodeSets, Plugin
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.session import Message, Session
@@ -138,14 +139,14 @@ def some(*nodes: int, score: list[float] | None = None) -> NodeSet:
 
 def test_a_generator_is_as_good_as_a_list() -> None:
     """At every verbosity: the log's lines about the answer must not use it up."""
-    sets, lines, _ = folded(Raw(some(n, n + 1) for n in (0, 2)))
+    sets, lines, _ = folded(hosted(Raw)(some(n, n + 1) for n in (0, 2)))
     assert sets == [[0, 1], [2, 3]]
     assert "V4: Result of P logic is 2 subsets" in lines
 
 
 def test_nodes_outside_the_given_set_are_left_out_and_reported() -> None:
     first = Divider("first", lambda nodes: [[0, 1, 2]])
-    sets, lines, _ = folded(first, Raw([some(2, 5, 0, score=[3.0, 2.0, 1.0]), some(99)]))
+    sets, lines, _ = folded(first, hosted(Raw)([some(2, 5, 0, score=[3.0, 2.0, 1.0]), some(99)]))
     assert sets == [[0, 2], []]
     said = "plugin P returned nodes outside its node set for d/job: Node6, number 99; left out"
     assert f"V0: {said}" in lines
@@ -153,7 +154,7 @@ def test_nodes_outside_the_given_set_are_left_out_and_reported() -> None:
 
 @pytest.mark.parametrize("answer", [None, 3, [None], [[0, 1]], [NodeSet(np.array(["a"]))]])  # type: ignore[arg-type]
 def test_what_is_no_list_of_sets_is_reported_with_the_plugins_name(answer: Any) -> None:
-    sets, lines, job = folded(Raw(answer))
+    sets, lines, job = folded(hosted(Raw)(answer))
     assert sets == []
     assert any(line.startswith("V0: P failed to divide the nodes for d/job: ") for line in lines)
     assert job.attempt.refusal is not None and job.attempt.refusal.message().startswith("plugin P: ")

@@ -1,8 +1,8 @@
-"""Sub-groups of a job in nested domains: each part inside the set that was chosen for what it is part of.
+"""Places the sub-groups of a job in nested domains: each inside the node set that was chosen for its parent.
 
-A depth-first search: a part is tried on its own sets inside its parent's; where one part finds none, the parent's set
-fails and its next one is tried. Parts are taken by what they lack, the largest first; a part that succeeded is not
-tried elsewhere on its own, only together with its parent's set.
+A depth-first search: a sub-group is tried on its sets inside its parent's; if it finds none, the parent's set fails and
+the parent's next set is tried. Sub-groups are taken by what they lack, the largest first; one that succeeded is not
+tried elsewhere alone, only together with its parent's set.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from muster.engine.placement.node_sets import divide_nodes
 Placer = Callable[[Statement, Sequence[Task], NodeSet | None], int]
 
 
-class Parts:
-    """One attempt of a job with sub-groups on one set of its own."""
+class SubGroupPlacement:
+    """One attempt of a job with sub-groups on one node set."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Parts:
         self.claim = claim
 
     def place(self, tasks: list[Task], within: NodeSet | None) -> None:
-        """Place what the job needs of these tasks; takes what was tried off them."""
+        """PlaceTasks what the job needs of these tasks; removes the tasks that were tried."""
         offered = {task.key: task for task in tasks}
         if self.session.missing(self.job):
             if not self._minimum(self.root, offered, within):

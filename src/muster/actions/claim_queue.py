@@ -12,7 +12,7 @@ from muster.engine.core.session import Session
 Serve = Callable[[Job], bool]
 
 
-class Claimers:
+class ClaimQueue:
     """Jobs with pods that wait: admitted, or held back for want of capacity only; valid, and not in a back-off."""
 
     def __init__(self, session: Session, rule: str) -> None:

@@ -1,8 +1,8 @@
 """A job on node sets: one after the other until a set holds it; an attempt that fails leaves no trace.
 
-A set that could start the job now is better than one where it must wait for room that is being released: the latter is
-remembered and taken if there is no other. Where pods differ in size and all of them are needed, a set that failed in
-task order is tried with the largest first, and then by a search (`engine.packing`).
+A set that could start the job now is better than one where it must wait for capacity that is being released: the
+latter is remembered and taken if there is no other. Where pods differ in size and all of them are needed, a set that
+failed in task order is tried with the largest first, and then by a search (`arrangements`).
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from muster.actions.packed import largest_first, mixed, node_for_each, selections
+from muster.actions.arrangements import largest_first, mixed, node_for_each, selections
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
 
-Place = Callable[[Statement, list[Task], NodeSet | None], None]  # takes what it used up off the tasks
+PlaceTasks = Callable[[Statement, list[Task], NodeSet | None], None]  # removes the tasks that it placed or gave up
 
 
 class Outcome(Enum):
     READY = "ready"  # may be committed
-    KEPT = "kept"  # waits for room that is being released; what it reserved stays reserved this cycle
+    KEPT = "kept"  # waits for capacity that is being released; what it reserved stays reserved this cycle
     FAILED = "failed"  # everything is given back
 
 
@@ -33,7 +33,7 @@ class Trial:
 
     outcome: Outcome
     statement: Statement
-    left: list[Task]  # not used up
+    left: list[Task]  # neither placed nor given up
 
     def settle(self) -> None:
         if self.outcome is Outcome.READY:
@@ -51,7 +51,7 @@ class Trial:
 Watch = Callable[[Trial], None]
 
 
-def attempt(session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: Place) -> Trial:
+def attempt(session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: PlaceTasks) -> Trial:
     """One attempt in one order of the tasks."""
     statement, left = session.statement(), list(tasks)
     place(statement, left, within)
@@ -67,8 +67,9 @@ def attempt(session: Session, job: Job, tasks: Sequence[Task], within: NodeSet |
 
 
 def on_set(
-    session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: Place, failed: Watch | None = None
-) -> Trial:
+    session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: PlaceTasks,
+    failed: Watch | None = None,
+) -> Trial:  # fmt: skip
     """All attempts on one set: in task order, and where that may matter in other ways.
 
     `failed` is told of the attempt in task order while what it placed still stands.
@@ -92,8 +93,10 @@ def on_set(
     return trial
 
 
-def on_sets(session: Session, job: Job, tasks: list[Task], sets: Sequence[NodeSet | None], place: Place) -> Outcome:
-    """The first set that holds the job; takes what was used up off the tasks."""
+def on_sets(
+    session: Session, job: Job, tasks: list[Task], sets: Sequence[NodeSet | None], place: PlaceTasks
+) -> Outcome:
+    """The first set that holds the job; removes the tasks that were placed or given up."""
     later: NodeSet | None = None
     found = False
     for node_set in sets:
@@ -116,8 +119,8 @@ def on_sets(session: Session, job: Job, tasks: list[Task], sets: Sequence[NodeSe
 
 
 def _arrangements(
-    session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: Place
-) -> Iterator[tuple[list[Task], Place]]:
+    session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: PlaceTasks
+) -> Iterator[tuple[list[Task], PlaceTasks]]:
     """Other ways to fill the nodes: the largest pods first, the smallest, then each on the node that a search found."""
     largest = largest_first(session, tasks, within)
     for order in (largest, largest[::-1]):

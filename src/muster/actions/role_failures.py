@@ -38,8 +38,8 @@ class RoleFailures:
         if self._refused and not session.arguments(action).bool(SWITCH, True):
             self._refused = {}
 
-    def place(self, statement: Statement, run: Sequence[Task], within: NodeSet | None) -> int:
-        """Place equal tasks as Placement does, on the nodes that no task of their role has failed on."""
+    def place_run(self, statement: Statement, run: Sequence[Task], within: NodeSet | None) -> int:
+        """PlaceTasks equal tasks as Placement does, on the nodes that no task of their role has failed on."""
         placement = self._session.placement
         refused = self._refused.get(run[0].role)
         if refused is None:
@@ -53,7 +53,7 @@ class RoleFailures:
         return placed + placement.place(statement, run[-1:], offered)
 
 
-class ClaimFailures:
+class PreemptRoleFailures:
     """The failures of preempt: per job and role the nodes that some pod of the role could not have, whoever goes."""
 
     def __init__(self, session: Session, action: str) -> None:
@@ -61,7 +61,7 @@ class ClaimFailures:
         self._on = session.arguments(action).bool(SWITCH, True)
         self._refused: dict[tuple[str, str], Bools] = {}
 
-    def spare(self, task: Task, mask: Bools) -> Bools:
+    def without_failed(self, task: Task, mask: Bools) -> Bools:
         """The mask without the nodes that a pod of the task's role failed on before; the task's own are noted."""
         if not self._on or not task.role or task.job is None:
             return mask

@@ -22,7 +22,7 @@ Amounts = NDArray[np.int64]
 Cost = tuple[float, ...]  # of victims: highest priority, victims per pod placed, whole jobs, age of the oldest
 
 
-class Pool:
+class VictimPool:
     """Candidates of one claim, after the protections of single pods and the tiers' opinions."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Whose turn it is while placements move queues: always the first one of today, never one of yesterday."""
+"""Whose first it is while placements move queues: always the first one of today, never one of yesterday."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from random import Random
 import pytest
 
 from builders.queued_jobs import job, named, node, option, queue, session, world
-from muster.actions.allocate import allocate_job, eligible
-from muster.actions.families import Families
-from muster.actions.turns import Turns
+from muster.actions.allocate import JobStep, eligible
+from muster.actions.job_queue import JobQueue, QueueTree
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.model.meta import Object
@@ -42,17 +41,17 @@ def paths(seed: int) -> list[Object | list[Object]]:
 
 
 def never_behind_another(live: Session) -> int:
-    """Play allocate; how many turns there were."""
+    """Play allocate; how many jobs there were."""
     waiting = eligible(live)
-    turns, count = Turns(live, [live.jobs[key] for key in waiting]), 0
-    while (turn := turns.next()) is not None:
-        mine, chosen = turn
+    jobs, count = JobQueue(live, [live.jobs[key] for key in waiting]), 0
+    while (first := jobs.pop()) is not None:
+        mine, chosen = first
         others = {j.queue_name for key, j in live.jobs.items() if waiting.get(key)} - {mine.name}
         ahead = [name for name in others if live.queue_cmp(live.queues[name], mine) < 0]
-        assert not ahead, f"turn {count} of {mine.name}"
-        if allocate_job(live, mine, chosen, waiting[chosen.key]) and waiting[chosen.key]:
-            turns.back(chosen)
-        turns.back_queue(mine)
+        assert not ahead, f"first {count} of {mine.name}"
+        if JobStep(live, mine, chosen).run(waiting[chosen.key]) and waiting[chosen.key]:
+            jobs.push(chosen)
+        jobs.push_queue(mine)
         count += 1
     return count
 
@@ -83,19 +82,19 @@ def test_a_resource_that_runs_out_moves_queues_that_had_no_turn() -> None:
     )  # fmt: skip
     live = session(state, option("drf", enableHierarchy=True))
     waiting = eligible(live)
-    turns = Turns(live, [live.jobs[key] for key in waiting])
+    jobs = JobQueue(live, [live.jobs[key] for key in waiting])
     order = []
-    while (turn := turns.next()) is not None:
-        order.append(turn[0].name)
-        if allocate_job(live, *turn, waiting[turn[1].key]) and waiting[turn[1].key]:
-            turns.back(turn[1])
-        turns.back_queue(turn[0])
+    while (first := jobs.pop()) is not None:
+        order.append(first[0].name)
+        if JobStep(live, *first).run(waiting[first[1].key]) and waiting[first[1].key]:
+            jobs.push(first[1])
+        jobs.push_queue(first[0])
     # b takes the last device: a, which is before c by its share, has nothing to gain any more and goes behind it.
     assert order[:3] == ["b", "c", "c"]
 
 
 def taken(state: State, *plugins: object) -> list[str]:
-    families = Families(session(state, *plugins), state.queues.values())  # type: ignore[arg-type]
+    families = QueueTree(session(state, *plugins), state.queues.values())  # type: ignore[arg-type]
     found = []
     while (popped := families.pop()) is not None:
         found.append(popped.name)
@@ -110,7 +109,7 @@ def test_what_is_not_put_back_is_gone() -> None:
 
 def test_a_queue_that_is_put_back_comes_again() -> None:
     state = world(node(), queue("b"), queue("a"))
-    families = Families(session(state), [named(state, "b"), named(state, "a")])
+    families = QueueTree(session(state), [named(state, "b"), named(state, "a")])
     assert families.pop() is named(state, "a")
-    families.back(named(state, "a"))
+    families.push(named(state, "a"))
     assert [families.pop(), families.pop(), families.pop()] == [named(state, "a"), named(state, "b"), None]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from muster.actions.making_way import Make, MakingWay
-from muster.actions.packed import selections
+from muster.actions.arrangements import selections
+from muster.actions.evicting_placement import EvictingPlacement, Make
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind
@@ -23,10 +23,12 @@ BUDGET = 4000  # evictions and placements tried
 PODS, NODES, VICTIMS = 8, 16, 48  # what counts as small
 
 
-class Exhaustive:
-    def __init__(self, session: Session, making: MakingWay, statement: Statement, within: NodeSet | None) -> None:
+class ClaimSearch:
+    def __init__(
+        self, session: Session, evicting: EvictingPlacement, statement: Statement, within: NodeSet | None
+    ) -> None:
         self.session = session
-        self.making = making
+        self.evicting = evicting
         self.statement = statement
         nodes = session.state.nodes
         self.nodes: list[int] = list(range(len(nodes))) if within is None else within.index.tolist()
@@ -35,24 +37,24 @@ class Exhaustive:
 
     def solve(self, tasks: Sequence[Task], gang: bool) -> bool:
         """Leave a solution in the statement; False: none was found."""
-        making = self.making
-        if len(making.claim.tasks) > PODS or len(self.nodes) > NODES or len(making.pool.members) > VICTIMS:
+        evicting = self.evicting
+        if len(evicting.claim.tasks) > PODS or len(self.nodes) > NODES or len(evicting.pool.members) > VICTIMS:
             return False
-        job, count = making.claim.job, len(making.claim.tasks)
+        job, count = evicting.claim.job, len(evicting.claim.tasks)
         for chosen in selections(self.session, job, tasks, count) if gang else [list(tasks[:1])]:
-            if making.claim.rule == RECLAIM and not self.session.deserves(making.claim.queue, request_of(chosen)):
+            if evicting.claim.rule == RECLAIM and not self.session.deserves(evicting.claim.queue, request_of(chosen)):
                 continue
             self._seen.clear()
             if self._place(chosen, 0, 0):
-                making.reprieve(self.statement)
+                evicting.reprieve(self.statement)
                 return True
         return False
 
     def _place(self, tasks: Sequence[Task], at: int, first: int) -> bool:
-        """Place the tasks from `at` on; an equal task goes to no earlier node than the one before it."""
+        """PlaceTasks the tasks from `at` on; an equal task goes to no earlier node than the one before it."""
         session, statement = self.session, self.statement
         if at == len(tasks):
-            return session.pipelined(self.making.claim.job) and self._settled()
+            return session.pipelined(self.evicting.claim.job) and self._settled()
         task = tasks[at]
         state = (at, first, self._look())
         if state in self._seen:
@@ -83,9 +85,9 @@ class Exhaustive:
 
     def _covers(self, task: Task, node: int) -> Iterator[None]:
         """Each time with a set of victims on the node evicted that lets the task in."""
-        level = self.making.pool.levels[-1]
-        order = next(iter(self.making.orders(node, task, level)))
-        yield from self._subsets(order, 0, lambda: self.making.enough(task, node), task)
+        level = self.evicting.pool.levels[-1]
+        order = next(iter(self.evicting.orders(node, task, level)))
+        yield from self._subsets(order, 0, lambda: self.evicting.enough(task, node), task)
 
     def _subsets(
         self, order: Sequence[Make], first: int, enough: Callable[[], bool], by: Task
@@ -97,21 +99,21 @@ class Exhaustive:
             if self.left <= 0:
                 return
             unit = order[at]()
-            if unit is None or self.making.units.protected(self.making.claim, unit) is not None:
+            if unit is None or self.evicting.units.protected(self.evicting.claim, unit) is not None:
                 continue
             self.left -= 1
             start = self.statement.checkpoint()
-            self.making.evict(self.statement, unit, by)
+            self.evicting.evict(self.statement, unit, by)
             yield from self._subsets(order, at + 1, enough, by)
             self.statement.rollback(start)
 
     def _settled(self) -> bool:
         """Is the queue within its limit, if need be with further victims?"""
-        making = self.making
-        if making.settle_quota(self.statement):
+        evicting = self.evicting
+        if evicting.settle_quota(self.statement):
             return True
-        if making.claim.rule != "preempt":
+        if evicting.claim.rule != "preempt":
             return False
-        for _ in self._subsets(making.everything(), 0, lambda: not making.overflow(), making.claim.tasks[0]):
+        for _ in self._subsets(evicting.everything(), 0, lambda: not evicting.overflow(), evicting.claim.tasks[0]):
             return True
         return False

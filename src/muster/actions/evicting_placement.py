@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from muster.actions.cheapest import Cheapest
-from muster.actions.pool import Cost, Pool
-from muster.actions.victim_costs import Costs
+from muster.actions.cheapest_victims import CheapestVictims
+from muster.actions.victim_costs import VictimCosts
+from muster.actions.victim_pool import Cost, VictimPool
 from muster.engine.core.hooks import Batch, NodeSet
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.nodes import MoveKind
@@ -25,21 +25,21 @@ from muster.engine.evictions.claim import Claim, Unit, Units
 Make = Callable[[], Unit | None]  # a unit as it is when its turn comes
 
 
-class MakingWay:
+class EvictingPlacement:
     """One attempt of a claim. Whoever uses it commits or discards the statement."""
 
-    def __init__(self, session: Session, units: Units, pool: Pool, claim: Claim) -> None:
+    def __init__(self, session: Session, units: Units, pool: VictimPool, claim: Claim) -> None:
         self.session = session
         self.units = units
         self.pool = pool
         self.claim = claim
         self.nodes = session.state.nodes
-        self.costs = Costs(session, units, pool)
+        self.costs = VictimCosts(session, units, pool)
         self._before = [dict(held) for held, _ in session.usage(claim.queue)]
         self._unit_of: dict[int, Unit] = {}  # id of an eviction's move → the unit it belongs to
         self._moves: list[Move] = []  # keeps those ids alive
         self._moving: dict[int, bool] = {}
-        self.cheapest = Cheapest(session, pool, self.costs, self._evict_on, self.gives_at_most)
+        self.cheapest = CheapestVictims(session, pool, self.costs, self._evict_on, self.gives_at_most)
 
     def moving(self, task: Task) -> bool:
         """Does a filter besides the capacity look at what the node holds?"""

@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from muster.actions.pool import Cost, Pool
-from muster.actions.victim_costs import Costs
+from muster.actions.victim_costs import VictimCosts
+from muster.actions.victim_pool import Cost, VictimPool
 from muster.engine.core.hooks import Bools, Floats, Index
 from muster.engine.core.jobs import Task
 from muster.engine.core.session import Session
@@ -38,12 +38,13 @@ class _Compared:
     last: tuple[int, float] | None = None  # the node that was taken last, and its score
 
 
-class Cheapest:
+class CheapestVictims:
     """The choices of one attempt of a claim."""
 
     def __init__(
-        self, session: Session, pool: Pool, costs: Costs, evict_on: EvictOn, limits: Callable[[], Mapping[str, float]]
-    ) -> None:
+        self, session: Session, pool: VictimPool, costs: VictimCosts, evict_on: EvictOn,
+        limits: Callable[[], Mapping[str, float]],
+    ) -> None:  # fmt: skip
         """`limits`: what all further victims together may hold at most, where that is known."""
         self.session = session
         self.pool = pool

@@ -1,0 +1,165 @@
+"""The next job to schedule: the first queue in queue order, and in it the first job in job order.
+
+Where queues form a tree, a placement moves its queue, and with it everything below the same ancestors, against the
+rest. Each ancestor therefore has a heap of what is directly below it, and the levels above the queue that was taken
+out stay out of their heaps until it is put back: what remains in a heap has not moved against its neighbours. (Volcano
+has one heap of all queues, which is stale after such a move.) Without a tree there is one heap.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from functools import cmp_to_key
+from typing import Any
+
+from muster.engine.core.hooks import Reason
+from muster.engine.core.jobs import Job, Queue
+from muster.engine.core.session import Session, candidates
+
+
+class QueueLevel:
+    """The queues and levels directly below one ancestor, as a heap."""
+
+    __slots__ = ("heap", "inner")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[Any, Queue | QueueLevel]] = []  # with the rank of the queue, or of the level's first one
+        self.inner: dict[str, QueueLevel] = {}
+
+
+class QueueTree:
+    """The queues in queue order, taken one at a time and put back."""
+
+    def __init__(self, session: Session, queues: Iterable[Queue]) -> None:
+        self._session = session
+        self._rank = cmp_to_key(session.queue_cmp)
+        self._reorder_epoch = session.queue_reorder_epoch()
+        self._path: list[QueueLevel] = []  # to the queue that was taken out; these levels are in no heap
+        self._root = QueueLevel()
+        self._build(queues)
+
+    def pop(self) -> Queue | None:
+        """Take out the first queue."""
+        self._return()
+        if self._reorder_epoch != (now := self._session.queue_reorder_epoch()):
+            self._reorder_epoch = now
+            self._build(_members(self._root))
+        level = self._root
+        if not level.heap:
+            return None
+        while True:
+            self._path.append(level)
+            found = heapq.heappop(level.heap)[1]
+            if isinstance(found, Queue):
+                return found
+            level = found
+
+    def push(self, queue: Queue) -> None:
+        """Put back the queue that was taken out last."""
+        heapq.heappush(self._path[-1].heap, (self._rank(queue), queue))
+
+    def _return(self) -> None:
+        """Put the levels of the last path back into the heaps above them, at their new positions."""
+        path, self._path = self._path, []
+        while len(path) > 1:
+            level = path.pop()
+            if level.heap:
+                heapq.heappush(path[-1].heap, (level.heap[0][0], level))
+
+    def _build(self, queues: Iterable[Queue]) -> None:
+        self._root = QueueLevel()
+        levels = [self._root]
+        for queue in queues:
+            at = self._root
+            for name in self._session.queue_ancestors(queue):
+                if name not in at.inner:
+                    at.inner[name] = QueueLevel()
+                    levels.append(at.inner[name])
+                at = at.inner[name]
+            at.heap.append((self._rank(queue), queue))
+        for level in reversed(levels):  # lower levels first
+            level.heap += [(below.heap[0][0], below) for below in level.inner.values()]
+            heapq.heapify(level.heap)
+
+
+def _members(level: QueueLevel) -> list[Queue]:
+    found: list[Queue] = []
+    left = [level]
+    for each in left:
+        for _, entry in each.heap:
+            if isinstance(entry, Queue):
+                found.append(entry)
+            else:
+                left.append(entry)
+    return sorted(found, key=lambda queue: queue.name)
+
+
+def behind(job: Job) -> Reason:
+    return Reason("queue-fifo", f"queue {job.queue_name} is fifo: waits behind {job.key}")
+
+
+class JobQueue:
+    """The jobs to schedule: the first queue in queue order, and in it the first job in job order.
+
+    A job's key depends on its own placements only, so a heap whose keys are made when a job is put back is exact.
+    """
+
+    def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
+        self.session = session
+        self._jobs: dict[str, list[tuple[tuple[object, ...], str, Job]]] = {}
+        for job in jobs:
+            assert job.queue is not None
+            self._jobs.setdefault(job.queue.name, []).append((session.job_key(job), job.key, job))
+        self._refuse_behind_unserved()
+        for heap in self._jobs.values():
+            heapq.heapify(heap)
+        self._queues = QueueTree(session, [session.queues[name] for name in self._jobs])
+
+    def pop(self) -> tuple[Queue, Job] | None:
+        """Take out the next job and its queue; both are put back separately."""
+        while (queue := self._queues.pop()) is not None:
+            overused = self.session.overused(queue)
+            if overused is not None:
+                self._refuse(queue, overused)
+                continue
+            heap = self._jobs[queue.name]
+            if heap:
+                return queue, heapq.heappop(heap)[2]
+        return None
+
+    def block(self, queue: Queue, job: Job) -> None:
+        """The job did not get its minimum: in a fifo queue nobody behind it is served."""
+        if queue.fifo:
+            self._refuse(queue, behind(job))
+            self._jobs[queue.name] = []
+
+    def push(self, job: Job) -> None:
+        assert job.queue is not None
+        heapq.heappush(self._jobs[job.queue.name], (self.session.job_key(job), job.key, job))
+
+    def push_queue(self, queue: Queue) -> None:
+        self._queues.push(queue)
+
+    def _refuse_behind_unserved(self) -> None:
+        """In fifo queues, jobs wait behind one that is not scheduled here (not admitted yet, or promised capacity)."""
+        session = self.session
+        for name, heap in self._jobs.items():
+            queue = session.queues[name]
+            if not queue.fifo:
+                continue
+            served = {job.key for _, _, job in heap}
+            others = [job for key, job in queue.jobs.items() if key not in served and self._waits(job)]
+            first = min(others, key=session.job_key, default=None)
+            if first is None:
+                continue
+            for _, _, job in [entry for entry in heap if entry[0] > session.job_key(first)]:
+                job.attempt.refusal = behind(first)
+            heap[:] = [entry for entry in heap if entry[0] < session.job_key(first)]
+
+    def _waits(self, job: Job) -> bool:
+        return bool(candidates(job)) and not self.session.ready(job) and self.session.valid(job) is None
+
+    def _refuse(self, queue: Queue, reason: Reason) -> None:
+        for _, _, job in self._jobs[queue.name]:
+            job.attempt.refusal = job.attempt.refusal or reason
