@@ -17,7 +17,7 @@ from muster.model.finding import Finding
 
 
 class Scheduler:
-    """Plugins are made once and live as long as the configuration; a session is opened per cycle.
+    """The plugins and actions of a configuration; immutable. The live scheduler builds one in each leadership term.
 
     `last` are plugins that no configuration names, asked after all others. `measure` times plugins and actions.
     `classes` are plugin classes by name that need not be registered.
@@ -37,6 +37,12 @@ class Scheduler:
         self.tiers: tuple[tuple[Plugin, ...], ...] = (*made, tuple(last)) if last else tuple(made)
         self.actions = tuple((name, action(name)) for name in config.actions)
         self._measure = measure
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """An attribute is set once: a Scheduler does not change after it was built."""
+        if name in vars(self):
+            raise AttributeError(f"a Scheduler is immutable: build another one instead of setting {name}")
+        super().__setattr__(name, value)
 
     def findings(self) -> list[Finding]:
         """What the plugins found unusable in their arguments."""
