@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from builders import manifests
+from builders.manifests import typed
 from muster.config.types import Arguments, Config, PluginOption, Tier
 from muster.cycle.registry import plugin_class
 from muster.engine.core.plan import Plan
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.model.core import Node, Pod
-from muster.model.kinds import decode_as
 from muster.model.meta import Object
 from muster.model.scheduling import PodGroup
 from muster.plugins.topology910 import Topology910
@@ -53,13 +54,19 @@ def board(
     notes = {f"{RESOURCE}-Unhealthy": names(faulty), f"{RESOURCE}-NetworkUnhealthy": names(no_network)}
     if free is not None:
         notes[RESOURCE] = free if isinstance(free, str) else names(free)
-    meta = {"name": name, "labels": {"accelerator-type": kind}, "annotations": notes}
-    return decode_as(
-        Node, {"metadata": meta, "status": {"allocatable": _amounts(offers, cpu="64", memory="64Gi", pods="110")}}
+    return typed(
+        manifests.node(
+            name,
+            cpu=64,
+            memory="64Gi",
+            resources=_amounts(offers),
+            labels={"accelerator-type": kind},
+            annotations=notes,
+        )
     )
 
 
-def pod(
+def chip_pod(
     name: str,
     chips: int | str,
     job: str = "",
@@ -75,20 +82,16 @@ def pod(
     said = {**({} if owner else {"scheduling.k8s.io/group-name": job or name}), **(notes or {})}
     if held is not None:
         said[RESOURCE] = held if isinstance(held, str) else names(held)
-    meta: dict[str, Any] = {"name": name, "namespace": "d", "annotations": said, "creationTimestamp": _AT}
+    meta: dict[str, Any] = {"creationTimestamp": _AT}
     if owner:
         of = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
         meta["ownerReferences"] = [of]
     if leaving:
         meta["deletionTimestamp"] = _AT
-    spec = {
-        "containers": [{"name": "c", "resources": {"requests": _amounts(chips, cpu="1", memory="1Gi")}}],
-        "nodeName": on,
-        "priority": priority,
-        "schedulerName": "muster",
-    }
-    return decode_as(
-        Pod, {"metadata": meta, "spec": spec, "status": {"phase": phase or ("Running" if on else "Pending")}}
+    asked = _amounts(chips, cpu="1", memory="1Gi")
+    given = {"priority": priority, "schedulerName": "muster"}
+    return typed(
+        manifests.pod(name, namespace="d", on=on, requests=asked, annotations=said, phase=phase, meta=meta, **given)
     )
 
 
@@ -99,10 +102,9 @@ def _amounts(chips: int | str, **more: str) -> dict[str, str]:
     return more | ({RESOURCE: str(chips)} if chips else {})
 
 
-def group(name: str, least: int = 1, priority_class: str = "") -> PodGroup:
-    meta = {"name": name, "namespace": "d", "creationTimestamp": _AT}
+def chip_group(name: str, least: int = 1, priority_class: str = "") -> PodGroup:
     spec = {"minMember": least, "priorityClassName": priority_class}
-    return decode_as(PodGroup, {"metadata": meta, "spec": spec, "status": {"phase": "Inqueue"}})
+    return typed(manifests.group(name, namespace="d", phase="Inqueue", created=_AT, **spec))
 
 
 def state_of(*objects: Object) -> State:
@@ -113,7 +115,7 @@ def state_of(*objects: Object) -> State:
         held[type(item).__name__][meta.name if isinstance(item, Node) else f"d/{meta.name}"] = item
     for item in objects:
         if isinstance(item, Pod) and (name := item.metadata.annotations.get("scheduling.k8s.io/group-name")):
-            held["PodGroup"].setdefault(f"d/{name}", group(name))
+            held["PodGroup"].setdefault(f"d/{name}", chip_group(name))
     made = State()
     made.load(held)
     return made

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from builders import manifests
+from builders.manifests import state_of, typed
 from muster.config.types import Arguments, Config, PluginOption
 from muster.engine.core.hooks import Plugin
 from muster.engine.core.jobs import Task
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.model.core import Node, Pod
-from muster.model.kinds import decode_as
 
 
 def node(name: str, cpu: object = "4", memory: object = "8Gi", pods: object = 110, **more: Any) -> Node:
-    """`offers` are further resources; `labels`, `annotations`, `taints`, `images` and `cordoned` as one expects."""
-    spec = {"taints": more.pop("taints", []), "unschedulable": more.pop("cordoned", False)}
-    offered = {"cpu": cpu, "memory": memory, "pods": pods, **more.pop("offers", {})}
-    meta = {"name": name, "labels": more.pop("labels", {}), "annotations": more.pop("annotations", {})}
-    status = {"allocatable": offered, "images": more.pop("images", [])}
-    assert not more, f"unknown: {sorted(more)}"
-    return decode_as(Node, {"metadata": meta, "spec": spec, "status": status})
+    """`offers` are further resources, `cordoned` is unschedulable; other keywords as those of `manifests.node`."""
+    more["unschedulable"] = more.pop("cordoned", False)
+    return typed(manifests.node(name, cpu=cpu, memory=memory, pods=pods, resources=more.pop("offers", None), **more))
 
 
 def pod(name: str, on: str = "", **more: Any) -> Pod:
@@ -29,19 +26,12 @@ def pod(name: str, on: str = "", **more: Any) -> Pod:
     asked: dict[str, Any] = {key: more.pop(key) for key in ("cpu", "memory") if key in more}
     if "gpu" in more:
         asked["nvidia.com/gpu"] = more.pop("gpu")
-    main: dict[str, Any] = {"name": "main", "resources": {"requests": asked}}
-    main |= {"image": more.pop("image", "app"), "ports": more.pop("ports", [])}
-    spec = {"containers": [main], **more, "nodeName": on}
-    meta = {"name": name, "namespace": "default"}
-    return decode_as(Pod, {"metadata": meta, "spec": spec, "status": {"phase": "Running" if on else "Pending"}})
+    container = {"image": more.pop("image", "app"), "ports": more.pop("ports", [])}
+    return typed(manifests.pod(name, namespace="default", on=on, requests=asked, container=container, **more))
 
 
 def state(*objects: Node | Pod) -> State:
-    made = State()
-    nodes = {o.metadata.name: o for o in objects if isinstance(o, Node)}
-    pods = {f"{o.metadata.namespace}/{o.metadata.name}": o for o in objects if isinstance(o, Pod)}
-    made.load({"Node": nodes, "Pod": pods})
-    return made
+    return state_of(*objects)
 
 
 def task(of: State, name: str) -> Task:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from builders import manifests as objects
 from muster.cluster.manifests import Manifests, read
 from muster.cycle.configure import configure
 from muster.cycle.scheduler import Scheduler
 
 Document = dict[str, Any]
-VOLCANO = "scheduling.volcano.sh/v1beta1"
 
 PREEMPTING = """\
 actions: "enqueue, allocate, preempt, backfill"
@@ -30,33 +30,19 @@ SPREADING = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: 
 
 
 def node(name: str, cpu: int = 4, labels: dict[str, str] | None = None, **amounts: str) -> Document:
-    offered = {"cpu": str(cpu), "memory": "16Gi", "pods": "110", **amounts}
-    return thing("v1", "Node", name, labels=labels, status={"allocatable": offered})
+    return objects.node(name, cpu=cpu, labels=labels, resources=amounts)
 
 
-def pod(
-    name: str,
-    cpu: str = "1",
-    on: str = "",
-    group: str = "",
-    annotations: dict[str, str] | None = None,
-    labels: dict[str, str] | None = None,
-    **spec: Any,
-) -> Document:
-    notes = {**(annotations or {}), **({"scheduling.k8s.io/group-name": group} if group else {})}
-    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}], **spec}
-    if on:
-        spec["nodeName"] = on
-    status = {"phase": "Running" if on else "Pending"}
-    return thing("v1", "Pod", name, annotations=notes, labels=labels, spec=spec, status=status)
+def pod(name: str, cpu: str = "1", on: str = "", **more: Any) -> Document:
+    return objects.pod(name, on=on, requests={"cpu": cpu}, **more)
 
 
 def pod_group(name: str, **spec: Any) -> Document:
-    return thing(VOLCANO, "PodGroup", name, spec=spec)
+    return objects.group(name, **spec)
 
 
 def queue(name: str, state: str = "", **spec: Any) -> Document:
-    return thing(VOLCANO, "Queue", name, spec=spec, status={"state": state} if state else {})
+    return objects.queue(name, state=state, **spec)
 
 
 def priority_class(name: str, value: int) -> Document:
@@ -71,17 +57,7 @@ def replica_set(name: str, replicas: int, template: Document) -> Document:
     return thing("apps/v1", "ReplicaSet", name, spec=spec)
 
 
-def thing(
-    version: str,
-    kind: str,
-    name: str,
-    *,
-    labels: dict[str, str] | None = None,
-    annotations: dict[str, str] | None = None,
-    **parts: Any,
-) -> Document:
-    meta = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
-    return {"apiVersion": version, "kind": kind, "metadata": meta, **parts}
+thing = objects.manifest
 
 
 def text(*documents: Document) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from builders import manifests
+from builders.manifests import typed
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.model import kinds
@@ -25,24 +27,21 @@ def thing(version: str, kind: str, name: str, meta: Document | None = None, **pa
     return kinds.decode({"apiVersion": version, "kind": kind, "metadata": metadata, **parts})
 
 
-def node(name: str, city: str = "", ready: bool = True, **spec: Any) -> Object:
-    status = {
-        "allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"},
-        "conditions": [{"type": "Ready", "status": str(ready)}],
-    }
-    return thing("v1", "Node", name, {"labels": {"location": city} if city else {}}, spec=spec, status=status)
+def city_node(name: str, city: str = "", ready: bool = True, **spec: Any) -> Object:
+    labels = {"location": city} if city else {}
+    return typed(manifests.node(name, labels=labels, ready=ready, meta={"uid": f"uid-node-{name}"}, **spec))
 
 
 def nodes(but: tuple[str, ...] = ()) -> list[Object]:
-    return [node(name, city) for name, city in CITIES.items() if name not in but]
+    return [city_node(name, city) for name, city in CITIES.items() if name not in but]
 
 
-def group(name: str, *nodes: str, **labels: str) -> Object:
+def node_group(name: str, *nodes: str, **labels: str) -> Object:
     return thing(f"{GROUP}/v1alpha1", "NodeGroup", name, spec={"nodes": list(nodes), "matchLabels": labels})
 
 
 def groups() -> list[Object]:
-    return [group("hangzhou", location="hangzhou"), group("beijing", location="beijing")]
+    return [node_group("hangzhou", location="hangzhou"), node_group("beijing", location="beijing")]
 
 
 def weights(name: str = "pp", **given: int) -> Object:
@@ -90,18 +89,18 @@ def owner(kind: str, name: str, version: str = "apps/v1") -> Document:
     return {"ownerReferences": [reference]}
 
 
-def pod(name: str, on: str = "", phase: str = "Running", of: Document | None = None, **meta: Any) -> Object:
+def nginx_pod(name: str, on: str = "", phase: str = "Running", of: Document | None = None, **meta: Any) -> Object:
     """A pod of the Deployment's ReplicaSet; `of` names another owner ({}: none)."""
     owned = owner("ReplicaSet", "nginx-1") if of is None else of
-    metadata = {"labels": {"app": "nginx"}, **owned, **meta}
-    spec = {"containers": CONTAINERS, "nodeName": on}
-    status = {"phase": phase if on else "Pending"}
-    return thing("v1", "Pod", name, metadata, spec=spec, status=status)
+    metadata = {"uid": f"uid-pod-{name}".lower(), "labels": {"app": "nginx"}, **owned, **meta}
+    made = manifests.pod(name, namespace="default", on=on, phase=phase if on else "Pending", meta=metadata)
+    made["spec"]["containers"] = CONTAINERS
+    return typed(made)
 
 
 def pods(on: dict[str, int]) -> list[Object]:
     """So many pods on each node: p-<node>-<i>."""
-    return [pod(f"p-{name}-{i}", name) for name, count in on.items() for i in range(count)]
+    return [nginx_pod(f"p-{name}-{i}", name) for name, count in on.items() for i in range(count)]
 
 
 def store_of(*objects: Object) -> MemoryStore:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from builders import manifests
+from builders.manifests import state_of, typed
 from muster.config.types import Arguments, Config, PluginOption, Tier
 from muster.cycle.registry import plugin_class
 from muster.engine.core.hooks import Plugin
@@ -11,10 +13,9 @@ from muster.engine.core.jobs import Job, Queue, Task
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.model import kinds
-from muster.model.meta import Object, key
+from muster.model.meta import Object
 
 P = TypeVar("P", bound=Plugin)
-_SCHEDULING = "scheduling.volcano.sh/v1beta1"
 
 
 def made(version: str, kind: str, meta: dict[str, Any], **parts: Any) -> Object:
@@ -22,13 +23,11 @@ def made(version: str, kind: str, meta: dict[str, Any], **parts: Any) -> Object:
 
 
 def node(name: str = "n1", cpu: object = 10, memory: object = "10Gi", pods: int = 110, gpus: int = 0) -> Object:
-    offered = {"cpu": cpu, "memory": memory, "pods": pods, "nvidia.com/gpu": gpus}
-    return made("v1", "Node", {"name": name}, status={"allocatable": offered})
+    return typed(manifests.node(name, cpu=cpu, memory=memory, pods=pods, resources={"nvidia.com/gpu": gpus}))
 
 
 def queue(name: str, state: str = "Open", notes: dict[str, str] | None = None, **spec: Any) -> Object:
-    meta = {"name": name, "annotations": notes or {}}
-    return made(_SCHEDULING, "Queue", meta, spec=spec, status={"state": state})
+    return typed(manifests.queue(name, state=state, annotations=notes, **spec))
 
 
 def budget(name: str, labels: dict[str, str], allowed: int | None = None, **spec: Any) -> Object:
@@ -38,23 +37,17 @@ def budget(name: str, labels: dict[str, str], allowed: int | None = None, **spec
 
 
 def pod(name: str, group: str, on: str = "", notes: dict[str, str] | None = None, **more: Any) -> Object:
-    """`asks` is its request; `labels`, `namespace`, `phase` as one expects; other keywords are fields of the spec."""
-    meta = {
-        "name": name,
-        "namespace": more.pop("namespace", "d"),
-        "labels": more.pop("labels", {}),
-        "annotations": {"scheduling.k8s.io/group-name": group, **(notes or {})},
-    }
-    phase = more.pop("phase", "Running" if on else "Pending")
-    main = {"name": "main", "resources": {"requests": more.pop("asks", {"cpu": 1})}}
-    return made("v1", "Pod", meta, spec={"containers": [main], "nodeName": on, **more}, status={"phase": phase})
+    """`asks` is its request; other keywords are those of `manifests.pod`."""
+    more.setdefault("namespace", "d")
+    asks = more.pop("asks", {"cpu": 1})
+    return typed(manifests.pod(name, group=group, on=on, annotations=notes, requests=asks, **more))
 
 
 def group(name: str, queue: str = "q", least: int = 1, phase: str = "Inqueue", **more: Any) -> Object:
-    meta = {"name": name, "namespace": more.pop("namespace", "d"), "annotations": more.pop("notes", {})}
-    meta["creationTimestamp"] = more.pop("created", None)
-    spec = {"queue": queue, "minMember": least, **more}
-    return made(_SCHEDULING, "PodGroup", meta, spec=spec, status={"phase": phase})
+    """`notes` are its annotations; other keywords are those of `manifests.group`."""
+    more.setdefault("namespace", "d")
+    notes = more.pop("notes", None)
+    return typed(manifests.group(name, queue=queue, minMember=least, phase=phase, annotations=notes, **more))
 
 
 def job(name: str, queue: str = "q", running: int = 0, waiting: int = 0, on: str = "n1", **more: Any) -> list[Object]:
@@ -66,13 +59,7 @@ def job(name: str, queue: str = "q", running: int = 0, waiting: int = 0, on: str
 
 
 def world(*objects: Object | list[Object]) -> State:
-    held: dict[str, dict[str, Object]] = {}
-    for item in objects:
-        for one in item if isinstance(item, list) else [item]:
-            held.setdefault(type(one).__name__, {})[key(one)] = one
-    state = State()
-    state.load(held)
-    return state
+    return state_of(*objects)
 
 
 def option(name: str, arguments: dict[str, Any] | None = None, **switches: bool) -> PluginOption:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.small_cluster import state_of
+from builders import manifests
+from builders.manifests import state_of, typed
 from muster.config.loader import load
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
@@ -32,10 +33,11 @@ def made(version: str, kind: str, meta: dict[str, Any], **parts: Any) -> Object:
     return kinds.decode({"apiVersion": version, "kind": kind, "metadata": meta, **parts})
 
 
-def node(name: str, gpus: int = 8, cpu: int = 64, pods: int = 110, **labels: str) -> Object:
-    offered = {"cpu": str(cpu), "memory": "256Gi", "pods": str(pods), "nvidia.com/gpu": str(gpus)}
+def gpu_node(name: str, gpus: int = 8, cpu: int = 64, pods: int = 110, **labels: str) -> Object:
     tags = {"kubernetes.io/hostname": name, **labels}
-    return made("v1", "Node", {"name": name, "labels": tags}, status={"allocatable": offered})
+    return typed(
+        manifests.node(name, cpu=cpu, memory="256Gi", pods=pods, resources={"nvidia.com/gpu": gpus}, labels=tags)
+    )
 
 
 def topology(*levels: str, name: str = "tree", api: str = "kueue.x-k8s.io/v1alpha1") -> Object:
@@ -57,9 +59,8 @@ def gang(
         notes["kai.scheduler/topology-required-placement"] = required
     if preferred:
         notes["kai.scheduler/topology-preferred-placement"] = preferred
-    meta = {"name": name, "namespace": "d", "annotations": notes}
     spec = {"minMember": least, "queue": "default", **spec}
-    return made("scheduling.volcano.sh/v1beta1", "PodGroup", meta, spec=spec, status={"phase": phase})
+    return typed(manifests.group(name, namespace="d", phase=phase, annotations=notes, **spec))
 
 
 def member(
@@ -67,15 +68,10 @@ def member(
     priority: int | None = None,
 ) -> Object:  # fmt: skip
     tags = {**(labels or {}), **({"kai.scheduler/subgroup-name": part} if part else {})}
-    meta = {
-        "name": f"{group}-{index}", "namespace": "d", "labels": tags,
-        "annotations": {"scheduling.k8s.io/group-name": group},
-    }  # fmt: skip
     asked = {"cpu": "1", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
-    spec: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": asked}}], "nodeName": on}
-    if priority is not None:
-        spec["priority"] = priority
-    return made("v1", "Pod", meta, spec=spec, status={"phase": "Running" if on else "Pending"})
+    spec = {} if priority is None else {"priority": priority}
+    name = f"{group}-{index}"
+    return typed(manifests.pod(name, namespace="d", group=group, on=on, requests=asked, labels=tags, **spec))
 
 
 def members(group: str, count: int, gpus: int = 1, **more: Any) -> list[Object]:
@@ -83,7 +79,7 @@ def members(group: str, count: int, gpus: int = 1, **more: Any) -> list[Object]:
 
 
 def queue(name: str = "default", weight: int = 1) -> Object:
-    return made("scheduling.volcano.sh/v1beta1", "Queue", {"name": name}, spec={"weight": weight})
+    return typed(manifests.queue(name, weight=weight))
 
 
 def priority_class(name: str, value: int) -> Object:

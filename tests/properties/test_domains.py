@@ -7,7 +7,7 @@ from itertools import combinations, product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.racks import RACK, cycle, gang, member, node, priority_class, queue, topology, where
+from builders.racks import RACK, cycle, gang, gpu_node, member, priority_class, queue, topology, where
 from muster.model.meta import Object
 
 sizes = st.integers(1, 4)
@@ -18,7 +18,7 @@ sizes = st.integers(1, 4)
     wanted=st.lists(sizes, min_size=1, max_size=5),
 )
 def test_a_gang_is_placed_exactly_if_some_arrangement_fills_a_rack(rooms: list[list[int]], wanted: list[int]) -> None:
-    nodes = [node(f"r{r}n{i}", gpus=g, rack=f"r{r}") for r, rack in enumerate(rooms) for i, g in enumerate(rack)]
+    nodes = [gpu_node(f"r{r}n{i}", gpus=g, rack=f"r{r}") for r, rack in enumerate(rooms) for i, g in enumerate(rack)]
     pods = [member("job", i, gpus=g) for i, g in enumerate(wanted)]
     plan = cycle(topology(RACK), queue(), *nodes, gang("job", len(pods), RACK), *pods)
     placed = where(plan, "job")
@@ -50,7 +50,7 @@ def test_the_smallest_victim_set_of_all_racks_is_chosen(racks: list[list[list[in
     for r, rack in enumerate(racks):
         for i, pods in enumerate(rack):
             name = f"r{r}n{i}"
-            nodes.append(node(name, gpus=4, rack=f"r{r}"))
+            nodes.append(gpu_node(name, gpus=4, rack=f"r{r}"))
             held[name] = []
             for size in pods:
                 if sum(held[name]) + size <= 4:

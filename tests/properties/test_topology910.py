@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from builders.ascend import RESOURCE, board, group, names, pod, state_of
+from builders.ascend import RESOURCE, board, chip_group, chip_pod, names, state_of
 from muster.config.loader import load
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
@@ -77,9 +77,9 @@ class World:
         match event:
             case ("job", tuple() as sizes, int() as priority):
                 name, self.jobs = f"j{self.jobs}", self.jobs + 1
-                self.state.upsert("PodGroup", f"d/{name}", group(name, len(sizes), ("", "urgent")[priority]))
+                self.state.upsert("PodGroup", f"d/{name}", chip_group(name, len(sizes), ("", "urgent")[priority]))
                 for i, size in enumerate(sizes):
-                    self.put(pod(f"{name}-{i}", size, job=name, priority=priority))
+                    self.put(chip_pod(f"{name}-{i}", size, job=name, priority=priority))
             case ("end" | "terminate" | "remove" as how, int() as which) if self.pods:
                 self.finish(how, sorted(self.pods, key=lambda p: p.metadata.name)[which % len(self.pods)])
             case ("fault" | "network" as how, int() as which):
@@ -240,11 +240,11 @@ free_chips = st.lists(st.sets(st.integers(0, 7)), min_size=1, max_size=6)
 @examples(60)
 @given(free_chips, st.sampled_from([1, 2, 4, 8]), st.booleans())
 def test_answers_for_a_slice_are_those_for_all(free: list[set[int]], want: int, later: bool) -> None:
-    objects: list[Node | Pod] = [pod("p", want)]
+    objects: list[Node | Pod] = [chip_pod("p", want)]
     for i, chips in enumerate(free):
         objects.append(board(f"n{i}", names(sorted(chips))))
         if len(chips) < 8:
-            objects.append(pod(f"busy{i}", 8 - len(chips), on=f"n{i}"))
+            objects.append(chip_pod(f"busy{i}", 8 - len(chips), on=f"n{i}"))
     state = state_of(*objects)
     here = world()
     session = here.scheduler.session(state, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders.racks import RACK, ZONE, cycle, gang, member, members, node, priority_class, queue, topology, where
+from builders.racks import RACK, ZONE, cycle, gang, gpu_node, member, members, priority_class, queue, topology, where
 from muster.engine.core.plan import Plan
 from muster.model.meta import Object
 
@@ -12,7 +12,7 @@ CLASSES = [topology(ZONE, RACK), priority_class("low", 1), priority_class("high"
 
 
 def rack(name: str, *gpus: int, zone: str = "z") -> list[Object]:
-    return [node(f"{name}-{i}", gpus=g, rack=name, zone=zone) for i, g in enumerate(gpus)]
+    return [gpu_node(f"{name}-{i}", gpus=g, rack=name, zone=zone) for i, g in enumerate(gpus)]
 
 
 def running(name: str, at: dict[str, list[int]], least: int = 0, queue: str = "default") -> list[Object]:

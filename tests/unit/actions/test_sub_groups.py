@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.racks import BLOCK, RACK, ZONE, cycle, gang, hypernode, member, node, queue, topology, where
+from builders.racks import BLOCK, RACK, ZONE, cycle, gang, gpu_node, hypernode, member, queue, topology, where
 from muster.model.meta import Object
 
 LEVELS = [topology(ZONE, BLOCK, RACK), queue()]
@@ -18,7 +18,7 @@ def sub(name: str, least: int = 1, level: str = "", parent: str = "", preferred:
 
 def zone(name: str, blocks: dict[str, dict[str, list[int]]]) -> list[Object]:
     return [
-        node(f"{name}-{b}-{r}-{i}", gpus=g, zone=name, block=b, rack=r)
+        gpu_node(f"{name}-{b}-{r}-{i}", gpus=g, zone=name, block=b, rack=r)
         for b, racks in blocks.items()
         for r, gpus in racks.items()
         for i, g in enumerate(gpus)
@@ -108,7 +108,7 @@ SWITCHES = [
     hypernode("s0", 1, "a0", "a1"), hypernode("s1", 1, "b0", "b1"),
     hypernode("top", 2, "s0", "s1", kind="HyperNode", tier_name="spine"), queue(),
 ]  # fmt: skip
-HOSTS = [node(name, gpus=1) for name in ("a0", "a1", "b0", "b1", "c0")]
+HOSTS = [gpu_node(name, gpus=1) for name in ("a0", "a1", "b0", "b1", "c0")]
 
 
 def test_volcanos_slices_get_a_switch_each() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.racks import gang, members, node, queue
+from builders.racks import gang, gpu_node, members, queue
 from builders.small_cluster import state_of
 from muster.cycle import registry
 from muster.cycle.configure import configure
@@ -62,7 +62,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 def placed(config: str, count: int) -> dict[str, str]:
     loaded, findings = configure(config, "scheduler.yaml")
     assert not findings
-    nodes = [node(f"n{i}", gpus=2) for i in range(4)]
+    nodes = [gpu_node(f"n{i}", gpus=2) for i in range(4)]
     state = state_of(queue(), *nodes, gang("job", count), *members("job", count))
     return Scheduler(loaded).cycle(state, 0.0).binds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from builders.node_groups import bound, deployment, pod, thing
+from builders.node_groups import bound, deployment, nginx_pod, thing
 from muster.groupctl.owners import OwnerResolver
 from muster.groups.custom_applications import CustomApplicationConfig
 from muster.model.kinds import decode_as
@@ -34,7 +34,7 @@ class World:
         return self.there[kind.__name__, name]
 
     def application(self, of: str, kind: str = "ReplicaSet", version: str = "apps/v1", uid: str = "") -> str:
-        one = pod("p")
+        one = nginx_pod("p")
         one.metadata.owner_references[0].kind = kind
         one.metadata.owner_references[0].name = of
         one.metadata.owner_references[0].api_version = version

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from builders.node_groups import TEMPLATE, deployment, owner, pod, thing
+from builders.node_groups import TEMPLATE, deployment, nginx_pod, owner, thing
 from muster.groups.applications import Application, OwnerLoop, application_of
 from muster.model.core import Pod
 from muster.model.meta import Object, key
@@ -14,7 +14,7 @@ from muster.model.meta import Object, key
 
 def found(of: dict[str, Any], *objects: Object) -> Application:
     table = {(type(obj).__name__, key(obj)): obj for obj in objects}
-    return application_of(cast(Pod, pod("p", of=of)), lambda kind, name: table.get((kind, name)))
+    return application_of(cast(Pod, nginx_pod("p", of=of)), lambda kind, name: table.get((kind, name)))
 
 
 def test_a_deployments_pods_are_counted_by_their_replica_set() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.racks import RACK, ZONE, gang, made, member, members, node, queue, scheduler, topology
+from builders.racks import RACK, ZONE, gang, gpu_node, made, member, members, queue, scheduler, topology
 from builders.small_cluster import state_of
 from muster.model.meta import Object
 from muster.sim.sets import SetTrace, sets_tried
@@ -17,7 +17,7 @@ def tried(*objects: Object) -> list[SetTrace] | None:
 
 
 def rack(name: str, *gpus: int) -> list[Object]:
-    return [node(f"{name}-{i}", gpus=g, rack=name, zone="z") for i, g in enumerate(gpus)]
+    return [gpu_node(f"{name}-{i}", gpus=g, rack=name, zone="z") for i, g in enumerate(gpus)]
 
 
 def test_sets_stand_in_the_order_of_trial() -> None:

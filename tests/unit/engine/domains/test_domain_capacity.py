@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.racks import gang, member, members, node, queue, scheduler
+from builders.racks import gang, gpu_node, member, members, queue, scheduler
 from builders.small_cluster import state_of
 from muster.engine.core.session import Session
 from muster.engine.domains.domain_capacity import FREE, NOW, DomainCapacity
@@ -14,7 +14,7 @@ from muster.engine.domains.domain_tree import DomainTree, tree_of
 
 
 def opened(count: int = 6, **more: str) -> Session:
-    nodes = [node(f"n{i}", gpus=i, **more) for i in range(count)]
+    nodes = [gpu_node(f"n{i}", gpus=i, **more) for i in range(count)]
     return scheduler().session(state_of(queue(), *nodes, gang("job", 4), *members("job", 4)), 0.0)
 
 
@@ -32,7 +32,7 @@ def test_copies_are_counted_per_domain_without_nodes_outside() -> None:
 def test_what_is_being_released_counts_later_not_now() -> None:
     leaving = member("old", 0, gpus=1, on="n1")
     leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
-    nodes = [node(f"n{i}", gpus=i) for i in range(6)]
+    nodes = [gpu_node(f"n{i}", gpus=i) for i in range(6)]
     state = state_of(queue(), *nodes, gang("old", 0, phase="Running"), leaving, gang("job", 1), *members("job", 1))
     session = scheduler().session(state, 0.0)
     sums = DomainCapacity(session).copies(state.tasks["d/job-0"]).sums(pairs().everything)

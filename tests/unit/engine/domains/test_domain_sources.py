@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders.racks import hypernode, made, node, topology
+from builders.racks import gpu_node, hypernode, made, topology
 from builders.small_cluster import state_of
 from muster.engine.core.nodes import Nodes
 from muster.engine.domains.domain_sources import Source, from_hypernodes, from_topology
@@ -19,12 +19,14 @@ def nodes(*objects: Object) -> Nodes:
 def topology_source(*levels: str, api: str = "kueue.x-k8s.io/v1alpha1") -> Source:
     found = topology(*levels, api=api)
     assert isinstance(found, Topology)
-    return from_topology(found, nodes(node("a", zone="z", rack="r"), node("b", zone="z"), node("c", rack="r", zone="")))
+    return from_topology(
+        found, nodes(gpu_node("a", zone="z", rack="r"), gpu_node("b", zone="z"), gpu_node("c", rack="r", zone=""))
+    )
 
 
 def network(*hypernodes: Object) -> Source:
     given = {h.metadata.name: h for h in hypernodes if isinstance(h, HyperNode)}
-    return from_hypernodes(given, nodes(*[node(name) for name in ("n0", "n1", "n2", "n3")]))
+    return from_hypernodes(given, nodes(*[gpu_node(name) for name in ("n0", "n1", "n2", "n3")]))
 
 
 @pytest.mark.parametrize("api", ["kueue.x-k8s.io/v1alpha1", "kai.scheduler/v1alpha1"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders.racks import gang, members, node
+from builders.racks import gang, gpu_node, members
 from builders.small_cluster import state_of
 from muster.config.types import Arguments, Config, PluginOption, Tier
 from muster.cycle.host import hosted
@@ -44,7 +44,7 @@ def folded(*plugins: Divider, count: int = 7) -> tuple[list[list[int]] | None, l
     def log(level: int, message: Message) -> None:
         lines.append(f"V{level}: {message if isinstance(message, str) else message()}")
 
-    state = state_of(*[node(f"Node{i + 1}") for i in range(count)], gang("job", 1), *members("job", 1))
+    state = state_of(*[gpu_node(f"Node{i + 1}") for i in range(count)], gang("job", 1), *members("job", 1))
     config = Config(("allocate",), (Tier(tuple(p.option for p in plugins)),))
     session = Session(state, config, [list(plugins)], 0.0, log)
     job = session.jobs["d/job"]

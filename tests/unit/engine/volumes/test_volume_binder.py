@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.storage_cluster import Cluster, Manifest, claim, node, pod, storage_class, volume
+from builders.storage_cluster import Cluster, Manifest, claim, pod_with_volumes, storage_class, volume, zone_node
 from muster.engine.core.hooks import Batch
 from muster.plugins.predicates.volumes import VolumeBinding
 from strategies.profiles import examples
 
-NODES = (node("n1", zone="a"), node("n2", zone="b"))
+NODES = (zone_node("n1", zone="a"), zone_node("n2", zone="b"))
 LOCAL = storage_class("local")
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 
@@ -44,19 +44,19 @@ class TestAFreeVolume:
         ],
     )
     def test_must_be_what_the_claim_asks_for(self, wanted: Manifest, offered: Manifest, fits: bool) -> None:
-        cluster = Cluster(*NODES, LOCAL, wanted, offered, pod("p", "c"))
+        cluster = Cluster(*NODES, LOCAL, wanted, offered, pod_with_volumes("p", "c"))
         text = "" if fits else NO_VOLUME
         assert cluster.refusals(VolumeBinding, "p") == {"n1": text, "n2": text}
 
     def test_is_the_smallest_that_fits_then_the_first_by_name(self) -> None:
         offered = [volume("big", "9Gi"), volume("b", "3Gi"), volume("a", "3Gi"), volume("small", "1Gi")]
-        cluster = Cluster(*NODES, LOCAL, claim("c", size="2Gi"), *offered, pod("p", "c"))
+        cluster = Cluster(*NODES, LOCAL, claim("c", size="2Gi"), *offered, pod_with_volumes("p", "c"))
         cluster.place("p", "n1")
         assert cluster.effects("p") == {"default/c": {"volumeName": "a"}}
 
     def test_is_looked_for_where_the_node_reaches(self) -> None:
         offered = [volume("a", "1Gi", at="n2"), volume("b", "5Gi", at="n1")]
-        cluster = Cluster(*NODES, node("n3"), LOCAL, claim("c"), *offered, pod("p", "c"))
+        cluster = Cluster(*NODES, zone_node("n3"), LOCAL, claim("c"), *offered, pod_with_volumes("p", "c"))
         assert cluster.taken_by(VolumeBinding, "p") == ["n1", "n2"]
         cluster.place("p", "n1")
         assert cluster.effects("p") == {"default/c": {"volumeName": "b"}}
@@ -64,14 +64,16 @@ class TestAFreeVolume:
     def test_is_given_to_one_claim_of_a_pod(self) -> None:
         offered = [volume("a", "5Gi", at="n1"), volume("b", "1Gi", at="n1"), volume("d", "9Gi", at="n2")]
         claims = [claim("large", size="4Gi"), claim("small", size="1Gi")]
-        cluster = Cluster(*NODES, LOCAL, *claims, *offered, pod("p", "large", "small"))
+        cluster = Cluster(*NODES, LOCAL, *claims, *offered, pod_with_volumes("p", "large", "small"))
         assert cluster.taken_by(VolumeBinding, "p") == ["n1"]
         cluster.place("p", "n1")
         assert cluster.effects("p") == {"default/large": {"volumeName": "a"}, "default/small": {"volumeName": "b"}}
 
     def test_comes_from_the_default_class_if_the_claim_names_none(self) -> None:
         meta = {"name": "local", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
-        cluster = Cluster(*NODES, LOCAL | {"metadata": meta}, claim("c", None), volume("v", at="n1"), pod("p", "c"))
+        cluster = Cluster(
+            *NODES, LOCAL | {"metadata": meta}, claim("c", None), volume("v", at="n1"), pod_with_volumes("p", "c")
+        )
         assert cluster.taken_by(VolumeBinding, "p") == ["n1"]
 
 
@@ -85,7 +87,7 @@ def test_choosing_for_all_nodes_at_once_is_choosing_node_by_node(
 ) -> None:
     volumes = [volume(f"v{i}", f"{size}Gi", at=at) for i, (size, at) in enumerate(offered)]
     claims = [claim(f"c{i}", size=f"{size}Gi") for i, size in enumerate(wanted)]
-    cluster = Cluster(*NODES, LOCAL, *volumes, *claims, pod("p", *(f"c{i}" for i in range(len(wanted)))))
+    cluster = Cluster(*NODES, LOCAL, *volumes, *claims, pod_with_volumes("p", *(f"c{i}" for i in range(len(wanted)))))
     for name in ("n1", "n2"):
         left = sorted((size, f"v{i}") for i, (size, at) in enumerate(offered) if not at or name in at.split())
         given: dict[str, dict[str, str]] = {}
@@ -104,7 +106,7 @@ def test_choosing_for_all_nodes_at_once_is_choosing_node_by_node(
 
 class TestAVolumeToBeMade:
     def test_is_made_for_the_node(self) -> None:
-        cluster = Cluster(*NODES, storage_class("fast", "csi"), claim("c", "fast"), pod("p", "c"))
+        cluster = Cluster(*NODES, storage_class("fast", "csi"), claim("c", "fast"), pod_with_volumes("p", "c"))
         assert cluster.taken_by(VolumeBinding, "p") == ["n1", "n2"]
         cluster.place("p", "n2")
         assert cluster.effects("p") == {"default/c": {"selectedNode": "n2"}}
@@ -112,7 +114,7 @@ class TestAVolumeToBeMade:
     def test_is_made_only_where_the_class_allows(self) -> None:
         only_b = [{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["b", "c"]}]}]
         fast = storage_class("fast", "csi", allowedTopologies=only_b)
-        cluster = Cluster(*NODES, fast, claim("c", "fast"), pod("p", "c"))
+        cluster = Cluster(*NODES, fast, claim("c", "fast"), pod_with_volumes("p", "c"))
         assert cluster.refusals(VolumeBinding, "p") == {"n1": NO_VOLUME, "n2": ""}
 
     @pytest.mark.parametrize(
@@ -137,18 +139,23 @@ class TestAVolumeToBeMade:
         driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "csi"}}
         fast = storage_class("fast", "csi")
         cluster = Cluster(
-            *NODES, fast, driver | {"spec": {"storageCapacity": True}}, told, claim("c", "fast", "2Gi"), pod("p", "c")
+            *NODES,
+            fast,
+            driver | {"spec": {"storageCapacity": True}},
+            told,
+            claim("c", "fast", "2Gi"),
+            pod_with_volumes("p", "c"),
         )
         assert cluster.taken_by(VolumeBinding, "p") == expected
         refused = set(cluster.refusals(VolumeBinding, "p").values()) - {""}
         assert refused <= {"node(s) did not have enough free storage"}
-        silent = Cluster(*NODES, fast, driver, told, claim("c", "fast", "2Gi"), pod("p", "c"))
+        silent = Cluster(*NODES, fast, driver, told, claim("c", "fast", "2Gi"), pod_with_volumes("p", "c"))
         assert silent.taken_by(VolumeBinding, "p") == ["n1", "n2"]
 
     def test_stays_where_an_earlier_cycle_put_it(self) -> None:
         chosen = claim("c", "fast")
         chosen["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "n2"}
-        cluster = Cluster(*NODES, storage_class("fast", "csi"), chosen, pod("p", "c"))
+        cluster = Cluster(*NODES, storage_class("fast", "csi"), chosen, pod_with_volumes("p", "c"))
         assert cluster.refusals(VolumeBinding, "p") == {"n1": NO_VOLUME, "n2": ""}
 
     def test_steps_in_where_no_free_volume_reaches(self) -> None:
@@ -157,7 +164,7 @@ class TestAVolumeToBeMade:
             storage_class("fast", "csi"),
             claim("c", "fast"),
             volume("v", at="n1", storage_class="fast"),
-            pod("p", "c"),
+            pod_with_volumes("p", "c"),
         )
         cluster.place("p", "n2")
         assert cluster.effects("p") == {"default/c": {"selectedNode": "n2"}}
@@ -165,7 +172,9 @@ class TestAVolumeToBeMade:
 
 class TestReservations:
     def test_the_second_pod_sees_the_volume_taken_until_it_is_given_back(self) -> None:
-        cluster = Cluster(*NODES, LOCAL, claim("c"), claim("d"), volume("v"), pod("p", "c"), pod("q", "d"))
+        cluster = Cluster(
+            *NODES, LOCAL, claim("c"), claim("d"), volume("v"), pod_with_volumes("p", "c"), pod_with_volumes("q", "d")
+        )
         statement = cluster.session.statement()
         statement.allocate([cluster.task("p")], [0])
         assert cluster.refusals(VolumeBinding, "q") == {"n1": NO_VOLUME, "n2": NO_VOLUME}
@@ -174,7 +183,13 @@ class TestReservations:
 
     def test_pods_that_share_a_claim_go_where_its_volume_is(self) -> None:
         cluster = Cluster(
-            *NODES, LOCAL, claim("c"), volume("v", at="n1"), volume("w", at="n2"), pod("p", "c"), pod("q", "c")
+            *NODES,
+            LOCAL,
+            claim("c"),
+            volume("v", at="n1"),
+            volume("w", at="n2"),
+            pod_with_volumes("p", "c"),
+            pod_with_volumes("q", "c"),
         )
         assert cluster.term(VolumeBinding).batch(cluster.task("q")) == Batch.SINGLE
         cluster.place("p", "n2")
@@ -184,13 +199,25 @@ class TestReservations:
         assert cluster.effects("p") == cluster.effects("q") == {"default/c": {"volumeName": "w"}}
 
     def test_pods_that_share_a_claim_go_where_its_volume_is_made(self) -> None:
-        cluster = Cluster(*NODES, storage_class("fast", "csi"), claim("c", "fast"), pod("p", "c"), pod("q", "c"))
+        cluster = Cluster(
+            *NODES,
+            storage_class("fast", "csi"),
+            claim("c", "fast"),
+            pod_with_volumes("p", "c"),
+            pod_with_volumes("q", "c"),
+        )
         cluster.place("p", "n1")
         assert cluster.taken_by(VolumeBinding, "q") == ["n1"]
 
     def test_a_claim_stays_settled_while_another_pod_holds_it(self) -> None:
         cluster = Cluster(
-            *NODES, LOCAL, claim("c"), claim("d"), volume("v"), *(pod(n, "c") for n in "pq"), pod("r", "d")
+            *NODES,
+            LOCAL,
+            claim("c"),
+            claim("d"),
+            volume("v"),
+            *(pod_with_volumes(n, "c") for n in "pq"),
+            pod_with_volumes("r", "d"),
         )
         first, second = cluster.session.statement(), cluster.session.statement()
         first.allocate([cluster.task("p")], [0])
@@ -201,7 +228,7 @@ class TestReservations:
         assert cluster.taken_by(VolumeBinding, "r") == ["n1", "n2"]
 
     def test_nothing_is_left_when_the_cycle_ends(self) -> None:
-        cluster = Cluster(*NODES, LOCAL, claim("c"), volume("v"), pod("p", "c"))
+        cluster = Cluster(*NODES, LOCAL, claim("c"), volume("v"), pod_with_volumes("p", "c"))
         cluster.place("p", "n1")
         cluster.session.close()
         assert (cluster.volumes.assumed, cluster.volumes.use().users) == ({}, {})
@@ -214,7 +241,7 @@ CLAIMS = [claim(f"c{i}", ("local", "fast")[i % 2], f"{1 + i % 3}Gi") for i in ra
 @st.composite
 def pods(draw: st.DrawFn) -> list[Manifest]:
     names = st.lists(st.sampled_from([f"c{i}" for i in range(6)]), min_size=1, max_size=3, unique=True)
-    return [pod(f"p{i}", *draw(names)) for i in range(6)]
+    return [pod_with_volumes(f"p{i}", *draw(names)) for i in range(6)]
 
 
 def photograph(cluster: Cluster) -> object:

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.node_groups import BINDING, CONTAINERS, REQUIRED, groups, nodes, owner, pod, store_of, thing, weights
+from builders.node_groups import (
+    BINDING,
+    CONTAINERS,
+    REQUIRED,
+    groups,
+    nginx_pod,
+    nodes,
+    owner,
+    store_of,
+    thing,
+    weights,
+)
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.daemonset_affinity import MARK, _joined
@@ -180,7 +191,7 @@ def test_it_waits_until_the_nodes_have_the_label_that_it_asks_for() -> None:
 
 
 def test_with_the_switch_off_it_is_only_reported_and_pending_pods_are_not_satisfied() -> None:
-    waits = pod("agent-x", of=owner("DaemonSet", "agent"))
+    waits = nginx_pod("agent-x", of=owner("DaemonSet", "agent"))
     assert isinstance(waits, Pod)
     message = "0/5 nodes are available: 1 node is in no node group of PropagationPolicy pp."
     waits.status.conditions = [Condition(type="PodScheduled", status="False", message=message)]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from builders.node_groups import bound, deployment, groups, nodes, pod, pods, weights
+from builders.node_groups import bound, deployment, groups, nginx_pod, nodes, pods, weights
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.evictions import EVICTION_ASSUMED_S, EvictionQueue, EvictionRequest
@@ -70,7 +70,7 @@ def test_an_eviction_that_is_refused_is_told_and_asked_again_later() -> None:
         def evict(self, key: str, **_: Any) -> None:
             raise ApiError("", "the budget forbids it")
 
-    store = Refusing(VirtualClock(1000.0), [*nodes(), *deployment(), pod("p", "node-a")])
+    store = Refusing(VirtualClock(1000.0), [*nodes(), *deployment(), nginx_pod("p", "node-a")])
     evictions, throttle = EvictionQueue(store), EvictionThrottle()
     app = deployment()[0]
     evictions.request("propagation", ("Deployment", "default/nginx"), request(store, app, 1, throttle))
@@ -106,7 +106,7 @@ class Applications:
     def _pods(key: str) -> Iterator[Object]:
         namespace, _, name = key.partition("/")
         for i in range(50):
-            made = pod(f"{name}-{i}", "node-a")
+            made = nginx_pod(f"{name}-{i}", "node-a")
             made.metadata.namespace = namespace
             yield made
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from builders.node_groups import group, node, store_of
+from builders.node_groups import city_node, node_group, store_of
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.nodegroup import FINALIZER, NodeGroupController
@@ -24,7 +24,12 @@ def status(store: MemoryStore, name: str) -> NodeGroupStatus:
 
 
 def test_a_group_says_which_nodes_it_contains_and_how_they_are() -> None:
-    store = store_of(node("b", "x"), node("a", "x", ready=False), node("c"), group("g", "c", "gone", location="x"))
+    store = store_of(
+        city_node("b", "x"),
+        city_node("a", "x", ready=False),
+        city_node("c"),
+        node_group("g", "c", "gone", location="x"),
+    )
     controller = NodeGroupController(store)
     assert controller.run()
     found = status(store, "g")
@@ -43,32 +48,37 @@ def test_a_group_says_which_nodes_it_contains_and_how_they_are() -> None:
 
 
 def test_every_group_that_holds_or_held_a_node_hears_of_it() -> None:
-    store = store_of(node("n", "x"), group("first", "n"), group("second", location="x"), group("third", location="y"))
+    store = store_of(
+        city_node("n", "x"),
+        node_group("first", "n"),
+        node_group("second", location="x"),
+        node_group("third", location="y"),
+    )
     controller = NodeGroupController(store)
     controller.run()
     assert status(store, "second").contained_nodes == ["n"]
-    store.patch(type(node("n")), "n", {"metadata": {"labels": {"location": "y"}}})
+    store.patch(type(city_node("n")), "n", {"metadata": {"labels": {"location": "y"}}})
     controller.run()
     held = {name: status(store, name).contained_nodes for name in ("first", "second", "third")}
     assert held == {"first": ["n"], "second": [], "third": ["n"]}
-    store.delete(type(node("n")), "n")
+    store.delete(type(city_node("n")), "n")
     controller.run()
     assert status(store, "first").contained_nodes == status(store, "third").contained_nodes == []
 
 
 def test_a_group_with_neither_names_nor_labels_is_empty() -> None:
-    store = store_of(node("n", "x"), group("g"))
+    store = store_of(city_node("n", "x"), node_group("g"))
     NodeGroupController(store).run()
     assert status(store, "g").contained_nodes == []
     assert status(store, "g").conditions[0].reason == "Empty"
 
 
 def test_nothing_is_written_while_nothing_changes() -> None:
-    store = store_of(node("n", "x"), group("g", location="x"))
+    store = store_of(city_node("n", "x"), node_group("g", location="x"))
     controller = NodeGroupController(store)
     controller.run()
     version = store.version
-    store.patch(type(node("n")), "n", {"metadata": {"annotations": {"heartbeat": "1"}}})
+    store.patch(type(city_node("n")), "n", {"metadata": {"annotations": {"heartbeat": "1"}}})
     assert not controller.run()
     assert store.version == version + 1
 
@@ -85,7 +95,13 @@ def rest(controller: NodeGroupController) -> None:
 
 
 def test_nodes_carry_the_names_of_their_groups_and_of_no_others() -> None:
-    store = store_of(node("a", "x"), node("b"), group("g", "b", location="x"), group("h", "a"), group("l" * 64, "a"))
+    store = store_of(
+        city_node("a", "x"),
+        city_node("b"),
+        node_group("g", "b", location="x"),
+        node_group("h", "a"),
+        node_group("l" * 64, "a"),
+    )
     controller = NodeGroupController(store, labels=True)
     rest(controller)
     assert (labels(store, "a"), labels(store, "b")) == (["g", "h"], ["g"])
@@ -98,7 +114,7 @@ def test_nodes_carry_the_names_of_their_groups_and_of_no_others() -> None:
 
 
 def test_a_group_that_goes_leaves_no_label_and_then_no_finalizer() -> None:
-    store = store_of(node("a"), group("g", "a"))
+    store = store_of(city_node("a"), node_group("g", "a"))
     controller = NodeGroupController(store, labels=True)
     rest(controller)
     known = store.get(NodeGroup, "g")
@@ -118,7 +134,7 @@ def test_one_group_that_cannot_be_written_keeps_no_other_from_its_status() -> No
             return super().update_status(obj)
 
     said: list[str] = []
-    store = Refusing(VirtualClock(1000.0), [node("n"), group("bad", "n"), group("good", "n")])
+    store = Refusing(VirtualClock(1000.0), [city_node("n"), node_group("bad", "n"), node_group("good", "n")])
     controller = NodeGroupController(store, report=said.append)
     controller.run()
     assert status(store, "good").contained_nodes == ["n"]
@@ -126,10 +142,10 @@ def test_one_group_that_cannot_be_written_keeps_no_other_from_its_status() -> No
 
 
 def test_where_groups_are_exclusive_the_oldest_has_the_node_and_the_others_say_so() -> None:
-    old, new = group("b-old", location="x"), group("a-new", "n", location="x")
+    old, new = node_group("b-old", location="x"), node_group("a-new", "n", location="x")
     for one, day in ((old, 1), (new, 2)):
         one.metadata.creation_timestamp = f"2026-01-0{day}T00:00:00Z"
-    store = store_of(node("n", "x"), old, new, group("apart", location="y"))
+    store = store_of(city_node("n", "x"), old, new, node_group("apart", location="y"))
     controller = NodeGroupController(store, labels=True, exclusive=True)
     rest(controller)
     assert labels(store, "n") == ["b-old"]
@@ -147,7 +163,7 @@ def test_where_groups_are_exclusive_the_oldest_has_the_node_and_the_others_say_s
 
 
 def test_where_labels_are_not_wanted_any_more_they_go_and_so_does_the_finalizer() -> None:
-    store = store_of(node("a"), group("g", "a"))
+    store = store_of(city_node("a"), node_group("g", "a"))
     rest(NodeGroupController(store, labels=True))
     rest(NodeGroupController(store))
     assert labels(store, "a") == ["g"]

@@ -13,14 +13,14 @@ from builders.node_groups import (
     REQUIRED,
     REQUIRED_OVERRIDE,
     TEMPLATE,
+    city_node,
     deployment,
-    group,
     groups,
-    node,
+    nginx_pod,
+    node_group,
     nodes,
     overrides,
     owner,
-    pod,
     pods,
     registry,
     store_of,
@@ -77,7 +77,7 @@ class Cluster:
         """The pod is gone, and another is made in its place."""
         if f"default/{name}" in self.store.of(Pod):
             self.store.remove(Pod, f"default/{name}")
-        self.store.create(pod(f"{name}-again", "node-a", **args))
+        self.store.create(nginx_pod(f"{name}-again", "node-a", **args))
 
 
 def running(rule: Mapping[str, Any] = ARGS, *more: Object, labels: dict[str, str] = BOTH, **options: Any) -> Cluster:
@@ -86,7 +86,7 @@ def running(rule: Mapping[str, Any] = ARGS, *more: Object, labels: dict[str, str
 
 
 def made(name: str, on: str, city: str) -> Object:
-    found = pod(name, on)
+    found = nginx_pod(name, on)
     assert isinstance(found, Pod)
     found.spec.containers[0].args = [f"--city={city}"]
     return found
@@ -137,13 +137,13 @@ def test_nothing_moves_before_things_have_settled_nor_during_a_roll_out() -> Non
     assert len(cluster.after(2)) == 1
     template = {**TEMPLATE, "metadata": {"labels": {"app": "other"}}}
     second = thing("apps/v1", "ReplicaSet", "nginx-2", owner("Deployment", "nginx"), spec={"template": template})
-    rolling = running(ARGS, second, pod("new", "node-b", of=owner("ReplicaSet", "nginx-2")))
+    rolling = running(ARGS, second, nginx_pod("new", "node-b", of=owner("ReplicaSet", "nginx-2")))
     assert rolling.after() == []
 
 
 def test_guards_hold_for_these_evictions_too() -> None:
-    down = [node("far", "hangzhou", ready=False), pod("there", "far")]
-    kept = pod("kept", "node-a", annotations={"groupmanagement.kubeedge.io/evict": "false"})
+    down = [city_node("far", "hangzhou", ready=False), nginx_pod("there", "far")]
+    kept = nginx_pod("kept", "node-a", annotations={"groupmanagement.kubeedge.io/evict": "false"})
     cluster = running(ARGS, *down, pods=[kept])
     assert cluster.after() == []
     assert cluster.satisfied()[1] == "Progressing"
@@ -166,7 +166,7 @@ def test_what_was_made_as_the_edition_carries_its_name_and_is_believed() -> None
     assert isinstance(policy, OverridePolicy)
     mark = edition_name(policy, "hangzhou")
     template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "dnsConfig": {"searches": []}}}  # type: ignore[dict-item]
-    cluster = running(DNS, pods=[pod("p", "node-a", annotations={EDITION: mark})])
+    cluster = running(DNS, pods=[nginx_pod("p", "node-a", annotations={EDITION: mark})])
     app = cluster.store.get(Deployment, "default/nginx")
     for kind in (type(app), type(cluster.store.get(type(deployment()[1]), "default/nginx-1"))):
         for found in cluster.store.of(kind).values():
@@ -185,7 +185,7 @@ def test_fields_that_the_model_has_not_are_compared_too() -> None:
             return found
 
     objects = [*nodes(), *groups(), weights(), overrides(DNS), *deployment(BOTH), OPTED]
-    store = Whole(VirtualClock(1000.0), [*objects, pod("right", "node-a"), pod("wrong", "node-a")])
+    store = Whole(VirtualClock(1000.0), [*objects, nginx_pod("right", "node-a"), nginx_pod("wrong", "node-a")])
     evicted: list[str] = []
     evictions = EvictionQueue(store, lambda pod, policy, rule: evicted.append(pod.metadata.name))
     controller = OverridePolicyController(store, evictions, settle=0.0, webhook=lambda: True)
@@ -202,7 +202,7 @@ def test_without_a_propagation_policy_the_group_is_not_known_in_time() -> None:
 
 @pytest.mark.parametrize(("city", "evictions"), [("hangzhou", 1), ("nowhere", 0)])
 def test_but_where_its_node_selector_leaves_a_pod_only_one_group_it_is(city: str, evictions: int) -> None:
-    made = [pod(name, "node-a") for name in ("p", "q")]
+    made = [nginx_pod(name, "node-a") for name in ("p", "q")]
     for one in made:
         assert isinstance(one, Pod)
         one.spec.node_selector = {"location": city}
@@ -214,7 +214,7 @@ def test_but_where_its_node_selector_leaves_a_pod_only_one_group_it_is(city: str
 def test_pods_of_a_daemon_set_are_never_evicted() -> None:
     spec = {"template": TEMPLATE}
     top = thing("apps/v1", "DaemonSet", "ds", {"labels": BOTH}, spec=spec)
-    cluster = Cluster(overrides(ARGS), top, pod("d", "node-a", of=owner("DaemonSet", "ds")), OPTED)
+    cluster = Cluster(overrides(ARGS), top, nginx_pod("d", "node-a", of=owner("DaemonSet", "ds")), OPTED)
     assert cluster.after() == []
     assert cluster.satisfied()[:2] == ("False", "NotEvicted")
 
@@ -228,7 +228,7 @@ def test_a_stateful_sets_pods_are_held_against_their_own_revision() -> None:
     status = {"currentRevision": "db-1", "updateRevision": "db-2"}
     top = thing("apps/v1", "StatefulSet", "db", {"labels": BOTH}, spec={"template": TEMPLATE}, status=status)
     old, unknown = (
-        pod(f"db-{i}", "node-a", of=owner("StatefulSet", "db"), labels={"controller-revision-hash": mark})
+        nginx_pod(f"db-{i}", "node-a", of=owner("StatefulSet", "db"), labels={"controller-revision-hash": mark})
         for i, mark in enumerate(("db-1", "db-0"))
     )
     cluster = Cluster(overrides(registry("Hangzhou")), top, revision("db-1", "nginx:1.0"), old, unknown, OPTED)
@@ -239,7 +239,7 @@ def test_a_stateful_sets_pods_are_held_against_their_own_revision() -> None:
 
 def test_a_daemon_sets_pods_carry_the_end_of_their_revisions_name() -> None:
     top = thing("apps/v1", "DaemonSet", "ds", {"labels": BOTH}, spec={"template": TEMPLATE})
-    one = pod("d", "node-a", of=owner("DaemonSet", "ds"), labels={"controller-revision-hash": "abc"})
+    one = nginx_pod("d", "node-a", of=owner("DaemonSet", "ds"), labels={"controller-revision-hash": "abc"})
     cluster = Cluster(overrides(registry("Hangzhou")), top, revision("ds-abc", "nginx:1.0"), one)
     cluster.after()
     assert cluster.store.get(Pod, "default/d").spec.containers[0].image == "hangzhou.registry.io/nginx:1.0"
@@ -304,7 +304,7 @@ def test_without_the_switch_the_note_that_it_left_goes_and_pods_stay() -> None:
 
 def test_a_group_whose_nodes_another_group_holds_too_has_a_place_for_its_replacements() -> None:
     """The policy names hangzhou first, so its nodes count for it, though they are of `a-group`, too."""
-    cluster = running(ARGS, group("a-group", "node-a", "node-b"), pods=pods({"node-a": 1}))
+    cluster = running(ARGS, node_group("a-group", "node-a", "node-b"), pods=pods({"node-a": 1}))
     entries = [{"nodeGroupNames": [name], "weight": 1} for name in ("hangzhou", "a-group")]
     cluster.store.patch(PropagationPolicy, "default/pp", {"spec": {"staticWeightList": entries}})
     assert cluster.after() == ["p-node-a-0"]

@@ -6,11 +6,11 @@ from builders.node_groups import (
     REQUIRED_OVERRIDE,
     bound,
     deployment,
-    group,
     groups,
+    nginx_pod,
+    node_group,
     nodes,
     overrides,
-    pod,
     pods,
     registry,
     store_of,
@@ -59,17 +59,21 @@ def test_a_group_without_nodes_is_told_and_its_coming_is_too() -> None:
 
 
 def test_a_node_of_two_groups_is_told_with_the_one_that_has_it() -> None:
-    store, _ = at_work(*nodes(), *groups(), group("arm", "node-a", "node-b"), weights(arm=1, hangzhou=1, beijing=1))
+    store, _ = at_work(
+        *nodes(), *groups(), node_group("arm", "node-a", "node-b"), weights(arm=1, hangzhou=1, beijing=1)
+    )
     (text,) = [note.message for note in store.events if "counts for" in note.message]
     assert "node node-a is in arm and hangzhou: it counts for arm, named first, and so for 1 others" in text
 
 
 def test_an_override_for_a_group_that_is_not_there_says_so_until_it_is() -> None:
-    store, both = at_work(*nodes(), overrides(registry("Hangzhou"), registry("Beijing")), group("beijing", "node-c"))
+    store, both = at_work(
+        *nodes(), overrides(registry("Hangzhou"), registry("Beijing")), node_group("beijing", "node-c")
+    )
     policy = store.get(OverridePolicy, "default/op")
     assert resolved(policy) == ("False", "GroupUnknown", "there is no node group hangzhou: the rule is for nobody")
     assert {"GroupUnknown", "GroupNameCase"} <= set(reasons(store))
-    store.create(group("hangzhou", "node-a"))
+    store.create(node_group("hangzhou", "node-a"))
     rest(store, both)
     assert resolved(store.get(OverridePolicy, "default/op"))[:2] == ("True", "RulesUsable")
     store.delete(NodeGroup, "hangzhou")
@@ -91,7 +95,7 @@ def test_a_name_that_is_no_label_value_is_reported() -> None:
 
 
 def test_of_two_pods_the_one_that_was_restarted_more_often_goes_first() -> None:
-    steady, shaky = pod("a", "node-a"), pod("b", "node-a")
+    steady, shaky = nginx_pod("a", "node-a"), nginx_pod("b", "node-a")
     assert isinstance(steady, Pod) and isinstance(shaky, Pod)
     shaky.status.container_statuses = [ContainerStatus(restart_count=3)]
     assert [p.metadata.name for p in eviction_order([steady, shaky], by_ordinal=False)] == ["b", "a"]

@@ -12,12 +12,12 @@ from builders.node_groups import (
     BINDING_OVERRIDE,
     REQUIRED_OVERRIDE,
     bound,
+    city_node,
     deployment,
     groups,
-    node,
+    nginx_pod,
     nodes,
     overrides,
-    pod,
     pods,
     registry,
     store_of,
@@ -82,7 +82,7 @@ class Cluster:
             if one.metadata.deletion_timestamp is not None:
                 self.store.remove(Pod, key)
                 self.made += 1
-                self.store.create(pod(f"new-{self.made}", self.lands))
+                self.store.create(nginx_pod(f"new-{self.made}", self.lands))
 
     def after(self, seconds: float, step: float = 10.0) -> int:
         """How many pods are evicted while so much time passes."""
@@ -138,9 +138,9 @@ def test_one_that_is_killed_before_the_replacement_lands_still_sees_that_it_land
 def test_nodes_that_come_and_other_numbers_do_not_forgive_but_another_scheduler_does() -> None:
     cluster = Cluster()
     cluster.after(60)
-    cluster.store.create(node("node-z", "beijing"))
+    cluster.store.create(city_node("node-z", "beijing"))
     cluster.change({"spec": {"replicas": 6}})
-    cluster.store.create(pod("sixth", "node-z"))
+    cluster.store.create(nginx_pod("sixth", "node-z"))
     assert cluster.after(200) == 0
     cluster.lands = "node-a"
     cluster.change({"spec": {"template": {"spec": {"schedulerName": "good"}}}})
@@ -241,7 +241,7 @@ def test_whatever_happens_meanwhile_a_scheduler_that_never_obeys_causes_few_evic
                 cluster.start()
             case "node":
                 fresh += 1
-                cluster.store.create(node(f"fresh-{fresh}", "beijing"))
+                cluster.store.create(city_node(f"fresh-{fresh}", "beijing"))
             case "label":
                 label = {"metadata": {"labels": {"seen": str(fresh)}}}
                 cluster.store.patch(Node, "node-d", label)

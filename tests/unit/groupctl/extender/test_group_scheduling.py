@@ -16,9 +16,9 @@ from builders.node_groups import (
     bound,
     deployment,
     groups,
+    nginx_pod,
     nodes,
     owner,
-    pod,
     pods,
     ranges,
     store_of,
@@ -121,7 +121,7 @@ def test_reservations_count_until_the_pod_is_bound_gone_or_forgotten() -> None:
     assert scheduler.passes("first") == HANGZHOU  # never blocked by itself
     scheduler.now += 30
     assert scheduler.passes("second") == HANGZHOU
-    scheduler.store.create(pod("second", "node-b"))
+    scheduler.store.create(nginx_pod("second", "node-b"))
     assert scheduler.passes("first") == []
     assert len(scheduler.extender.reservations) == 0
 
@@ -132,7 +132,7 @@ def test_a_pod_on_its_way_to_one_of_several_groups_keeps_their_last_places_open(
     assert scheduler.passes("second") == []
     assert "may be full" in scheduler.why("node-a", "second")
     assert scheduler.extender.waits > 0
-    scheduler.store.create(pod("first", "node-e"))
+    scheduler.store.create(nginx_pod("first", "node-e"))
     assert scheduler.passes("second") == HANGZHOU
 
 
@@ -143,7 +143,7 @@ def test_a_burst_never_overshoots_whatever_the_scheduler_chooses() -> None:
         name = waiting.pop(0)
         passed = scheduler.passes(name)
         if passed:
-            scheduler.store.create(pod(name, passed[-1]))
+            scheduler.store.create(nginx_pod(name, passed[-1]))
         else:
             waiting.append(name)
     on = [placed.spec.node_name for placed in scheduler.store.of(Pod).values()]
@@ -157,7 +157,7 @@ def test_a_wait_ends_when_the_binding_is_seen(monkeypatch: pytest.MonkeyPatch) -
 
     def bind(timeout: float | None = None) -> bool:
         if "default/first" not in scheduler.store.of(Pod):
-            scheduler.store.create(pod("first", "node-a"))
+            scheduler.store.create(nginx_pod("first", "node-a"))
         return waited(0)
 
     monkeypatch.setattr(scheduler.extender._changed, "wait", bind)

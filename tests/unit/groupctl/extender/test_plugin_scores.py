@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from builders.node_groups import CITIES, bound, deployment, groups, nodes, pod, store_of, thing, weights
+from builders.node_groups import CITIES, bound, deployment, groups, nginx_pod, nodes, store_of, thing, weights
 from muster.config.loader import load
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
@@ -86,7 +86,7 @@ def test_nodes_that_a_queue_must_not_use_are_refused_with_the_plugins_name() -> 
 def test_a_pod_with_a_policy_is_scored_by_its_policy_alone() -> None:
     app = deployment(bound())
     found = extender(PACK, *nodes(), *groups(), weights(), *app, busy("a", "node-c", "4"))
-    scores = {score.host: score.score for score in found.prioritize(asked(pod("new")))}
+    scores = {score.host: score.score for score in found.prioritize(asked(nginx_pod("new")))}
     assert scores["node-a"] == scores["node-b"] == 10 and scores["node-c"] == scores["node-d"] == 6
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.node_groups import CITIES, bound, deployment, groups, nodes, pod, store_of, weights
+from builders.node_groups import CITIES, bound, deployment, groups, nginx_pod, nodes, store_of, weights
 from muster.cluster.memory import MemoryStore as Store
 from muster.groupctl.extender.group_scheduling import GroupScheduling
 from muster.groupctl.extender.reservations import RESERVATION_TTL_S
@@ -36,7 +36,7 @@ class Extender:
         return self.cluster.get(name)
 
     def made(self, name: str) -> Pod:
-        one = pod(name)
+        one = nginx_pod(name)
         assert isinstance(one, Pod)
         self.store.create(one)
         return one
@@ -53,7 +53,7 @@ class Extender:
 
 def test_a_pod_that_does_not_exist_gets_an_answer_and_no_reservation() -> None:
     extender = Extender()
-    assert extender.passes(pod("forged"))
+    assert extender.passes(nginx_pod("forged"))
     assert extender.answers.reserved == 0
     assert extender.asked == ["Pod default/forged"]
     assert extender.passes(extender.made("real"))
@@ -62,7 +62,7 @@ def test_a_pod_that_does_not_exist_gets_an_answer_and_no_reservation() -> None:
 
 def test_one_that_the_watch_has_not_shown_yet_is_asked_for() -> None:
     extender = Extender()
-    late = pod("late")
+    late = nginx_pod("late")
     extender.cluster[key(late)] = late
     assert extender.passes(late)
     assert extender.answers.reserved == 1
@@ -81,7 +81,7 @@ def test_one_of_the_same_name_with_another_uid_is_another_one() -> None:
 
 def test_a_bound_pod_gets_no_second_place() -> None:
     extender = Extender()
-    there = pod("there", "node-a")
+    there = nginx_pod("there", "node-a")
     extender.store.create(there)
     extender.passes(there)
     assert extender.answers.reserved == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from builders.node_groups import bound, deployment, owner, pod
+from builders.node_groups import bound, deployment, nginx_pod, owner
 from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.group_slots import GroupSlots
 from muster.groupctl.webhook.metrics import Metrics
@@ -63,7 +63,7 @@ def stuck(name: str = "p", of: str = "nginx", reason: str = "Unschedulable") -> 
         "annotations": {ADMITTED: "r1"},
         "labels": {ASSIGNED: "beijing"},
     }
-    one = pod(name, of=owner("ReplicaSet", f"{of}-1"), **meta)
+    one = nginx_pod(name, of=owner("ReplicaSet", f"{of}-1"), **meta)
     assert isinstance(one, Pod)
     one.status.conditions = [Condition(type="PodScheduled", status="False", reason=reason)]
     return one

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from builders.storage_cluster import Cluster, Manifest, claim, csi_node, node, pod, storage_class, volume
+from builders.storage_cluster import (
+    Cluster,
+    Manifest,
+    claim,
+    csi_node,
+    pod_with_volumes,
+    storage_class,
+    volume,
+    zone_node,
+)
 from muster.engine.core.hooks import Batch
 from muster.plugins.predicates.volumes import (
     VolumeBinding,
@@ -15,7 +24,7 @@ from muster.plugins.predicates.volumes import (
 )
 
 ALL_TERMS = (VolumeRestrictions, VolumeLimits, VolumeZone, VolumeBinding)
-NODES = (node("n1", zone="a"), node("n2", zone="b"))
+NODES = (zone_node("n1", zone="a"), zone_node("n2", zone="b"))
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
 IN_USE = (
@@ -54,14 +63,16 @@ def with_meta(manifest: Manifest, **meta: object) -> Manifest:
 class TestPodsWithoutClaims:
     @pytest.mark.parametrize("spec", [(), ({"emptyDir": {}},), ({"configMap": {"name": "c"}},)])
     def test_are_passed_over_by_every_term(self, spec: tuple[Manifest, ...]) -> None:
-        cluster = Cluster(*NODES, pod("p", *spec))
+        cluster = Cluster(*NODES, pod_with_volumes("p", *spec))
         assert {cluster.term(t).batch(cluster.task("p")) for t in ALL_TERMS} == {Batch.SKIP}
         assert volume_signature(cluster.task("p")) is None
 
 
 class TestSignature:
     def test_names_the_namespace_of_claims_and_the_pod_of_ephemeral_ones(self) -> None:
-        cluster = Cluster(pod("p", "c"), pod("q", {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}))
+        cluster = Cluster(
+            pod_with_volumes("p", "c"), pod_with_volumes("q", {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
+        )
         assert volume_signature(cluster.task("p")) == ("default", "")
         assert volume_signature(cluster.task("q")) == ("default", "q")
 
@@ -85,18 +96,20 @@ class TestVolumeRestrictions:
         ],
     )
     def test_keep_apart_what_cannot_share_a_disk(self, mine: Manifest, theirs: Manifest, conflict: bool) -> None:
-        cluster = Cluster(*NODES, pod("other", theirs, on="n1"), pod("p", mine))
+        cluster = Cluster(*NODES, pod_with_volumes("other", theirs, on="n1"), pod_with_volumes("p", mine))
         expected = {"n1": "node(s) had no available disk" if conflict else "", "n2": ""}
         assert cluster.refusals(VolumeRestrictions, "p") == expected
 
     def test_let_one_pod_of_the_cluster_use_a_claim_for_one_pod(self) -> None:
         once = bound("c", "v", accessModes=["ReadWriteOncePod"])
-        cluster = Cluster(*NODES, once, volume("v"), pod("other", "c", on="n1"), pod("p", "c"))
+        cluster = Cluster(
+            *NODES, once, volume("v"), pod_with_volumes("other", "c", on="n1"), pod_with_volumes("p", "c")
+        )
         assert cluster.refusals(VolumeRestrictions, "p") == {"n1": IN_USE, "n2": IN_USE}
 
     def test_see_a_claim_taken_in_this_cycle_and_given_back(self) -> None:
         once = bound("c", "v", accessModes=["ReadWriteOncePod"])
-        cluster = Cluster(*NODES, once, volume("v"), pod("p", "c"), pod("q", "c"))
+        cluster = Cluster(*NODES, once, volume("v"), pod_with_volumes("p", "c"), pod_with_volumes("q", "c"))
         assert cluster.taken_by(VolumeRestrictions, "q") == ["n1", "n2"]
         statement = cluster.session.statement()
         statement.allocate([cluster.task("p")], [0])
@@ -105,20 +118,31 @@ class TestVolumeRestrictions:
         assert cluster.taken_by(VolumeRestrictions, "q") == ["n1", "n2"]
 
     def test_say_nothing_of_claims_that_may_be_shared(self) -> None:
-        cluster = Cluster(*NODES, bound("c", "v"), volume("v"), pod("p", "c"))
+        cluster = Cluster(*NODES, bound("c", "v"), volume("v"), pod_with_volumes("p", "c"))
         assert cluster.term(VolumeRestrictions).batch(cluster.task("p")) == Batch.SKIP
 
 
 class TestVolumeLimits:
     def test_count_the_volumes_of_the_pods_on_a_node_once_each(self) -> None:
         objects = [csi(f"v{i}", f"h{i}") for i in range(3)] + [bound(f"c{i}", f"v{i}") for i in range(3)]
-        running = [pod("a", "c0", on="n1"), pod("b", "c0", on="n1"), pod("d", "c1", on="n2")]
-        cluster = Cluster(*NODES, csi_node("n1", ebs=2), csi_node("n2", ebs=1), *objects, *running, pod("p", "c2"))
+        running = [
+            pod_with_volumes("a", "c0", on="n1"),
+            pod_with_volumes("b", "c0", on="n1"),
+            pod_with_volumes("d", "c1", on="n2"),
+        ]
+        cluster = Cluster(
+            *NODES, csi_node("n1", ebs=2), csi_node("n2", ebs=1), *objects, *running, pod_with_volumes("p", "c2")
+        )
         assert cluster.refusals(VolumeLimits, "p") == {"n1": "", "n2": "node(s) exceed max volume count"}
 
     def test_do_not_count_a_volume_that_is_attached_already(self) -> None:
         cluster = Cluster(
-            *NODES, csi_node("n1", ebs=1), csi("v", "h"), bound("c", "v"), pod("a", "c", on="n1"), pod("p", "c")
+            *NODES,
+            csi_node("n1", ebs=1),
+            csi("v", "h"),
+            bound("c", "v"),
+            pod_with_volumes("a", "c", on="n1"),
+            pod_with_volumes("p", "c"),
         )
         assert cluster.taken_by(VolumeLimits, "p") == ["n1", "n2"]
 
@@ -129,20 +153,22 @@ class TestVolumeLimits:
             csi_node("n2"),
             storage_class("fast", "ebs"),
             claim("c", "fast"),
-            pod("p", "c"),
+            pod_with_volumes("p", "c"),
         )
         assert cluster.taken_by(VolumeLimits, "p") == ["n2"]
 
     def test_follow_the_placements_of_the_cycle(self) -> None:
         objects = [csi("v0", "h0"), csi("v1", "h1"), bound("c0", "v0"), bound("c1", "v1")]
-        cluster = Cluster(*NODES, csi_node("n1", ebs=1), *objects, pod("p", "c0"), pod("q", "c1"))
+        cluster = Cluster(
+            *NODES, csi_node("n1", ebs=1), *objects, pod_with_volumes("p", "c0"), pod_with_volumes("q", "c1")
+        )
         cluster.place("p", "n1")
         assert cluster.taken_by(VolumeLimits, "q") == ["n2"]
 
     def test_count_an_in_tree_disk_where_a_driver_does_its_work(self) -> None:
         limits = {"pd_csi_storage_gke_io": 0}
         nodes = [csi_node("n1", "kubernetes.io/gce-pd,kubernetes.io/aws-ebs", **limits), csi_node("n2", **limits)]
-        cluster = Cluster(*NODES, *nodes, pod("p", gce("d")))
+        cluster = Cluster(*NODES, *nodes, pod_with_volumes("p", gce("d")))
         assert cluster.taken_by(VolumeLimits, "p") == ["n2"]
 
 
@@ -161,12 +187,12 @@ class TestVolumeZone:
     )
     def test_wants_the_zone_that_the_volume_names(self, labels: dict[str, str], expected: list[str]) -> None:
         labelled = with_meta(volume("v"), labels=labels)
-        cluster = Cluster(*NODES, node("plain"), labelled, bound("c", "v"), pod("p", "c"))
+        cluster = Cluster(*NODES, zone_node("plain"), labelled, bound("c", "v"), pod_with_volumes("p", "c"))
         assert cluster.taken_by(VolumeZone, "p") == expected
 
     def test_refuses_in_kube_scheduler_s_words(self) -> None:
         labelled = with_meta(volume("v"), labels={"topology.kubernetes.io/zone": "a"})
-        cluster = Cluster(*NODES, labelled, bound("c", "v"), pod("p", "c"))
+        cluster = Cluster(*NODES, labelled, bound("c", "v"), pod_with_volumes("p", "c"))
         assert cluster.refusals(VolumeZone, "p")["n2"] == "node(s) had no available volume zone"
 
 
@@ -197,13 +223,13 @@ class TestClaimsThatKeepAPodFromEveryNode:
         ],
     )
     def test_are_named(self, objects: list[Manifest], text: str) -> None:
-        cluster = Cluster(*NODES, *objects, pod("p", "c"))
+        cluster = Cluster(*NODES, *objects, pod_with_volumes("p", "c"))
         assert cluster.refusals(VolumeBinding, "p") == {"n1": text, "n2": text}
         verdict = cluster.term(VolumeBinding).filter(cluster.task("p"), cluster.state.nodes.everything())
         assert not verdict.reasons[int(verdict.code[0]) - 1].resolvable
 
     def test_an_ephemeral_volume_waits_for_its_claim(self) -> None:
-        cluster = Cluster(*NODES, pod("p", {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}))
+        cluster = Cluster(*NODES, pod_with_volumes("p", {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}))
         text = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-v0"'
         assert cluster.refusals(VolumeBinding, "p")["n1"] == text
 
@@ -214,14 +240,14 @@ class TestClaimsThatKeepAPodFromEveryNode:
     def test_an_ephemeral_volume_s_claim_is_the_pod_s_own(self, owner: str, text: str) -> None:
         owners = [{"kind": "Pod", "name": owner, "controller": True}]
         made = with_meta(claim("p-v0"), ownerReferences=owners)
-        ephemeral = pod("p", {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
+        ephemeral = pod_with_volumes("p", {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
         cluster = Cluster(*NODES, storage_class("local"), volume("v"), made, ephemeral)
         assert cluster.refusals(VolumeBinding, "p")["n1"] == text
 
 
 class TestBoundClaims:
     def test_keep_the_pod_where_their_volume_reaches(self) -> None:
-        cluster = Cluster(*NODES, volume("v", at="n2"), bound("c", "v"), pod("p", "c"))
+        cluster = Cluster(*NODES, volume("v", at="n2"), bound("c", "v"), pod_with_volumes("p", "c"))
         assert cluster.refusals(VolumeBinding, "p") == {"n1": AFFINITY, "n2": ""}
         assert cluster.term(VolumeBinding).batch(cluster.task("p")) == Batch.COLUMNS
 
@@ -258,6 +284,6 @@ class TestBoundClaims:
     )
     def test_read_every_kind_of_affinity(self, terms: list[Manifest], expected: list[str]) -> None:
         affine = volume("v", nodeAffinity={"required": {"nodeSelectorTerms": terms}})
-        nodes = (node("n1", disk="ssd", n="5"), node("n2", n="2"))
-        cluster = Cluster(*nodes, affine, bound("c", "v"), pod("p", "c"))
+        nodes = (zone_node("n1", disk="ssd", n="5"), zone_node("n2", n="2"))
+        cluster = Cluster(*nodes, affine, bound("c", "v"), pod_with_volumes("p", "c"))
         assert cluster.taken_by(VolumeBinding, "p") == expected

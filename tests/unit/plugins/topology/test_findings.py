@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from builders.racks import RACK, ZONE, gang, hypernode, members, node, queue, scheduler, topology
+from builders.racks import RACK, ZONE, gang, gpu_node, hypernode, members, queue, scheduler, topology
 from builders.small_cluster import state_of
 from muster.model.finding import Finding
 from muster.model.meta import Object
 from muster.plugins.topology import Topology
 
-NODES = [node("a", rack="r1"), node("b", rack="r2"), queue()]
+NODES = [gpu_node("a", rack="r1"), gpu_node("b", rack="r2"), queue()]
 
 
 def said(*objects: Object) -> list[Finding]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from builders.racks import BLOCK, RACK, ZONE, cycle, gang, made, member, members, node, queue, topology, where
+from builders.racks import BLOCK, RACK, ZONE, cycle, gang, gpu_node, made, member, members, queue, topology, where
 from muster.model.meta import Object
 
 
 def rack(name: str, *gpus: int, **labels: str) -> list[Object]:
-    return [node(f"{name}-{i}", gpus=g, rack=name, **labels) for i, g in enumerate(gpus)]
+    return [gpu_node(f"{name}-{i}", gpus=g, rack=name, **labels) for i, g in enumerate(gpus)]
 
 
 TREE = [topology(RACK), queue()]
@@ -26,7 +26,7 @@ def test_the_fuller_of_two_racks_is_used_first() -> None:
 
 
 def test_exact_figures_decide_not_whole_cores() -> None:
-    nodes = [node("a", cpu=4, gpus=0, rack="a"), node("b", cpu=4, gpus=0, rack="b")]
+    nodes = [gpu_node("a", cpu=4, gpus=0, rack="a"), gpu_node("b", cpu=4, gpus=0, rack="b")]
     spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}], "nodeName": "b"}
     other = made("v1", "Pod", {"name": "x", "namespace": "d"}, spec=spec, status={"phase": "Running"})
     plan = cycle(*TREE, *nodes, other, gang("job", 2, RACK), *members("job", 2, gpus=0))
@@ -45,19 +45,19 @@ def test_all_candidate_nodes_in_one_rack_does_not_hide_the_zone() -> None:
 
 
 def test_the_wish_for_a_rack_does_not_keep_a_job_from_nodes_outside_the_topology() -> None:
-    plan = cycle(*TREE, *rack("a", 1), node("outside", gpus=1), gang("job", 2, preferred=RACK), *members("job", 2))
+    plan = cycle(*TREE, *rack("a", 1), gpu_node("outside", gpus=1), gang("job", 2, preferred=RACK), *members("job", 2))
     assert where(plan, "job") == {"job-0": "a-0", "job-1": "outside"}
 
 
 def test_nodes_outside_are_never_used_where_a_level_is_required() -> None:
-    plan = cycle(*TREE, *rack("a", 1), node("outside", gpus=8), gang("job", 2, RACK), *members("job", 2))
+    plan = cycle(*TREE, *rack("a", 1), gpu_node("outside", gpus=8), gang("job", 2, RACK), *members("job", 2))
     assert not plan.binds
     assert plan.reasons["d/job-0"].text.startswith("unschedulable on cluster: 0/2 nodes are available: ")
     assert "rack" not in plan.reasons["d/job-0"].text
 
 
 def test_an_empty_label_value_is_a_domain_of_its_own() -> None:
-    nodes = [node("a", gpus=1, rack=""), node("b", gpus=1, rack="r"), node("c", gpus=2, rack="")]
+    nodes = [gpu_node("a", gpus=1, rack=""), gpu_node("b", gpus=1, rack="r"), gpu_node("c", gpus=2, rack="")]
     plan = cycle(*TREE, *nodes, gang("job", 3, RACK), *members("job", 3))
     assert sorted(where(plan, "job").values()) == ["a", "c", "c"]
 
@@ -119,7 +119,7 @@ def test_members_in_two_racks_allow_both() -> None:
 
 def test_a_member_outside_the_topology_leaves_no_domain() -> None:
     plan = cycle(
-        *TREE, *rack("a", 8), node("outside"), gang("job", 2, RACK, phase="Running"),
+        *TREE, *rack("a", 8), gpu_node("outside"), gang("job", 2, RACK, phase="Running"),
         member("job", 0, on="outside"), member("job", 1),
     )  # fmt: skip
     assert not plan.binds
@@ -172,7 +172,7 @@ def test_several_gangs_take_racks_one_after_the_other() -> None:
 
 
 def test_block_rack_and_host_are_levels_like_any_other() -> None:
-    nodes = [node(f"{b}{r}{h}", gpus=2, block=b, rack=r) for b in "ab" for r in "xy" for h in "12"]
+    nodes = [gpu_node(f"{b}{r}{h}", gpus=2, block=b, rack=r) for b in "ab" for r in "xy" for h in "12"]
     levels = topology(BLOCK, RACK, "kubernetes.io/hostname")
     plan = cycle(levels, queue(), *nodes, gang("job", 4, BLOCK, "kubernetes.io/hostname"), *members("job", 4))
     at = list(where(plan, "job").values())

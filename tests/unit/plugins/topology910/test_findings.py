@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.ascend import board, pod, session_of, state_of
+from builders.ascend import board, chip_pod, session_of, state_of
 from muster.model.core import Node, Pod
 
 
@@ -16,7 +16,7 @@ def told(*objects: Node | Pod, **arguments: object) -> list[str]:
 
 def test_boards_whose_lists_agree_are_not_mentioned() -> None:
     worn = board("b", [0, 1, 2, 4, 5, 6, 7], offers=7, faulty=[3])
-    assert told(board("a"), worn, pod("run", 1, on="b", held=[3]), pod("bound", 2, on="a", held=[0, 1])) == []
+    assert told(board("a"), worn, chip_pod("run", 1, on="b", held=[3]), chip_pod("bound", 2, on="a", held=[0, 1])) == []
 
 
 def test_lists_that_disagree_name_their_node() -> None:
@@ -24,17 +24,17 @@ def test_lists_that_disagree_name_their_node() -> None:
         "Node b: has 4 chips listed as free but 8 idle: waiting for the device plugin to list chips 4-7"
     ]
     assert told(board("a", offers=7, faulty=[1])) == ["Node a: has chip 1 listed as free and as unhealthy"]
-    twice = [pod(name, 1, on="a", held=[3]) for name in ("x", "y")]
+    twice = [chip_pod(name, 1, on="a", held=[3]) for name in ("x", "y")]
     assert told(board("a", [0, 1, 2, 4, 5, 6, 7]), *twice) == ["Node a: has chip 3 named by two pods (d/x, d/y)"]
 
 
 def test_a_failed_chip_that_no_list_names_is_said() -> None:
-    (said,) = told(board("a", range(1, 8), offers=7), pod("run", 1, on="a", held=[0]))
+    (said,) = told(board("a", range(1, 8), offers=7), chip_pod("run", 1, on="a", held=[0]))
     assert "7 healthy chips but 8 listed as free or held by pods" in said
 
 
 def test_pods_that_ask_for_more_than_the_board_has_are_said() -> None:
-    crowd = [pod(name, 8, on="a") for name in ("x", "y")]
+    crowd = [chip_pod(name, 8, on="a") for name in ("x", "y")]
     assert told(board("a", ""), *crowd) == ["Node a: has pods that ask for 16 chips where 8 are healthy"]
 
 

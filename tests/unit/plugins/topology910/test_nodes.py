@@ -7,7 +7,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from builders.ascend import RESOURCE, board, brute, decide, group, names, pod, session_of, state_of
+from builders.ascend import RESOURCE, board, brute, chip_group, chip_pod, decide, names, session_of, state_of
 from muster.engine.core.hooks import Batch
 from muster.engine.core.state import State
 from muster.engine.placement.trace import explain
@@ -25,8 +25,8 @@ def all_states(request_: int) -> State:
         free = [*range(left), *range(4, 4 + right)]
         objects.append(board(name, free, offers=healthy))
         if busy := healthy - left - right:
-            objects.append(pod(f"busy-{name}", busy, on=name))
-    return state_of(*objects, pod("p", request_))
+            objects.append(chip_pod(f"busy-{name}", busy, on=name))
+    return state_of(*objects, chip_pod("p", request_))
 
 
 @pytest.mark.parametrize("request_", [1, 2, 4, 8])
@@ -59,14 +59,14 @@ def test_one_step_in_the_order_outweighs_everybody_elses_points() -> None:
 
 
 def test_the_weight_is_an_argument() -> None:
-    state = state_of(board("n"), pod("p", 1))
+    state = state_of(board("n"), chip_pod("p", 1))
     one, default = (session_of(state, **given)[1] for given in ({"topology910__weight": 1}, {}))
     task, view = state.tasks["d/p"], state.nodes.everything()
     assert default.raw(task, view)[0] == 1_000_000 * one.raw(task, view)[0]
 
 
 def test_rings_count_and_not_numbers() -> None:
-    state = state_of(board("n", [0, 4], offers=2), pod("p", 2))
+    state = state_of(board("n", [0, 4], offers=2), chip_pod("p", 2))
     plan = decide(state)
     assert not plan.binds
     assert "1 node(s) had rings 1+1 free, 2 needed in one ring" in plan.reasons["d/p"].text
@@ -86,7 +86,7 @@ def test_rings_count_and_not_numbers() -> None:
     ],
 )
 def test_a_node_that_cannot_serve_says_why_and_stops_nothing_else(node: object, why: str) -> None:
-    state = state_of(node, board("sound"), pod("p", 4))  # type: ignore[arg-type]
+    state = state_of(node, board("sound"), chip_pod("p", 4))  # type: ignore[arg-type]
     assert decide(state).binds == {"d/p": "sound"}
     session, _ = session_of(state)
     told = explain(session, state.tasks["d/p"])["n"]
@@ -96,22 +96,26 @@ def test_a_node_that_cannot_serve_says_why_and_stops_nothing_else(node: object, 
 
 def test_a_healthier_board_comes_first_in_any_group() -> None:
     worn = board("worn", [0], offers=7, faulty=[7])
-    state = state_of(worn, pod("busy", 6, on="worn"), board("whole"), pod("p", 1))
+    state = state_of(worn, chip_pod("busy", 6, on="worn"), board("whole"), chip_pod("p", 1))
     assert decide(state).binds == {"d/p": "whole"}
 
 
 def test_a_worn_board_is_used_where_no_whole_one_fits() -> None:
     worn = board("worn", [0, 1, 2, 4, 5, 6, 7], offers=7, faulty=[3])
-    state = state_of(worn, board("whole", [0, 4]), pod("busy", 6, on="whole"), pod("p", 4))
+    state = state_of(worn, board("whole", [0, 4]), chip_pod("busy", 6, on="whole"), chip_pod("p", 4))
     plan = decide(state)
     assert plan.binds == {"d/p": "worn"} and plan.devices == {"d/p": [4, 5, 6, 7]}
 
 
 def test_chips_without_network_serve_single_pods_only() -> None:
-    one = state_of(board("n", no_network=[5]), pod("p", 8))
+    one = state_of(board("n", no_network=[5]), chip_pod("p", 8))
     assert decide(one).devices == {"d/p": list(range(8))}
     two = state_of(
-        board("a", no_network=[5]), board("b"), group("j", 2), pod("j-0", 8, job="j"), pod("j-1", 8, job="j")
+        board("a", no_network=[5]),
+        board("b"),
+        chip_group("j", 2),
+        chip_pod("j-0", 8, job="j"),
+        chip_pod("j-1", 8, job="j"),
     )
     plan = decide(two)
     assert not plan.binds
@@ -120,7 +124,7 @@ def test_chips_without_network_serve_single_pods_only() -> None:
 
 
 def test_pods_without_chips_are_neither_filtered_nor_scored() -> None:
-    state = state_of(board("n", None), pod("p", 0))
+    state = state_of(board("n", None), chip_pod("p", 0))
     session, chips = session_of(state)
     task = state.tasks["d/p"]
     assert [term.batch(task) for term in (*chips.filters(), *chips.scorers())] == [Batch.SKIP] * 5
@@ -130,7 +134,7 @@ def test_pods_without_chips_are_neither_filtered_nor_scored() -> None:
 
 
 def test_a_cluster_without_chips_is_left_alone() -> None:
-    state = state_of(board("n", None, offers=0), pod("p", 1))
+    state = state_of(board("n", None, offers=0), chip_pod("p", 1))
     session, chips = session_of(state)
     assert chips.batch(state.tasks["d/p"]) == Batch.SKIP
     session.close()
@@ -141,7 +145,7 @@ def test_a_cluster_without_chips_is_left_alone() -> None:
 
 def test_labels_choose_the_layout() -> None:
     mesh = board("mesh", range(8), kind="module-910b-8")
-    state = state_of(mesh, board("rings"), pod("p", 3))
+    state = state_of(mesh, board("rings"), chip_pod("p", 3))
     plan = decide(state)
     assert plan.binds == {"d/p": "mesh"} and plan.devices == {"d/p": [0, 1, 2]}
     session, _ = session_of(state)
@@ -151,7 +155,7 @@ def test_labels_choose_the_layout() -> None:
 
 
 def test_arguments_choose_the_layout() -> None:
-    state = state_of(board("n", range(16), offers=16, kind="box"), pod("p", 10))
+    state = state_of(board("n", range(16), offers=16, kind="box"), chip_pod("p", 10))
     assert not decide(state).binds
     for given in ({"topology910__layout": "910B-16"}, {"topology910__layout__box": "910B-16"}):
         plan = decide(state, **given)
@@ -172,12 +176,12 @@ def test_arguments_choose_the_layout() -> None:
 def test_a_label_or_an_argument_chooses_the_layout(
     kind: str, given: dict[str, object], size: int, want: int, chips: list[int]
 ) -> None:
-    plan = decide(state_of(board("n", range(size), offers=size, kind=kind), pod("p", want)), **given)
+    plan = decide(state_of(board("n", range(size), offers=size, kind=kind), chip_pod("p", want)), **given)
     assert plan.devices == {"d/p": chips} and not plan.warnings
 
 
 def test_a_job_that_no_layout_serves_is_told_of_the_argument_that_would_help() -> None:
-    state = state_of(board("n"), group("j", 2), pod("j-0", 1, job="j"), pod("j-1", 1, job="j"))
+    state = state_of(board("n"), chip_group("j", 2), chip_pod("j-0", 1, job="j"), chip_pod("j-1", 1, job="j"))
     session, _ = session_of(state)
     told = explain(session, state.tasks["d/j-0"])["n"]
     assert any("topology910.eachPod: true serves each pod by itself" in text for _, _, text in told.reasons)
@@ -185,7 +189,7 @@ def test_a_job_that_no_layout_serves_is_told_of_the_argument_that_would_help() -
 
 
 def test_explain_says_group_rank_and_ring() -> None:
-    state = state_of(board("n", [0, 1, 4, 5, 6]), pod("busy", 3, on="n"), pod("p", 2))
+    state = state_of(board("n", [0, 1, 4, 5, 6]), chip_pod("busy", 3, on="n"), chip_pod("p", 2))
     session, _ = session_of(state)
     told = explain(session, state.tasks["d/p"])["n"]
     assert told.notes == {"topology910": "group A, rank 3, ring 0-3 (rings 2+3 free, 8 healthy)"}
@@ -195,7 +199,7 @@ def test_explain_says_group_rank_and_ring() -> None:
 
 
 def test_chips_and_their_time_are_written_with_the_binding() -> None:
-    state = state_of(board("n"), pod("a", 1), pod("b", 2))
+    state = state_of(board("n"), chip_pod("a", 1), chip_pod("b", 2))
     plan = decide(state, now=1700000000.5)
     (a,), (b,) = plan.effects["d/a"], plan.effects["d/b"]
     assert a.kind == "annotations" and a.key == "d/a"
@@ -209,8 +213,8 @@ def test_the_time_is_later_than_any_on_the_node_whatever_the_clock_says() -> Non
     served = {"predicate-time": "18446744073709551615"}
     state = state_of(
         board("n", range(2, 8)),
-        pod("waits", 1, on="n", held=[0], notes=late),
-        pod("served", 1, on="n", held=[1], notes=served),
-        pod("p", 4),
+        chip_pod("waits", 1, on="n", held=[0], notes=late),
+        chip_pod("served", 1, on="n", held=[1], notes=served),
+        chip_pod("p", 4),
     )
     assert decide(state, now=1.0).effects["d/p"][0].values["predicate-time"] == "1900000000000000001"

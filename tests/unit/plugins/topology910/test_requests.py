@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from builders.ascend import board, decide, group, pod, session_of, state_of
+from builders.ascend import board, chip_group, chip_pod, decide, session_of, state_of
 from muster.model.core import Pod
 
 
 def refusal(*sizes: int | str, **arguments: object) -> str | None:
-    pods = [pod(f"j-{i}", size, job="j") for i, size in enumerate(sizes)]
-    state = state_of(board("n"), group("j", len(sizes)), *pods)
+    pods = [chip_pod(f"j-{i}", size, job="j") for i, size in enumerate(sizes)]
+    state = state_of(board("n"), chip_group("j", len(sizes)), *pods)
     session, chips = session_of(state, **arguments)
     reason = chips.valid(state.jobs["d/j"])
     session.close()
@@ -68,7 +68,7 @@ def test_the_refusal_does_not_name_an_argument_that_would_not_help(sizes: tuple[
 
 def owned(*sizes: int, least: str = "") -> list[Pod]:
     notes = {"scheduling.volcano.sh/group-min-member": least} if least else {}
-    return [pod(f"w-{i}", size, owner="w", notes=notes) for i, size in enumerate(sizes)]
+    return [chip_pod(f"w-{i}", size, owner="w", notes=notes) for i, size in enumerate(sizes)]
 
 
 def test_pods_without_a_pod_group_are_served_one_by_one() -> None:
@@ -97,9 +97,9 @@ def test_an_argument_that_is_neither_true_nor_false_is_not_given() -> None:
 
 
 def test_pods_that_are_over_or_leaving_do_not_count() -> None:
-    over = pod("j-0", 4, job="j", on="n", phase="Failed")
-    leaving = pod("j-1", 4, job="j", on="n", leaving=True)
-    state = state_of(board("n"), group("j"), over, leaving, pod("j-2", 4, job="j"))
+    over = chip_pod("j-0", 4, job="j", on="n", phase="Failed")
+    leaving = chip_pod("j-1", 4, job="j", on="n", leaving=True)
+    state = state_of(board("n"), chip_group("j"), over, leaving, chip_pod("j-2", 4, job="j"))
     session, chips = session_of(state)
     assert chips.valid(state.jobs["d/j"]) is None
     session.close()
