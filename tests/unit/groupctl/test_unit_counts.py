@@ -7,7 +7,7 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.node_groups import CITIES, groups, nodes, pod
+from builders.node_groups import CITIES, groups, nginx_pod, nodes
 from muster.groupctl.unit_counts import UnitCounts
 from muster.groups.assignment import ASSIGNED
 from muster.groups.grouping import Grouping
@@ -28,7 +28,7 @@ STEP = st.tuples(
 
 
 def _pod(name: str, on: str, group: str, phase: str) -> Pod:
-    one = pod(name, on)
+    one = nginx_pod(name, on)
     assert isinstance(one, Pod)
     one.status.phase = phase if phase == "Succeeded" else "Running"
     one.metadata.uid = f"uid-{name}"
