@@ -100,7 +100,7 @@ MUTANTS = [
     Mutant("groups/division.py", "minimums are filled only when there is more",
            "if replicas <= sum(least.values()):", "if replicas < sum(least.values()) - 1:"),
     Mutant("groups/membership.py", "an exclusive node is in the newest group",
-           "for name in alone[1:]:", "for name in alone[:-1]:"),
+           "for name in exclusive[1:]:", "for name in exclusive[:-1]:"),
     Mutant("groups/propagation.py", "a group that is named twice has its last weight",
            "max(entry.weight, found.weights.get(name, 0))", "entry.weight"),
     Mutant("groups/assignment.py", "an empty term begins to select nodes",
