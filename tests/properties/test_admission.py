@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.nodes import MoveKind
-from strategies.any_cluster import NOW, Cluster, clusters
-from strategies.any_configuration import configurations
+from strategies.clusters import NOW, Cluster, clusters
+from strategies.configurations import configurations
 
 ACTIONS = (("enqueue", "allocate", "preempt"), ("enqueue", "reclaim", "allocate"), ("reclaim", "preempt", "enqueue"))
 PLUGINS = ("proportion", "capacity", "overcommit", "predicates", "nodeorder", "drf")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders.few_nodes import by_node, node, pod, session, state, task
+from builders.filter_clusters import by_node, node, pod, session, state, task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.pod_rules.ports import HostPorts, host_ports
 

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from builders.node_groups import REQUIRED, bound, deployment, owner
-from fakes.awkward_api import AwkwardApi, give, raw, refuse, run, until
+from fakes.faulty_api import FaultyApi, give, raw, refuse, run, until
 from muster.groupctl.edge_gate.change_log import Change, ChangeLog
 from muster.groupctl.edge_gate.connections import Connections, Exchange
 from muster.groupctl.edge_gate.metrics import Metrics
@@ -56,8 +56,8 @@ class Gate:
             return answer.status, json.loads(text) if text[:1] in b"{[" else text
 
 
-def story(play: Callable[[AwkwardApi, Gate], Coroutine[Any, Any, None]]) -> None:
-    async def playing(api: AwkwardApi) -> None:
+def story(play: Callable[[FaultyApi, Gate], Coroutine[Any, Any, None]]) -> None:
+    async def playing(api: FaultyApi) -> None:
         tables: dict[str, dict[str, Object]] = {}
 
         async def missing(kind: type[Object], key: str) -> Object:
@@ -98,7 +98,7 @@ def waiting() -> list[Object]:
 
 
 def test_other_requests_go_through_with_body_headers_and_answer_unchanged() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         async def answer(request: web.Request) -> web.Response:
             return web.Response(body=b"\x00packed", status=201, headers={"Content-Encoding": "gzip", "X-Their": "1"})
 
@@ -118,7 +118,7 @@ def test_other_requests_go_through_with_body_headers_and_answer_unchanged() -> N
 
 
 def test_a_list_is_asked_for_as_json_in_the_clients_name_and_filtered() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*waiting())
         api.plan("GET", PODS, give(pods(pod("held"), pod("other", of="nobody"))))
         headers = {**TOKEN, "Accept": "application/vnd.kubernetes.protobuf", "Accept-Encoding": "gzip"}
@@ -135,7 +135,7 @@ def test_a_list_is_asked_for_as_json_in_the_clients_name_and_filtered() -> None:
 
 
 def test_a_refusal_of_the_api_server_is_passed_on() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         api.plan("GET", PODS, refuse(403, "Forbidden", "no"))
         api.plan("WATCH", PODS, refuse(403, "Forbidden", "no"))
         assert (await gate.get(PODS))[0] == 403
@@ -145,7 +145,7 @@ def test_a_refusal_of_the_api_server_is_passed_on() -> None:
 
 
 def test_nobody_is_told_to_use_a_token_and_no_answer_is_given_too_early() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         status, body = await gate.get("/api/v1/nodes", headers={})
         assert status == 401 and "bearer tokens only" in body["message"]
         gate.wrong = "the applications have not been read yet"
@@ -157,7 +157,7 @@ def test_nobody_is_told_to_use_a_token_and_no_answer_is_given_too_early() -> Non
 
 
 def test_a_list_that_was_cut_short_is_not_taken_for_whole() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         api.plan("GET", PODS, raw(json.dumps(pods(pod("a"), pod("b"))).encode()[:-40]))
         with pytest.raises(aiohttp.ClientError):
             await gate.get(PODS)
@@ -166,7 +166,7 @@ def test_a_list_that_was_cut_short_is_not_taken_for_whole() -> None:
 
 
 def test_a_held_pod_is_not_found() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*waiting())
         api.plan("GET", f"{PODS}/x", give(pod("x")))
         status, body = await gate.get(f"{PODS}/x")
@@ -192,7 +192,7 @@ def watching(*lines: dict[str, Any]) -> Answer:
 
 
 def test_a_release_is_told_in_the_middle_of_a_watch_and_a_bookmark_follows() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*waiting())
         api.plan("WATCH", PODS, watching({"type": "ADDED", "object": pod("a", version=12)}))
         api.plan("GET", PODS, give(pods()), give(pods(pod("a", version=12))))
@@ -214,7 +214,7 @@ def test_a_release_is_told_in_the_middle_of_a_watch_and_a_bookmark_follows() -> 
 
 
 def test_a_watch_from_before_the_log_is_expired() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         gate.changes.begin(100)
         api.plan("WATCH", PODS, watching())
         status, event = await gate.get(f"{PODS}?watch=1&resourceVersion=99")
@@ -226,7 +226,7 @@ def test_a_watch_from_before_the_log_is_expired() -> None:
 
 
 def test_a_client_that_leaves_takes_its_watch_with_it() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         api.plan("WATCH", PODS, watching({"type": "ADDED", "object": pod("a", version=12)}))
         async with gate.ask("GET", f"{PODS}?watch=1") as answer:
             assert json.loads(await answer.content.readline())["type"] == "ADDED"
@@ -237,7 +237,7 @@ def test_a_client_that_leaves_takes_its_watch_with_it() -> None:
 
 
 def test_a_pod_that_was_sent_stays_visible_and_one_that_was_not_is_held() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*free())
         seen, other = pod("seen"), pod("other")
         started = {**pod("started"), "status": {"phase": "Pending", "startTime": "2026-01-01T00:00:00Z"}}
@@ -253,7 +253,7 @@ def test_a_pod_that_was_sent_stays_visible_and_one_that_was_not_is_held() -> Non
 
 
 def test_the_status_is_asked_for_once_where_only_metadata_is_at_hand() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*waiting())
         running = {**pod("running"), "status": {"phase": "Running"}}
         pending = pod("pending")
@@ -273,7 +273,7 @@ def test_the_status_is_asked_for_once_where_only_metadata_is_at_hand() -> None:
 
 @pytest.mark.parametrize("method", ["PATCH", "PUT", "DELETE"])
 def test_a_held_pod_cannot_be_read_by_writing_to_it(method: str) -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*waiting())
         api.plan("GET", f"{PODS}/x", give(pod("x")))
         async with gate.ask(method, f"{PODS}/x/status?dryRun=All", data="{}") as got:
@@ -290,7 +290,7 @@ def test_an_announced_body_that_never_arrives_times_out(monkeypatch: pytest.Monk
     monkeypatch.setattr("muster.groupctl.edge_gate.connections.GET_BODY_TIMEOUT_S", 0.2)
     monkeypatch.setattr("muster.groupctl.edge_gate.connections.BODY_TIMEOUT_S", 0.2)
 
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         for request in (f"GET {PODS}", "GET /version", "POST /apis/x/v1/things"):
             reader, writer = await asyncio.open_connection("127.0.0.1", gate.port)
             head = f"{request} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\nContent-Length: 5\r\n\r\n12"
@@ -303,7 +303,7 @@ def test_an_announced_body_that_never_arrives_times_out(monkeypatch: pytest.Monk
 
 
 def test_requests_of_one_connection_are_answered_one_after_the_other() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         api.plan("GET", "/apis", give({"n": 1}), give({"n": 2}))
         reader, writer = await asyncio.open_connection("127.0.0.1", gate.port)
         one = b"GET /apis HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\n"
@@ -318,7 +318,7 @@ def test_requests_of_one_connection_are_answered_one_after_the_other() -> None:
 def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("muster.groupctl.edge_gate.connections.WRITE_TIMEOUT_S", 0.3)
 
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         api.plan("GET", "/apis", raw(b"x" * 40_000_000))
         _, writer = await asyncio.open_connection("127.0.0.1", gate.port, limit=1)
         writer.write(b"GET /apis HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\n\r\n")
@@ -330,7 +330,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch: pytest.M
 
 
 def test_refusals_are_counted_and_connections_limited() -> None:
-    async def play(api: AwkwardApi, gate: Gate) -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
         assert (await gate.get("/api/v1//pods"))[0] == 400
         assert gate.metrics.registry.get_sample_value("muster_gate_refused_total", {"code": "400"}) == 1
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fakes.awkward_api import AwkwardApi, run
+from fakes.faulty_api import FaultyApi, run
 from muster.groupctl.edge_gate.change_log import ChangeLog
 from muster.groupctl.edge_gate.connections import Connections
 from muster.groupctl.edge_gate.metrics import Metrics
@@ -19,7 +19,7 @@ from muster.store import NotFound
 
 
 @asynccontextmanager
-async def far_end(api: AwkwardApi, answer: bytes, heads: list[bytes]) -> AsyncIterator[None]:
+async def far_end(api: FaultyApi, answer: bytes, heads: list[bytes]) -> AsyncIterator[None]:
     """An API server that answers an upgrade with these bytes, and then sends five bytes back in reverse."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -37,7 +37,7 @@ async def far_end(api: AwkwardApi, answer: bytes, heads: list[bytes]) -> AsyncIt
     server.close()
 
 
-async def upgraded(api: AwkwardApi, path: bytes) -> bytes:
+async def upgraded(api: FaultyApi, path: bytes) -> bytes:
     """What a client gets that sends five bytes right behind its request."""
     async with Upstream(api.access()) as upstream:
 
@@ -63,7 +63,7 @@ async def upgraded(api: AwkwardApi, path: bytes) -> bytes:
 
 
 def test_an_upgrade_is_a_tunnel_once_the_api_server_has_switched() -> None:
-    async def play(api: AwkwardApi) -> None:
+    async def play(api: FaultyApi) -> None:
         heads: list[bytes] = []
         async with far_end(api, b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n\r\n", heads):
             got = await upgraded(api, b"/api/v1/namespaces/d/services/x/proxy/")
@@ -75,7 +75,7 @@ def test_an_upgrade_is_a_tunnel_once_the_api_server_has_switched() -> None:
 
 
 def test_after_any_other_answer_to_an_upgrade_the_connection_ends() -> None:
-    async def play(api: AwkwardApi) -> None:
+    async def play(api: FaultyApi) -> None:
         heads: list[bytes] = []
         async with far_end(api, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno", heads):
             got = await upgraded(api, b"/api/v1/namespaces/d/services/x/proxy/")
@@ -86,7 +86,7 @@ def test_after_any_other_answer_to_an_upgrade_the_connection_ends() -> None:
 
 
 def test_other_paths_are_not_upgraded() -> None:
-    async def play(api: AwkwardApi) -> None:
+    async def play(api: FaultyApi) -> None:
         for path in (b"/version", b"/api/v1/namespaces", b"/api/v1/pods?watch=1", b"/api/v1/namespaces/d/pods/exec"):
             assert (await upgraded(api, path)).startswith(b"HTTP/1.1 400 "), path
         assert api.asked == []

@@ -7,7 +7,7 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.node_groups import CITIES, bound, deployment, groups, nodes, pod, weights
+from builders.node_groups import CITIES, bound, deployment, groups, nginx_pod, nodes, weights
 from muster.groupctl.extender.reservations import RESERVATION_TTL_S
 from muster.groupctl.webhook.group_slots import UNSEEN_POD_TTL_S, GroupSlots
 from muster.groups.applications import Application
@@ -41,7 +41,7 @@ STEP = st.tuples(
 
 
 def made(name: str, on: str, group: str, phase: str) -> Pod:
-    one = pod(name, on)
+    one = nginx_pod(name, on)
     assert isinstance(one, Pod)
     one.status.phase = phase if phase == "Succeeded" else "Pending"
     if group:

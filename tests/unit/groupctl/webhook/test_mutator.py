@@ -15,12 +15,12 @@ from builders.node_groups import (
     REQUIRED,
     REQUIRED_OVERRIDE,
     bound,
+    city_node,
     deployment,
     groups,
-    node,
+    nginx_pod,
     overrides,
     owner,
-    pod,
     ranges,
     registry,
     thing,
@@ -61,7 +61,7 @@ class World:
         )
         self.count = 0
         for name, city in CITIES.items():
-            made = node(name, city)
+            made = city_node(name, city)
             if labelled:
                 made.metadata.labels[f"nodegroup.{DOMAIN}/{city}"] = ""
             self.put(made)
@@ -123,7 +123,7 @@ def test_a_pod_that_the_watch_shows_is_not_counted_twice() -> None:
     world = World(weights(), *deployment(bound()))
     made, _ = world.create()
     assert len(world.slots.reservations) == 1
-    stored = pod("p-1", annotations=made["metadata"]["annotations"])
+    stored = nginx_pod("p-1", annotations=made["metadata"]["annotations"])
     stored.metadata.labels[ASSIGNED] = "hangzhou"
     world.put(stored)
     assert len(world.slots.reservations) == 0
