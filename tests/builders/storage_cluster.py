@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from builders import manifests
+from builders.manifests import Manifest, state_of
 from muster.config.types import Arguments, Config, PluginOption
 from muster.engine.core.hooks import NodeFilter
 from muster.engine.core.jobs import Task
 from muster.engine.core.session import Session
-from muster.engine.core.state import State
 from muster.engine.volumes.volume_binder import VolumeBinder
-from muster.model.kinds import decode
-from muster.model.meta import key
 from muster.plugins.predicates import Predicates
 
-Manifest = dict[str, Any]
 
-
-def node(name: str, /, **labels: str) -> Manifest:
+def zone_node(name: str, /, **labels: str) -> Manifest:
     """`zone` is short for the zone label; every node has its hostname label."""
     given = {"kubernetes.io/hostname": name}
     if "zone" in labels:
         given["topology.kubernetes.io/zone"] = labels.pop("zone")
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": given | labels},
-        "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "20"}},
-    }
+    return manifests.node(name, memory="8Gi", pods=20, labels=given | labels)
 
 
-def pod(name: str, *volumes: str | Manifest, on: str = "") -> Manifest:
+def pod_with_volumes(name: str, *volumes: str | Manifest, on: str = "") -> Manifest:
     """A text is the name of a claim; with `on` the pod runs there."""
     listed = [
         {"name": f"v{i}", "persistentVolumeClaim": {"claimName": v}} if isinstance(v, str) else {"name": f"v{i}"} | v
         for i, v in enumerate(volumes)
     ]
-    spec: Manifest = {"containers": [{"name": "c"}], "volumes": listed}
-    if on:
-        spec["nodeName"] = on
-    status = {"phase": "Running" if on else "Pending"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec, "status": status}
+    return manifests.pod(name, on=on, volumes=listed)
 
 
 def claim(name: str, storage_class: str | None = "local", size: str = "1Gi", **spec: object) -> Manifest:
@@ -81,13 +67,8 @@ def csi_node(name: str, migrated: str = "", **limits: int) -> Manifest:
 class Cluster:
     """A session over some manifests."""
 
-    def __init__(self, *manifests: Manifest) -> None:
-        objects: dict[str, dict[str, Any]] = {}
-        for manifest in manifests:
-            obj = decode(manifest)
-            objects.setdefault(obj.kind, {})[key(obj)] = obj
-        self.state = State()
-        self.state.load(objects)
+    def __init__(self, *given: Manifest) -> None:
+        self.state = state_of(*given)
         self.predicates = Predicates(Arguments({}), PluginOption("predicates"))
         self.session = Session(self.state, Config(), [[self.predicates]], 0.0)
         self.volumes = self.session.shared(VolumeBinder)
