@@ -44,6 +44,7 @@ def test_a_huge_number_is_divided_at_once() -> None:
     ("ranges", "replicas", "parts"),
     [
         (((1, 3), (2, 5)), 6, (3, 3)),
+        (((1, 3), (2, 5)), 2, (1, 1)),  # one less than the minimums
         (((3, 4), (3, 4), (1, 4)), 4, (2, 1, 1)),
         (((4, 8), (0, 8)), 6, (4, 2)),
         (((1, 3), (2, 5)), 20, (3, 5)),
