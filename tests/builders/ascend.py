@@ -1,4 +1,4 @@
-"""Boards and jobs that want chips, said briefly, and sessions over them."""
+"""Nodes with Ascend boards, pods that request chips, and sessions over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters with node groups for tests, said briefly: the design's own example and variations of it."""
+"""Clusters with node groups in two cities: the example of the design and variations of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters said as queues and jobs: a job is a group with so many running and so many waiting pods of one size."""
+"""Clusters described by queues and jobs: a job is a group with running and pending pods of one size."""
 
 from __future__ import annotations
 

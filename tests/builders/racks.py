@@ -1,4 +1,4 @@
-"""Small clusters with racks, said briefly: nodes with labels, topologies, gangs that say where they lie."""
+"""Clusters with racks: nodes with topology labels, topologies, and gangs with topology constraints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small clusters for tests, said briefly: nodes, queues, groups and pods as plain values, and a session over them."""
+"""Clusters with node groups and queue affinity in the namespace d, and a session over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that want to use up a listener: many connections at once, with bodies that are large, slow or hostile."""
+"""Clients that exhaust a listener: many connections at once, with bodies that are large, slow or hostile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loops of the actions, plainly: enqueue, allocate, backfill, reclaim, preempt, over a `naive.World`."""
+"""The naive loops of the actions enqueue, allocate, backfill, reclaim and preempt, over a `naive.World`."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from muster.cycle.configure import configure
 from muster.cycle.scheduler import Scheduler
 from muster.model.meta import Object
 from muster.model.scheduling import PodGroup, Queue
-from strategies.any_cluster import NOW, Cluster, clusters
+from strategies.clusters import NOW, Cluster, clusters
 from strategies.profiles import examples
 
 EVICTING = DEFAULT.replace("allocate", "allocate, preempt, reclaim")

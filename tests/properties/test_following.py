@@ -18,8 +18,8 @@ from muster.engine.core.state import State
 from muster.engine.evictions.promises import PromiseRecord
 from muster.model.core import Node, Pod
 from muster.model.meta import Object, key
-from strategies.any_cluster import GROUP, NOW, Cluster, clusters, state_of
-from strategies.any_configuration import configurations
+from strategies.clusters import GROUP, NOW, Cluster, clusters, state_of
+from strategies.configurations import configurations
 from strategies.profiles import examples
 
 

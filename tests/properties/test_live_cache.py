@@ -11,7 +11,7 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from builders.live_objects import cluster_of, waiting
+from builders.scheduler_objects import cluster_of, waiting
 from builders.small_cluster import node
 from muster.engine.core.plan import Eviction, Plan
 from muster.model.core import Node, Pod

@@ -7,8 +7,8 @@ from hypothesis import given
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from oracles.naive_actions import decide
-from strategies.any_cluster import NOW, Cluster, clusters
-from strategies.any_configuration import configurations
+from strategies.clusters import NOW, Cluster, clusters
+from strategies.configurations import configurations
 from strategies.profiles import examples
 
 KNOWN = ("priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder", "binpack")

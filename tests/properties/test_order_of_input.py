@@ -11,8 +11,8 @@ from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.model.meta import Object, key
 from muster.sim.simulate import simulate
-from strategies.any_cluster import NOW, Cluster, clusters, state_of
-from strategies.any_configuration import EVICTING, configurations
+from strategies.clusters import NOW, Cluster, clusters, state_of
+from strategies.configurations import EVICTING, configurations
 from strategies.profiles import examples
 
 

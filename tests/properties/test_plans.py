@@ -15,8 +15,8 @@ from muster.engine.core.session import Session
 from muster.plugins.capacity import Capacity
 from muster.plugins.proportion import Proportion
 from oracles.plan_checker import check
-from strategies.any_cluster import NOW, Cluster, clusters
-from strategies.any_configuration import EVICTING, configurations
+from strategies.clusters import NOW, Cluster, clusters
+from strategies.configurations import EVICTING, configurations
 from strategies.profiles import examples
 
 TIER_ONE = ("priority", "gang", "conformance")

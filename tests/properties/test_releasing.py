@@ -26,8 +26,8 @@ from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.model.meta import Object
-from oracles.neighbours import HOST, ZONE, affinity, near, spread
-from strategies.any_cluster import GPU, GROUP, NOW, state_of
+from oracles.inter_pod import HOST, ZONE, affinity, near, spread
+from strategies.clusters import GPU, GROUP, NOW, state_of
 from strategies.profiles import examples
 
 CONFIG = """

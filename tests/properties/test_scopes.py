@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.session import Session
 from muster.plugin_checks import terms
-from strategies.any_cluster import NOW, Drawn, clusters
-from strategies.any_configuration import configurations
+from strategies.clusters import NOW, Drawn, clusters
+from strategies.configurations import configurations
 from strategies.profiles import examples
 
 NODE_TERMS = (

@@ -13,8 +13,8 @@ from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.plan import Plan
 from muster.plugin_checks.shortcuts import with_shortcuts, without_shortcuts
-from strategies.any_cluster import NOW, Cluster, clusters
-from strategies.any_configuration import EVICTING, configurations
+from strategies.clusters import NOW, Cluster, clusters
+from strategies.configurations import EVICTING, configurations
 from strategies.profiles import examples
 
 

@@ -14,8 +14,8 @@ from muster.engine.core.jobs import ALLOCATED_LIKE, Status, Task
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.session import Session
 from muster.plugin_checks.ledgers import all_answers, random_move, session_without_promises
-from strategies.any_cluster import Cluster, Drawn, clusters
-from strategies.any_configuration import configurations
+from strategies.clusters import Cluster, Drawn, clusters
+from strategies.configurations import configurations
 from strategies.profiles import examples
 
 Picture = dict[str, Any]

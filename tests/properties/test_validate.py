@@ -10,8 +10,8 @@ from muster.cycle.scheduler import Scheduler
 from muster.engine.core.plan import Plan
 from muster.model.meta import key
 from muster.sim.validate import validate_cluster
-from strategies.any_cluster import NOW, Cluster, clusters
-from strategies.any_configuration import configurations
+from strategies.clusters import NOW, Cluster, clusters
+from strategies.configurations import configurations
 from strategies.profiles import examples
 
 PLACING = (("allocate",), ("enqueue", "allocate", "backfill"))

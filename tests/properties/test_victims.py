@@ -14,8 +14,8 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Move, perform, revert
-from strategies.any_cluster import NOW, Cluster, clusters
-from strategies.any_configuration import EVERY_PLUGIN, configurations
+from strategies.clusters import NOW, Cluster, clusters
+from strategies.configurations import EVERY_PLUGIN, configurations
 from strategies.profiles import examples
 
 ONE_NODE = tuple(p for p in EVERY_PLUGIN if p not in ("nodegroup", "topology"))  # without those that divide nodes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from builders.front_door import (
+from builders.files import (
     PREEMPTING,
     Document,
     full_cluster,

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from builders.front_door import node, pod
+from builders.files import node, pod
 from muster.cli import main
 from muster.config.announced import Announced
 from muster.cycle.validation import effective_hash, validate_configuration

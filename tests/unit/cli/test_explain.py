@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from builders.front_door import PREEMPTING, full_cluster, node, pod, write
+from builders.files import PREEMPTING, full_cluster, node, pod, write
 from muster.cli import main
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from builders.front_door import PACKING, PREEMPTING, SPREADING, full_cluster, node, pod, replica_set, text, thing, write
+from builders.files import PACKING, PREEMPTING, SPREADING, full_cluster, node, pod, replica_set, text, thing, write
 from muster.cli import main
 
 

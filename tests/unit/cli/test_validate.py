@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from click.testing import CliRunner, Result
 
-from builders.front_door import PREEMPTING, node, pod, write
+from builders.files import PREEMPTING, node, pod, write
 from muster.cli import main
 from muster.config import load
 from muster.cycle.registry import known

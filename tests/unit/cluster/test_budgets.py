@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cluster_build import bind_all, cluster, node, pod, selector, template
+from builders.embedded import bind_all, cluster, node, pod, selector, template
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.batch import ReplicaSet, ReplicaSetSpec
 from muster.model.core import PodDisruptionBudget

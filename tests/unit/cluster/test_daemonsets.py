@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cluster_build import bind_all, cluster, node, pods_of, selector, template
+from builders.embedded import bind_all, cluster, node, pods_of, selector, template
 from muster.model.affinity import Taint
 from muster.model.batch import DaemonSet, DaemonSetSpec
 from muster.model.core import Node, Pod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from builders.cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
+from builders.embedded import bind_all, cluster, node, pod, pods_of, selector, template
 from muster.model.batch import Deployment, DeploymentSpec, ReplicaSet, UpdateStrategy
 from muster.model.meta import ObjectMeta
 from muster.model.pod_states import is_healthy

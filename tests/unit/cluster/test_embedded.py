@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
+from builders.embedded import bind_all, cluster, node, pod, pods_of, selector, template
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.hooks import Effect
 from muster.engine.core.plan import Condition, Eviction, Plan, PodReason

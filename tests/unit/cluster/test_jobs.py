@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cluster_build import bind_all, cluster, node, pod, pods_of, template
+from builders.embedded import bind_all, cluster, node, pod, pods_of, template
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.batch import CronJob, CronJobSpec, Job, JobSpec
 from muster.model.meta import ObjectMeta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cluster_build import cluster, node, pod, pods_of
+from builders.embedded import cluster, node, pod, pods_of
 from muster.model.core import Pod
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from builders.cluster_build import node, pod
+from builders.embedded import node, pod
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import HISTORY, MemoryStore
 from muster.model.core import Node, Pod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from builders.cluster_build import template
+from builders.embedded import template
 from muster.cluster.naming import generated, letters, template_hash
 
 

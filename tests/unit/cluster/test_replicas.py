@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cluster_build import bind_all, cluster, node, pod, pods_of, selector, template
+from builders.embedded import bind_all, cluster, node, pod, pods_of, selector, template
 from muster.model.batch import ReplicaSet, ReplicaSetSpec, ReplicationController, ReplicationControllerSpec
 from muster.model.core import Pod
 from muster.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cluster_build import bind_all, cluster, node, pods_of, selector, template
+from builders.embedded import bind_all, cluster, node, pods_of, selector, template
 from muster.model.batch import Ordinals, StatefulSet, StatefulSetSpec
 from muster.model.meta import ObjectMeta
 from muster.model.pod import ResourceRequirements, VolumeClaimSpec

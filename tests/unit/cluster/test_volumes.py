@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders.cluster_build import cluster, node, pod
+from builders.embedded import cluster, node, pod
 from muster.cluster.volumes import settle_claim
 from muster.model.core import Pod, Volume
 from muster.model.meta import ObjectMeta

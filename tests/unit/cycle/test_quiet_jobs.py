@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders.live_objects import waiting
+from builders.scheduler_objects import waiting
 from builders.small_cluster import node, pod_group, queue
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.jobs import Job

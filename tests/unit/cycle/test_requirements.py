@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from builders.front_door import Document, manifests, node, pod, pod_group, queue, replica_set, scheduler, thing, write
+from builders.files import Document, manifests, node, pod, pod_group, queue, replica_set, scheduler, thing, write
 from builders.node_groups import REQUIRED as POLICY
 from muster.cli import main
 from muster.config import DEFAULT

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from builders.front_door import PREEMPTING
+from builders.files import PREEMPTING
 from muster.config import DEFAULT
 from muster.config.types import PluginOption
 from muster.cycle.remarks import has_opinion

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fakes.awkward_api import AwkwardApi, dawdle, drip, give, hang_up, raw, refuse, run
+from fakes.faulty_api import FaultyApi, dawdle, drip, give, hang_up, raw, refuse, run
 from muster import store
 from muster.kube import Client, Limits
 from muster.store import errors
@@ -15,7 +15,7 @@ PATH = "/api/v1/pods"
 
 
 def test_an_answer_is_its_bytes() -> None:
-    async def story(api: AwkwardApi) -> bytes:
+    async def story(api: FaultyApi) -> bytes:
         api.plan("GET", PATH, raw(b'{"a": 1}'))
         async with api.client() as client:
             return await client.request("GET", PATH, params={"limit": "5"})
@@ -24,7 +24,7 @@ def test_an_answer_is_its_bytes() -> None:
 
 
 def test_the_authorization_of_the_official_client_goes_with_every_call() -> None:
-    async def story(api: AwkwardApi) -> str:
+    async def story(api: FaultyApi) -> str:
         api.plan("GET", PATH, give({}))
         async with Client(api.access("abc")) as client:
             await client.request("GET", PATH)
@@ -51,7 +51,7 @@ def test_the_authorization_of_the_official_client_goes_with_every_call() -> None
 def test_a_refusal_has_its_type_and_the_servers_words(
     code: int, reason: str, kind: type[errors.ApiError], also: type[store.ApiError]
 ) -> None:
-    async def story(api: AwkwardApi) -> errors.ApiError:
+    async def story(api: FaultyApi) -> errors.ApiError:
         api.plan("GET", PATH, refuse(code, reason, "because of that"))
         async with api.client() as client:
             with pytest.raises(kind) as caught:
@@ -66,7 +66,7 @@ def test_a_refusal_has_its_type_and_the_servers_words(
 
 
 def test_a_proxys_page_in_place_of_a_status_is_told_shortly() -> None:
-    async def story(api: AwkwardApi) -> str:
+    async def story(api: FaultyApi) -> str:
         api.plan("GET", PATH, raw(b"<html>\n bad gateway " + b"x" * 9999, 502))
         async with api.client(tries=1) as client:
             with pytest.raises(errors.ServerFault) as caught:
@@ -79,7 +79,7 @@ def test_a_proxys_page_in_place_of_a_status_is_told_shortly() -> None:
 
 
 def test_429_is_tried_again_after_the_time_the_server_asks_for() -> None:
-    async def story(api: AwkwardApi) -> float:
+    async def story(api: FaultyApi) -> float:
         api.plan("POST", PATH, refuse(429, "TooManyRequests", "later", retry_after="1"), give({}))
         async with api.client() as client:
             await client.request("POST", PATH, body={})
@@ -89,7 +89,7 @@ def test_429_is_tried_again_after_the_time_the_server_asks_for() -> None:
 
 
 def test_429_with_a_longer_wait_than_we_have_is_the_answer() -> None:
-    async def story(api: AwkwardApi) -> float | None:
+    async def story(api: FaultyApi) -> float | None:
         api.plan("POST", PATH, refuse(429, "TooManyRequests", "much later", retry_after="3600"))
         async with api.client() as client:
             with pytest.raises(errors.TooManyRequests) as caught:
@@ -103,7 +103,7 @@ def test_429_with_a_longer_wait_than_we_have_is_the_answer() -> None:
 def test_a_budgets_refusal_is_not_tried_again_and_says_which_budget() -> None:
     details = {"causes": [{"reason": "DisruptionBudget", "message": "The disruption budget b needs 3 healthy pods"}]}
 
-    async def story(api: AwkwardApi) -> str:
+    async def story(api: FaultyApi) -> str:
         api.plan("POST", PATH, refuse(429, "TooManyRequests", "Cannot evict.", details=details))
         async with api.client() as client:
             with pytest.raises(errors.BudgetRefused) as caught:
@@ -116,7 +116,7 @@ def test_a_budgets_refusal_is_not_tried_again_and_says_which_budget() -> None:
 
 @pytest.mark.parametrize(("method", "sent"), [("GET", 3), ("PUT", 3), ("DELETE", 3), ("POST", 1), ("PATCH", 1)])
 def test_a_server_fault_is_tried_again_only_where_twice_does_no_harm(method: str, sent: int) -> None:
-    async def story(api: AwkwardApi) -> errors.ApiError:
+    async def story(api: FaultyApi) -> errors.ApiError:
         api.plan(method, PATH, refuse(500, "InternalError", "etcd is away"))
         async with api.client(tries=3) as client:
             with pytest.raises(errors.ServerFault) as caught:
@@ -128,7 +128,7 @@ def test_a_server_fault_is_tried_again_only_where_twice_does_no_harm(method: str
 
 
 def test_a_cut_connection_is_survived_by_a_repeatable_call() -> None:
-    async def story(api: AwkwardApi) -> bytes:
+    async def story(api: FaultyApi) -> bytes:
         api.plan("POST", PATH, hang_up(), hang_up(), raw(b"{}"))
         async with api.client() as client:
             return await client.request("POST", PATH, body={}, repeatable=True)
@@ -137,7 +137,7 @@ def test_a_cut_connection_is_survived_by_a_repeatable_call() -> None:
 
 
 def test_a_cut_connection_leaves_any_other_call_undecided() -> None:
-    async def story(api: AwkwardApi) -> errors.ApiError:
+    async def story(api: FaultyApi) -> errors.ApiError:
         api.plan("POST", PATH, hang_up())
         async with api.client() as client:
             with pytest.raises(errors.Unreachable) as caught:
@@ -148,7 +148,7 @@ def test_a_cut_connection_leaves_any_other_call_undecided() -> None:
 
 
 def test_a_server_that_is_not_there_was_surely_sent_nothing() -> None:
-    async def story(api: AwkwardApi) -> errors.ApiError:
+    async def story(api: FaultyApi) -> errors.ApiError:
         access = api.access()
         await api.__aexit__()
         async with Client(access, limits=Limits(tries=2)) as client:
@@ -162,7 +162,7 @@ def test_a_server_that_is_not_there_was_surely_sent_nothing() -> None:
 
 
 def test_an_answer_that_does_not_come_in_time_is_an_error() -> None:
-    async def story(api: AwkwardApi) -> errors.ApiError:
+    async def story(api: FaultyApi) -> errors.ApiError:
         api.plan("GET", PATH, dawdle(10))
         async with api.client(tries=1) as client:
             with pytest.raises(errors.TimedOut) as caught:
@@ -174,7 +174,7 @@ def test_an_answer_that_does_not_come_in_time_is_an_error() -> None:
 
 @pytest.mark.parametrize("answer", [raw(b"x" * 2000), drip(b"x" * 100, 20)], ids=["length told", "length not told"])
 def test_an_answer_over_the_limit_is_not_read_to_its_end(answer: object) -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         api.plan("GET", PATH, answer)  # type: ignore[arg-type]
         async with api.client(answer_bytes=1000) as client:
             with pytest.raises(errors.TooLarge):
@@ -184,7 +184,7 @@ def test_an_answer_over_the_limit_is_not_read_to_its_end(answer: object) -> None
 
 
 def test_a_request_over_the_limit_is_not_sent() -> None:
-    async def story(api: AwkwardApi) -> int:
+    async def story(api: FaultyApi) -> int:
         async with api.client(request_bytes=1000) as client:
             with pytest.raises(errors.TooLarge):
                 await client.request("POST", PATH, body={"a": "x" * 2000})
@@ -194,7 +194,7 @@ def test_a_request_over_the_limit_is_not_sent() -> None:
 
 
 def test_behind_a_closed_gate_reading_goes_on_and_writing_does_not() -> None:
-    async def story(api: AwkwardApi) -> list[str]:
+    async def story(api: FaultyApi) -> list[str]:
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
             api.plan(method, PATH, give({}))
         async with Client(api.access(), gate=lambda: False) as client:
@@ -210,7 +210,7 @@ def test_behind_a_closed_gate_reading_goes_on_and_writing_does_not() -> None:
 
 
 def test_the_gate_is_asked_again_before_each_retry() -> None:
-    async def story(api: AwkwardApi) -> int:
+    async def story(api: FaultyApi) -> int:
         still_leading = [True, False]
         api.plan("PUT", PATH, refuse(503, "ServiceUnavailable", "starting"))
         async with Client(api.access(), gate=lambda: still_leading.pop(0)) as client:
@@ -222,7 +222,7 @@ def test_the_gate_is_asked_again_before_each_retry() -> None:
 
 
 def test_the_gate_is_asked_after_the_wait_for_a_slot() -> None:
-    async def story(api: AwkwardApi) -> int:
+    async def story(api: FaultyApi) -> int:
         leading = [True]
         api.plan("PUT", PATH, dawdle(0.3))
         client = Client(api.access(), limits=Limits(writes_at_once=1), gate=lambda: leading[0])
@@ -240,7 +240,7 @@ def test_the_gate_is_asked_after_the_wait_for_a_slot() -> None:
 
 
 def test_no_more_writes_are_in_flight_than_allowed_and_an_urgent_call_waits_behind_none() -> None:
-    async def story(api: AwkwardApi) -> tuple[int, int]:
+    async def story(api: FaultyApi) -> tuple[int, int]:
         api.plan("PUT", PATH, dawdle(0.3))
         api.plan("PUT", "/lease", give({}))
         async with api.client(writes_at_once=3) as client:

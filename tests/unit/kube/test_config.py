@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.awkward_api import AwkwardApi, give, refuse, run
+from fakes.faulty_api import FaultyApi, give, refuse, run
 from muster.kube import Client, NoAccess, load
 from muster.kube.config import Access
 from muster.store import errors
@@ -164,7 +164,7 @@ def test_a_new_token_in_the_file_is_found_when_the_old_one_is_refused(
 
     monkeypatch.setattr(config, "RELOAD_AT_MOST_EVERY", 0.0)
 
-    async def story(api: AwkwardApi) -> list[str]:
+    async def story(api: FaultyApi) -> list[str]:
         path = Path(kubeconfig(tmp_path, "token: old"))
         path.write_text(path.read_text().replace("https://127.0.0.1:6443/", api.host))
         access = load(str(path))
@@ -178,7 +178,7 @@ def test_a_new_token_in_the_file_is_found_when_the_old_one_is_refused(
 
 
 def test_a_server_that_refuses_everything_is_not_asked_for_ever(tmp_path: Path) -> None:
-    async def story(api: AwkwardApi) -> int:
+    async def story(api: FaultyApi) -> int:
         path = Path(kubeconfig(tmp_path, "token: old"))
         path.write_text(path.read_text().replace("https://127.0.0.1:6443/", api.host))
         api.plan("GET", "/x", refuse(401, "Unauthorized", "Unauthorized"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fakes.awkward_api import AwkwardApi, dawdle, give, hang_up, refuse, run, until
+from fakes.faulty_api import FaultyApi, dawdle, give, hang_up, refuse, run, until
 from muster.kube import Recorder
 from muster.model.core import Node, Pod
 from muster.model.meta import ObjectMeta
@@ -16,7 +16,7 @@ POD = Pod(metadata=ObjectMeta(name="a", namespace="ns", uid="u"))
 
 
 def record(story: Any, **settings: Any) -> Any:
-    async def play(api: AwkwardApi) -> Any:
+    async def play(api: FaultyApi) -> Any:
         now = [1_700_000_000.0]
         async with api.client(tries=1) as client:
             recorder = Recorder(client, "muster", "muster-0", clock=lambda: now[0], **settings)
@@ -33,7 +33,7 @@ def say(recorder: Recorder, message: str = "no room", obj: Any = POD) -> None:
 
 
 def test_an_event_says_what_about_whom() -> None:
-    async def story(api: AwkwardApi, recorder: Recorder, now: list[float]) -> Any:
+    async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         api.plan("POST", PATH, give({}, 201))
         say(recorder)
         await until(lambda: recorder.sent == 1)
@@ -47,7 +47,7 @@ def test_an_event_says_what_about_whom() -> None:
 
 
 def test_an_equal_event_is_counted_once_more() -> None:
-    async def story(api: AwkwardApi, recorder: Recorder, now: list[float]) -> Any:
+    async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         api.plan("POST", PATH, give({}, 201))
         say(recorder)
         await until(lambda: recorder.sent == 1)
@@ -62,7 +62,7 @@ def test_an_equal_event_is_counted_once_more() -> None:
 
 
 def test_an_event_the_cluster_has_forgotten_is_made_anew() -> None:
-    async def story(api: AwkwardApi, recorder: Recorder, now: list[float]) -> Any:
+    async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         api.plan("POST", PATH, give({}, 201))
         for n in (1, 2):
             say(recorder)
@@ -73,7 +73,7 @@ def test_an_event_the_cluster_has_forgotten_is_made_anew() -> None:
 
 
 def test_an_event_of_long_ago_is_another_one() -> None:
-    async def story(api: AwkwardApi, recorder: Recorder, now: list[float]) -> Any:
+    async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         api.plan("POST", PATH, give({}, 201))
         say(recorder)
         await until(lambda: recorder.sent == 1)
@@ -86,7 +86,7 @@ def test_an_event_of_long_ago_is_another_one() -> None:
 
 
 def test_a_chatty_object_is_held_back_and_others_are_not() -> None:
-    async def story(api: AwkwardApi, recorder: Recorder, now: list[float]) -> Any:
+    async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         api.plan("POST", PATH, give({}, 201))
         for n in range(100):
             say(recorder, f"message {n}")
@@ -102,7 +102,7 @@ def test_a_chatty_object_is_held_back_and_others_are_not() -> None:
 
 
 def test_nobody_waits_and_nothing_grows_while_the_server_does_not_answer() -> None:
-    async def story(api: AwkwardApi, recorder: Recorder, now: list[float]) -> Any:
+    async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         api.plan("POST", PATH, dawdle(30))
         for n in range(1000):
             say(recorder, obj=Pod(metadata=ObjectMeta(name=f"p{n}", namespace="ns", uid=f"u{n}")))
@@ -113,7 +113,7 @@ def test_nobody_waits_and_nothing_grows_while_the_server_does_not_answer() -> No
 
 
 def test_a_refused_event_is_dropped_and_the_next_is_sent() -> None:
-    async def story(api: AwkwardApi, recorder: Recorder, now: list[float]) -> Any:
+    async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         terminating = refuse(403, "Forbidden", "because it is being terminated")
         api.plan("POST", PATH, terminating, hang_up(), hang_up(), hang_up(), give({}, 201))
         for n in range(3):
@@ -125,7 +125,7 @@ def test_a_refused_event_is_dropped_and_the_next_is_sent() -> None:
 
 
 def test_an_event_about_a_cluster_wide_object_goes_to_the_default_namespace() -> None:
-    async def story(api: AwkwardApi, recorder: Recorder, now: list[float]) -> Any:
+    async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         api.plan("POST", "/api/v1/namespaces/default/events", give({}, 201))
         say(recorder, obj=Node(metadata=ObjectMeta(name="n1", uid="n")))
         await until(lambda: recorder.sent == 1)
@@ -135,7 +135,7 @@ def test_an_event_about_a_cluster_wide_object_goes_to_the_default_namespace() ->
 
 
 def test_a_message_is_cut_to_what_the_api_takes() -> None:
-    async def story(api: AwkwardApi, recorder: Recorder, now: list[float]) -> Any:
+    async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         api.plan("POST", PATH, give({}, 201))
         say(recorder, "x" * 5000)
         await until(lambda: recorder.sent == 1)
@@ -145,7 +145,7 @@ def test_a_message_is_cut_to_what_the_api_takes() -> None:
 
 
 def test_what_is_left_is_sent_at_the_end() -> None:
-    async def story(api: AwkwardApi) -> int:
+    async def story(api: FaultyApi) -> int:
         api.plan("POST", PATH, give({}, 201))
         async with api.client() as client:
             recorder = Recorder(client, "muster", "muster-0")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fakes.awkward_api import (
-    AwkwardApi,
+from fakes.faulty_api import (
+    FaultyApi,
     Plain,
     bookmark,
     event,
@@ -38,11 +38,11 @@ Told = list[tuple[str, str]]
 
 
 def follow(
-    plan: Callable[[AwkwardApi], None], end: Callable[[AwkwardApi, Informers], object], kinds: Any = (Pod,)
-) -> tuple[Told, Informers, AwkwardApi]:
+    plan: Callable[[FaultyApi], None], end: Callable[[FaultyApi, Informers], object], kinds: Any = (Pod,)
+) -> tuple[Told, Informers, FaultyApi]:
     """Follow until `end` is true; what was told, and how it looked then."""
 
-    async def story(api: AwkwardApi) -> tuple[Told, Informers, AwkwardApi]:
+    async def story(api: FaultyApi) -> tuple[Told, Informers, FaultyApi]:
         plan(api)
         async with api.client(tries=1) as client:
             informers = Informers(client, kinds, api.report.append, pace=Pace(2, 0.5, 0.05))
@@ -60,7 +60,7 @@ def table(informers: Informers) -> dict[str, str]:
 
 
 def test_what_is_there_is_added_and_what_happens_is_told() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([pod("a", 1), pod("b", 2)], 5)))
         news = (event("ADDED", pod("c", 6)), event("MODIFIED", pod("a", 7)), event("DELETED", pod("b", 8)))
         api.plan("WATCH", PATH, tell(*news, then="silence"))
@@ -75,7 +75,7 @@ def test_what_is_there_is_added_and_what_happens_is_told() -> None:
 
 
 def test_events_may_arrive_in_any_pieces() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([], 5)))
         news = [event("ADDED", pod(f"p{i}", 6 + i)) for i in range(20)]
         api.plan("WATCH", PATH, tell(*news, then="silence", pieces=7))
@@ -86,7 +86,7 @@ def test_events_may_arrive_in_any_pieces() -> None:
 
 @pytest.mark.parametrize("then", ["end", "cut"])
 def test_a_watch_that_ends_is_taken_up_where_it_ended(then: str) -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
         first = tell(event("MODIFIED", pod("a", 6)), then=then)
         api.plan("WATCH", PATH, first, tell(event("MODIFIED", pod("a", 7)), then="silence"))
@@ -98,7 +98,7 @@ def test_a_watch_that_ends_is_taken_up_where_it_ended(then: str) -> None:
 
 
 def test_a_bookmark_carries_the_place_to_go_on_from() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
         api.plan("WATCH", PATH, tell(bookmark(50)), tell(then="silence"))
 
@@ -108,7 +108,7 @@ def test_a_bookmark_carries_the_place_to_go_on_from() -> None:
 
 
 def test_a_watch_that_falls_silent_is_taken_for_dead() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([], 5)))
         api.plan("WATCH", PATH, tell(then="silence"), tell(event("ADDED", pod("a", 6)), then="silence"))
 
@@ -118,7 +118,7 @@ def test_a_watch_that_falls_silent_is_taken_for_dead() -> None:
 
 @pytest.mark.parametrize("too_old", [tell(gone()), refuse(410, "Expired", "too old")], ids=["in the watch", "at once"])
 def test_after_410_the_new_list_is_compared_and_no_deletion_is_missed(too_old: Any) -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         before, after = [pod("a", 1), pod("b", 2), pod("c", 3)], [pod("a", 1), pod("c", 9), pod("d", 8)]
         api.plan("GET", PATH, give(listed(before, 5)), give(listed(after, 10)))
         api.plan("WATCH", PATH, too_old, tell(then="silence"))
@@ -129,7 +129,7 @@ def test_after_410_the_new_list_is_compared_and_no_deletion_is_missed(too_old: A
 
 
 def test_an_object_deleted_and_made_again_meanwhile_is_another_one() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         first, second = [pod("a", 1, uid="old")], [pod("a", 9, uid="new")]
         api.plan("GET", PATH, give(listed(first, 5)), give(listed(second, 10)))
         api.plan("WATCH", PATH, tell(gone()), tell(then="silence"))
@@ -139,7 +139,7 @@ def test_an_object_deleted_and_made_again_meanwhile_is_another_one() -> None:
 
 
 def test_a_cluster_restored_from_a_backup_is_believed() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         before, after = [pod("a", 90), pod("b", 91)], [pod("a", 40)]
         api.plan("GET", PATH, give(listed(before, 95)), give(listed(after, 50)))
         api.plan("WATCH", PATH, tell(gone()), tell(then="silence"))
@@ -149,7 +149,7 @@ def test_a_cluster_restored_from_a_backup_is_believed() -> None:
 
 
 def test_a_line_that_is_no_json_loses_nothing_before_or_after_it() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([], 5)))
         broken = tell(event("ADDED", pod("a", 6)), b'{"type": "ADDED", "object": {"metada\n')
         api.plan("WATCH", PATH, broken, tell(event("ADDED", pod("b", 7)), then="silence"))
@@ -160,7 +160,7 @@ def test_a_line_that_is_no_json_loses_nothing_before_or_after_it() -> None:
 
 
 def test_a_line_that_stays_unreadable_is_stepped_over_by_a_new_list() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([], 5)), give(listed([pod("a", 6)], 7)))
         poison = tell(b"\x00\x01 no json\n")
         api.plan("WATCH", PATH, poison, poison, tell(then="silence"))
@@ -172,7 +172,7 @@ def test_a_line_that_stays_unreadable_is_stepped_over_by_a_new_list() -> None:
 def test_an_event_that_has_no_end_is_not_gathered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "LONGEST_LINE", 10_000)
 
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([], 5)), give(listed([pod("a", 6)], 7)))
         endless = tell(b'{"type": "ADDED", "object": "' + b"x" * 40_000, then="silence", pieces=1_000)
         api.plan("WATCH", PATH, endless, endless, tell(then="silence"))
@@ -183,7 +183,7 @@ def test_an_event_that_has_no_end_is_not_gathered_for_ever(monkeypatch: pytest.M
 
 
 def test_an_object_that_becomes_unreadable_counts_as_gone_and_is_named() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
         bad = pod("a", 6)
         bad["spec"]["nodeSelector"] = "x"
@@ -195,7 +195,7 @@ def test_an_object_that_becomes_unreadable_counts_as_gone_and_is_named() -> None
 
 
 def test_errors_are_reported_once_and_survived() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         away = refuse(503, "ServiceUnavailable", "starting")
         api.plan("GET", PATH, hang_up(), away, raw(b"{"), away, give(listed([pod("a", 1)], 5)))
         api.plan("WATCH", PATH, tell(event("ADDED", pod("b", 6)), then="silence"))
@@ -207,7 +207,7 @@ def test_errors_are_reported_once_and_survived() -> None:
 
 
 def test_a_watch_that_ends_at_once_becomes_no_storm() -> None:
-    async def story(api: AwkwardApi) -> int:
+    async def story(api: FaultyApi) -> int:
         api.plan("GET", PATH, give(listed([], 5)))
         api.plan("WATCH", PATH, tell())
         async with api.client(tries=1) as client, Informers(client, [Pod], api.report.append) as informers:
@@ -219,7 +219,7 @@ def test_a_watch_that_ends_at_once_becomes_no_storm() -> None:
 
 
 def test_lists_and_watches_that_are_always_too_old_become_no_storm() -> None:
-    async def story(api: AwkwardApi) -> int:
+    async def story(api: FaultyApi) -> int:
         api.plan("GET", PATH, give(listed([], 5)))
         api.plan("WATCH", PATH, tell(gone()))
         async with api.client(tries=1) as client, Informers(client, [Pod], api.report.append) as informers:
@@ -233,7 +233,7 @@ def test_lists_and_watches_that_are_always_too_old_become_no_storm() -> None:
 def test_a_kind_the_cluster_does_not_have_is_reported_once_and_found_when_it_comes() -> None:
     groups = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 
-    async def story(api: AwkwardApi) -> tuple[list[Delta], list[str]]:
+    async def story(api: FaultyApi) -> tuple[list[Delta], list[str]]:
         api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
         api.plan("WATCH", PATH, tell(then="silence"))
         async with api.client(tries=1) as client:
@@ -258,7 +258,7 @@ def test_a_kind_the_cluster_does_not_have_is_reported_once_and_found_when_it_com
 
 
 def test_what_may_not_be_read_is_not_synced_and_said() -> None:
-    async def story(api: AwkwardApi) -> tuple[bool, list[str]]:
+    async def story(api: FaultyApi) -> tuple[bool, list[str]]:
         api.plan("GET", PATH, refuse(403, "Forbidden", 'User "x" cannot list resource "pods"'))
         async with api.client(tries=1) as client, Informers(client, [Pod], api.report.append) as informers:
             return await informers.synced(0.5), api.report
@@ -272,7 +272,7 @@ def test_what_may_not_be_read_is_not_synced_and_said() -> None:
 def test_the_version_that_is_served_is_the_one_that_is_read() -> None:
     path = "/apis/kueue.x-k8s.io/v1beta1/topologies"
 
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", path, give({"metadata": {"resourceVersion": "4"}, "items": [{"metadata": {"name": "t"}}]}))
         api.plan("WATCH", path, tell(then="silence"))
 
@@ -283,7 +283,7 @@ def test_the_version_that_is_served_is_the_one_that_is_read() -> None:
 def test_of_two_objects_of_one_name_in_two_groups_one_is_taken_and_it_is_said() -> None:
     kueue, kai = "/apis/kueue.x-k8s.io/v1alpha1/topologies", "/apis/kai.scheduler/v1alpha1/topologies"
 
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         for path in (kueue, kai):
             items = [{"metadata": {"name": "t", "uid": path}}]
             api.plan("GET", path, give({"metadata": {"resourceVersion": "4"}, "items": items}))
@@ -299,7 +299,7 @@ def test_of_two_objects_of_one_name_in_two_groups_one_is_taken_and_it_is_said() 
 def test_a_part_of_a_kind_is_followed_by_the_same_selection_in_list_and_watch() -> None:
     path = "/api/v1/namespaces/ns/pods"
 
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", path, give(listed([pod("a", 1)], 5)))
         api.plan("WATCH", path, tell(then="silence"))
 
@@ -309,7 +309,7 @@ def test_a_part_of_a_kind_is_followed_by_the_same_selection_in_list_and_watch() 
 
 
 def test_a_reader_that_comes_later_begins_with_what_is_there() -> None:
-    async def story(api: AwkwardApi) -> tuple[Told, Told, Told]:
+    async def story(api: FaultyApi) -> tuple[Told, Told, Told]:
         api.plan("GET", PATH, give(listed([pod("b", 2), pod("a", 1)], 5)))
         api.plan("WATCH", PATH, tell(then="silence"))
         async with api.client() as client, Informers(client, [Pod, Wanted(Queue)], api.report.append) as informers:
@@ -331,12 +331,12 @@ def _as_pod(value: Plain) -> Object:
 
 
 def test_our_own_write_is_seen_at_once_and_told_once() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
         news = tell(event("MODIFIED", pod("a", 6)), event("ADDED", pod("b", 7)), then="silence")
         api.plan("WATCH", PATH, _after(0.3, news))
 
-    def end(api: AwkwardApi, informers: Informers) -> bool:
+    def end(api: FaultyApi, informers: Informers) -> bool:
         if table(informers)["ns/a"] == "1":
             informers.observe(_as_pod(pod("a", 6)))
             assert table(informers)["ns/a"] == "6"
@@ -347,11 +347,11 @@ def test_our_own_write_is_seen_at_once_and_told_once() -> None:
 
 
 def test_a_write_that_comes_back_after_its_objects_deletion_raises_no_ghost() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
         api.plan("WATCH", PATH, tell(event("DELETED", pod("a", 8)), then="silence"))
 
-    def end(api: AwkwardApi, informers: Informers) -> bool:
+    def end(api: FaultyApi, informers: Informers) -> bool:
         if informers.of(Pod):
             return False
         informers.observe(_as_pod(pod("a", 7)))

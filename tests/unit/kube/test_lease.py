@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 from aiohttp import web
 
-from fakes.awkward_api import AwkwardApi, run
-from fakes.lease_stage import PATH, LeaseServer, Stage, play
+from fakes.faulty_api import FaultyApi, run
+from fakes.lease_simulation import PATH, LeaseServer, Stage, play
 from muster.kube import Election
 
 
@@ -296,7 +296,7 @@ def test_times_are_written_with_microseconds_as_the_api_wants_them() -> None:
 
 
 def test_a_deadline_longer_than_the_lease_is_refused() -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         with pytest.raises(ValueError, match="renew deadline"):
             Election(api.client(), "ns/muster", duration=5, renew_deadline=10)
 
@@ -304,7 +304,7 @@ def test_a_deadline_longer_than_the_lease_is_refused() -> None:
 
 
 def test_the_loop_renews_by_itself() -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         server = LeaseServer(api)
         async with api.client(tries=1) as client:
             election = Election(client, "ns/muster", "a", duration=1.0, renew_deadline=0.6, retry=0.1)

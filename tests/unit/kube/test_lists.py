@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from fakes.awkward_api import AwkwardApi, give, listed, pod, raw, refuse, run
+from fakes.faulty_api import FaultyApi, give, listed, pod, raw, refuse, run
 from muster.kube.lists import Selection, list_all
 from muster.kube.resources import resource_of
 from muster.model.core import Pod
@@ -17,13 +17,13 @@ PATH = "/api/v1/pods"
 PODS = Selection(resource_of(Pod))
 
 
-async def _all(api: AwkwardApi, size: int = 2) -> tuple[list[Object], str]:
+async def _all(api: FaultyApi, size: int = 2) -> tuple[list[Object], str]:
     async with api.client(tries=2) as client:
         return await list_all(client, PODS, api.report.append, size=size)
 
 
 def test_pages_are_followed_to_the_end() -> None:
-    async def story(api: AwkwardApi) -> tuple[list[str], str, list[str | None]]:
+    async def story(api: FaultyApi) -> tuple[list[str], str, list[str | None]]:
         first, second = listed([pod("a", 1), pod("b", 2)], 9, "go on"), listed([pod("c", 3)], 9)
         api.plan("GET", PATH, give(first), give(second))
         objects, version = await _all(api)
@@ -33,7 +33,7 @@ def test_pages_are_followed_to_the_end() -> None:
 
 
 def test_objects_are_the_models_own_types() -> None:
-    async def story(api: AwkwardApi) -> Object:
+    async def story(api: FaultyApi) -> Object:
         api.plan("GET", PATH, give(listed([pod("a", 1, node="n1", schedulerName="muster")], 9)))
         return (await _all(api))[0][0]
 
@@ -43,7 +43,7 @@ def test_objects_are_the_models_own_types() -> None:
 
 
 def test_a_list_that_grew_too_old_is_begun_again() -> None:
-    async def story(api: AwkwardApi) -> list[str]:
+    async def story(api: FaultyApi) -> list[str]:
         old, new = listed([pod("a", 1)], 5, "old"), listed([pod("b", 8)], 9)
         expired = refuse(410, "Expired", "the continue token is too old")
         api.plan("GET", PATH, give(old), expired, give(new))
@@ -53,7 +53,7 @@ def test_a_list_that_grew_too_old_is_begun_again() -> None:
 
 
 def test_a_list_that_is_always_too_old_is_taken_in_one_piece_at_last() -> None:
-    async def story(api: AwkwardApi) -> tuple[str, list[str | None]]:
+    async def story(api: FaultyApi) -> tuple[str, list[str | None]]:
         page, expired = give(listed([pod("a", 1)], 5, "old")), refuse(410, "Expired", "too old")
         api.plan("GET", PATH, page, expired, page, expired, page, expired, give(listed([pod("a", 1)], 6)))
         return (await _all(api))[1], [one.query.get("limit") for one in api.asked]
@@ -65,7 +65,7 @@ def test_a_list_that_is_always_too_old_is_taken_in_one_piece_at_last() -> None:
 
 
 def test_one_object_that_cannot_be_read_is_left_out_and_named() -> None:
-    async def story(api: AwkwardApi) -> tuple[list[str], list[str]]:
+    async def story(api: FaultyApi) -> tuple[list[str], list[str]]:
         bad = pod("bad", 2)
         bad["spec"]["nodeName"] = 7
         api.plan("GET", PATH, give(listed([pod("a", 1), bad, pod("c", 3)], 9)))
@@ -79,7 +79,7 @@ def test_one_object_that_cannot_be_read_is_left_out_and_named() -> None:
 
 
 def test_nulls_are_absent_fields() -> None:
-    async def story(api: AwkwardApi) -> tuple[list[str], list[str]]:
+    async def story(api: FaultyApi) -> tuple[list[str], list[str]]:
         bare = pod("a", 1)
         bare["spec"]["tolerations"] = None
         bare["metadata"]["labels"] = None
@@ -91,7 +91,7 @@ def test_nulls_are_absent_fields() -> None:
 
 @pytest.mark.parametrize("body", [b'{"metadata": {', b"", b"[1, 2]", b"<html>", b'{"items": "no"}'])
 def test_an_answer_that_is_no_list_is_an_error(body: bytes) -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         api.plan("GET", PATH, raw(body))
         with pytest.raises(errors.BadAnswer):
             await _all(api)
@@ -100,7 +100,7 @@ def test_an_answer_that_is_no_list_is_an_error(body: bytes) -> None:
 
 
 def test_an_empty_list_may_say_null() -> None:
-    async def story(api: AwkwardApi) -> tuple[list[Object], str]:
+    async def story(api: FaultyApi) -> tuple[list[Object], str]:
         api.plan("GET", PATH, give({"metadata": {"resourceVersion": "3"}, "items": None}))
         return await _all(api)
 
@@ -108,7 +108,7 @@ def test_an_empty_list_may_say_null() -> None:
 
 
 def test_the_collector_runs_again_afterwards() -> None:
-    async def story(api: AwkwardApi) -> bool:
+    async def story(api: FaultyApi) -> bool:
         api.plan("GET", PATH, raw(b"broken"))
         with pytest.raises(errors.BadAnswer):
             await _all(api)

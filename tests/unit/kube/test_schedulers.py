@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fakes.awkward_api import AwkwardApi, give, listed, refuse, run
+from fakes.faulty_api import FaultyApi, give, listed, refuse, run
 from muster.config import DEFAULT
 from muster.config.announced import BUILT_IN, Announced, announced_in, lease_annotations
 from muster.kube.schedulers import announced
@@ -21,7 +21,7 @@ def lease(source: str, holder: str = "one", **notes: str) -> dict[str, Any]:
 
 
 def look(plan: Any, now: float = NOW) -> list[Announced]:
-    async def story(api: AwkwardApi) -> list[Announced]:
+    async def story(api: FaultyApi) -> list[Announced]:
         plan(api)
         async with api.client(tries=1) as client:
             return await announced(client, api.report.append, lambda: now)
@@ -30,7 +30,7 @@ def look(plan: Any, now: float = NOW) -> list[Announced]:
 
 
 def found(source: str, now: float = NOW, holder: str = "one", map_: Any = None) -> Announced:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", LEASES, give(listed([lease(source, holder)], 5)))
         if map_ is not None:
             api.plan("GET", MAP, map_)
@@ -77,7 +77,7 @@ def test_without_a_lease_it_is_said_that_there_is_no_scheduler() -> None:
 
 
 def test_only_labelled_leases_are_asked_for() -> None:
-    async def story(api: AwkwardApi) -> str:
+    async def story(api: FaultyApi) -> str:
         api.plan("GET", LEASES, give(listed([], 5)))
         async with api.client(tries=1) as client:
             await announced(client, api.report.append)

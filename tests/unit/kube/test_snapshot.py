@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fakes.awkward_api import AwkwardApi, give, listed, pod, refuse, run
+from fakes.faulty_api import FaultyApi, give, listed, pod, refuse, run
 from muster.cluster.manifests import Manifests, read
 from muster.kube.snapshot import Taken, snapshot
 from muster.store import errors
@@ -19,8 +19,8 @@ def named(name: str, **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1"}, **more}
 
 
-def take(plan: Any) -> tuple[bytes, Taken, AwkwardApi]:
-    async def story(api: AwkwardApi) -> tuple[bytes, Taken, AwkwardApi]:
+def take(plan: Any) -> tuple[bytes, Taken, FaultyApi]:
+    async def story(api: FaultyApi) -> tuple[bytes, Taken, FaultyApi]:
         api.plan("GET", PODS, give(listed([pod("b", 2), pod("a", 1, node="n1")], 5)))
         api.plan("GET", NODES, give(listed([named("n1", status={"allocatable": {"cpu": "4"}})], 5)))
         plan(api)
@@ -32,7 +32,7 @@ def take(plan: Any) -> tuple[bytes, Taken, AwkwardApi]:
     return run(story)
 
 
-def nothing_more(api: AwkwardApi) -> None:
+def nothing_more(api: FaultyApi) -> None:
     pass
 
 
@@ -63,7 +63,7 @@ def test_what_containers_run_stays_where_it_is() -> None:
     applied = {"kubectl.kubernetes.io/last-applied-configuration": "hush", "kept": "yes"}
     template = {"spec": {"containers": [container], "initContainers": [container]}}
 
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         mine = pod("a", 1, containers=[container], initContainers=[container])
         mine["metadata"]["annotations"] = applied
         api.plan("GET", PODS, give(listed([mine], 5)))
@@ -81,7 +81,7 @@ def test_what_containers_run_stays_where_it_is() -> None:
 
 
 def test_a_kind_that_may_not_be_read_is_left_out_and_said() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         api.plan("GET", "/api/v1/persistentvolumes", refuse(403, "Forbidden", "you cannot list them"))
 
     _, taken, api = take(plan)
@@ -95,7 +95,7 @@ def test_without_pods_there_is_no_snapshot() -> None:
 
 
 def test_of_two_topologies_of_one_name_one_is_taken() -> None:
-    def plan(api: AwkwardApi) -> None:
+    def plan(api: FaultyApi) -> None:
         for group in ("kueue.x-k8s.io", "kai.scheduler"):
             api.plan("GET", f"/apis/{group}/v1alpha1/topologies", give(listed([named("t")], 5)))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fakes.awkward_api import AwkwardApi, give, listed, pod, refuse, run, tell
+from fakes.faulty_api import FaultyApi, give, listed, pod, refuse, run, tell
 from muster.kube import Informers, Recorder, Writes
 from muster.kube.difference import difference
 from muster.kube.store import KubeStore
@@ -25,10 +25,10 @@ def queue(version: int, weight: int = 1) -> dict[str, Any]:
     return {"metadata": {"name": "q", "uid": "u", "resourceVersion": str(version)}, "spec": {"weight": weight}}
 
 
-def controller(work: Callable[[Store, AwkwardApi], Any]) -> Any:
+def controller(work: Callable[[Store, FaultyApi], Any]) -> Any:
     """Run `work` as a controller does, in a thread beside the event loop."""
 
-    async def story(api: AwkwardApi) -> Any:
+    async def story(api: FaultyApi) -> Any:
         api.plan("GET", "/api/v1/pods", give(listed([pod("b", 2), pod("a", 1)], 5)))
         api.plan("WATCH", "/api/v1/pods", tell(then="silence"))
         api.plan("GET", QUEUES, give(listed([queue(3)], 5)))
@@ -42,14 +42,14 @@ def controller(work: Callable[[Store, AwkwardApi], Any]) -> Any:
 
 
 def test_objects_are_listed_in_the_order_of_their_keys() -> None:
-    def work(store: Store, api: AwkwardApi) -> Any:
+    def work(store: Store, api: FaultyApi) -> Any:
         return [p.metadata.name for p in store.list(Pod).items], store.list(Pod, "other").items
 
     assert controller(work) == (["a", "b"], [])
 
 
 def test_what_is_not_there_is_not_found() -> None:
-    def work(store: Store, api: AwkwardApi) -> None:
+    def work(store: Store, api: FaultyApi) -> None:
         with pytest.raises(NotFound):
             store.get(Pod, "ns/none")
 
@@ -57,7 +57,7 @@ def test_what_is_not_there_is_not_found() -> None:
 
 
 def test_a_controller_reads_what_it_wrote_and_is_told_of_it() -> None:
-    def work(store: Store, api: AwkwardApi) -> Any:
+    def work(store: Store, api: FaultyApi) -> Any:
         watch = store.watch("", [Queue])
         api.plan("PATCH", f"{QUEUES}/q", give(queue(9, weight=4)))
         store.patch(Queue, "q", {"spec": {"weight": 4}})
@@ -70,7 +70,7 @@ def test_a_controller_reads_what_it_wrote_and_is_told_of_it() -> None:
 
 
 def test_an_update_sends_only_what_is_different_and_only_to_that_version() -> None:
-    def work(store: Store, api: AwkwardApi) -> Any:
+    def work(store: Store, api: FaultyApi) -> Any:
         from msgspec.structs import replace
 
         old = store.get(Queue, "q")
@@ -83,7 +83,7 @@ def test_an_update_sends_only_what_is_different_and_only_to_that_version() -> No
 
 
 def test_an_update_from_an_older_version_is_a_conflict() -> None:
-    def work(store: Store, api: AwkwardApi) -> None:
+    def work(store: Store, api: FaultyApi) -> None:
         from msgspec.structs import replace
 
         old = store.get(Queue, "q")
@@ -108,7 +108,7 @@ def test_a_list_of_which_only_a_part_is_known_is_not_replaced() -> None:
 
 
 def test_images_are_changed_by_the_containers_names_and_only_on_that_pod() -> None:
-    def work(store: Store, api: AwkwardApi) -> Any:
+    def work(store: Store, api: FaultyApi) -> Any:
         images = {"containers": [{"name": "c", "image": "old"}], "initContainers": [{"name": "i", "image": "same"}]}
         known = pod("new", 6) | {"spec": images}
         api.plan("POST", "/api/v1/namespaces/ns/pods", give(known))
@@ -127,7 +127,7 @@ def test_images_are_changed_by_the_containers_names_and_only_on_that_pod() -> No
 def test_a_pod_that_a_budget_keeps_carries_no_note_of_its_eviction(kept: bool) -> None:
     details = {"causes": [{"reason": "DisruptionBudget", "message": "needs 3 healthy pods"}]}
 
-    def work(store: Store, api: AwkwardApi) -> Any:
+    def work(store: Store, api: FaultyApi) -> Any:
         place = "/api/v1/namespaces/ns/pods/a"
         no = refuse(429, "TooManyRequests", "Cannot evict.", details=details)
         yes = give({"kind": "Status"}, 201)

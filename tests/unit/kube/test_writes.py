@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fakes.awkward_api import AwkwardApi, give, hang_up, pod, raw, refuse, run
+from fakes.faulty_api import FaultyApi, give, hang_up, pod, raw, refuse, run
 from muster.kube import Writes
 from muster.kube.writes import FENCE
 from muster.model.core import Pod
@@ -21,7 +21,7 @@ TAKEN = refuse(409, "Conflict", "pod a is already assigned to node")
 def sent(story: Any) -> tuple[Any, list[Any]]:
     """What the story returns, and what the server was asked."""
 
-    async def play(api: AwkwardApi) -> tuple[Any, list[Any]]:
+    async def play(api: FaultyApi) -> tuple[Any, list[Any]]:
         async with api.client(tries=3) as client:
             return await story(api, Writes(client)), api.asked
 
@@ -29,7 +29,7 @@ def sent(story: Any) -> tuple[Any, list[Any]]:
 
 
 def test_a_binding_carries_the_uid_and_the_annotations() -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", f"{PLACE}/binding", give({"kind": "Status"}, 201))
         await writes.bind("ns/a", "n1", {"chips": "0,1"}, uid="u")
 
@@ -43,7 +43,7 @@ def test_a_binding_carries_the_uid_and_the_annotations() -> None:
 
 
 def test_a_binding_whose_answer_was_lost_is_found_done() -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", f"{PLACE}/binding", hang_up(), TAKEN)
         api.plan("GET", PLACE, give(pod("a", 3, uid="u", node="n1")))
         await writes.bind("ns/a", "n1", uid="u")
@@ -54,7 +54,7 @@ def test_a_binding_whose_answer_was_lost_is_found_done() -> None:
 
 @pytest.mark.parametrize("found", [pod("a", 3, uid="u", node="n2"), pod("a", 3, uid="other", node="n1"), pod("a", 3)])
 def test_a_pod_that_went_elsewhere_is_a_conflict(found: Any) -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", f"{PLACE}/binding", TAKEN)
         api.plan("GET", PLACE, give(found))
         with pytest.raises(errors.Conflict, match="already assigned"):
@@ -70,7 +70,7 @@ def fenced(version: int, by: str, **more: Any) -> Any:
 
 
 def test_a_pod_that_changed_since_it_was_decided_on_is_bound_all_the_same() -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", f"{PLACE}/binding", TAKEN, give({"kind": "Status"}, 201))
         api.plan("GET", PLACE, give(fenced(4, "me.1")))
         await writes.bind("ns/a", "n1", uid="u", version="3", fence="me.1")
@@ -82,7 +82,7 @@ def test_a_pod_that_changed_since_it_was_decided_on_is_bound_all_the_same() -> N
 
 @pytest.mark.parametrize("found", [fenced(4, "another.2"), fenced(4, "me.1", node="n2"), fenced(3, "me.1")])
 def test_a_pod_that_another_leader_has_fenced_or_bound_is_not_bound(found: Any) -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", f"{PLACE}/binding", TAKEN)
         api.plan("GET", PLACE, give(found))
         with pytest.raises(errors.Conflict):
@@ -93,7 +93,7 @@ def test_a_pod_that_another_leader_has_fenced_or_bound_is_not_bound(found: Any) 
 
 
 def test_a_pod_that_changes_all_the_time_is_a_conflict_in_the_end() -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", f"{PLACE}/binding", TAKEN)
         api.plan("GET", PLACE, *(give(fenced(n, "")) for n in range(4, 20)))
         with pytest.raises(errors.Conflict):
@@ -105,7 +105,7 @@ def test_a_pod_that_changes_all_the_time_is_a_conflict_in_the_end() -> None:
 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_an_eviction_names_the_uid_it_means(dry_run: bool) -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", f"{PLACE}/eviction", give({"kind": "Status"}, 201))
         await writes.evict("ns/a", uid="u", dry_run=dry_run, grace=5)
 
@@ -118,7 +118,7 @@ def test_an_eviction_names_the_uid_it_means(dry_run: bool) -> None:
 def test_a_pods_condition_is_merged_by_type_and_only_into_that_pod() -> None:
     condition = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/3 nodes")
 
-    async def story(api: AwkwardApi, writes: Writes) -> Pod:
+    async def story(api: FaultyApi, writes: Writes) -> Pod:
         api.plan("PATCH", f"{PLACE}/status", give(pod("a", 4)))
         return await writes.pod_condition("ns/a", condition, uid="u", nominated="")
 
@@ -133,7 +133,7 @@ def test_a_pods_condition_is_merged_by_type_and_only_into_that_pod() -> None:
 def test_status_and_annotations_are_merged_under_conditions() -> None:
     place = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g"
 
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("PATCH", f"{place}/status", give({"metadata": {"name": "g"}}))
         api.plan("PATCH", place, give({"metadata": {"name": "g"}}))
         await writes.patch_status(PodGroup, "ns/g", {"phase": "Running"}, uid="u", version="7")
@@ -148,7 +148,7 @@ def test_status_and_annotations_are_merged_under_conditions() -> None:
 def test_a_patch_that_meets_another_uid_is_a_conflict() -> None:
     details = {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"}]}
 
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("PATCH", PLACE, refuse(422, "Invalid", "metadata.uid: field is immutable", details=details))
         with pytest.raises(errors.Conflict):
             await writes.annotate(Pod, "ns/a", {"x": "y"}, uid="other")
@@ -157,7 +157,7 @@ def test_a_patch_that_meets_another_uid_is_a_conflict() -> None:
 
 
 def test_an_object_is_made_with_its_apiversion_and_kind_and_not_twice() -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", "/apis/scheduling.volcano.sh/v1beta1/queues", hang_up())
         with pytest.raises(errors.Unreachable):
             await writes.create(Queue(metadata=ObjectMeta(name="q")))
@@ -168,7 +168,7 @@ def test_an_object_is_made_with_its_apiversion_and_kind_and_not_twice() -> None:
 
 
 def test_a_deletion_can_name_the_uid() -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("DELETE", PLACE, give({"kind": "Status"}))
         await writes.delete(Pod, "ns/a", grace=0, uid="u")
 
@@ -178,7 +178,7 @@ def test_a_deletion_can_name_the_uid() -> None:
 
 
 def test_an_answer_that_is_no_object_is_an_error() -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("GET", PLACE, raw(b"not json"))
         with pytest.raises(errors.BadAnswer, match="no Pod"):
             await writes.get(Pod, "ns/a")
@@ -187,7 +187,7 @@ def test_an_answer_that_is_no_object_is_an_error() -> None:
 
 
 def test_a_key_without_its_namespace_is_not_sent_anywhere() -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         with pytest.raises(ValueError, match="no namespace"):
             await writes.get(Pod, "a")
 
@@ -200,7 +200,7 @@ NOT_FOUND = refuse(404, "NotFound", 'podgroups.scheduling.volcano.sh "g" not fou
 
 
 def test_a_status_that_is_no_subresource_is_written_with_the_object() -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("PATCH", f"{GROUP}/status", NOT_FOUND)
         api.plan("GET", SERVED, give({"resources": [{"name": "podgroups"}, {"name": "queues/status"}]}))
         api.plan("PATCH", GROUP, give({"metadata": {"name": "g", "namespace": "ns"}, "status": {"phase": "Running"}}))
@@ -214,7 +214,7 @@ def test_a_status_that_is_no_subresource_is_written_with_the_object() -> None:
 
 
 def test_a_status_of_an_object_that_is_gone_is_not_found() -> None:
-    async def story(api: AwkwardApi, writes: Writes) -> None:
+    async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("PATCH", f"{GROUP}/status", NOT_FOUND)
         api.plan("GET", SERVED, give({"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}))
         with pytest.raises(errors.NotFound):

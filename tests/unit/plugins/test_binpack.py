@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders.few_nodes import by_node, node, plugin, pod, session, state, task
+from builders.filter_clusters import by_node, node, plugin, pod, session, state, task
 from muster.engine.core.hooks import Batch
 from muster.engine.core.state import State
 from muster.plugins.binpack import Binpack

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders.few_nodes import by_node, node, plugin, pod, session, state, task
+from builders.filter_clusters import by_node, node, plugin, pod, session, state, task
 from muster.engine.core.hooks import Batch, NodeScorer
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.state import State

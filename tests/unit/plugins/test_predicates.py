@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.few_nodes import node, plugin, pod, session, state, task
+from builders.filter_clusters import node, plugin, pod, session, state, task
 from muster.engine.core.hooks import Batch
 from muster.engine.core.state import State
 from muster.model.core import Node, Pod

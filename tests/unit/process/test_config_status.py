@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from builders.live_objects import EVICTS
-from fakes.awkward_api import AwkwardApi, give, run, until
+from builders.scheduler_objects import EVICTS
+from fakes.faulty_api import FaultyApi, give, run, until
 from muster.kube import Client, Recorder
 from muster.model.core import ConfigMap
 from muster.model.meta import Object, ObjectMeta
@@ -58,7 +58,7 @@ def watcher(client: Client, source: Given, recorder: Recorder | None = None) -> 
     return ConfigWatcher(source, load_config, OwnPod(client, "home/me"), recorder, metrics, Log(-1))
 
 
-async def followed(api: AwkwardApi, source: Given, written: int) -> list[dict[str, Any]]:
+async def followed(api: FaultyApi, source: Given, written: int) -> list[dict[str, Any]]:
     """The conditions that were written to our pod, in turn."""
     api.plan("POST", EVENTS, give({}))
     async with api.client() as client:
@@ -75,7 +75,7 @@ async def followed(api: AwkwardApi, source: Given, written: int) -> list[dict[st
 
 
 def test_a_refusal_is_a_condition_of_our_pod_and_an_event_of_it() -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         api.plan("GET", POD, give(me()))
         api.plan("PATCH", f"{POD}/status", give(me()))
         said = await followed(api, Given(GOOD, BAD, GOOD), 3)
@@ -94,7 +94,7 @@ def test_a_refusal_is_a_condition_of_our_pod_and_an_event_of_it() -> None:
 
 
 def test_the_event_is_about_the_configmap_where_there_is_one() -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         api.plan("GET", POD, give(me()))
         api.plan("PATCH", f"{POD}/status", give(me()))
         about = ConfigMap(metadata=ObjectMeta(name="conf", namespace="home", uid="u2"))
@@ -105,7 +105,7 @@ def test_the_event_is_about_the_configmap_where_there_is_one() -> None:
 
 
 def test_a_condition_that_stays_keeps_its_time() -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         old = {"type": CONDITION, "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
         api.plan("GET", POD, give(me(old)))
         api.plan("PATCH", f"{POD}/status", give(me(old)))
@@ -116,7 +116,7 @@ def test_a_condition_that_stays_keeps_its_time() -> None:
 
 
 def test_a_pod_that_is_not_ours_to_see_stops_nothing() -> None:
-    async def story(api: AwkwardApi) -> list[LoadedConfig]:
+    async def story(api: FaultyApi) -> list[LoadedConfig]:
         used: list[LoadedConfig] = []
         other = ConfigContent("here", EVICTS.replace("preempt, ", "").encode())
         async with api.client() as client:
@@ -130,7 +130,7 @@ def test_a_pod_that_is_not_ours_to_see_stops_nothing() -> None:
 
 
 def test_one_that_is_bad_from_the_start_is_told_before_the_end() -> None:
-    async def story(api: AwkwardApi) -> str:
+    async def story(api: FaultyApi) -> str:
         api.plan("GET", POD, give(me()))
         api.plan("PATCH", f"{POD}/status", give(me()))
         async with api.client() as client:
@@ -162,7 +162,7 @@ def config_map(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_a_key_of_a_configmap(place: str, fields: dict[str, Any], content: bytes, fault: str) -> None:
-    async def story(api: AwkwardApi) -> ConfigContent:
+    async def story(api: FaultyApi) -> ConfigContent:
         api.plan("GET", MAP, give(config_map(**fields)))
         async with api.client() as client:
             return await ConfigMapKey(client, place, api.report.append).read()
@@ -173,7 +173,7 @@ def test_a_key_of_a_configmap(place: str, fields: dict[str, Any], content: bytes
 
 
 def test_a_configmap_that_is_not_there_is_said() -> None:
-    async def story(api: AwkwardApi) -> ConfigContent:
+    async def story(api: FaultyApi) -> ConfigContent:
         async with api.client() as client:
             return await ConfigMapKey(client, "home/conf", api.report.append).read()
 

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from builders.live_objects import EVICTS
+from builders.scheduler_objects import EVICTS
 from muster.kube import Client, Recorder
 from muster.model.core import ConfigMap
 from muster.model.meta import Object

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from builders.live_objects import cluster_of, waiting
+from builders.scheduler_objects import cluster_of, waiting
 from builders.small_cluster import node, queue
-from fakes.hand_driven import Faults, Leader
+from fakes.stepped_scheduler import Faults, Leader
 from muster.process.logs import Log
 from muster.store import errors
 

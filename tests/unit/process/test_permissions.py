@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fakes.awkward_api import AwkwardApi, give, refuse, run, until
+from fakes.faulty_api import FaultyApi, give, refuse, run, until
 from muster.process.logs import Log
 from muster.process.own_pod import OwnPod
 from muster.process.permissions import REVIEW_PERIOD_S, Permissions
@@ -83,7 +83,7 @@ def test_the_review_asks_about_all_namespaces_and_what_was_granted_is_said(
     status = {"verbs": ["patch"], "apiGroups": ["*"], "resources": ["*/status"]}
     named = {"verbs": ["*"], "apiGroups": [""], "resources": ["pods/binding"], "resourceNames": ["one"]}
 
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         api.plan("POST", f"{REVIEWS}/selfsubjectrulesreviews", give(rules(status, named), 201))
         api.plan("POST", f"{REVIEWS}/selfsubjectaccessreviews", give({"status": {"allowed": False}}, 201),
                  give({"status": {"allowed": True}}, 201))  # fmt: skip
@@ -108,7 +108,7 @@ def test_the_review_asks_about_all_namespaces_and_what_was_granted_is_said(
 def test_a_server_that_gives_no_review_is_no_reason_to_end(capsys: pytest.CaptureFixture[str]) -> None:
     told = Told(capsys)
 
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         api.plan("POST", f"{REVIEWS}/selfsubjectrulesreviews", refuse(403, "Forbidden", "no reviews here"))
         async with api.client(tries=1) as client:
             asking = asyncio.create_task(told.permissions.run(client, (BIND,), OwnPod(client, "")))
@@ -124,7 +124,7 @@ def test_a_server_that_gives_no_review_is_no_reason_to_end(capsys: pytest.Captur
 def test_refusals_of_every_client_come_by() -> None:
     heard: list[errors.ApiError] = []
 
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         api.plan("POST", "/a", refuse(403, "Forbidden", REFUSED.message))
         async with api.client() as client:
             client.access.on_refusal = heard.append

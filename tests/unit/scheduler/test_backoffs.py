@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from builders.live_objects import EVICTS, EVICTS_BY_VOLCANO, bound, budget, cluster_of, priority_class, waiting
+from builders.scheduler_objects import EVICTS, EVICTS_BY_VOLCANO, bound, budget, cluster_of, priority_class, waiting
 from builders.small_cluster import node, pod_group, queue
-from fakes.hand_driven import Faults, Leader
+from fakes.stepped_scheduler import Faults, Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.core import Pod
 from muster.model.pod import PodResourceClaim

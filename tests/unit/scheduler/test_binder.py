@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from builders.live_objects import EVICTS, bound, cluster_of, priority_class, waiting
+from builders.scheduler_objects import EVICTS, bound, cluster_of, priority_class, waiting
 from builders.small_cluster import node, pod_group, queue
-from fakes.hand_driven import Faults, KillAt, Leader, assert_gangs_whole
+from fakes.stepped_scheduler import Faults, KillAt, Leader, assert_gangs_whole
 from muster.cluster.embedded import EmbeddedCluster
 from muster.store import errors
 

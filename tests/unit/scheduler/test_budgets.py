@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from builders.live_objects import budget, waiting
+from builders.scheduler_objects import budget, waiting
 from builders.small_cluster import node
 from muster.engine.core.state import State
 from muster.model.core import Pod, PodDisruptionBudget

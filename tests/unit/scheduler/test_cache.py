@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from builders.live_objects import cluster_of, waiting
+from builders.scheduler_objects import cluster_of, waiting
 from builders.small_cluster import node
 from muster.engine.core.hooks import Effect
 from muster.engine.core.jobs import Status

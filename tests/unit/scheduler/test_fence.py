@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fakes.awkward_api import Answer, AwkwardApi, give, listed, pod, refuse, run
+from fakes.faulty_api import Answer, FaultyApi, give, listed, pod, refuse, run
 from muster.kube.writes import FENCE
 from muster.model.core import Pod
 from muster.process.logs import Log
@@ -30,7 +30,7 @@ def closed(*pods: dict[str, Any], seconds: float = 0.3, **answers: Answer) -> tu
     """The patches that the fence sends, the versions that it waits for, and how long it takes."""
     watches = Watches()
 
-    async def story(api: AwkwardApi) -> tuple[list[Any], list[str], float]:
+    async def story(api: FaultyApi) -> tuple[list[Any], list[str], float]:
         api.plan("GET", PODS, give(listed(pods, 10)))
         for number, one in enumerate(pods):
             name = one["metadata"]["name"]

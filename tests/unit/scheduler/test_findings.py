@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders.live_objects import EVICTS
+from builders.scheduler_objects import EVICTS
 from builders.small_cluster import pod_group, state_of
 from muster.cycle.configure import configure
 from muster.model.finding import Finding

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from builders.live_objects import EVICTS, bound, cluster_of, waiting
 from builders.node_groups import thing
+from builders.scheduler_objects import EVICTS, bound, cluster_of, waiting
 from builders.small_cluster import node, queue
-from fakes.hand_driven import KillAt, Leader
+from fakes.stepped_scheduler import KillAt, Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.podgroups import MIN_MEMBER
 from muster.groupctl.controllers.podgroups import PodGroupController

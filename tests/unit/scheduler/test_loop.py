@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from builders.live_objects import cluster_of, waiting
+from builders.scheduler_objects import cluster_of, waiting
 from builders.small_cluster import node, queue
 from muster.kube.informers import Stream
 from muster.model.core import Pod

@@ -7,9 +7,9 @@ import json
 import re
 from pathlib import Path
 
-from builders.live_objects import cluster_of, waiting
+from builders.scheduler_objects import cluster_of, waiting
 from builders.small_cluster import node, pod_group, queue
-from fakes.hand_driven import Leader
+from fakes.stepped_scheduler import Leader
 from muster.process.logs import Log
 from muster.process.settings import ClusterSettings, LeaseSettings
 from muster.scheduler.cluster_metrics import CycleStatistics, QueueStatistics

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from builders.live_objects import bound, cluster_of, waiting
+from builders.scheduler_objects import bound, cluster_of, waiting
 from builders.small_cluster import node, pod_group, queue
-from fakes.hand_driven import Leader
+from fakes.stepped_scheduler import Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.reading import ADMITTED, ALLOCATION_GATE
 from muster.groupctl.controllers.queue_gates import QueueGateController

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.live_objects import waiting
+from builders.scheduler_objects import waiting
 from builders.small_cluster import node, queue
 from muster.engine.core.state import State
 from muster.scheduler.queue_usage import NODE_GROUP, QueueUsage

@@ -8,9 +8,9 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from builders.live_objects import EVICTS, bound, cluster_of, waiting
+from builders.scheduler_objects import EVICTS, bound, cluster_of, waiting
 from builders.small_cluster import node, pod_group, queue
-from fakes.hand_driven import Leader, assert_gangs_whole
+from fakes.stepped_scheduler import Leader, assert_gangs_whole
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup

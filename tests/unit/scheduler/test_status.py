@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from builders.live_objects import bound, cluster_of, waiting
+from builders.scheduler_objects import bound, cluster_of, waiting
 from builders.small_cluster import node, pod_group, queue
-from fakes.hand_driven import Leader
+from fakes.stepped_scheduler import Leader
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup, Queue
 from muster.scheduler.status import AGAIN, BELOW, FIRST, PACE, GroupStatusPatch, PodStatusPatch, QueueStatusPatch

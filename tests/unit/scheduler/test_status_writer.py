@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from builders.live_objects import cluster_of, waiting
+from builders.scheduler_objects import cluster_of, waiting
 from builders.small_cluster import node, queue
-from fakes.hand_driven import Faults, StoreCalls
+from fakes.stepped_scheduler import Faults, StoreCalls
 from muster.model.core import Pod
 from muster.model.meta import Condition, Object
 from muster.scheduler.metrics import Metrics

@@ -6,9 +6,9 @@ import asyncio
 
 from msgspec.structs import replace
 
-from builders.live_objects import bound, cluster_of, waiting
+from builders.scheduler_objects import bound, cluster_of, waiting
 from builders.small_cluster import node, queue
-from fakes.hand_driven import Leader
+from fakes.stepped_scheduler import Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.volumes.volume_claims import BIND_COMPLETED, SELECTED_NODE
 from muster.model.core import Pod, Volume

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from builders.front_door import manifests, scheduler
+from builders.files import manifests, scheduler
 from muster.sim.simulate import simulate
 
 CASES = Path(__file__).parents[2] / "cases" / "evictions"

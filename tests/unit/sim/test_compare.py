@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.front_door import PACKING, SPREADING, manifests, node, pod, scheduler
+from builders.files import PACKING, SPREADING, manifests, node, pod, scheduler
 from muster.sim.compare import Comparison
 from muster.sim.simulate import simulate
 

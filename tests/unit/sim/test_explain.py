@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders.front_door import PREEMPTING, full_cluster, manifests, node, pod, pod_group, queue, scheduler
+from builders.files import PREEMPTING, full_cluster, manifests, node, pod, pod_group, queue, scheduler
 from muster.sim.explain import Explanation, Unexplained, explain
 
 ONE_GROUP = """\

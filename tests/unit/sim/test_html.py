@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from builders.front_door import PACKING, full_cluster, manifests, node, pod, scheduler
+from builders.files import PACKING, full_cluster, manifests, node, pod, scheduler
 from muster.sim.compare import Comparison
 from muster.sim.html import comparison_page, page
 from muster.sim.result import Result

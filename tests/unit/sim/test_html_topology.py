@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.front_door import manifests, node, pod, pod_group, scheduler, thing
+from builders.files import manifests, node, pod, pod_group, scheduler, thing
 from muster.sim.html import page
 from muster.sim.html_topology import trees
 from muster.sim.result import Result

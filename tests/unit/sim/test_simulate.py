@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from builders.front_door import PREEMPTING, full_cluster, manifests, node, pod, pod_group, replica_set, scheduler, text
+from builders.files import PREEMPTING, full_cluster, manifests, node, pod, pod_group, replica_set, scheduler, text
 from muster.cluster.manifests import read
 from muster.sim.result import Result
 from muster.sim.simulate import MOST_CYCLES, simulate

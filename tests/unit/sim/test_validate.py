@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders.front_door import manifests, node, pod, pod_group, priority_class, queue, replica_set, scheduler
+from builders.files import manifests, node, pod, pod_group, priority_class, queue, replica_set, scheduler
 from muster.config import DEFAULT
 from muster.model.finding import Finding
 from muster.sim.validate import validate_cluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.front_door import manifests, node, scheduler, thing
+from builders.files import manifests, node, scheduler, thing
 from builders.node_groups import GROUP, REQUIRED, REQUIRED_OVERRIDE
 from muster.model.finding import Finding
 from muster.sim.validate import validate_cluster

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.few_nodes import node, pod
-from builders.few_nodes import state as read
+from builders.filter_clusters import node, pod
+from builders.filter_clusters import state as read
 from builders.queued_jobs import group, made, queue, task, world
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler

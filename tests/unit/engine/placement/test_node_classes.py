@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from builders.few_nodes import node, pod, state
+from builders.filter_clusters import node, pod, state
 from muster.config.default import DEFAULT
 from muster.config.loader import load
 from muster.cycle.registry import known

@@ -11,7 +11,7 @@ from muster.config.types import Arguments, Config, PluginOption
 from muster.cycle.registry import plugin_class
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
-from oracles.neighbours import HOST, affinity, app, cluster, host, near, spread
+from oracles.inter_pod import HOST, affinity, app, cluster, host, near, spread
 from strategies.profiles import examples
 
 _SPECS: list[dict[str, Any]] = [

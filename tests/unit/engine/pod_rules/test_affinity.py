@@ -16,7 +16,7 @@ from muster.plugins.nodeorder.podaffinity import PodAffinity
 from muster.plugins.nodeorder.spread import TopologySpread as SpreadScore
 from muster.plugins.predicates.interpod import InterPodAffinity
 from muster.plugins.predicates.spread import TopologySpread
-from oracles.neighbours import (
+from oracles.inter_pod import (
     HOST,
     ZONE,
     affinity,

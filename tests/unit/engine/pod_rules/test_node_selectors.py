@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders.few_nodes import by_node, node, pod, state, task
+from builders.filter_clusters import by_node, node, pod, state, task
 from muster.engine.core.state import State
 from muster.engine.pod_rules.node_selectors import Preferred, Required
 

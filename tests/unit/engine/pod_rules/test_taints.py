@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.few_nodes import by_node, node, pod, state, task
+from builders.filter_clusters import by_node, node, pod, state, task
 from muster.engine.core.state import State
 from muster.engine.pod_rules.taints import TolerationResult, Tolerations
 

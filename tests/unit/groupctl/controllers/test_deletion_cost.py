@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from builders.node_groups import bound, deployment, group, groups, node, nodes, pod, pods, store_of, weights
+from builders.node_groups import (
+    bound,
+    city_node,
+    deployment,
+    groups,
+    nginx_pod,
+    node_group,
+    nodes,
+    pods,
+    store_of,
+    weights,
+)
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.deletion_cost import LOWEST_COST, SEAT, WRITE_BURST, WRITES_PER_SECOND
@@ -40,7 +51,7 @@ def test_what_is_right_is_not_written_again() -> None:
 
 
 def test_pods_without_a_position_are_removed_first() -> None:
-    apart = [node("far", "elsewhere"), pod("lost", "far")]
+    apart = [city_node("far", "elsewhere"), nginx_pod("lost", "far")]
     running = pods({"node-a": 2, "node-c": 3})
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound(), 6), *running, *apart)
     rest(PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True))
@@ -50,7 +61,7 @@ def test_pods_without_a_position_are_removed_first() -> None:
 
 
 def test_a_cost_that_somebody_else_wrote_stays() -> None:
-    theirs = pod("dear", "node-a", annotations={DELETION_COST: "100"})
+    theirs = nginx_pod("dear", "node-a", annotations={DELETION_COST: "100"})
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound()), *pods({"node-a": 2, "node-c": 2}), theirs)
     rest(PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True))
     assert store.get(Pod, "default/dear").metadata.annotations == {DELETION_COST: "100"}
@@ -63,7 +74,7 @@ def test_without_being_asked_nothing_is_written_on_pods() -> None:
 
 
 def test_positions_follow_the_policy() -> None:
-    more = [group("empty", "nowhere")]
+    more = [node_group("empty", "nowhere")]
     store = store_of(*nodes(), *groups(), *more, weights(), *deployment(bound(), 2), *pods({"node-a": 1, "node-c": 1}))
     controller = PropagationPolicyController(store, EvictionQueue(store), deletion_cost=True)
     rest(controller)

@@ -11,11 +11,11 @@ from builders.node_groups import (
     REQUIRED,
     REQUIRED_OVERRIDE,
     deployment,
-    group,
     groups,
+    nginx_pod,
+    node_group,
     nodes,
     overrides,
-    pod,
     pods,
     registry,
     store_of,
@@ -64,7 +64,7 @@ def satisfied(store: MemoryStore) -> tuple[str, str]:
 
 
 def test_every_pod_on_a_node_gets_its_groups_registry_one_after_the_other() -> None:
-    store = cluster(overrides(registry("Beijing"), registry("Hangzhou")), pod("waits"))
+    store = cluster(overrides(registry("Beijing"), registry("Hangzhou")), nginx_pod("waits"))
     controller = OverridePolicyController(store, EvictionQueue(store))
     controller.run()
     assert sum(1 for image in images(store).values() if "registry" in image) == 1
@@ -84,7 +84,7 @@ def test_every_pod_on_a_node_gets_its_groups_registry_one_after_the_other() -> N
 
 
 def test_pending_pods_are_tried_again_when_their_application_is_bound_and_only_then() -> None:
-    store = cluster(overrides(registry("Hangzhou")), pod("waits"), on={"node-a": 1})
+    store = cluster(overrides(registry("Hangzhou")), nginx_pod("waits"), on={"node-a": 1})
     run(store)
     mark = store.get(Pod, "default/waits").metadata.labels[OBSERVED]
     assert OBSERVED not in store.get(Pod, "default/p-node-a-0").metadata.labels
@@ -225,7 +225,7 @@ def test_without_a_propagation_policy_all_groups_of_the_node_count() -> None:
         {"targetNodeGroup": [name], "imageOverrider": [{"component": "Tag", "operator": "add", "value": f"-{name}"}]}
         for name in ("arm", "hangzhou")
     ]
-    store = cluster(overrides(*rules), group("arm", "node-a"), labels={REQUIRED_OVERRIDE: "op"}, on={"node-a": 1})
+    store = cluster(overrides(*rules), node_group("arm", "node-a"), labels={REQUIRED_OVERRIDE: "op"}, on={"node-a": 1})
     run(store)
     assert images(store) == {"p-node-a-0": "nginx:1.14-arm-hangzhou"}
     assert store.get(Deployment, "default/nginx").metadata.labels[BINDING_OVERRIDE] == "op"

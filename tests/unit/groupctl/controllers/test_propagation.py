@@ -11,13 +11,13 @@ from builders.node_groups import (
     REQUIRED,
     TEMPLATE,
     bound,
+    city_node,
     deployment,
-    group,
     groups,
-    node,
+    nginx_pod,
+    node_group,
     nodes,
     owner,
-    pod,
     pods,
     ranges,
     store_of,
@@ -116,7 +116,7 @@ class TestEvictions:
         assert cluster.store.get(Pod, "default/p-node-c-0").metadata.deletion_timestamp is not None
 
     def test_misplaced_pods_go_first(self) -> None:
-        away = [node("far"), pod("lost", "far")]
+        away = [city_node("far"), nginx_pod("lost", "far")]
         cluster = spread(*away, on={"node-c": 3, "node-a": 1})
         cluster.after(0)
         assert cluster.after(10) == ["lost"]
@@ -127,11 +127,11 @@ class TestEvictions:
         (first,) = cluster.after(10)
         assert cluster.after(1) == []
         cluster.store.delete(Pod, f"default/{first}", grace=0)
-        cluster.store.create(pod("new"))
+        cluster.store.create(nginx_pod("new"))
         assert cluster.after(1) == []
         cluster.store.bind("default/new", "node-a")
         assert cluster.after(1) == []
-        cluster.store.update_status(pod("new", "node-a"))
+        cluster.store.update_status(nginx_pod("new", "node-a"))
         assert len(cluster.after(1)) == 1
 
     def test_a_tenth_of_many_replicas_goes_at_once_but_no_more_than_five_a_moment(self) -> None:
@@ -142,7 +142,7 @@ class TestEvictions:
         assert len(cluster.after(2)) == 2
 
     def test_nothing_is_evicted_without_a_place_to_go(self) -> None:
-        closed = [node(name, "hangzhou", unschedulable=True) for name in ("node-a", "node-b")]
+        closed = [city_node(name, "hangzhou", unschedulable=True) for name in ("node-a", "node-b")]
         others = nodes(but=("node-a", "node-b"))
         app = deployment(bound(), replicas=3)
         cluster = Cluster(*closed, *others, *groups(), weights(), *app, *pods({"node-c": 3}))
@@ -156,14 +156,14 @@ class TestEvictions:
         cluster.after(0)
         (first,) = cluster.after(10)
         cluster.store.delete(Pod, f"default/{first}", grace=0)
-        cluster.store.create(pod("new"))
+        cluster.store.create(nginx_pod("new"))
         assert cluster.after(299) == []
         assert cluster.after(1) == []
         assert cluster.satisfied() == ("False", "Unplaceable")
         assert cluster.after(299) == []
         (second,) = cluster.after(1)
         cluster.store.delete(Pod, f"default/{second}", grace=0)
-        cluster.store.create(pod("newer"))
+        cluster.store.create(nginx_pod("newer"))
         assert cluster.after(300) == []
         assert cluster.after(599) == []
 
@@ -186,16 +186,18 @@ class TestGuards:
         ],
     )
     def test_a_pod_that_says_no_stays(self, spared: dict[str, Any]) -> None:
-        cluster = Cluster(*nodes(), node("far"), *groups(), weights(), *deployment(bound()), pod("p", "far", **spared))
+        cluster = Cluster(
+            *nodes(), city_node("far"), *groups(), weights(), *deployment(bound()), nginx_pod("p", "far", **spared)
+        )
         cluster.after(0)
         assert cluster.after(20) == []
 
     def test_pods_on_a_node_that_is_not_ready_stay(self) -> None:
-        far = node("far", ready=False)
-        cluster = Cluster(*nodes(), far, *groups(), weights(), *deployment(bound()), pod("p", "far"))
+        far = city_node("far", ready=False)
+        cluster = Cluster(*nodes(), far, *groups(), weights(), *deployment(bound()), nginx_pod("p", "far"))
         cluster.after(0)
         assert cluster.after(20) == []
-        cluster.store.update_status(node("far"))
+        cluster.store.update_status(city_node("far"))
         assert cluster.after(10) == ["p"]
 
     def test_a_budget_that_forbids_is_obeyed(self) -> None:
@@ -227,25 +229,27 @@ class TestGuards:
         spec = {"selector": {"matchLabels": {"app": "nginx"}}, "unhealthyPodEvictionPolicy": policy}
         status = {"disruptionsAllowed": 0, "currentHealthy": healthy, "desiredHealthy": 2}
         budget = thing("policy/v1", "PodDisruptionBudget", "all", spec=spec, status=status)
-        lost = pod("p", "far")
+        lost = nginx_pod("p", "far")
         assert isinstance(lost, Pod)
         lost.status = PodStatus(phase=phase, conditions=[Condition(type="Ready", status="False")])
-        cluster = Cluster(*nodes(), node("far"), *groups(), weights(), *deployment(bound(), replicas=30), lost, budget)
+        cluster = Cluster(
+            *nodes(), city_node("far"), *groups(), weights(), *deployment(bound(), replicas=30), lost, budget
+        )
         cluster.after(0)
         assert cluster.after(20) == (["p"] if goes else [])
 
     def test_nothing_moves_during_a_roll_out(self) -> None:
         spec = {"replicas": 1, "template": TEMPLATE}
         newer = thing("apps/v1", "ReplicaSet", "nginx-2", owner("Deployment", "nginx"), spec=spec)
-        cluster = spread(newer, pod("q", "node-e", of=owner("ReplicaSet", "nginx-2")))
+        cluster = spread(newer, nginx_pod("q", "node-e", of=owner("ReplicaSet", "nginx-2")))
         cluster.after(0)
         assert cluster.after(20) == []
 
     @pytest.mark.parametrize(("kind", "version"), [("DaemonSet", "apps/v1"), ("Job", "batch/v1")])
     def test_pods_that_would_not_come_back_elsewhere_stay(self, kind: str, version: str) -> None:
         app = thing(version, kind, "w", {"labels": bound()}, spec={"template": TEMPLATE})
-        lost = pod("p", "far", of=owner(kind, "w", version))
-        cluster = Cluster(*nodes(), node("far"), *groups(), weights(), app, lost)
+        lost = nginx_pod("p", "far", of=owner(kind, "w", version))
+        cluster = Cluster(*nodes(), city_node("far"), *groups(), weights(), app, lost)
         cluster.after(0)
         assert cluster.after(20) == []
         (reported,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
@@ -260,17 +264,19 @@ class TestGuards:
         affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [host]}]}}
         volume = thing("v1", "PersistentVolume", "v", spec={"nodeAffinity": affinity})
         claim = thing("v1", "PersistentVolumeClaim", "c", spec={"volumeName": "v"})
-        bound_pod = pod("p", "far")
+        bound_pod = nginx_pod("p", "far")
         assert isinstance(bound_pod, Pod)
         source = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
-        cluster = Cluster(*nodes(), node("far"), *groups(), weights(), *deployment(bound()), volume, claim, bound_pod)
+        cluster = Cluster(
+            *nodes(), city_node("far"), *groups(), weights(), *deployment(bound()), volume, claim, bound_pod
+        )
         cluster.store.patch(Pod, "default/p", {"spec": {"volumes": [source]}})
         cluster.after(0)
         assert cluster.after(20) == []
 
     def test_the_highest_number_of_a_stateful_set_goes_first(self) -> None:
         app = thing("apps/v1", "StatefulSet", "w", {"labels": bound()}, spec={"replicas": 12, "template": TEMPLATE})
-        members = [pod(f"w-{i}", "node-c", of=owner("StatefulSet", "w")) for i in range(12)]
+        members = [nginx_pod(f"w-{i}", "node-c", of=owner("StatefulSet", "w")) for i in range(12)]
         cluster = Cluster(*nodes(), *groups(), weights(), app, *members)
         cluster.after(0)
         assert cluster.after(10) == ["w-11"]
@@ -278,7 +284,7 @@ class TestGuards:
 
 class TestTelling:
     def test_the_status_says_what_each_group_should_have_has_and_has_ready(self) -> None:
-        cluster = spread(pod("waits"))
+        cluster = spread(nginx_pod("waits"))
         cluster.after(0)
         (reported,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
         assert (reported.kind, reported.name, reported.replicas, reported.misplaced, reported.pending) == (
@@ -295,7 +301,7 @@ class TestTelling:
         assert cluster.satisfied() == ("False", "Progressing")
 
     def test_a_spelling_and_an_unknown_group_are_told_once(self) -> None:
-        cluster = Cluster(*nodes(), group("beijing", location="beijing"), weights(), *deployment(bound()))
+        cluster = Cluster(*nodes(), node_group("beijing", location="beijing"), weights(), *deployment(bound()))
         cluster.after(0)
         cluster.after(60)
         reasons = [note.reason for note in cluster.store.events if note.kind == "PropagationPolicy"]
@@ -305,13 +311,13 @@ class TestTelling:
         assert (resolved.status, resolved.reason) == ("False", "GroupUnknown")
 
     def test_pending_pods_are_tried_again_when_something_changes_for_them_and_only_then(self) -> None:
-        cluster = spread(pod("waits"))
+        cluster = spread(nginx_pod("waits"))
         cluster.after(0)
         mark = cluster.store.get(Pod, "default/waits").metadata.labels[OBSERVED]
         version = cluster.store.version
         cluster.after(5)
         assert cluster.store.version == version
-        cluster.store.create(node("more", "hangzhou"))
+        cluster.store.create(city_node("more", "hangzhou"))
         cluster.after(0)
         assert cluster.store.get(Pod, "default/waits").metadata.labels[OBSERVED] != mark
         assert OBSERVED not in cluster.store.get(Pod, "default/p-node-a-0").metadata.labels

@@ -162,7 +162,7 @@ def test_nothing_more_is_evicted_until_the_replacement_exists() -> None:
     cluster.store.remove(Pod, gone)
     wait(25)  # the ReplicaSet controller is slow
     assert len(cluster.evicted) == 1
-    cluster.store.create(pod("late", "node-c"))
+    cluster.store.create(nginx_pod("late", "node-c"))
     assert cluster.after(200) == 0
     assert cluster.satisfied().reason == "WrongGroup"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fakes.awkward_api import AwkwardApi, refuse, run
+from fakes.faulty_api import FaultyApi, refuse, run
 from muster.cli.install import PARTS, Settings
 from muster.cli.install.objects import part_objects
 from muster.groupctl.webhook.registration import Endpoint, NotRegistered, configurations, register
@@ -24,7 +24,7 @@ ENDPOINT = Endpoint(service="home/muster-webhook")
 class Stored:
     """Objects by path, as an API server keeps them: fields that were left out are filled in."""
 
-    def __init__(self, api: AwkwardApi) -> None:
+    def __init__(self, api: FaultyApi) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
         self.writes = 0
         for path, wanted in configurations(ENDPOINT):
@@ -58,7 +58,7 @@ class Stored:
 
 
 def test_it_is_made_once_and_left_alone_while_it_is_right() -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         stored = Stored(api)
         async with api.client() as client:
             assert await register(client, ENDPOINT, [MADE], lambda: NOW)
@@ -70,7 +70,7 @@ def test_it_is_made_once_and_left_alone_while_it_is_right() -> None:
 
 
 def test_the_authority_is_written_into_the_configurations_of_the_manifests() -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         stored = Stored(api)
         collections = {wanted["kind"]: path for path, wanted in configurations(ENDPOINT)}
         for one in part_objects(PARTS["webhook"], Settings("home", "muster:1", "")):
@@ -86,7 +86,7 @@ def test_the_authority_is_written_into_the_configurations_of_the_manifests() -> 
 
 
 def test_an_account_that_may_not_create_them_is_told_to_apply_the_manifests() -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         Stored(api)
         for path, _ in configurations(ENDPOINT):
             api.plan("POST", path, refuse(403, "Forbidden", "no"))
@@ -98,7 +98,7 @@ def test_an_account_that_may_not_create_them_is_told_to_apply_the_manifests() ->
 
 
 def test_two_replicas_are_both_trusted() -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         stored = Stored(api)
         async with api.client() as client:
             await register(client, ENDPOINT, [MADE], lambda: NOW)
@@ -110,7 +110,7 @@ def test_two_replicas_are_both_trusted() -> None:
 
 
 def test_what_somebody_changed_is_put_right() -> None:
-    async def story(api: AwkwardApi) -> None:
+    async def story(api: FaultyApi) -> None:
         stored = Stored(api)
         async with api.client() as client:
             await register(client, ENDPOINT, [MADE], lambda: NOW)

@@ -8,7 +8,7 @@ from muster.engine.core.hooks import Batch
 from muster.engine.core.state import State
 from muster.engine.pod_rules.affinity import PodIndex
 from muster.plugins.nodeorder.podaffinity import PodAffinity
-from oracles.neighbours import HOST, affinity, app, cluster, host, near, session, task
+from oracles.inter_pod import HOST, affinity, app, cluster, host, near, session, task
 
 ZONES = (host("a", "east"), host("b", "east"), host("c", "west"), host("d"))
 

@@ -14,7 +14,7 @@ from muster.model.batch import ReplicaSet
 from muster.model.core import Node
 from muster.model.kinds import decode_as
 from muster.plugins.nodeorder.spread import TopologySpread
-from oracles.neighbours import HOST, app, cluster, host, session, spread, task
+from oracles.inter_pod import HOST, app, cluster, host, session, spread, task
 
 
 def _scores(state: State, without: str = "", weight: int = 1) -> list[float]:

@@ -8,7 +8,7 @@ from muster.engine.core.hooks import Batch
 from muster.engine.core.state import State
 from muster.engine.pod_rules.affinity import PodIndex
 from muster.plugins.predicates.interpod import InterPodAffinity
-from oracles.neighbours import HOST, affinity, app, cluster, host, near, session, task
+from oracles.inter_pod import HOST, affinity, app, cluster, host, near, session, task
 
 
 def _term(state: State) -> InterPodAffinity:

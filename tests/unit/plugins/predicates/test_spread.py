@@ -8,7 +8,7 @@ from muster.engine.core.hooks import Batch
 from muster.engine.core.state import State
 from muster.engine.pod_rules.affinity import PodIndex
 from muster.plugins.predicates.spread import TopologySpread
-from oracles.neighbours import HOST, app, cluster, host, session, spread, task
+from oracles.inter_pod import HOST, app, cluster, host, session, spread, task
 
 
 def _term(state: State) -> TopologySpread:

@@ -1,4 +1,4 @@
-"""One Lease on a loopback API server, and candidates that take their steps on a clock of the test's own."""
+"""A Lease on a loopback API server, and candidates that take their steps on a simulated clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from fakes.awkward_api import AwkwardApi, refuse, run
+from fakes.faulty_api import FaultyApi, refuse, run
 from muster.kube import Election
 
 COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
@@ -16,7 +16,7 @@ PATH = f"{COLLECTION}/muster"
 class LeaseServer:
     """One Lease with a resourceVersion that is checked."""
 
-    def __init__(self, api: AwkwardApi) -> None:
+    def __init__(self, api: FaultyApi) -> None:
         self.lease: dict[str, Any] | None = None
         self.version = 0
         self.away = False
@@ -71,7 +71,7 @@ class Clock:
 class Stage:
     """Candidates that take their steps when they are told to."""
 
-    def __init__(self, api: AwkwardApi) -> None:
+    def __init__(self, api: FaultyApi) -> None:
         self.server = LeaseServer(api)
         self.clock = Clock()
         self.client = api.client(tries=1)
@@ -87,7 +87,7 @@ class Stage:
 
 
 def play(story: Any) -> None:
-    async def opened(api: AwkwardApi) -> None:
+    async def opened(api: FaultyApi) -> None:
         stage = Stage(api)
         async with stage.client:
             await story(stage)

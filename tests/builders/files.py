@@ -1,4 +1,4 @@
-"""Manifests said briefly, for tests of what stands at the front door: simulate, explain, validate."""
+"""Manifests and configurations as files, for tests of simulate, explain and validate."""
 
 from __future__ import annotations
 

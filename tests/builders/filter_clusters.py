@@ -1,4 +1,4 @@
-"""A few nodes and pods in a line each, for tests that ask filters and scores directly."""
+"""A few nodes and pods, for tests that call filters and scores directly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configurations as hypothesis draws them: any of the plugins there are, with any of their arguments, in any tiers."""
+"""Hypothesis strategies for configurations: any plugins with any arguments, in any tiers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from muster.config.types import Arguments, Config, PluginOption, Tier
 from muster.cycle.registry import PLUGINS
-from strategies.any_cluster import GPU
+from strategies.clusters import GPU
 
 _WEIGHT = st.integers(0, 3)
 _TERMS = (

@@ -1,4 +1,4 @@
-"""An API server on loopback that answers as it is told: pages, cut watches, 410, 429, slow, huge and broken bodies."""
+"""An API server on loopback whose answers a test plans: pages, cut watches, 410, 429, slow, huge and broken bodies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
     at: float
 
 
-class AwkwardApi:
+class FaultyApi:
     """Answers each path with what was planned for it, in turn; the last answer is given for ever."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class AwkwardApi:
         self._runner: web.AppRunner | None = None
         self.host = ""
 
-    async def __aenter__(self) -> AwkwardApi:
+    async def __aenter__(self) -> FaultyApi:
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -86,11 +86,11 @@ class AwkwardApi:
         return await answer(request)
 
 
-def run(story: Callable[[AwkwardApi], Coroutine[Any, Any, R]], seconds: float = 20.0) -> R:
+def run(story: Callable[[FaultyApi], Coroutine[Any, Any, R]], seconds: float = 20.0) -> R:
     """Play a story with a server of its own."""
 
     async def play() -> R:
-        async with AwkwardApi() as api, asyncio.timeout(seconds):
+        async with FaultyApi() as api, asyncio.timeout(seconds):
             return await story(api)
 
     return asyncio.run(play())

@@ -1,4 +1,4 @@
-"""Short ways to write the objects that tests of the embedded cluster need."""
+"""Objects of tests of the embedded cluster, and a cluster of them."""
 
 from __future__ import annotations
 

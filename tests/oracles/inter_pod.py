@@ -1,4 +1,4 @@
-"""Pods that ask about other pods, and a plain reading of kube-scheduler's rules to hold the engine against."""
+"""Pods with affinity and spread constraints, and a plain reading of kube-scheduler's rules for them."""
 
 from __future__ import annotations
 
