@@ -22,9 +22,9 @@ from muster.model.selectors import matches
 from muster.process.logs import Log
 from muster.scheduler.binder import Binder
 from muster.scheduler.cache import Cache
+from muster.scheduler.cluster_metrics import drift
 from muster.scheduler.configuration import LoadedConfig
 from muster.scheduler.decider import Decider, Decision
-from muster.scheduler.figures import drift
 from muster.scheduler.inbox import Observed
 from muster.scheduler.journal import JOURNAL
 from muster.scheduler.metrics import Metrics
@@ -163,19 +163,19 @@ class Leader:
         self.cluster = cluster
         self.calls = StoreCalls(cluster, faults or Faults())
         self.metrics = Metrics()
-        self.told: list[tuple[str, str, str]] = []
+        self.events: list[tuple[str, str, str]] = []
         clock = cluster.clock.now
         self.cache = Cache(("muster",), clock)
         if loaded is None:
             loaded = LoadedConfig(configure(config, "test")[0] if config else default_configuration(), "test")
         self.decider = Decider(self.cache, loaded, holder, 10.0, self.metrics, Log(-1), clock, clock)
-        self.binder = Binder(self.calls, self.cache.put, self._tell, self.metrics)
-        self.writer = StatusWriter(self.calls, self._tell, self.metrics)
+        self.binder = Binder(self.calls, self.cache.put, self._record, self.metrics)
+        self.writer = StatusWriter(self.calls, self._record, self.metrics)
         self._watch = cluster.store.watch(str(cluster.store.version))
         self.decider.load(cluster.store.everything())
 
-    def _tell(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
-        self.told.append((obj.metadata.name, reason, message))
+    def _record(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
+        self.events.append((obj.metadata.name, reason, message))
 
     def watch(self) -> None:
         """What the cluster did reaches the cache."""
@@ -184,18 +184,18 @@ class Leader:
             self.cache.put(Observed(event.kind, event.key, None if gone else event.object))
 
     def decide(self) -> Decision:
-        self.decider.take_in()
+        self.decider.apply_messages()
         return self.decider.cycle()
 
     async def turn(self) -> Decision:
         """One cycle, carried out until nothing is in flight or the process is dead."""
         decision = self.decide()
         self.binder.start(decision.commits)
-        for place in decision.close:
+        for place in decision.finished_journals:
             self.binder.close_journal(place)
-        self.binder.look_at(decision.overdue)
+        self.binder.poll(decision.overdue)
         await self.landed()
-        self.writer.write(decision.notes)
+        self.writer.write(decision.status_patches)
         writing = asyncio.create_task(self.writer.run())
         while self.writer.waiting and not self.calls.dead:
             await asyncio.sleep(0)
@@ -220,7 +220,7 @@ class Leader:
 
     def assert_exact(self) -> None:
         """The accounts are those of a cache that was read just now."""
-        self.decider.take_in()
+        self.decider.apply_messages()
         assert drift(self.cache.state) == 0
         fresh = Cache(("muster",))
         fresh.load(self.cluster.store.everything())

@@ -15,8 +15,8 @@ from builders.scheduler_objects import cluster_of, waiting
 from builders.small_cluster import node
 from muster.engine.core.plan import Eviction, Plan
 from muster.model.core import Node, Pod
-from muster.scheduler.cache import CONFIRM, Cache
-from muster.scheduler.figures import drift
+from muster.scheduler.cache import CONFIRM_TIMEOUT_S, Cache
+from muster.scheduler.cluster_metrics import drift
 from muster.scheduler.inbox import CallResult, Observed
 from muster.store.clock import timestamp
 from strategies.profiles import times
@@ -97,7 +97,7 @@ class World:
 
     def decide(self) -> None:
         """PodBinding what the cache believes to wait, evict what it believes to run; right or wrong by now."""
-        self.cache.take_in()
+        self.cache.apply_messages()
         self.cache.state.refresh()
         names, plan = self.cache.state.nodes.names, Plan()
         for key, task in sorted(self.cache.state.tasks.items()):
@@ -133,17 +133,17 @@ class World:
     def hear(self) -> None:
         for _ in range(self.dice.randint(0, len(self.untold))):
             self.cache.put(self.untold.pop(0))
-        self.cache.take_in()
+        self.cache.apply_messages()
 
     def catch_up(self) -> None:
         while self.untold:
             self.cache.put(self.untold.pop(0))
-        self.cache.take_in()
+        self.cache.apply_messages()
 
     # --- what must hold
 
     def assert_consistent(self) -> None:
-        self.cache.take_in()
+        self.cache.apply_messages()
         assert drift(self.cache.state) == 0
 
     def assert_exact(self) -> None:
@@ -151,10 +151,10 @@ class World:
         while self.calls:
             self.call_arrives()
         self.catch_up()
-        self.now += CONFIRM + 1
+        self.now += CONFIRM_TIMEOUT_S + 1
         for key in self.cache.overdue(self.now):
             self.cache.put(Observed("Pod", key, self.pods.get(key), looked=True))
-        self.cache.take_in()
+        self.cache.apply_messages()
         fresh = Cache(("muster",))
         fresh.load({"Node": dict(self.nodes), "Pod": dict(self.pods)})
         mine, theirs = self.cache.state, fresh.state

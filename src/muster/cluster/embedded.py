@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from muster.cluster.budgets import Budgets
-from muster.cluster.carry import Outcome, Planned
 from muster.cluster.chips import DevicePlugin
 from muster.cluster.clock import VirtualClock
+from muster.cluster.disruption import DisruptionController
 from muster.cluster.garbage import Garbage
 from muster.cluster.kubelet import Kubelet
 from muster.cluster.memory import MemoryStore, MemoryWatch
+from muster.cluster.plan_executor import Outcome, PlanExecutor
 from muster.cluster.workloads import Workloads
 from muster.engine.core.plan import Eviction, Plan
 from muster.engine.core.state import State
@@ -45,9 +45,9 @@ class EmbeddedCluster:
         self._kubelet = Kubelet(self.store, self.clock)
         self._garbage = Garbage(self.store)
         self._chips = DevicePlugin(self.store)
-        self._budgets = Budgets(self.store)
+        self._disruption = DisruptionController(self.store)
         self._workloads = Workloads(self.store)
-        self._planned = Planned(self.store)
+        self._executor = PlanExecutor(self.store)
         self._joined: list[Part] = []
         self.evicted: list[Eviction] = []  # by controllers that joined, for whoever tells the story to take
         self._following: WeakKeyDictionary[State, MemoryWatch] = WeakKeyDictionary()
@@ -61,8 +61,8 @@ class EmbeddedCluster:
     def step(self) -> bool:
         """Let kubelets and controllers act until all is quiet at this moment; whether anything happened."""
         before = self.store.version
-        parts: list[Part | Workloads | Garbage | DevicePlugin | Budgets] = [
-            self._kubelet, self._workloads, self._garbage, self._chips, self._budgets, *self._joined
+        parts: list[Part | Workloads | Garbage | DevicePlugin | DisruptionController] = [
+            self._kubelet, self._workloads, self._garbage, self._chips, self._disruption, *self._joined
         ]  # fmt: skip
         while sum(part.run() for part in parts):  # not any(): each has its turn
             pass
@@ -70,7 +70,7 @@ class EmbeddedCluster:
 
     def apply(self, plan: Plan) -> Outcome:
         """Carry out what a cycle decided."""
-        return self._planned.carry_out(plan)
+        return self._executor.execute(plan)
 
     def next_time(self) -> float | None:
         """When something will happen by itself; None if nothing will."""

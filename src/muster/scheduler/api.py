@@ -1,4 +1,4 @@
-"""The calls that the live scheduler makes, as a protocol: muster.kube has them, and tests can let each of them fail."""
+"""The API calls of the live scheduler as a protocol: `kube.writes.Writes` implements it, and so do fakes in tests."""
 
 from __future__ import annotations
 

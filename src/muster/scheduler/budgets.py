@@ -1,7 +1,8 @@
-"""Which pods PodDisruptionBudgets keep where they are: nobody's victims, whether or not `pdb` is configured.
+"""PodDisruptionBudgets on a live cluster: they hold whether or not `pdb` is configured, as in the Eviction API.
 
-A large cluster has tens of thousands of pods under hundreds of budgets, so only what changed since the last cycle is
-looked at: a budget is found by a label that it asks for, and the pods that it covers are remembered.
+Pods that may not be evicted now are marked before a cycle, so that no claim chooses them; claims that are over a budget
+are removed from the plan. A large cluster has tens of thousands of pods under hundreds of budgets, so only what changed
+since the last cycle is marked again.
 """
 
 from __future__ import annotations
@@ -9,84 +10,117 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muster.engine.core.jobs import Task
+from muster.engine.core.plan import Plan
 from muster.engine.core.state import State
+from muster.engine.evictions.budgets import budgets_of, ledger_of
 from muster.model.core import PodDisruptionBudget
-from muster.model.selectors import matches
+from muster.model.disruption_budgets import BudgetCount, BudgetIndex, count, is_exempt, uses_disruption
+from muster.scheduler.commits import by_claimer
 
 
-class Budgets:
+class BudgetProtection:
+    """Marks the pods that budgets protect as not preemptable."""
+
     def __init__(self) -> None:
-        self._known: dict[str, PodDisruptionBudget] = {}
-        self._by_label: dict[tuple[str, str, str], list[str]] = {}  # namespace, label and value asked for → budgets
-        self._unlabelled: dict[str, list[str]] = {}  # namespace → those that ask for no value of a label
-        self._over: dict[str, list[str]] = {}  # pod → the budgets that cover it
-        self._under: dict[str, dict[str, None]] = {}  # budget → the pods that it covers
+        self._budgets: dict[str, PodDisruptionBudget] = {}
+        self._index = BudgetIndex({})
+        self._budgets_of: dict[str, list[str]] = {}  # pod → the budgets that cover it
+        self._pods_of: dict[str, dict[str, None]] = {}  # budget → the pods that it covers
+        self._counts: dict[str, BudgetCount] = {}  # of this cycle
         self._marked: dict[str, Task] = {}
 
-    def covering(self, task: Task) -> list[tuple[str, PodDisruptionBudget]]:
-        """The budgets that cover the pod, as of the last `mark`."""
-        space = task.namespace
-        asked = (self._by_label.get((space, label, value), ()) for label, value in task.labels.items())
-        found = [key for some in (*asked, self._unlabelled.get(space, ())) for key in some]
-        return [(key, self._known[key]) for key in found if matches(self._known[key].spec.selector, task.labels)]
-
     def mark(self, state: State) -> None:
-        """Mark the pods that may not go now, and take the mark off those that may again."""
-        spaces, look = self._read(state)
-        look.update(dict.fromkeys(state.tasks if state.changed_pods is None else state.changed_pods))
-        if spaces:
-            look.update((key, None) for key, task in state.tasks.items() if task.namespace in spaces)
-        for key in look:
-            pod = state.tasks.get(key)
-            if pod is None:
-                self._cover(key, ())
+        """Marks the pods that may not be evicted now, and unmarks the others."""
+        namespaces, changed = self._update(state)
+        changed.update(dict.fromkeys(state.tasks if state.changed_pods is None else state.changed_pods))
+        if namespaces:
+            changed.update((key, None) for key, task in state.tasks.items() if task.namespace in namespaces)
+        for key in changed:
+            task = state.tasks.get(key)
+            self._cover(key, () if task is None else self._index.covering(task.namespace, task.labels))
+            if task is None:
                 self._marked.pop(key, None)
-            else:
-                self._cover(key, [budget for budget, _ in self.covering(pod)])
-                self._judge(state, pod)
-        state.changed_pods = {}  # what was unmarked has been looked at
+        self._counts = {}
+        for key in self._without_status():
+            changed.update(self._pods_of.get(key, {}))
+        for key in changed:
+            if key in state.tasks:
+                self._mark(state, state.tasks[key])
+        state.changed_pods = {}  # what was unmarked has been marked again
 
-    def _read(self, state: State) -> tuple[set[str], dict[str, None]]:
-        """Namespaces whose budgets cover other pods than before; pods whose budgets allow more or less."""
-        table = {k: b for k, b in state.objects["PodDisruptionBudget"].items() if isinstance(b, PodDisruptionBudget)}
-        spaces = {key.partition("/")[0] for key in self._known.keys() - table.keys()}
-        look: dict[str, None] = {}
-        for key, budget in table.items():
-            before = self._known.get(key)
+    def _update(self, state: State) -> tuple[set[str], dict[str, None]]:
+        """Returns the namespaces whose budgets cover other pods than before, and the pods of changed budgets."""
+        budgets = budgets_of(state)
+        namespaces = {key.partition("/")[0] for key in self._budgets.keys() - budgets.keys()}
+        changed: dict[str, None] = {}
+        for key, budget in budgets.items():
+            before = self._budgets.get(key)
             if before is None or before.spec.selector != budget.spec.selector:
-                spaces.add(key.partition("/")[0])
-            elif before.status.disruptions_allowed != budget.status.disruptions_allowed:
-                look.update(self._under.get(key, {}))
-        self._known = table
-        if spaces:
-            self._by_label, self._unlabelled = {}, {}
-            for key, budget in table.items():
-                space = key.partition("/")[0]
-                selector = budget.spec.selector
-                if selector is not None and selector.match_labels:
-                    label, value = next(iter(selector.match_labels.items()))
-                    self._by_label.setdefault((space, label, value), []).append(key)
-                else:
-                    self._unlabelled.setdefault(space, []).append(key)
-        return spaces, look
+                namespaces.add(key.partition("/")[0])
+            elif before is not budget and _content(before) != _content(budget):
+                changed.update(self._pods_of.get(key, {}))
+        self._budgets = budgets
+        if namespaces:
+            self._index = BudgetIndex({key: budget.spec.selector for key, budget in budgets.items()})
+        return namespaces, changed
+
+    def _without_status(self) -> Iterable[str]:
+        """Returns the budgets whose count depends on the state of every pod that they cover."""
+        return (key for key, budget in self._budgets.items() if budget.status.disruptions_allowed is None)
 
     def _cover(self, pod: str, budgets: Iterable[str]) -> None:
-        for key in self._over.pop(pod, ()):
-            self._under[key].pop(pod)
+        for key in self._budgets_of.pop(pod, ()):
+            self._pods_of[key].pop(pod)
         for key in budgets:
-            self._over.setdefault(pod, []).append(key)
-            self._under.setdefault(key, {})[pod] = None
+            self._budgets_of.setdefault(pod, []).append(key)
+            self._pods_of.setdefault(key, {})[pod] = None
 
-    def _judge(self, state: State, task: Task) -> None:
-        over = [self._known[key] for key in self._over.get(task.key, ())]
-        # Kubernetes: the Eviction API cannot serve a pod under more than one budget.
-        kept = len(over) > 1 or any(not budget.status.disruptions_allowed for budget in over)
+    def _mark(self, state: State, task: Task) -> None:
         marked = self._marked.get(task.key) is task
-        if kept and task.pod.spec.node_name:
+        if task.pod.spec.node_name and self._is_protected(state, task):
             if not marked:
                 self._marked[task.key] = task
                 task.preemptable = False
                 if task.job is not None:
                     task.job.mark_changed()
         elif self._marked.pop(task.key, None) is not None and marked:
-            state.upsert("Pod", task.key, task.pod)  # read anew: as its annotations say
+            state.upsert("Pod", task.key, task.pod)  # read again, with what its annotations say
+
+    def _is_protected(self, state: State, task: Task) -> bool:
+        keys = self._budgets_of.get(task.key, ())
+        if not keys or is_exempt(task.pod):
+            return False
+        if len(keys) > 1:
+            return True  # Kubernetes: the Eviction API cannot evict a pod under more than one budget
+        budget, counted = self._budgets[keys[0]], self._counts.get(keys[0])
+        if counted is None:
+            pods = (state.tasks[key].pod for key in self._pods_of[keys[0]])
+            counted = self._counts[keys[0]] = count(budget, pods)
+        return not counted.allowed and uses_disruption(budget, counted, task.pod)
+
+
+def _content(budget: PodDisruptionBudget) -> tuple[object, ...]:
+    return budget.spec, budget.status, budget.metadata.generation
+
+
+def over_budget(plan: Plan, state: State) -> dict[str, str]:
+    """Returns the claimers whose evictions a budget refuses, after those of the claimers before them, and why."""
+    refused: dict[str, str] = {}
+    if not plan.evictions:
+        return refused
+    ledger = ledger_of(state)
+    for claimer, evictions in by_claimer(plan, state).items():
+        pods = [state.tasks[eviction.pod].pod for eviction in evictions]
+        blocked = ledger.blocked(pods)
+        if blocked is None:
+            for pod in pods:
+                ledger.add(pod)
+            continue
+        # A user must not learn the names of budgets and pods in another namespace.
+        near = blocked.pod.partition("/")[0] == claimer.partition("/")[0]
+        if blocked.budget:
+            name = f"budget {blocked.budget}" if near else "a budget of another namespace"
+            refused[claimer] = f"{name} allows {blocked.left} more disruptions"
+        else:
+            refused[claimer] = f"{blocked.pod if near else 'a pod of another namespace'} is under more than one budget"
+    return refused

@@ -1,16 +1,25 @@
-"""What describes the cluster (queues, groups, pods that wait), made anew from the last cycle's figures at every scrape.
+"""Metrics that describe the cluster (queues, groups, pending pods): collected once per cycle, exported at every scrape.
 
-So nothing of a deleted queue, job or node group remains. Amounts are in Volcano's units: memory in bytes, everything
-else in thousandths.
+Every scrape builds them again from the statistics of the last cycle, so nothing of a deleted queue, job or node group
+remains. Amounts are in Volcano's units: memory in bytes, everything else in thousandths.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from muster.engine.core.hooks import QueueShares
+from muster.engine.core.plan import Plan
+from muster.engine.core.resources import largest_share
+from muster.engine.core.session import Session
+from muster.engine.core.state import State
+from muster.scheduler.queue_usage import Usage, node_groups
 
 Amounts = dict[str, float]
 
@@ -32,9 +41,11 @@ class QueueStatistics:
 
 @dataclass(slots=True)
 class CycleStatistics:
+    """The cluster as the last cycle saw it."""
+
     queues: dict[str, QueueStatistics] = field(default_factory=dict)
     pending: dict[str, int] = field(default_factory=dict)  # reason → pods
-    waiting: dict[str, int] = field(default_factory=dict)  # job → pods without a node; "": those of no PodGroup
+    waiting: dict[str, int] = field(default_factory=dict)  # job → pods without a node; "": pods without a PodGroup
     waiting_jobs: int = 0
     placed: list[float] = field(default_factory=list)  # when jobs were created whose last pod got its node just now
     node_groups: dict[str, Amounts] = field(default_factory=dict)  # node group → what its nodes offer
@@ -45,33 +56,120 @@ class CycleStatistics:
     pods: int = 0
 
 
+# --- once per cycle
+
+_PHASE = {"": "pending"}
+
+
+def deserved(session: Session) -> dict[str, dict[str, float]]:
+    """Returns what each queue deserves, by the plugin that divides the cluster."""
+    for plugin in session.flat(QueueShares):
+        return plugin.deserved()
+    return {}
+
+
+def overused(session: Session) -> set[str]:
+    """Returns the queues that have allocated more than they deserve. Plugins have accounts only of queues with jobs."""
+    return {name for name, q in session.queues.items() if q.jobs and session.overused(q) is not None}
+
+
+def cycle_statistics(
+    plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str], usage: Mapping[str, Usage],
+    by_node_group: Mapping[str, dict[str, dict[str, float]]],
+) -> CycleStatistics:  # fmt: skip
+    statistics = CycleStatistics(nodes=len(state.nodes), pods=len(state.tasks))
+    statistics.pending = dict(Counter(reason.code for reason in plan.reasons.values()))
+    waiting = Counter(task.job.key for key in plan.reasons if (task := state.tasks.get(key)) and task.job is not None)
+    statistics.waiting_jobs = len(waiting)
+    groups_there = state.objects["PodGroup"]
+    for job_key, n in waiting.items():
+        # A series for every pod without a PodGroup would be too many.
+        named = job_key if job_key in groups_there else ""
+        statistics.waiting[named] = statistics.waiting.get(named, 0) + n
+    placed = {task.job.key: task.job for key in plan.binds if (task := state.tasks.get(key)) and task.job is not None}
+    statistics.placed = [job.created for key, job in placed.items() if key in groups_there and key not in waiting]
+    for name, queue in state.queues.items():
+        allocated, requested = usage[name]
+        groups: Counter[str] = Counter()
+        for job in queue.jobs.values():
+            if job.key in groups_there:
+                phase = plan.phases.get(job.key, job.phase)
+                groups[_PHASE.get(phase, phase.lower())] += 1
+        given = shares.get(name, {})
+        statistics.queues[name] = QueueStatistics(
+            weight=queue.weight,
+            overused=name in over,
+            share=largest_share(allocated, given) if given else 0.0,
+            allocated={resource: float(amount) for resource, amount in allocated.items()},
+            requested={resource: float(amount) for resource, amount in requested.items()},
+            deserved=dict(given),
+            capability=dict(queue.capability),
+            groups=dict(groups),
+        )
+    for name, amounts in by_node_group.items():
+        statistics.queues[name].by_node_group = amounts
+    _offered(state, statistics)
+    statistics.overfull = overfull(state)
+    return statistics
+
+
+def overfull(state: State) -> list[str]:
+    """Returns the nodes whose pods request more of a resource than is allocatable, whoever bound them."""
+    nodes = state.nodes.everything()
+    return [state.nodes.names[i] for i in np.flatnonzero(np.any(nodes.used > nodes.alloc, axis=0))]
+
+
+def _offered(state: State, statistics: CycleStatistics) -> None:
+    """Adds the allocatable resources of each node group."""
+    groups = node_groups(state)
+    for name in sorted(set(groups) - {""}):
+        members = [i for i, group in enumerate(groups) if group == name]
+        offered = state.nodes.alloc[:, members].sum(axis=1).tolist()
+        rows = state.axis.rows.items()
+        statistics.node_groups[name] = {resource: offered[row] for resource, row in rows if offered[row]}
+
+
+def drift(state: State) -> int:
+    """Recounts every node from its pods; returns how many amounts differ. Slow, so it runs at intervals."""
+    state.refresh()
+    nodes = type(state.nodes)(state.axis, state.nodes.objects)
+    here = [t for t in state.tasks.values() if 0 <= t.node < len(nodes) and t.key in state.nodes.on[t.node]]
+    nodes.observe_all(here)
+    return int((nodes.rows != state.nodes.rows).sum())
+
+
+# --- at every scrape
+
+
 class ClusterCollector(Collector):
-    def __init__(self, figures: Callable[[], CycleStatistics]) -> None:
-        self._figures = figures
+    """Exports the statistics of the last cycle."""
+
+    def __init__(self, statistics: Callable[[], CycleStatistics]) -> None:
+        self._figures = statistics
 
     def describe(self) -> Iterable[Metric]:
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        figures = self._figures()
-        yield from _queues(figures.queues)
-        yield from _node_groups(figures)
-        pending = GaugeMetricFamily("muster_pending_pods", "Pods that wait, by the code of why", labels=["reason"])
-        for reason, n in sorted(figures.pending.items()):
+        statistics = self._figures()
+        yield from _queues(statistics.queues)
+        yield from _node_groups(statistics)
+        pending = GaugeMetricFamily("muster_pending_pods", "Pending pods, by the code of the reason", labels=["reason"])
+        for reason, n in sorted(statistics.pending.items()):
             pending.add_metric([reason], n)
         yield pending
         about = "Pods of a job without a node; job_id is empty for pods that have no PodGroup"
         waiting = GaugeMetricFamily("volcano_unschedule_task_count", about, labels=["job_id"])
-        for job, n in sorted(figures.waiting.items()):
+        for job, n in sorted(statistics.waiting.items()):
             waiting.add_metric([job], n)
         yield waiting
         plain = {
-            "volcano_unschedule_job_count": ("Jobs with pods that have no node", figures.waiting_jobs),
-            "muster_assumed_pods": ("Pods whose binding or eviction the watch has not shown yet", figures.assumed),
-            "muster_gangs_below_minimum": ("Running gangs with fewer pods than minMember", figures.below_minimum),
-            "muster_nodes": ("Nodes", figures.nodes),
-            "muster_overfull_nodes": ("Nodes whose pods request more than they offer", len(figures.overfull)),
-            "muster_pods": ("Pods, whoever schedules them", figures.pods),
+            "volcano_unschedule_job_count": ("Jobs with pods that have no node", statistics.waiting_jobs),
+            "muster_assumed_pods": ("Pods whose binding or eviction the watch has not shown yet", statistics.assumed),
+            "muster_gangs_below_minimum": ("Running gangs with fewer pods than minMember", statistics.below_minimum),
+            "muster_nodes": ("Nodes", statistics.nodes),
+            "muster_overfull_nodes": ("Nodes whose pods request more than they offer", len(statistics.overfull)),
+            "muster_pods": ("Pods, whoever schedules them", statistics.pods),
         }
         for name, (text, value) in plain.items():
             yield GaugeMetricFamily(name, text, value=value)
@@ -97,7 +195,7 @@ class ApiRequestCollector(Collector):
 
 
 class _Amounts:
-    """Three families for amounts of any resource, as Volcano splits them."""
+    """Three metric families for amounts of any resource, as Volcano splits them."""
 
     def __init__(self, name: str, about: str, *labels: str) -> None:
         self._cpu = GaugeMetricFamily(f"{name}_milli_cpu", f"cpu {about}, in thousandths", labels=labels)
@@ -123,50 +221,50 @@ def _queues(queues: dict[str, QueueStatistics]) -> Iterator[Metric]:
 
     everyone = sorted(queues.items())
     for part, about in (
-        ("allocated", "that a queue holds"), ("request", "that a queue asks for"),
-        ("deserved", "that a queue deserves"), ("capacity", "that a queue may hold at most, if its spec says so"),
+        ("allocated", "that a queue has allocated"), ("request", "that a queue requests"),
+        ("deserved", "that a queue deserves"), ("capacity", "of a queue's capability, if its spec has one"),
     ):  # fmt: skip
         amounts = _Amounts(f"volcano_queue_{part}", about, "queue_name")
-        for name, figures in everyone:
-            of = {"allocated": figures.allocated, "request": figures.requested, "deserved": figures.deserved}
-            found = of.get(part, figures.capability)
+        for name, statistics in everyone:
+            of = {"allocated": statistics.allocated, "request": statistics.requested, "deserved": statistics.deserved}
+            found = of.get(part, statistics.capability)
             if part != "capacity" or found:
                 amounts.add([name], found)
         yield from amounts.families()
-    share = family("volcano_queue_share", "The largest part of what it deserves that a queue holds")
-    shares = family("muster_queue_share", "The part of what it deserves that a queue holds, by resource", "resource")
+    share = family("volcano_queue_share", "A queue's dominant share: its allocation divided by what it deserves")
+    shares = family("muster_queue_share", "A queue's allocation divided by what it deserves, by resource", "resource")
     weight = family("volcano_queue_weight", "Its weight")
-    overused = family("volcano_queue_overused", "1 if it holds more than it deserves")
-    for name, figures in everyone:
-        share.add_metric([name], figures.share)
-        weight.add_metric([name], figures.weight)
-        overused.add_metric([name], float(figures.overused))
-        for resource, amount in sorted(figures.deserved.items()):
+    overused = family("volcano_queue_overused", "1 if it has allocated more than it deserves")
+    for name, statistics in everyone:
+        share.add_metric([name], statistics.share)
+        weight.add_metric([name], statistics.weight)
+        overused.add_metric([name], float(statistics.overused))
+        for resource, amount in sorted(statistics.deserved.items()):
             if amount > 0:
-                shares.add_metric([name, resource], figures.allocated.get(resource, 0.0) / amount)
+                shares.add_metric([name, resource], statistics.allocated.get(resource, 0.0) / amount)
     yield from (share, shares, weight, overused)
     for phase in ("inqueue", "pending", "running", "unknown", "completed"):
         counted = family(f"volcano_queue_pod_group_{phase}_count", f"PodGroups of a queue that are {phase}")
-        for name, figures in everyone:
-            counted.add_metric([name], figures.groups.get(phase, 0))
+        for name, statistics in everyone:
+            counted.add_metric([name], statistics.groups.get(phase, 0))
         yield counted
 
 
-def _node_groups(figures: CycleStatistics) -> Iterator[Metric]:
-    """Node groups of the plugin nodegroup. What a queue deserves is of the whole cluster, not of a group."""
+def _node_groups(statistics: CycleStatistics) -> Iterator[Metric]:
+    """Yields the metrics of node groups (plugin nodegroup). A queue deserves a share of the cluster, not of a group."""
     labels = ("queue_name", "nodegroup_name")
-    held = _Amounts("volcano_queue_nodegroup_allocated", "that a queue holds in a node group", *labels)
-    about = "The part of what a node group offers that a queue holds, by resource"
+    allocated = _Amounts("volcano_queue_nodegroup_allocated", "that a queue has allocated in a node group", *labels)
+    about = "A queue's allocation divided by what a node group offers, by resource"
     shares = GaugeMetricFamily("muster_queue_nodegroup_share", about, labels=[*labels, "resource"])
     offered = _Amounts("muster_nodegroup_allocatable", "that the nodes of a node group offer", "nodegroup_name")
-    for name, amounts in sorted(figures.node_groups.items()):
+    for name, amounts in sorted(statistics.node_groups.items()):
         offered.add([name], amounts)
-    for queue, of_queue in sorted(figures.queues.items()):
+    for queue, of_queue in sorted(statistics.queues.items()):
         for group, amounts in sorted(of_queue.by_node_group.items()):
-            held.add([queue, group], amounts)
-            for resource, most in sorted(figures.node_groups.get(group, {}).items()):
+            allocated.add([queue, group], amounts)
+            for resource, most in sorted(statistics.node_groups.get(group, {}).items()):
                 if most > 0 and resource in amounts:
                     shares.add_metric([queue, group, resource], amounts[resource] / most)
-    yield from held.families()
+    yield from allocated.families()
     yield from offered.families()
     yield shares

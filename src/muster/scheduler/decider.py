@@ -1,6 +1,7 @@
-"""One live cycle, in the cycle thread: take in what happened, repair what was cut short, decide, assume, say.
+"""Runs one scheduling cycle in the cycle thread: applies messages, recovers interrupted commits, decides, assumes the
+placements, and computes status patches.
 
-Everything here is synchronous and touches the engine's state; nothing here waits for the network.
+Everything here is synchronous and changes the engine's state; nothing here waits for the network.
 """
 
 from __future__ import annotations
@@ -15,46 +16,46 @@ from muster.engine.core.plan import Eviction, Plan
 from muster.engine.core.session import Session
 from muster.model.meta import Object
 from muster.process.logs import Log
-from muster.scheduler.backoffs import keep_to_budgets
 from muster.scheduler.cache import Cache
+from muster.scheduler.cluster_metrics import cycle_statistics, deserved, drift, overused
 from muster.scheduler.commits import Commits, commits_of
 from muster.scheduler.configuration import LoadedConfig
-from muster.scheduler.figures import deserved, drift, figures, overused
 from muster.scheduler.findings import UnmetRequirements
 from muster.scheduler.inbox import BindRefused
-from muster.scheduler.journal import JournalCarrier
+from muster.scheduler.journal import JournalCarrier, Recovery, RecoveryAction, recover
 from muster.scheduler.kubelet_rejections import KubeletRejections
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.queue_gates import admit
+from muster.scheduler.queue_gates import withhold_gated
 from muster.scheduler.queue_usage import QueueUsage
 from muster.scheduler.queueing_hints import Hint
-from muster.scheduler.recovery import Repair, Way, repair
 from muster.scheduler.status import StatusPatch, StatusUpdater
 from muster.scheduler.timed import measured
 
-SOON = 1.0
-RECOUNT = 60.0
+FOLLOW_UP_DELAY_S = 1.0
+RECOUNT_INTERVAL_S = 60.0
 
 
 class Drift(Exception):
-    """The accounts are wrong: a fault of ours. The cluster must be read anew."""
+    """The accounts of the nodes are wrong, which is a bug of muster. The cluster must be read again."""
 
 
 @dataclass(slots=True)
 class Decision:
-    """What a cycle leaves for the event loop to do."""
+    """The work of a cycle that the event loop carries out."""
 
     commits: Commits
-    notes: list[StatusPatch]
-    close: list[JournalCarrier] = field(default_factory=list)  # journals that have done their service
-    overdue: dict[str, str] = field(default_factory=dict)  # pods to look at
-    due: float | None = None  # monotonic: when a cycle should look again by itself
+    status_patches: list[StatusPatch]
+    finished_journals: list[JournalCarrier] = field(default_factory=list)  # to be removed
+    overdue: dict[str, str] = field(default_factory=dict)  # pods to read from the API server
+    due: float | None = None  # monotonic: when the next cycle should run
     took: float = 0.0
     bound: int = 0
     pending: int = 0
 
 
 class Decider:
+    """Runs the cycles of one leadership term."""
+
     def __init__(
         self, cache: Cache, loaded: LoadedConfig, holder: str, period: float, metrics: Metrics, log: Log,
         clock: Callable[[], float] = time.time, ticks: Callable[[], float] = time.monotonic,
@@ -66,84 +67,84 @@ class Decider:
         self._metrics = metrics
         self._log = log
         self._clock = clock
-        self._ticks = ticks  # never goes back
-        self._teller = StatusUpdater()
+        self._ticks = ticks  # monotonic
+        self._status = StatusUpdater()
         self._queue_usage = QueueUsage()
         self._unmet = UnmetRequirements(metrics, log, ticks)
         self._count = 0
-        self._recount_at = ticks() + RECOUNT
-        self._repairs: dict[str, float] = {}  # group → when we first looked at its journal
-        self._tried: set[str] = set()
+        self._recount_at = ticks() + RECOUNT_INTERVAL_S
+        self._interrupted: dict[str, float] = {}  # group → when its journal was first seen
+        self._finished_once: set[str] = set()  # groups whose remaining pods were bound by recovery
         self._overfull = False
         self.use(loaded)
 
     def use(self, loaded: LoadedConfig) -> None:
-        """Another configuration from the next cycle on."""
+        """Uses this configuration from the next cycle on."""
         self._loaded = loaded
-        # A scheduler of our own: the configuration outlives the term, and plugins and shapes are of this term's state.
-        self._scheduler = Scheduler(
-            loaded.config, last=[self.rejections], measure=measured(self._metrics)
-        )
+        # Built for this term: plugins and shapes refer to the term's state.
+        self._scheduler = Scheduler(loaded.config, last=[self.rejections], measure=measured(self._metrics))
 
     def load(self, objects: Mapping[str, Mapping[str, Object]]) -> None:
         self.cache.load(objects)
-        self._note_rejections()
+        self._record_rejections()
 
-    def take_in(self) -> Hint:
-        weight = self.cache.take_in()
-        self._note_rejections()
-        return weight
+    def apply_messages(self) -> Hint:
+        hint = self.cache.apply_messages()
+        self._record_rejections()
+        return hint
 
     def cycle(self) -> Decision:
         begin, now = self._ticks(), self._clock()
         cache, state = self.cache, self.cache.state
         self._count += 1
-        plan, close = self._repaired(now)
-        made = commits_of(plan, state, self._holder, now) if plan.binds or plan.evictions else Commits()
-        self._assume(plan, made)
+        plan, finished_journals = self._recovered(now)
+        commits = commits_of(plan, state, self._holder, now) if plan.binds or plan.evictions else Commits()
+        self._assume(plan, commits)
         cache.backoffs.mark(state, begin)
         plan = self._decided(now)
-        keep_to_budgets(plan, state, cache.backoffs, begin)
-        cache.backoffs.tell(plan, state, begin)
-        admitted = admit(plan, state)
+        cache.backoffs.drop_refused_evictions(plan, state, begin)
+        cache.backoffs.explain(plan, state, begin)
+        admitted = withhold_gated(plan, state)
         fresh = commits_of(plan, state, self._holder, now)
-        for key, why in fresh.faults.items():
-            cache.backoffs.hold(BindRefused(key, state.tasks[key].uid, why), begin)
+        for key, why in fresh.errors.items():
+            cache.backoffs.bind_refused(BindRefused(key, state.tasks[key].uid, why), begin)
             plan.binds.pop(key)
         self._assume(plan, fresh)
         transition = f"{self._holder}.{self._count}"
-        notes = [*admitted, *self._teller.notes(plan, state, self._queue_usage.now(state), transition, now)]
+        usage = self._queue_usage.by_queue(state)
+        patches = [*admitted, *self._status.patches(plan, state, usage, transition, now)]
         self._metrics.statistics.assumed = len(cache.assumed)
-        self._metrics.statistics.below_minimum = self._teller.below
-        made.commits += fresh.commits
-        made.removals += fresh.removals
+        self._metrics.statistics.below_minimum = self._status.below_minimum
+        commits.bindings += fresh.bindings
+        commits.evictions += fresh.evictions
         took = self._ticks() - begin
-        self._tell(plan, took)
+        self._report(plan, took)
         return Decision(
-            made, notes, close, self._overdue(), self._due(plan), took, len(plan.binds), len(plan.reasons)
-        )
+            commits, patches, finished_journals, self._overdue(), self._due(plan), took, len(plan.binds),
+            len(plan.reasons),
+        )  # fmt: skip
 
     def _decided(self, now: float) -> Plan:
         scheduler, state = self._scheduler, self.cache.state
         shares: dict[str, dict[str, float]] = {}
         over: set[str] = set()
 
-        def look(session: Session) -> None:
+        def read_shares(session: Session) -> None:
             shares.update(deserved(session))
             over.update(overused(session))
 
-        self._unmet.look(scheduler.config, state)
-        plan = scheduler.cycle(state, now, self._log, look)
+        self._unmet.check(scheduler.config, state)
+        plan = scheduler.cycle(state, now, self._log, read_shares)
         usage = self._queue_usage
-        self._metrics.statistics = figures(
-            plan, state, shares, over, usage.now(state), usage.in_node_groups(state)
-        )  # fmt: skip
-        self._tell_overfull(self._metrics.statistics.overfull)
+        self._metrics.statistics = cycle_statistics(
+            plan, state, shares, over, usage.by_queue(state), usage.by_node_group(state)
+        )
+        self._log_overfull(self._metrics.statistics.overfull)
         self._recount()
         return plan
 
-    def _tell_overfull(self, nodes: list[str]) -> None:
-        """When the first node becomes overfull, and when none is any more."""
+    def _log_overfull(self, nodes: list[str]) -> None:
+        """Logs when the first node becomes overfull, and when none is any more."""
         if nodes and not self._overfull:
             cause = "another scheduler binds pods to them, or they offer less than before"
             self._log(0, "nodes are overfull", nodes=len(nodes), some=nodes[:5], cause=cause)
@@ -152,60 +153,60 @@ class Decider:
         self._overfull = bool(nodes)
 
     def _recount(self) -> None:
-        """Now and then: do the accounts say what the pods say?"""
+        """Checks at intervals that the accounts of the nodes agree with their pods."""
         if self._ticks() < self._recount_at:
             return
-        self._recount_at = self._ticks() + RECOUNT
+        self._recount_at = self._ticks() + RECOUNT_INTERVAL_S
         wrong = drift(self.cache.state)
         self._metrics.drift.set(wrong)
         if wrong:
             raise Drift(f"{wrong} accounts of nodes differ from a recount of their pods")
 
-    def _assume(self, plan: Plan, made: Commits) -> None:
+    def _assume(self, plan: Plan, commits: Commits) -> None:
         self.cache.assume(plan)
-        self.cache.committing.update(commit.group for commit in made.commits if commit.group)
+        self.cache.committing.update(commit.group for commit in commits.bindings if commit.group)
 
-    # --- commits cut short
+    # --- interrupted commits
 
-    def _repaired(self, now: float) -> tuple[Plan, list[JournalCarrier]]:
-        """What finishes or undoes commits that were cut short, as a plan; and the journals that can be closed."""
+    def _recovered(self, now: float) -> tuple[Plan, list[JournalCarrier]]:
+        """Returns a plan that finishes or undoes interrupted commits, and the journals that can be removed."""
         cache, plan = self.cache, Plan()
-        close: list[JournalCarrier] = []
-        open_ = sorted(cache.open_journals())
-        self._repairs = {group: self._repairs.get(group, now) for group in open_}
-        self._tried &= self._repairs.keys()
-        for group in open_:
-            what = repair(cache.state, group, group in self._tried, self._repairs[group], now)
-            if what.way is Way.CLOSE:
-                if what.place is not None:
-                    close.append(what.place)
-                    cache.carriers.discard(what.place.key)
-                cache.journalled.discard(group)  # until the watch shows it is still there
-            elif what.way is not Way.WAIT:
-                self._follow(plan, group, what)
-        return plan, close
+        finished: list[JournalCarrier] = []
+        groups = sorted(cache.open_journals())
+        self._interrupted = {group: self._interrupted.get(group, now) for group in groups}
+        self._finished_once &= self._interrupted.keys()
+        for group in groups:
+            recovery = recover(cache.state, group, group in self._finished_once, self._interrupted[group], now)
+            if recovery.action is RecoveryAction.CLOSE:
+                if recovery.carrier is not None:
+                    finished.append(recovery.carrier)
+                    cache.carriers.discard(recovery.carrier.key)
+                cache.journalled.discard(group)  # until the watch shows that it still exists
+            elif recovery.action is not RecoveryAction.WAIT:
+                self._add_recovery(plan, group, recovery)
+        return plan, finished
 
-    def _follow(self, plan: Plan, group: str, what: Repair) -> None:
-        assert what.journal is not None
-        self._metrics.repairs.labels(what.way.value).inc()
-        self._log(0, f"a commit was cut short: {what.way.value}", group=group, pods=len(what.tasks))
-        for task in what.tasks:
-            entry = what.journal.pods[task.name]
-            if what.way is Way.FINISH:
-                self._tried.add(group)
+    def _add_recovery(self, plan: Plan, group: str, recovery: Recovery) -> None:
+        assert recovery.journal is not None
+        self._metrics.repairs.labels(recovery.action.value).inc()
+        self._log(0, f"a commit was cut short: {recovery.action.value}", group=group, pods=len(recovery.tasks))
+        for task in recovery.tasks:
+            entry = recovery.journal.pods[task.name]
+            if recovery.action is RecoveryAction.FINISH:
+                self._finished_once.add(group)
                 plan.binds[task.key] = entry.node
-                if entry.notes:
-                    plan.effects[task.key] = [Effect("annotations", task.key, dict(entry.notes))]
+                if entry.annotations:
+                    plan.effects[task.key] = [Effect("annotations", task.key, dict(entry.annotations))]
             else:
                 plan.evictions.append(Eviction(task.key, entry.node, "", "gang"))
 
     # --- the end of a cycle
 
-    def _note_rejections(self) -> None:
+    def _record_rejections(self) -> None:
         now = self._clock()
         for key in self.cache.take_rejected():
             task = self.cache.state.tasks.get(key)
-            if task is not None and self.rejections.note(task.shape, task.pod, now):
+            if task is not None and self.rejections.add(task.shape, task.pod, now):
                 self._metrics.rejections.labels(task.pod.status.reason).inc()
                 self._log(0, "a kubelet rejected a pod", pod=key, node=task.pod.spec.node_name,
                           reason=task.pod.status.reason)  # fmt: skip
@@ -217,18 +218,18 @@ class Decider:
 
     def _due(self, plan: Plan) -> float | None:
         now, wall = self._ticks(), self._clock()
-        ends = [self.cache.backoffs.wake(now), self._unmet.due]
-        again = self.rejections.wake(wall)
+        ends = [self.cache.backoffs.next_expiry(now), self._unmet.due]
+        again = self.rejections.next_expiry(wall)
         ends.append(None if again is None else now + again - wall)
         ends.append(now + self._period if plan.reasons else None)
-        ends.append(now + self._teller.again_at - wall if self._teller.again_at < float("inf") else None)
+        ends.append(now + self._status.next_at - wall if self._status.next_at < float("inf") else None)
         if not plan.empty:
-            ends.append(now + SOON)  # phases and conditions follow from what was just decided
+            ends.append(now + FOLLOW_UP_DELAY_S)  # phases and conditions follow from what was just decided
         elif self.cache.open_journals() or self.cache.assumed:
             ends.append(now + self._period)
         return min((end for end in ends if end is not None), default=None)
 
-    def _tell(self, plan: Plan, took: float) -> None:
+    def _report(self, plan: Plan, took: float) -> None:
         metrics = self._metrics
         metrics.cycle_seconds.observe(took)
         metrics.cycle_ms.observe(took * 1000)
@@ -240,7 +241,7 @@ class Decider:
             metrics.victims.set(len(plan.evictions))
         for created in metrics.statistics.placed:
             metrics.job_ms.observe(max(self._clock() - created, 0.0) * 1000)
-        bound = self.cache.take_accepted()  # of what earlier cycles decided: these bindings are yet to be sent
+        bound = self.cache.take_accepted()  # of earlier cycles: the bindings of this one are not sent yet
         level = 1 if plan.binds or plan.evictions or bound else 3
         self._log(
             level, "cycle", number=self._count, configuration=self._loaded.version, decided=len(plan.binds),

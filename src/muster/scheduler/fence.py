@@ -23,7 +23,7 @@ from muster.process.logs import Log
 from muster.store import errors
 
 # A standby has no connections to write on yet: more of them would take longer to open than they save.
-AT_ONCE = 16
+CONCURRENT_PATCHES = 16
 
 
 class Fence:
@@ -35,12 +35,12 @@ class Fence:
         self._informers = informers
         self._scheduler_names = scheduler_names
         self._log = log
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(CONCURRENT_PATCHES)
         self._highest = 0  # resourceVersion
 
     async def close(self, token: str, seconds: float) -> None:
-        """If a pod cannot be changed, `seconds` are waited instead: until then calls of the former leader have ended,
-        unless its process was stopped for as long.
+        """Fences all pending pods. If one cannot be changed, it waits `seconds` instead: by then the calls of the
+        former leader have ended, unless its process was stopped for as long.
         """
         begin, pods, why = time.monotonic(), 0, ""
         try:
@@ -64,7 +64,7 @@ class Fence:
         await asyncio.sleep(left)
 
     async def _pending(self) -> list[Pod]:
-        """Not from the watch: the former leader may have been ahead of ours."""
+        """Lists the pending pods. Not from the watch: the former leader may have been ahead of it."""
         unassigned = Selection(resource_of(Pod), fields="spec.nodeName=")
         found, _ = await list_all(self._client, unassigned, self._log.report)
         return [pod for pod in found if isinstance(pod, Pod) and self._may_be_bound(pod)]
@@ -74,10 +74,10 @@ class Fence:
         return ours and not pod.spec.scheduling_gates and not is_terminating(pod)
 
     async def _mark(self, pod: Pod, token: str) -> str:
-        """Why the pod could not be changed, or nothing."""
+        """Returns why the pod could not be changed, or an empty text."""
         merge = {"metadata": {"uid": pod.metadata.uid, "annotations": {FENCE: token}}}
         try:
-            # Through the status, which the scheduler may patch; Kubernetes takes annotations there, too.
+            # Through the status, which the scheduler may patch; Kubernetes accepts annotations there, too.
             async with self._slots:
                 marked = await self._writes.patch(Pod, key_of(pod), merge, sub="status")
         except (errors.NotFound, errors.Conflict):

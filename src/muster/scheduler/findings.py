@@ -1,6 +1,6 @@
-"""Findings of the running scheduler: about its configuration, and about requirements of objects that it does not meet.
+"""Findings of the running scheduler: about its configuration, and about requirements of objects that no plugin meets.
 
-Each is logged at level 0 when it appears and every ten minutes while it holds. A gauge counts those that hold.
+Each finding is logged at level 0 when it appears and every ten minutes while it persists. A gauge counts them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from muster.scheduler.metrics import Metrics
 
 REPEAT_S = 600.0
 PAUSE_PER_COST = 50.0
-"""Looking for unmet requirements takes about a fiftieth of the cycle thread's time."""
+"""The search for unmet requirements takes about a fiftieth of the cycle thread's time."""
 LONGEST_PAUSE_S = 10.0
 
 
 class FindingLog:
-    """`tell` gets all findings that hold now, as often as the caller likes. Those with one key are the same finding."""
+    """Logs findings. `update` gets all current findings, as often as the caller likes; equal keys are one finding."""
 
     def __init__(self, message: str, gauge: Gauge, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         self._message = message
@@ -37,7 +37,7 @@ class FindingLog:
         self._clock = clock
         self._logged: dict[Hashable, float] = {}
 
-    def tell(self, findings: Mapping[Any, Finding]) -> None:
+    def update(self, findings: Mapping[Any, Finding]) -> None:
         now = self._clock()
         self._gauge.clear()
         for (severity, code), count in Counter((one.severity, one.code) for one in findings.values()).items():
@@ -47,7 +47,7 @@ class FindingLog:
                 self._logged[key] = now
                 self._log(0, f"{self._message}: {one.object}: {one.message}", severity=one.severity, code=one.code,
                           place=one.place, fix=one.fix)  # fmt: skip
-        # One that goes and comes again within ten minutes is not logged again.
+        # A finding that disappears and returns within ten minutes is not logged again.
         self._logged = {key: at for key, at in self._logged.items() if now < at + REPEAT_S}
 
 
@@ -56,31 +56,31 @@ class ConfigurationFindings(FindingLog):
         super().__init__("configuration finding", metrics.config_findings, log, clock)
 
     def of(self, loaded: LoadedConfig) -> None:
-        self.tell({one: one for one in loaded.findings})
+        self.update({one: one for one in loaded.findings})
 
 
 class UnmetRequirements:
-    """Asked before each cycle, in the cycle thread."""
+    """Looks for unmet requirements before each cycle, in the cycle thread."""
 
     def __init__(self, metrics: Metrics, log: Log, ticks: Callable[[], float]) -> None:
-        self._told = FindingLog("unmet requirement", metrics.unmet, log, ticks)
+        self._findings = FindingLog("unmet requirement", metrics.unmet, log, ticks)
         self._ticks = ticks
         self._next = float("-inf")
         self._skipped = False
         for name in PROVIDERS:
-            plugin_class(name)  # imported now, so that the first look is not taken for an expensive one
+            plugin_class(name)  # imported now, so that the first search does not seem expensive
 
     @property
     def due(self) -> float | None:
-        """When a cycle should look, because the last one did not."""
+        """When a cycle should search again, because the last one did not."""
         return self._next if self._skipped else None
 
-    def look(self, config: Config, state: State) -> None:
+    def check(self, config: Config, state: State) -> None:
         begin = self._ticks()
         self._skipped = begin < self._next
         if self._skipped:
             return
         state.refresh()
-        self._told.tell(ignored_by_kind(config, state))
+        self._findings.update(ignored_by_kind(config, state))
         now = self._ticks()
         self._next = now + min((now - begin) * PAUSE_PER_COST, LONGEST_PAUSE_S)

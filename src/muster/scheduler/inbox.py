@@ -1,4 +1,4 @@
-"""What the event loop tells the cycle thread, through the cache's inbox."""
+"""The messages from the event loop to the cycle thread, which the cache's inbox holds."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from muster.model.meta import Object
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A watch or a look at the API server showed the object so; None: it is gone."""
+    """The object as a watch or a GET showed it; None: it is gone."""
 
     kind: str
     key: str
     object: Object | None
-    looked: bool = False  # we asked, and this was the answer
+    polled: bool = False  # from a GET
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What became of a call about a pod: a binding or an eviction was accepted, or it surely was not."""
+    """The result of a binding or an eviction: it was accepted, or it certainly was not."""
 
     key: str
     uid: str
     node: str  # "" = it was an eviction
-    done: bool
+    accepted: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CommitFinished:
-    """The binder is through with a gang's commit, one way or the other."""
+    """The binder has finished a gang's commit, successfully or not."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class BindRefused:
-    """A binding was refused and would be again: the pod is left alone for a while."""
+    """A binding was refused and would be refused again: the pod is backed off."""
 
     key: str
     uid: str
@@ -45,7 +45,7 @@ class BindRefused:
 
 @dataclass(frozen=True, slots=True)
 class EvictionRefused:
-    """A claim for room came to nothing: its victims (pod → uid) are left alone for a while, the claimer is told why."""
+    """Evictions for a claimer were refused: their victims (pod → uid) are backed off, the claimer gets the reason."""
 
     claimer: str
     victims: dict[str, str]

@@ -1,8 +1,7 @@
-"""A kubelet's rejection is a signal: that node does not take pods of that shape for a while, whatever the accounts say.
+"""Back-off for nodes whose kubelet rejected a pod: the node gets no pod of that shape for a while.
 
-A kubelet rejects a pod that is bound to it (OutOfcpu, OutOfnvidia.com/gpu, UnexpectedAdmissionError …) when what it
-knows differs from what the API server was told. Binding the next such pod to the same node at once would be rejected
-just the same.
+A kubelet rejects a pod that is bound to it (OutOfcpu, OutOfnvidia.com/gpu, UnexpectedAdmissionError …) when its own
+view of the node differs from the node's status. It would reject the next such pod as well.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from muster.engine.core.nodes import NodeView
 from muster.engine.core.session import Session
 from muster.model.core import Pod
 
-FIRST, MOST = 10.0, 600.0
+BACKOFF_FIRST_S, BACKOFF_MAX_S = 10.0, 600.0
 _REJECTED = Reason("kubelet-rejected", "node(s) had rejected such a pod a moment ago")
 
 
 def rejected(pod: Pod) -> bool:
-    """Was the pod turned away by its kubelet's admission?"""
+    """Returns whether the kubelet's admission rejected the pod."""
     status = pod.status
     if status.phase != "Failed":
         return False
@@ -29,7 +28,7 @@ def rejected(pod: Pod) -> bool:
 
 
 class KubeletRejections(Plugin, NodeFilter):
-    """In every live scheduler, after the configured plugins; refuses nothing unless a kubelet did."""
+    """A node filter that every live scheduler has after the configured plugins."""
 
     name = "kubelet-rejections"
     scope = Scope.NODE
@@ -41,26 +40,26 @@ class KubeletRejections(Plugin, NodeFilter):
         self._now = 0.0
         self._refusing: dict[int, list[str]] = {}
 
-    def note(self, shape: Shape, pod: Pod, now: float) -> bool:
-        """Remember a rejection; False if it was known."""
+    def add(self, shape: Shape, pod: Pod, now: float) -> bool:
+        """Records a rejection; returns False if it is known already."""
         if pod.metadata.uid in self._seen:
             return False
         self._seen.add(pod.metadata.uid)
         key = (shape.id, pod.spec.node_name)
         before = self._until.get(key)
-        lasts = FIRST if before is None else min(before[1] * 2, MOST)
+        lasts = BACKOFF_FIRST_S if before is None else min(before[1] * 2, BACKOFF_MAX_S)
         self._until[key] = (now + lasts, lasts)
         return True
 
     def forget(self, uid: str) -> None:
         self._seen.discard(uid)
 
-    def wake(self, now: float) -> float | None:
+    def next_expiry(self, now: float) -> float | None:
         return min((end for end, _ in self._until.values() if end > now), default=None)
 
     def open(self, session: Session) -> None:
         self._now = session.now
-        # Remembered for as long again, so that a node that goes on rejecting is left alone for longer.
+        # An expired back-off is kept for as long again, so that the next rejection doubles it.
         self._until = {k: (end, lasts) for k, (end, lasts) in self._until.items() if end + lasts > self._now}
         self._refusing = {}
         for (shape, node), (end, _) in self._until.items():

@@ -1,8 +1,8 @@
-"""When cycles run: at once when something changed that may give a pending pod a node, else not before they are due.
+"""Decides when cycles run: at once after a change that may give a pending pod a node, otherwise when they are due.
 
-Cycles run in a thread of their own, so that the event loop renews the lease, follows the watches, answers probes and
-sends bindings while they do. Python's threads take turns: the switch interval is set so that the event loop waits for
-its turn about as long as a call on the network takes.
+Cycles run in their own thread, so that the event loop renews the lease, follows the watches, answers probes and sends
+bindings at the same time. Python runs one thread at a time: the switch interval is set so that the event loop waits for
+the cycle thread about as long as for a call on the network.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from muster.kube.informers import Stream
 from muster.model.meta import Object
 from muster.process.garbage_collection import GarbageCollection
 from muster.scheduler.binder import Binder
-from muster.scheduler.decider import SOON, Decider, Decision
+from muster.scheduler.decider import FOLLOW_UP_DELAY_S, Decider, Decision
 from muster.scheduler.inbox import Message, Observed
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.queueing_hints import Hint
@@ -27,53 +27,53 @@ from muster.scheduler.status_writer import StatusWriter
 
 T = TypeVar("T")
 
-# Changes that come together are decided on together. A cycle's cost grows with the cluster, not with what changed: in
-# a stream of new pods the cycles take a third of the time at most, the rest is for watches and bindings.
-SHORTEST_GAP, LONGEST_GAP, GAP_PER_CYCLE = 0.05, 1.0, 2.0
-# A cycle that decides little for its cost shows that the waiting pods cannot be served yet. Events that do not change
+# One cycle handles all changes that arrive within the gap. A cycle's cost grows with the cluster, not with the changes:
+# in a stream of new pods the cycles take a third of the time at most, the rest is for watches and bindings.
+MIN_GAP_S, MAX_GAP_S, GAP_PER_CYCLE = 0.05, 1.0, 2.0
+# A cycle that decides little for its cost shows that the pending pods cannot be served yet. Events that do not change
 # that (pods that start, statuses) come in large numbers, and the next cycle considers them together.
 GAP_PER_IDLE_CYCLE = 8.0
-COST_PER_DECISION = 0.001
-# A standby takes in what happened this often, in seconds: so much at most is left for the first cycle of its term.
-STANDBY_GAP = 0.5
-SWITCH_INTERVAL = 0.001
-STUCK = 300.0
+COST_PER_DECISION_S = 0.001
+# A standby applies messages this often; at most so many are left for the first cycle of its term.
+STANDBY_INTERVAL_S = 0.5
+SWITCH_INTERVAL_S = 0.001
+CYCLE_TIMEOUT_S = 300.0
 
 
 class Loop:
-    """One term of a leader: from the first look at the cluster until cancelled."""
+    """The scheduling loop of one leadership term: from loading the cluster until cancelled."""
 
     def __init__(self, decider: Decider, metrics: Metrics) -> None:
         self._decider = decider
         self._metrics = metrics
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
-        self._some = asyncio.Event()
+        self._changed = asyncio.Event()
         self._due: float | None = None
-        self._gap = SHORTEST_GAP
+        self._gap = MIN_GAP_S
         self._began: float | None = None  # when the running cycle began
         self.garbage_collection = GarbageCollection()
         self.loaded = False
         self.cycles = 0
 
     def put(self, message: Message) -> None:
-        """Something happened."""
+        """Adds a message to the cache's inbox."""
         self._decider.cache.put(message)
-        self._some.set()
+        self._changed.set()
 
     def soon(self) -> None:
-        """A cycle is wanted whatever happened."""
+        """Requests a cycle, whether or not anything has changed."""
         self._due = time.monotonic()
-        self._some.set()
+        self._changed.set()
 
     def stuck(self) -> str:
-        """Nothing, or that the running cycle does not end."""
+        """Returns an empty text, or that the running cycle does not end."""
         began = self._began
-        if began is not None and time.monotonic() > began + STUCK:
+        if began is not None and time.monotonic() > began + CYCLE_TIMEOUT_S:
             return f"a cycle has been running for {time.monotonic() - began:.0f} s"
         return ""
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do it in the cycle thread, where the state may be touched."""
+        """Runs `work` in the cycle thread, where the state may be changed."""
         self._began = time.monotonic()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -81,39 +81,39 @@ class Loop:
             self._began = None
 
     async def load(self, objects: Mapping[str, Mapping[str, Object]]) -> None:
-        sys.setswitchinterval(SWITCH_INTERVAL)
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         copies = {kind: dict(table) for kind, table in objects.items()}
         await self.in_thread(lambda: self._decider.load(copies))
         self.loaded = True
         self.soon()
 
     async def keep_up(self, stream: Stream) -> None:
-        """Take in what happens without deciding, until cancelled: another replica leads."""
+        """Applies messages without deciding, until cancelled: another replica leads."""
         while True:
             await stream.wait()
             self._take(stream)
-            # Not the decider's own: what it counts and logs there is for the leader.
-            await self.in_thread(self._decider.cache.take_in)
+            # Not the decider's method: it counts and logs, which only the leader does.
+            await self.in_thread(self._decider.cache.apply_messages)
             self.garbage_collection.collect_if_due()
-            await asyncio.sleep(STANDBY_GAP)
+            await asyncio.sleep(STANDBY_INTERVAL_S)
 
     def close(self) -> None:
-        """A cycle that has begun ends by itself; what it decides is not carried out any more."""
+        """Stops the thread. A cycle that has begun ends by itself; its result is dropped."""
         self._thread.shutdown(wait=False)
 
     async def run(self, stream: Stream, binder: Binder, writer: StatusWriter) -> None:
-        """Follow the stream and decide, until cancelled."""
-        self._take(stream)  # the first cycle knows what is known by now
+        """Follows the stream and runs cycles, until cancelled."""
+        self._take(stream)  # for the first cycle
         follow = asyncio.create_task(self._follow(stream))
         lag = asyncio.create_task(self._watch_lag())
         try:
             while True:
                 await self._wait()
-                self._some.clear()
+                self._changed.clear()
                 due, self._due = self._due, None
-                decision, due = await self.in_thread(partial(self._turn, due))
+                decision, due = await self.in_thread(partial(self._cycle_if_due, due))
                 if decision is not None:
-                    self._carry_out(decision, binder, writer)
+                    self._dispatch(decision, binder, writer)
                     if not decision.bound:
                         self.garbage_collection.collect_if_due()
                 self._due = _earlier(self._due, due)
@@ -127,31 +127,31 @@ class Loop:
         left = None if self._due is None else max(self._due - time.monotonic(), 0.0)
         try:
             async with asyncio.timeout(left):
-                await self._some.wait()
+                await self._changed.wait()
         except TimeoutError:
             return
 
-    def _turn(self, due: float | None) -> tuple[Decision | None, float | None]:
-        """In the cycle thread: take in what happened and, if it is time, decide; and when the next cycle is due."""
-        weight = self._decider.take_in()
-        if weight is Hint.SCHEDULE_NOW or (due is not None and time.monotonic() >= due):
-            begin = time.thread_time()  # on a busy machine a cycle takes long, but costs the others no more
+    def _cycle_if_due(self, due: float | None) -> tuple[Decision | None, float | None]:
+        """Applies messages and runs a cycle if it is time, in the cycle thread; returns when the next cycle is due."""
+        hint = self._decider.apply_messages()
+        if hint is Hint.SCHEDULE_NOW or (due is not None and time.monotonic() >= due):
+            begin = time.thread_time()  # not the elapsed time, which is longer on a busy machine
             decision = self._decider.cycle()
             cost = time.thread_time() - begin
-            decided = decision.bound + sum(len(removal.victims) for removal in decision.commits.removals)
-            per_cycle = GAP_PER_CYCLE if cost <= decided * COST_PER_DECISION else GAP_PER_IDLE_CYCLE
-            self._gap = min(max(cost * per_cycle, SHORTEST_GAP), LONGEST_GAP)
+            decided = decision.bound + sum(len(commit.victims) for commit in decision.commits.evictions)
+            per_cycle = GAP_PER_CYCLE if cost <= decided * COST_PER_DECISION_S else GAP_PER_IDLE_CYCLE
+            self._gap = min(max(cost * per_cycle, MIN_GAP_S), MAX_GAP_S)
             return decision, decision.due
-        return None, _earlier(due, time.monotonic() + SOON) if weight is Hint.SCHEDULE_SOON else due
+        return None, _earlier(due, time.monotonic() + FOLLOW_UP_DELAY_S) if hint is Hint.SCHEDULE_SOON else due
 
-    def _carry_out(self, decision: Decision, binder: Binder, writer: StatusWriter) -> None:
+    def _dispatch(self, decision: Decision, binder: Binder, writer: StatusWriter) -> None:
         self.cycles += 1
-        writer.drop(bind.key for commit in decision.commits.commits for bind in commit.binds)
+        writer.drop(binding.key for commit in decision.commits.bindings for binding in commit.bindings)
         binder.start(decision.commits)
-        writer.write(decision.notes)
-        for place in decision.close:
-            binder.close_journal(place)
-        binder.look_at(decision.overdue)
+        writer.write(decision.status_patches)
+        for carrier in decision.finished_journals:
+            binder.close_journal(carrier)
+        binder.poll(decision.overdue)
 
     async def _follow(self, stream: Stream) -> None:
         while True:
@@ -163,7 +163,7 @@ class Loop:
             self.put(Observed(delta.kind, delta.key, delta.new))
 
     async def _watch_lag(self) -> None:
-        """How late the event loop is: what lease renewals and probes would feel."""
+        """Measures how late the event loop is, which delays lease renewals and probes."""
         loop = asyncio.get_running_loop()
         while True:
             wanted = loop.time() + 0.1

@@ -1,7 +1,6 @@
-"""Prometheus metrics: Volcano's names and units where its users know them, muster's own beside them.
+"""Prometheus metrics: with Volcano's names and units where its users know them, and muster's own.
 
-What happened is counted here as it happens; what describes the cluster is made anew at every scrape, in
-muster.scheduler.cluster_metrics.
+Events are counted here when they happen; what describes the cluster is exported by `cluster_metrics`.
 """
 
 from __future__ import annotations
@@ -45,32 +44,32 @@ class Metrics:
             "volcano_task_scheduling_latency_milliseconds", "From a pod's creation to its binding", buckets=_LONG
         )
         self.job_ms = histogram(
-            "volcano_e2e_job_scheduling_latency_milliseconds", "From a PodGroup's creation to the last node for it",
+            "volcano_e2e_job_scheduling_latency_milliseconds", "From a PodGroup's creation to its last placement",
             buckets=_LONG,
         )  # fmt: skip
         self.attempts = counter("volcano_schedule_attempts", "Attempts to schedule pods, by result", ["result"])
         # Volcano: a counter by nature, whose name does not end as a counter's; Python's client would append _total.
-        self.preemptions = gauge("volcano_total_preemption_attempts", "Claims for others' room, so far")
-        self.victims = gauge("volcano_pod_preemption_victims", "Victims that were chosen in the last cycle with any")
+        self.preemptions = gauge("volcano_total_preemption_attempts", "Preemption and reclaim attempts so far")
+        self.victims = gauge("volcano_pod_preemption_victims", "Victims of the last cycle that had any")
         # muster's
-        self.decisions = counter("muster_decisions", "Pods that a cycle gave a node")
+        self.decisions = counter("muster_decisions", "Pods that cycles have placed")
         self.binds = counter("muster_binds", "Bindings that the API server accepted")
         self.bind_failures = counter("muster_bind_failures", "Bindings that failed")
-        self.bind_seconds = histogram("muster_bind_seconds", "One binding, its claims included", buckets=_SECONDS)
-        self.cycle_seconds = histogram("muster_cycle_seconds", "Deciding, without waiting", buckets=_SECONDS)
+        self.bind_seconds = histogram("muster_bind_seconds", "One binding, including its volumes", buckets=_SECONDS)
+        self.cycle_seconds = histogram("muster_cycle_seconds", "One cycle without API calls", buckets=_SECONDS)
         self.evictions = counter("muster_evictions", "Pods evicted for others")
         self.evictions_refused = counter("muster_evictions_refused", "Evictions the API server refused")
         self.status_failures = counter("muster_status_write_failures", "Statuses that could not be written")
-        self.journals_closed = counter("muster_gang_commits_finished", "Gangs whose bindings all arrived")
-        self.repairs = counter("muster_gang_repairs", "Commits cut short, by what was done about them", ["way"])
+        self.journals_closed = counter("muster_gang_commits_finished", "Gangs whose bindings were all accepted")
+        self.repairs = counter("muster_gang_repairs", "Interrupted gang commits, by recovery action", ["way"])
         self.rejections = counter("muster_kubelet_rejections", "Pods rejected by their kubelet", ["reason"])
-        self.drift = gauge("muster_cache_drift", "Accounts that the last recount found wrong; 0 without a fault")
-        self.rechecks = counter("muster_cache_rechecks", "Pods looked at because the watch was silent")
+        self.drift = gauge("muster_cache_drift", "Node accounts that the last recount found wrong; 0 without a bug")
+        self.rechecks = counter("muster_cache_rechecks", "Pods read because the watch did not confirm a call")
         self.configuration = ConfigMetrics(self.registry)
         labels = ["severity", "code"]
         self.config_findings = gauge("muster_configuration_findings", "Findings of the configuration in use", labels)
         self.unmet = gauge("muster_unmet_requirements", "Requirements of objects that no plugin provides", labels)
-        self.faults = counter("muster_faults", "Faults of muster itself, after which it began anew")
+        self.faults = counter("muster_faults", "Internal errors after which muster has restarted its work")
         self.loop_lag = histogram(
             "muster_event_loop_lag_seconds", "How late the event loop is", buckets=(0.001, 0.005, 0.01, 0.02, 0.05,
             0.1, 0.2, 0.5, 1, 2, 5),

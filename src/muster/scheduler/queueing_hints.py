@@ -1,6 +1,7 @@
-"""Which changes of the cluster bear on the next decision: a heartbeat does not, a freed node does.
+"""Queueing hints, as in kube-scheduler: which changes of the cluster can make a pending pod schedulable.
 
-A cycle starts at once for what may give a pending pod a node, and a little later for what only changes counts.
+A heartbeat cannot, a freed node can. A cycle starts at once for a change that may give a pending pod a node, and a
+little later for a change that affects only counts and statuses.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _ENDED = (Status.SUCCEEDED, Status.FAILED)
 
 
 class Hint(IntEnum):
-    """How soon a change asks for a cycle."""
+    """How soon a change needs a cycle."""
 
     IGNORE = 0
     SCHEDULE_SOON = 1
@@ -29,26 +30,23 @@ class Hint(IntEnum):
 
 
 def queueing_hint(old: Object | None, new: Object | None) -> Hint:
-    """What a change from `old` (None: was not there) to `new` (None: is gone) means for the next cycle."""
+    """Returns the hint for a change from `old` (None: created) to `new` (None: deleted)."""
     if isinstance(old, Pod) or isinstance(new, Pod):
-        return _of_pod(old if isinstance(old, Pod) else None, new if isinstance(new, Pod) else None)
+        return _pod_hint(old if isinstance(old, Pod) else None, new if isinstance(new, Pod) else None)
     if old is None or new is None:
         return Hint.SCHEDULE_NOW
     if isinstance(old, Node) and isinstance(new, Node):
-        return Hint.SCHEDULE_NOW if _node(old) != _node(new) else Hint.IGNORE
+        return Hint.SCHEDULE_NOW if _scheduling_fields(old) != _scheduling_fields(new) else Hint.IGNORE
     if isinstance(old, PodGroup) and isinstance(new, PodGroup):
-        same = (old.spec, old.status.phase, _notes(old.metadata)) == (new.spec, new.status.phase, _notes(new.metadata))
-        return Hint.IGNORE if same else Hint.SCHEDULE_NOW
+        return _changed((old.spec, old.status.phase), (new.spec, new.status.phase), old, new)
     if isinstance(old, Queue) and isinstance(new, Queue):
-        same = (old.spec, old.status.state, _notes(old.metadata)) == (new.spec, new.status.state, _notes(new.metadata))
-        return Hint.IGNORE if same else Hint.SCHEDULE_NOW
+        return _changed((old.spec, old.status.state), (new.spec, new.status.state), old, new)
     if isinstance(old, _APPLICATIONS) and isinstance(new, _APPLICATIONS):
-        same = (spec_of(old), _notes(old.metadata)) == (spec_of(new), _notes(new.metadata))
-        return Hint.IGNORE if same else Hint.SCHEDULE_NOW
+        return _changed(spec_of(old), spec_of(new), old, new)
     return Hint.SCHEDULE_NOW
 
 
-def _of_pod(old: Pod | None, new: Pod | None) -> Hint:
+def _pod_hint(old: Pod | None, new: Pod | None) -> Hint:
     if new is None:
         assert old is not None
         return Hint.SCHEDULE_SOON if status_of(old) in _ENDED else Hint.SCHEDULE_NOW
@@ -59,24 +57,29 @@ def _of_pod(old: Pod | None, new: Pod | None) -> Hint:
         frees = is_ == Status.RELEASING or is_ in _ENDED or is_ == Status.PENDING
         return Hint.SCHEDULE_NOW if frees else Hint.SCHEDULE_SOON
     if was == Status.PENDING:
-        same = (old.spec, _notes(old.metadata)) == (new.spec, _notes(new.metadata))
-        return Hint.IGNORE if same else Hint.SCHEDULE_NOW
-    return Hint.IGNORE if _notes(old.metadata) == _notes(new.metadata) else Hint.SCHEDULE_SOON
+        return _changed(old.spec, new.spec, old, new)
+    return Hint.IGNORE if _metadata(old.metadata) == _metadata(new.metadata) else Hint.SCHEDULE_SOON
 
 
-def _notes(meta: ObjectMeta) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels and annotations, without the journal, which only we write."""
-    notes = meta.annotations
-    if JOURNAL in notes:
-        notes = {key: value for key, value in notes.items() if key != JOURNAL}
-    return meta.labels, notes
+def _changed(before: object, after: object, old: Object, new: Object) -> Hint:
+    """Returns whether these fields, the labels or the annotations differ, as a hint."""
+    same = before == after and _metadata(old.metadata) == _metadata(new.metadata)
+    return Hint.IGNORE if same else Hint.SCHEDULE_NOW
 
 
-def _node(node: Node) -> tuple[object, ...]:
-    """What a node says that a plugin may read; the times of its heartbeats are not among it."""
+def _metadata(meta: ObjectMeta) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns labels and annotations, without the journal, which only the scheduler writes."""
+    annotations = meta.annotations
+    if JOURNAL in annotations:
+        annotations = {key: value for key, value in annotations.items() if key != JOURNAL}
+    return meta.labels, annotations
+
+
+def _scheduling_fields(node: Node) -> tuple[object, ...]:
+    """Returns what a plugin may read of a node; the times of its heartbeats are not part of it."""
     status = node.status
     return (
-        node.metadata.uid, _notes(node.metadata), node.spec, status.allocatable, status.capacity, status.images,
+        node.metadata.uid, _metadata(node.metadata), node.spec, status.allocatable, status.capacity, status.images,
         [(c.type, c.status) for c in status.conditions], status.volumes_attached, status.volumes_in_use,
         node.metadata.deletion_timestamp,
     )  # fmt: skip

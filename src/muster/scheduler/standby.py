@@ -1,6 +1,6 @@
-"""A scheduler that is ready while another replica leads: its caches are filled, and it keeps up with the cluster.
+"""The warm standby: while another replica leads, the caches are filled and follow the cluster.
 
-A leader that takes over from a dead one goes on with it, and need not read the cluster first.
+A leader that takes over from a dead one uses these caches and need not read the cluster first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from muster.scheduler.loop import Loop
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What a term needs to begin; `stream` has what happened since the cluster was loaded."""
+    """What a leadership term needs to start; `stream` has the watch events since the cluster was loaded."""
 
     informers: Informers
     decider: Decider
@@ -29,7 +29,7 @@ class Ready:
 
 
 class Standby:
-    """`prepare` reads the cluster into a scheduler."""
+    """Keeps a scheduler ready that `prepare` has loaded with the cluster."""
 
     def __init__(
         self, prepare: Callable[[Client], AbstractAsyncContextManager[Ready]], log: Log, on_fault: Callable[[], None]
@@ -42,7 +42,7 @@ class Standby:
 
     @asynccontextmanager
     async def while_another_leads(self, client: Client) -> AsyncIterator[None]:
-        """Prepare, and keep up. What is ready at the end is kept for the term."""
+        """Loads the cluster and follows it. The result is kept for the next term."""
         await self.end()
         following = asyncio.create_task(self._follow(client))
         try:
@@ -57,7 +57,7 @@ class Standby:
             ready = self._ready = await self._stack.enter_async_context(self._prepare(client))
             await ready.loop.keep_up(ready.stream)
         except Exception as fault:
-            # A term then reads the cluster anew, and meets the fault itself if it lasts.
+            # The next term then reads the cluster again, and fails itself if the error persists.
             self._ready = None
             self._on_fault()
             trace = "".join(traceback.format_exception(fault))
@@ -65,7 +65,7 @@ class Standby:
 
     @asynccontextmanager
     async def for_term(self, client: Client, *, warm: bool) -> AsyncIterator[Ready]:
-        """What was kept while standing by, if `warm`; else the cluster as it is read now."""
+        """Yields what the standby has kept, if `warm`; otherwise the cluster is read now."""
         if not warm or self._ready is None:
             await self.end()
             async with self._prepare(client) as ready:

@@ -1,7 +1,7 @@
-"""What objects are to be told after a cycle: pods why they wait, groups their phase, queues what they hold.
+"""The status patches after a cycle: why pods are pending, the phase of PodGroups, the usage of Queues.
 
-Only what is not said already is written. Counts change with every pod that comes or goes, so a new wording for the same
-object is written at most every few seconds; a nomination, a phase and a condition that turns at once.
+Only changes are written. Counts change with every pod that comes or goes, so a new message for the same object is
+written at most every few seconds; a nomination, a phase and a condition that changes its status are written at once.
 """
 
 from __future__ import annotations
@@ -13,28 +13,27 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from muster.cycle import telling
+from muster.cycle import plan_effects
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.plan import Condition as GroupCondition
 from muster.engine.core.plan import Plan
 from muster.engine.core.state import State
 from muster.model.core import Pod
 from muster.model.meta import Condition, Object
-from muster.model.pod_states import is_terminating
 from muster.model.quantity import canonical
 from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
 from muster.scheduler.backoffs import BINDING_REFUSED
 from muster.scheduler.queue_usage import Usage
 from muster.store.clock import timestamp
 
-# A new message of a pod waits at least so long if its cause is another one. With the same cause it waits twice as long,
-# the next one four times, and so on: only counts have changed.
-AGAIN, AGAIN_MOST = 15.0, 240.0
-# While a gang starts, its counts change with every pod: the API server is told now and then, of a phase at once.
-PACE, PACE_MOST = 5.0, 60.0
-# A pod that has just come is told nothing: most get their node before anybody could read it.
-FIRST = 2.0
-BELOW = "BelowMinMember"
+# A new message of a pod waits at least this long if its cause differs. With the same cause it waits twice as long, the
+# next one four times, and so on: only counts have changed.
+MESSAGE_INTERVAL_S, MESSAGE_INTERVAL_MAX_S = 15.0, 240.0
+# While a gang starts, its counts change with every pod: they are written at intervals, a phase at once.
+COUNT_INTERVAL_S, COUNT_INTERVAL_MAX_S = 5.0, 60.0
+# A new pod gets no message at first: most pods are bound before anybody could read it.
+FIRST_MESSAGE_DELAY_S = 2.0
+BELOW_MIN_MEMBER = "BelowMinMember"
 _SHORT_OF_CAPACITY = ("unschedulable", "over-quota", "gang", "waiting", "pipelined")
 _PHASES = {"Pending": "pending", "": "pending", "Inqueue": "inqueue", "Running": "running", "Unknown": "unknown",
            "Completed": "completed"}  # fmt: skip
@@ -42,25 +41,29 @@ _PHASES = {"Pending": "pending", "": "pending", "Inqueue": "inqueue", "Running":
 
 @dataclass(frozen=True, slots=True)
 class PodStatusPatch:
-    """A pod's PodScheduled condition, and the node held for it (None: unchanged)."""
+    """A pod's PodScheduled condition, and the node that is kept for it (None: unchanged)."""
 
     pod: Pod
     key: str
     condition: Condition
     nominated: str | None
-    about: Object | None  # gets the event: the pod, or its PodGroup for all its pods; None: that has one already
+    event_on: Object | None  # the pod, or its PodGroup for all its pods; None: no event
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStatusPatch:
+    """The changed fields of a PodGroup's status."""
+
     object: PodGroup
     key: str
     status: dict[str, Any]
-    said: GroupCondition | None  # what is new in it
+    condition: GroupCondition | None  # if it is new
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatusPatch:
+    """The changed fields of a Queue's status."""
+
     object: Queue
     key: str
     status: dict[str, Any]
@@ -68,7 +71,7 @@ class QueueStatusPatch:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionPatch:
-    """The queue has room for a pod that holds the queue's gate."""
+    """Marks a gated pod as admitted by its queue."""
 
     pod: Pod
     key: str
@@ -78,7 +81,9 @@ StatusPatch = PodStatusPatch | GroupStatusPatch | QueueStatusPatch | AdmissionPa
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _PodMessage:
+    """The message that was last written on a pod."""
+
     uid: str
     nominated: str
     at: float
@@ -87,85 +92,87 @@ class _Told:
 
 
 class StatusUpdater:
-    """Lives in the cycle thread; remembers what it said last to whom, and when."""
+    """Computes the status patches in the cycle thread, and limits how often they are written."""
 
     def __init__(self) -> None:
-        self._told: dict[str, _Told] = {}
-        # Version, change, when, and how long a new count or message waits.
+        self._messages: dict[str, _PodMessage] = {}
+        # resourceVersion, patch, when, and how long a new count or message waits.
         self._sent: dict[tuple[type[StatusPatch], str], tuple[str, dict[str, Any], float, float]] = {}
         self._group_events: dict[str, float] = {}  # group → when an event about its waiting pods was last recorded
-        self.again_at = float("inf")  # when there may be something to say that is held back now
-        self.below: int = 0  # running gangs with fewer pods than their minimum
+        self.next_at = float("inf")  # when a delayed patch is due
+        self.below_minimum: int = 0  # running gangs with fewer pods than their minimum
 
-    def notes(
+    def patches(
         self, plan: Plan, state: State, usage: Mapping[str, Usage], transition: str, now: float
     ) -> list[StatusPatch]:
-        self.again_at = float("inf")
+        self.next_at = float("inf")
         others: list[GroupStatusPatch | QueueStatusPatch] = self._groups(plan, state, transition, now)
         others += _queues(plan, state, usage)
         if len(self._sent) > 2 * len(others) + 1000:
-            self._sent = {key: sent for key, sent in self._sent.items() if now < sent[2] + PACE_MOST}
-            self._group_events = {key: at for key, at in self._group_events.items() if now < at + AGAIN}
-        return [*self._pods(plan, state, now), *(note for note in others if self._news(note, now))]
+            self._sent = {key: sent for key, sent in self._sent.items() if now < sent[2] + COUNT_INTERVAL_MAX_S}
+            self._group_events = {key: at for key, at in self._group_events.items() if now < at + MESSAGE_INTERVAL_S}
+        return [*self._pods(plan, state, now), *(patch for patch in others if self._is_due(patch, now))]
 
-    def _news(self, note: GroupStatusPatch | QueueStatusPatch, now: float) -> bool:
-        """Not if it is on its way already (the object has not changed since we sent the same), nor at every count."""
-        version = note.object.metadata.resource_version
-        key, says = (type(note), note.key), _without_times(note.status)
+    def _is_due(self, patch: GroupStatusPatch | QueueStatusPatch, now: float) -> bool:
+        """Returns whether to send the patch: not if the same one is in flight, and not for every count."""
+        version = patch.object.metadata.resource_version
+        key, content = (type(patch), patch.key), _without_times(patch.status)
         sent = self._sent.get(key)
-        if sent is not None and sent[:2] == (version, says) and now < sent[2] + AGAIN:
+        if sent is not None and sent[:2] == (version, content) and now < sent[2] + MESSAGE_INTERVAL_S:
             return False
-        turns = sent is None or _turns(note)
-        if sent is not None and not turns and now < sent[2] + sent[3]:
-            self.again_at = min(self.again_at, sent[2] + sent[3])
+        at_once = sent is None or _is_transition(patch)
+        if sent is not None and not at_once and now < sent[2] + sent[3]:
+            self.next_at = min(self.next_at, sent[2] + sent[3])
             return False
-        wait = PACE if sent is None or turns else min(2 * sent[3], PACE_MOST)
-        self._sent[key] = (version, says, now, wait)
+        wait = COUNT_INTERVAL_S if sent is None or at_once else min(2 * sent[3], COUNT_INTERVAL_MAX_S)
+        self._sent[key] = (version, content, now, wait)
         return True
 
     def _pods(self, plan: Plan, state: State, now: float) -> list[StatusPatch]:
         made: list[StatusPatch] = []
-        told: dict[str, _Told] = {}
+        messages: dict[str, _PodMessage] = {}
         for key, reason in plan.reasons.items():
             task = state.tasks.get(key)
             if task is None:
                 continue
             pod = task.pod
-            if pod.spec.node_name or pod.spec.scheduling_gates or is_terminating(pod):
+            if not plan_effects.gets_condition(pod):
                 continue
-            before = self._told.get(key)
+            before = self._messages.get(key)
             if before is None or before.uid != pod.metadata.uid:
-                # What was tried and refused is told at once: the next try may be over before the wait is.
-                wait = 0.0 if reason.code == BINDING_REFUSED else FIRST
-                before = _Told(pod.metadata.uid, pod.status.nominated_node_name, now - AGAIN + wait, "", 2 * AGAIN)
-            held = before.nominated
-            nominated = telling.nomination(plan, key)
-            due = before.at + (AGAIN if _cause(reason.code) != _cause(before.code) else before.wait)
-            if nominated == held and now < due:
-                told[key] = before
-                self.again_at = min(self.again_at, due)
+                # A refused binding is reported at once: the next attempt may be over before the delay is.
+                wait = 0.0 if reason.code == BINDING_REFUSED else FIRST_MESSAGE_DELAY_S
+                last = now - MESSAGE_INTERVAL_S + wait
+                nominated = pod.status.nominated_node_name
+                before = _PodMessage(pod.metadata.uid, nominated, last, "", 2 * MESSAGE_INTERVAL_S)
+            nominated = plan_effects.nomination(plan, key)
+            same_cause = _cause(reason.code) == _cause(before.code)
+            due = before.at + (before.wait if same_cause else MESSAGE_INTERVAL_S)
+            if nominated == before.nominated and now < due:
+                messages[key] = before
+                self.next_at = min(self.next_at, due)
                 continue
-            after = telling.unschedulable(pod, reason.text, nominated, now)
-            again = min(2 * before.wait, AGAIN_MOST) if before.code else before.wait
-            told[key] = _Told(pod.metadata.uid, nominated, now, reason.code, again)
+            after = plan_effects.unschedulable(pod, reason.text, nominated, now)
+            wait = min(2 * before.wait, MESSAGE_INTERVAL_MAX_S) if before.code else before.wait
+            messages[key] = _PodMessage(pod.metadata.uid, nominated, now, reason.code, wait)
             if after is not pod:
                 condition = next(c for c in after.status.conditions if c.type == "PodScheduled")
-                changed = nominated != pod.status.nominated_node_name or nominated != held
-                about = self._about(plan, state, task, reason.code, now)
-                made.append(PodStatusPatch(pod, key, condition, nominated if changed else None, about))
-        self._told = told
+                unchanged = pod.status.nominated_node_name == before.nominated == nominated
+                event_on = self._event_on(plan, state, task, reason.code, now)
+                made.append(PodStatusPatch(pod, key, condition, None if unchanged else nominated, event_on))
+        self._messages = messages
         return made
 
-    def _about(self, plan: Plan, state: State, task: Task, code: str, now: float) -> Object | None:
-        """The object that gets the event of a waiting pod. One event on the group stands for all its pods."""
+    def _event_on(self, plan: Plan, state: State, task: Task, code: str, now: float) -> Object | None:
+        """Returns the object that gets the event of a pending pod. One event on the group is for all its pods."""
         group = state.objects["PodGroup"].get(task.job.key) if task.job is not None else None
         if task.job is None or group is None or code == BINDING_REFUSED:
             return task.pod
         key = task.job.key
-        said = plan.conditions.get(key)
-        if said is not None and said.type == "Unschedulable":
-            return None  # the group's event names the cause
-        if now < self._group_events.get(key, float("-inf")) + AGAIN:
+        condition = plan.conditions.get(key)
+        if condition is not None and condition.type == plan_effects.UNSCHEDULABLE:
+            return None  # the event of the group's condition names the cause
+        if now < self._group_events.get(key, float("-inf")) + MESSAGE_INTERVAL_S:
             return None
         self._group_events[key] = now
         return group
@@ -174,43 +181,43 @@ class StatusUpdater:
         self, plan: Plan, state: State, transition: str, now: float
     ) -> list[GroupStatusPatch | QueueStatusPatch]:
         made: list[GroupStatusPatch | QueueStatusPatch] = []
-        self.below = 0
+        self.below_minimum = 0
         for key, group in state.objects["PodGroup"].items():
             job = state.jobs.get(key)
             if not isinstance(group, PodGroup) or job is None:
                 continue
-            said = plan.conditions.get(key)
-            status, news = telling.group_status(group, plan.phases.get(key), said, transition, now)
-            status = self._counted(status, job, now)
+            condition = plan.conditions.get(key)
+            status, is_new = plan_effects.group_status(group, plan.phases.get(key), condition, transition, now)
+            status = self._with_counts(status, job, now)
             if status != group.status:
-                made.append(GroupStatusPatch(group, key, _change(status, group.status), said if news else None))
+                made.append(GroupStatusPatch(group, key, _change(status, group.status), condition if is_new else None))
         return made
 
-    def _counted(self, status: PodGroupStatus, job: Job, now: float) -> PodGroupStatus:
+    def _with_counts(self, status: PodGroupStatus, job: Job, now: float) -> PodGroupStatus:
         count = job.count
         running, succeeded, failed = (count[s] for s in (Status.RUNNING, Status.SUCCEEDED, Status.FAILED))
         if (status.running, status.succeeded, status.failed) != (running, succeeded, failed):
             status = replace(status, running=running, succeeded=succeeded, failed=failed)
         below = running > 0 and job.ready < job.min_available
-        self.below += below
-        known = next((c for c in status.conditions if c.type == BELOW), None)
+        self.below_minimum += below
+        known = next((c for c in status.conditions if c.type == BELOW_MIN_MEMBER), None)
         if below == (known is not None and known.status == "True"):
             return status
         text = f"{job.ready} of at least {job.min_available} pods are running or about to" if below else ""
         new = Condition(
-            type=BELOW, status="True" if below else "False", reason="PodsMissing" if below else "Whole", message=text,
-            last_transition_time=timestamp(now),
+            type=BELOW_MIN_MEMBER, status="True" if below else "False", reason="PodsMissing" if below else "Whole",
+            message=text, last_transition_time=timestamp(now),
         )  # fmt: skip
-        return replace(status, conditions=[*(c for c in status.conditions if c.type != BELOW), new])
+        return replace(status, conditions=[*(c for c in status.conditions if c.type != BELOW_MIN_MEMBER), new])
 
 
 def _cause(code: str) -> str:
-    """While capacity comes and goes, a waiting gang is short of it in one way and then in another."""
+    """Returns the code, or one code for all kinds of missing capacity, between which a pending gang changes often."""
     return "capacity" if code in _SHORT_OF_CAPACITY else code
 
 
 def _queues(plan: Plan, state: State, usage: Mapping[str, Usage]) -> list[QueueStatusPatch]:
-    """What each queue's jobs hold, and how many groups it has of each phase. Groups in memory are not counted."""
+    """Returns the patches of Queues: their usage, and their PodGroups by phase. Groups in memory are not counted."""
     made: list[QueueStatusPatch] = []
     for key, found in state.objects["Queue"].items():
         queue = state.queues.get(key)
@@ -225,36 +232,36 @@ def _queues(plan: Plan, state: State, usage: Mapping[str, Usage]) -> list[QueueS
         old = found.status
         change: dict[str, Any] = {name: n for name, n in counts.items() if getattr(old, name) != n}
         if {name: str(value) for name, value in old.allocated.items()} != amounts:
-            # A merge patch keeps what it does not name: resources no longer held are taken away by name.
+            # A merge patch keeps what it does not name: resources that are no longer allocated are removed by name.
             change["allocated"] = {**dict.fromkeys(old.allocated), **amounts}
         if not old.state:
             change["state"] = "Open"
         if change:
-            # Volcano: its own definition of Queue takes no status without it.
+            # Volcano: its definition of Queue requires this field in a status.
             change.setdefault("allocated", {})
             made.append(QueueStatusPatch(found, key, change))
     return made
 
 
-def _turns(note: GroupStatusPatch | QueueStatusPatch) -> bool:
-    """A phase, a state, or a condition that came to hold or no longer does: more than a count or a wording."""
-    if "phase" in note.status or "state" in note.status:
+def _is_transition(patch: GroupStatusPatch | QueueStatusPatch) -> bool:
+    """Returns whether a phase, a state or the status of a condition changes, not only a count or a message."""
+    if "phase" in patch.status or "state" in patch.status:
         return True
-    if isinstance(note, QueueStatusPatch) or "conditions" not in note.status:
+    if isinstance(patch, QueueStatusPatch) or "conditions" not in patch.status:
         return False
-    before = {c.type: c.status for c in note.object.status.conditions}
-    return {c["type"]: c["status"] for c in note.status["conditions"]} != before
+    before = {c.type: c.status for c in patch.object.status.conditions}
+    return {c["type"]: c["status"] for c in patch.status["conditions"]} != before
 
 
 def _without_times(status: dict[str, Any]) -> dict[str, Any]:
-    """What is said, whenever it was said first."""
+    """Returns the status without timestamps."""
     conditions = [{k: v for k, v in c.items() if k in ("type", "status", "reason", "message")}
                   for c in status.get("conditions", ())]  # fmt: skip
     return {**status, "conditions": conditions}
 
 
 def _change(new: PodGroupStatus, old: PodGroupStatus) -> dict[str, Any]:
-    """The fields of the status that differ; a list is written whole."""
+    """Returns the fields of the status that differ; a list is written completely."""
     names = ("phase", "conditions", "running", "succeeded", "failed")
     changed = {name: getattr(new, name) for name in names if getattr(new, name) != getattr(old, name)}
     return {name: msgspec.to_builtins(value) for name, value in changed.items()}

@@ -1,4 +1,4 @@
-"""Writes what objects are told, behind the bindings: a few at a time, the latest word for each object only."""
+"""Writes status patches in the background, after the bindings: a few at a time, only the latest for each object."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from muster.cycle import telling
+from muster.cycle import plan_effects
 from muster.engine.core.reading import ADMITTED
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup, Queue
 from muster.scheduler.api import RecordEvent, SchedulerApi
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.status import AdmissionPatch, GroupStatusPatch, PodStatusPatch, StatusPatch
-from muster.store import Severity, errors
+from muster.store import errors
 
-AT_ONCE = 8
+CONCURRENT_WRITES = 8
 
 
 class StatusWriter:
-    """Run `run()` as a task."""
+    """Holds the patches that are not written yet. Run `run()` as a task."""
 
-    def __init__(self, calls: SchedulerApi, tell: RecordEvent, metrics: Metrics) -> None:
-        self._calls = calls
-        self._tell = tell
+    def __init__(self, api: SchedulerApi, record: RecordEvent, metrics: Metrics) -> None:
+        self._api = api
+        self._record = record
         self._metrics = metrics
         self._waiting: OrderedDict[tuple[str, str], StatusPatch] = OrderedDict()
         self._some = asyncio.Event()
         self._busy = 0
 
-    def write(self, notes: Iterable[StatusPatch]) -> None:
-        """Never waits; what is not written yet about the same object is forgotten for the newer word."""
-        for note in notes:
-            key = (type(note).__name__, note.key)
-            # Groups and queues go first: there are few of them, and other schedulers' users look at them.
-            self._waiting[key] = note
-            if not isinstance(note, PodStatusPatch):
+    def write(self, patches: Iterable[StatusPatch]) -> None:
+        """Queues the patches and returns at once. A newer patch of an object replaces one that is not written yet."""
+        for patch in patches:
+            key = (type(patch).__name__, patch.key)
+            # Groups and queues go first: there are few of them, and users look at them.
+            self._waiting[key] = patch
+            if not isinstance(patch, PodStatusPatch):
                 self._waiting.move_to_end(key, last=False)
         if self._waiting:
             self._some.set()
 
     def drop(self, pods: Iterable[str]) -> None:
-        """Forget what these pods' conditions were to say: they are about to be bound."""
+        """Drops the conditions of these pods: they are about to be bound."""
         for key in pods:
             self._waiting.pop((PodStatusPatch.__name__, key), None)
 
     def forget(self) -> None:
-        """We are no longer the leader: whoever is will say it."""
+        """Drops everything: the next leader writes it."""
         self._waiting.clear()
 
     @property
@@ -55,7 +55,7 @@ class StatusWriter:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for _ in range(AT_ONCE):
+            for _ in range(CONCURRENT_WRITES):
                 group.create_task(self._work())
 
     async def _work(self) -> None:
@@ -64,35 +64,31 @@ class StatusWriter:
             if not self._waiting:
                 self._some.clear()
                 continue
-            _, note = self._waiting.popitem(last=False)
+            _, patch = self._waiting.popitem(last=False)
             self._busy += 1
             try:
-                await self._write(note)
+                await self._write(patch)
             except errors.ApiError:
-                # It changed or went, or could not be reached: the next cycle sees what is still to be said.
+                # The object changed or is gone, or there was no answer: the next cycle computes the patch again.
                 self._metrics.status_failures.inc()
             finally:
                 self._busy -= 1
 
-    async def _write(self, note: StatusPatch) -> None:
-        if isinstance(note, PodStatusPatch):
+    async def _write(self, patch: StatusPatch) -> None:
+        if isinstance(patch, PodStatusPatch):
             # With the version: a condition that arrives after the pod's binding would undo PodScheduled=True.
-            uid, version = note.pod.metadata.uid, note.pod.metadata.resource_version
-            await self._calls.pod_condition(
-                note.key, note.condition, uid=uid, version=version, nominated=note.nominated
+            uid, version = patch.pod.metadata.uid, patch.pod.metadata.resource_version
+            await self._api.pod_condition(
+                patch.key, patch.condition, uid=uid, version=version, nominated=patch.nominated
             )
-            if note.about is not None:
-                self._tell(note.about, Severity.WARNING, telling.FAILED, note.condition.message)
-        elif isinstance(note, AdmissionPatch):
-            change = {"metadata": {"uid": note.pod.metadata.uid, "annotations": {ADMITTED: "true"}}}
-            await self._calls.patch(Pod, note.key, change, sub="status")
-        elif isinstance(note, GroupStatusPatch):
-            await self._calls.patch_status(PodGroup, note.key, note.status, uid=note.object.metadata.uid)
-            if note.said is not None:
-                ready = note.said.type == telling.SCHEDULED
-                severity = Severity.NORMAL if ready else Severity.WARNING
-                # Volcano: a group that has what it needs is told so.
-                text = "pod group is ready" if ready else note.said.message
-                self._tell(note.object, severity, note.said.type, text)
+            if patch.event_on is not None:
+                self._record(*plan_effects.pending_event(patch.event_on, patch.condition.message))
+        elif isinstance(patch, AdmissionPatch):
+            change = {"metadata": {"uid": patch.pod.metadata.uid, "annotations": {ADMITTED: "true"}}}
+            await self._api.patch(Pod, patch.key, change, sub="status")
+        elif isinstance(patch, GroupStatusPatch):
+            await self._api.patch_status(PodGroup, patch.key, patch.status, uid=patch.object.metadata.uid)
+            if patch.condition is not None:
+                self._record(*plan_effects.group_event(patch.object, patch.condition))
         else:
-            await self._calls.patch_status(Queue, note.key, note.status, uid=note.object.metadata.uid)
+            await self._api.patch_status(Queue, patch.key, patch.status, uid=patch.object.metadata.uid)

@@ -5,13 +5,12 @@ muster's own rules of eviction allow neither; `compatibility: volcano` allows bo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.state import State
-from muster.engine.evictions.budgets import disruptions_allowed
-from muster.model.core import PodDisruptionBudget
-from muster.model.selectors import matches
+from muster.engine.evictions.budgets import ledger_of
 
 _BOUND = (Status.BINDING, Status.BOUND, Status.RUNNING)
 
@@ -41,16 +40,10 @@ class Breaches:
         return [self.state.tasks[key] for key in evicted if key in self.state.tasks]
 
     def _violated(self, evicted: list[Task]) -> Iterator[str]:
-        for key, budget in sorted(self.state.objects["PodDisruptionBudget"].items()):
-            namespace = key.partition("/")[0]
-            if not isinstance(budget, PodDisruptionBudget) or budget.spec.selector is None:
-                continue
-            count = sum(
-                1 for task in evicted
-                if task.namespace == namespace and task.name not in budget.status.disrupted_pods
-                and matches(budget.spec.selector, task.labels)
-            )  # fmt: skip
-            if count and count > (allowed := disruptions_allowed(budget, namespace, self.state.tasks)):
+        ledger = ledger_of(self.state)
+        counts = Counter(key for task in evicted for key in ledger.uses(task.pod))
+        for key, count in sorted(counts.items()):
+            if count > (allowed := ledger.left(key)):
                 yield f"PodDisruptionBudget {key} is violated: {count} evicted in one cycle, {allowed} allowed"
 
     def warnings(self) -> list[str]:

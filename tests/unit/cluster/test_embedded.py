@@ -64,7 +64,7 @@ def test_an_evicted_pod_and_its_group_hear_of_it() -> None:
     c = cluster(node("n"), victim, group())
     c.apply(Plan(evictions=[Eviction("default/v", "n", "default/p", "preempt")]))
     assert pods_of(c)["v"].metadata.annotations["muster.io/evicted-by"] == "default/p"
-    assert notes(c) == [("Pod", "default/v", "Warning", "Evict"), ("PodGroup", "default/gang", "Normal", "Evict")]
+    assert notes(c) == [("PodGroup", "default/gang", "Warning", "Evict")]
 
 
 def test_a_victim_does_not_learn_names_of_another_namespace() -> None:

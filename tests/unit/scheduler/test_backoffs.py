@@ -35,7 +35,7 @@ def evictions(leader: Leader) -> list[str]:
     return [key for verb, key in leader.calls.made if verb == "evict"]
 
 
-def test_without_a_budget_the_lower_ones_go() -> None:
+def test_without_a_budget_the_pods_of_lower_priority_are_evicted() -> None:
     async def run() -> None:
         cluster = crowded()
         leader = Leader(cluster, EVICTS)
@@ -45,7 +45,7 @@ def test_without_a_budget_the_lower_ones_go() -> None:
     asyncio.run(run())
 
 
-def test_pods_that_a_budget_keeps_are_not_even_asked() -> None:
+def test_pods_that_a_budget_protects_are_not_even_tried() -> None:
     async def run() -> None:
         leader = Leader(crowded(budget("low", 0)), EVICTS)
         await leader.settle(4)
@@ -68,7 +68,7 @@ def test_more_evictions_than_a_budget_allows_are_dropped_with_the_reason() -> No
     asyncio.run(run())
 
 
-def test_what_another_namespace_has_is_not_named_to_who_wanted_the_room() -> None:
+def test_the_claimer_does_not_learn_names_of_another_namespace() -> None:
     async def run() -> None:
         for more, faults, why in (
             ((budget("low", 1),), Faults(), "a budget of another namespace allows 1 more disruptions"),
@@ -79,7 +79,7 @@ def test_what_another_namespace_has_is_not_named_to_who_wanted_the_room() -> Non
             await leader.settle(4)
             assert evictions(leader) == []
             assert why in said_to(cluster, "e/high") and "low-" not in said_to(cluster, "e/high")
-            assert not [text for name, _, text in leader.told if name == "high" and "low-" in text]
+            assert not [text for name, _, text in leader.events if name == "high" and "low-" in text]
 
     asyncio.run(run())
 
@@ -91,14 +91,14 @@ class RefusesOne(Faults):
         return None
 
 
-def test_one_refusal_drops_all_evictions_of_the_claim_and_is_not_asked_again_at_once() -> None:
+def test_one_refused_eviction_drops_all_of_the_claim_and_backs_off() -> None:
     async def run() -> None:
         cluster = crowded()
         leader = Leader(cluster, EVICTS, RefusesOne())
         await leader.settle(5)
         assert evictions(leader) == []
         assert sum(verb == "evict-dry" for verb, _ in leader.calls.made) == 2
-        assert any(reason == "EvictionRefused" for name, reason, _ in leader.told if name == "high")
+        assert any(reason == "EvictionRefused" for name, reason, _ in leader.events if name == "high")
         assert bound(cluster) == {"low-0": "n1", "low-1": "n1"}
         leader.assert_exact()
 
@@ -116,7 +116,7 @@ class Forbids(Faults):
         return errors.Forbidden(verb, "pods/binding is forbidden", code=403)
 
 
-def test_a_binding_that_is_refused_is_tried_again_ever_more_rarely() -> None:
+def test_a_refused_binding_is_retried_with_exponential_backoff() -> None:
     async def run() -> None:
         cluster = cluster_of(queue("default"), node("n1"), waiting("a"))
         faults = Forbids()
@@ -140,13 +140,13 @@ def test_pods_with_resource_claims_are_never_bound_even_without_predicates() -> 
         leader = Leader(cluster, 'actions: "allocate"\ntiers: [{plugins: [{name: gang}]}]\n')
         await leader.settle(8)
         assert bound(cluster) == {"a": "n1"}
-        said = cluster.store.get(Pod, "d/b").status.conditions[0]
-        assert "resourceClaims" in said.message
+        condition = cluster.store.get(Pod, "d/b").status.conditions[0]
+        assert "resourceClaims" in condition.message
 
     asyncio.run(run())
 
 
-def test_the_room_of_the_evicted_is_held_for_the_one_that_asked() -> None:
+def test_the_capacity_of_victims_is_kept_for_the_claimer() -> None:
     async def run() -> None:
         cluster = crowded()
         leader = Leader(cluster, EVICTS)
@@ -161,11 +161,11 @@ def test_the_room_of_the_evicted_is_held_for_the_one_that_asked() -> None:
     asyncio.run(run())
 
 
-def test_the_victim_is_told_of_a_claimer_of_its_own_namespace_only() -> None:
+def test_a_victim_names_only_a_claimer_of_its_own_namespace() -> None:
     async def run() -> None:
         leader = Leader(crowded(), EVICTS)
         await leader.turn()
-        texts = [(name, message) for name, reason, message in leader.told if reason == "Evict"]
+        texts = [(name, message) for name, reason, message in leader.events if reason == "Evict"]
         assert texts == [("low", "2 pods evicted by preempt to make room for d/high: d/low-0, d/low-1")]
 
     asyncio.run(run())

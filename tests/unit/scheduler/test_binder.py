@@ -30,7 +30,7 @@ def five_binds_and_two_evictions() -> EmbeddedCluster:
     )  # fmt: skip
 
 
-def test_undisturbed_it_makes_these_calls() -> None:
+def test_without_errors_it_makes_these_calls() -> None:
     async def run() -> None:
         cluster = five_binds_and_two_evictions()
         leader = Leader(cluster, EVICTS)
@@ -55,7 +55,7 @@ CALLS = 16
 
 @pytest.mark.parametrize("sent", [False, True], ids=["unsent", "answer lost"])
 @pytest.mark.parametrize("number", range(CALLS))
-def test_killed_at_any_call_the_next_leader_makes_it_whole(number: int, sent: bool) -> None:
+def test_killed_at_any_call_the_next_leader_completes_the_gang(number: int, sent: bool) -> None:
     async def run() -> None:
         cluster = five_binds_and_two_evictions()
         first = Leader(cluster, EVICTS, KillAt(number, sent=sent))

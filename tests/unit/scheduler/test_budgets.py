@@ -1,4 +1,4 @@
-"""Pods under budgets: who is kept follows every change, and where nothing changed nobody is looked at."""
+"""The protection of pods by budgets follows every change, and looks only at what has changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from muster.engine.core.state import State
 from muster.model.core import Pod, PodDisruptionBudget
 from muster.model.meta import LabelSelector, LabelSelectorRequirement
 from muster.model.selectors import matches
-from muster.scheduler.budgets import Budgets
+from muster.scheduler.budgets import BudgetProtection
 
 SELECTORS = [
     LabelSelector(match_labels={"app": "a"}),
@@ -27,17 +27,17 @@ def labelled(name: str, namespace: str, labels: dict[str, str], on: str = "n1") 
     return made
 
 
-def keep(name: str, namespace: str, selector: LabelSelector | None, allowed: int) -> PodDisruptionBudget:
+def budget_of(name: str, namespace: str, selector: LabelSelector | None, allowed: int) -> PodDisruptionBudget:
     made = budget(name, allowed)
     made.metadata.namespace, made.metadata.name, made.spec.selector = namespace, name, selector
     return made
 
 
-def kept(state: State) -> set[str]:
+def protected(state: State) -> set[str]:
     return {key for key, task in state.tasks.items() if not task.preemptable}
 
 
-def should_be_kept(state: State) -> set[str]:
+def should_be_protected(state: State) -> set[str]:
     """The rule, asked of every pod and every budget."""
     found = set()
     for key, task in state.tasks.items():
@@ -51,9 +51,9 @@ def should_be_kept(state: State) -> set[str]:
     return found
 
 
-def test_whatever_changes_the_same_pods_are_kept_as_if_all_were_looked_at_anew() -> None:
+def test_after_any_change_the_same_pods_are_protected_as_after_a_full_search() -> None:
     dice = random.Random(7)
-    state, budgets = State(), Budgets()
+    state, budgets = State(), BudgetProtection()
     state.load({"Node": {"n1": node("n1", cpu="900")}})
     met = set()
     for _ in range(400):
@@ -66,25 +66,25 @@ def test_whatever_changes_the_same_pods_are_kept_as_if_all_were_looked_at_anew()
                 labels = {k: v for k, v in (("app", dice.choice("abc")), ("tier", "x")) if dice.random() < 0.6}
                 state.upsert(kind, f"{space}/{name}", labelled(name, space, labels, dice.choice(["", "n1"])))
             else:
-                made = keep(name, space, dice.choice(SELECTORS), dice.randrange(2))
+                made = budget_of(name, space, dice.choice(SELECTORS), dice.randrange(2))
                 state.upsert(kind, f"{space}/{name}", made)
         budgets.mark(state)
-        assert kept(state) == should_be_kept(state)
-        met.add(len(kept(state)))
+        assert protected(state) == should_be_protected(state)
+        met.add(len(protected(state)))
     assert len(met) > 4
 
 
-def test_where_nothing_changed_no_job_is_woken() -> None:
-    state, budgets = State(), Budgets()
+def test_without_a_change_no_job_is_marked_as_changed() -> None:
+    state, budgets = State(), BudgetProtection()
     state.load({
-        "Node": {"n1": node("n1", cpu="900")}, "PodDisruptionBudget": {"d/a": keep("a", "d", SELECTORS[0], 0)},
+        "Node": {"n1": node("n1", cpu="900")}, "PodDisruptionBudget": {"d/a": budget_of("a", "d", SELECTORS[0], 0)},
         "Pod": {f"d/p{i}": labelled(f"p{i}", "d", {"app": "a"}) for i in range(5)},
     })  # fmt: skip
     budgets.mark(state)
-    stamps, tasks = [job.generation for job in state.jobs.values()], dict(state.tasks)
-    assert len(kept(state)) == 5
+    generations, tasks = [job.generation for job in state.jobs.values()], dict(state.tasks)
+    assert len(protected(state)) == 5
     budgets.mark(state)
-    assert [job.generation for job in state.jobs.values()] == stamps and state.tasks == tasks
-    state.upsert("PodDisruptionBudget", "d/a", keep("a", "d", SELECTORS[0], 1))
+    assert [job.generation for job in state.jobs.values()] == generations and state.tasks == tasks
+    state.upsert("PodDisruptionBudget", "d/a", budget_of("a", "d", SELECTORS[0], 1))
     budgets.mark(state)
-    assert kept(state) == set() and [job.generation for job in state.jobs.values()] != stamps
+    assert protected(state) == set() and [job.generation for job in state.jobs.values()] != generations

@@ -69,7 +69,7 @@ def test_every_pending_pod_that_could_be_bound_is_changed_and_the_watch_must_hav
     refuse(422, "Invalid", "metadata.uid: field is immutable",
            details={"causes": [{"field": "metadata.uid", "message": "field is immutable"}]}),
 ])  # fmt: skip
-def test_a_pod_that_is_gone_keeps_nobody_waiting(answer: Answer) -> None:
+def test_a_deleted_pod_does_not_delay_the_fence(answer: Answer) -> None:
     _, versions, took = closed(ours("a"), ours("b"), seconds=30, a=answer)
     assert versions == ["21"] and took < 10
 

@@ -33,9 +33,9 @@ class Lines(Log):
 def test_a_finding_is_logged_at_level_0_and_again_after_ten_minutes() -> None:
     lines, metrics, now = Lines(), Metrics(), 0.0
     log = ConfigurationFindings(metrics, lines, lambda: now)
-    log.tell({1: ONE})
+    log.update({1: ONE})
     now = REPEAT_S - 1
-    log.tell({1: ONE, 2: OTHER})
+    log.update({1: ONE, 2: OTHER})
     assert [message for _, message, _ in lines.seen] == [
         "configuration finding: plugin tdm: muster does not have tdm",
         "configuration finding: plugin usage: muster does not have usage",
@@ -44,7 +44,7 @@ def test_a_finding_is_logged_at_level_0_and_again_after_ten_minutes() -> None:
         "severity": "warning", "code": "foreign-plugin", "place": "a.yaml:3", "fix": "remove it"
     }  # fmt: skip
     now = REPEAT_S
-    log.tell({1: ONE, 2: OTHER})
+    log.update({1: ONE, 2: OTHER})
     assert len(lines.seen) == 3
 
 
@@ -53,7 +53,7 @@ def test_a_requirement_of_more_and_more_objects_is_one_finding() -> None:
     config = configure("actions: allocate\ntiers: [{plugins: [{name: predicates}]}]\n", "x")[0]
     unmet = UnmetRequirements(metrics, lines, lambda: now)
     for count in (1, 2, 3):
-        unmet.look(config, state_of(*(pod_group(f"g{i}", members=3) for i in range(count))))
+        unmet.check(config, state_of(*(pod_group(f"g{i}", members=3) for i in range(count))))
     ((level, message, fields),) = lines.seen
     assert level == 0 and fields["code"] == "no-plugin"
     assert message.startswith("unmet requirement: PodGroup d/g0: has a minMember above 1, but the plugin gang is not")
@@ -61,26 +61,26 @@ def test_a_requirement_of_more_and_more_objects_is_one_finding() -> None:
     assert metrics.registry.get_sample_value("muster_unmet_requirements", labels) == 1
 
 
-def test_a_cycle_that_does_not_look_asks_for_another() -> None:
+def test_a_cycle_that_skips_the_search_requests_another() -> None:
     # For the clock of the log, too.
     times = iter([0.0, 0.5, 1.0, 1.5, 11.5, 11.6, 11.7])  # the first look takes a second
     config = configure("actions: allocate\ntiers: [{plugins: [{name: predicates}]}]\n", "x")[0]
     lines = Lines()
     unmet = UnmetRequirements(Metrics(), lines, lambda: next(times))
-    unmet.look(config, state_of())
+    unmet.check(config, state_of())
     assert unmet.due is None
-    unmet.look(config, state_of(pod_group("g", members=3)))
+    unmet.check(config, state_of(pod_group("g", members=3)))
     assert unmet.due == 1.0 + LONGEST_PAUSE_S and lines.seen == []
-    unmet.look(config, state_of(pod_group("g", members=3)))
+    unmet.check(config, state_of(pod_group("g", members=3)))
     assert unmet.due is None and len(lines.seen) == 1
 
 
-def test_what_no_longer_holds_is_not_counted() -> None:
+def test_a_finding_that_has_disappeared_is_not_counted() -> None:
     metrics = Metrics()
     log, labels = ConfigurationFindings(metrics, Lines()), {"severity": "warning", "code": "foreign-plugin"}
-    log.tell({1: ONE, 2: OTHER})
+    log.update({1: ONE, 2: OTHER})
     assert metrics.registry.get_sample_value("muster_configuration_findings", labels) == 2
-    log.tell({})
+    log.update({})
     assert metrics.registry.get_sample_value("muster_configuration_findings", labels) is None
 
 

@@ -19,8 +19,7 @@ from muster.model.core import Node, Pod
 from muster.model.meta import Object, OwnerReference
 from muster.model.scheduling import PodGroup
 from muster.scheduler.inbox import Observed
-from muster.scheduler.journal import JOURNAL
-from muster.scheduler.recovery import GRACE
+from muster.scheduler.journal import JOURNAL, RECOVERY_GRACE_S
 from muster.scheduler.status import PodStatusPatch
 
 SIZE = 5
@@ -75,7 +74,7 @@ def test_a_gang_that_does_not_fit_is_not_begun() -> None:
 @pytest.mark.parametrize("sent", [False, True], ids=["unsent", "answer lost"])
 @pytest.mark.parametrize("number", range(SIZE + 2))
 @pytest.mark.parametrize("written", [False, True], ids=["in memory", "then written"])
-def test_killed_at_any_call_the_next_leader_makes_it_whole(written: bool, number: int, sent: bool) -> None:
+def test_killed_at_any_call_the_next_leader_completes_the_gang(written: bool, number: int, sent: bool) -> None:
     async def run() -> None:
         cluster = five_pods()
         first = Leader(cluster, "", KillAt(number, sent=sent))
@@ -103,15 +102,15 @@ def test_killed_at_any_call_of_undoing_it_the_next_leader_undoes_the_rest(number
         for one in list(cluster.store.of(Node).values()):
             cluster.store.write(replace(one, spec=replace(one.spec, unschedulable=True)))
         await Leader(cluster, EVICTS, holder="second").turn()
-        cluster.advance(cluster.clock.now() + GRACE + 1)
+        cluster.advance(cluster.clock.now() + RECOVERY_GRACE_S + 1)
         third = Leader(cluster, EVICTS, KillAt(number, sent=True), holder="third")
         await third.turn()
-        cluster.advance(cluster.clock.now() + GRACE + 1)
+        cluster.advance(cluster.clock.now() + RECOVERY_GRACE_S + 1)
         third.watch()
         await third.settle(6)
         fourth = Leader(cluster, EVICTS, holder="fourth")
         await fourth.turn()
-        cluster.advance(cluster.clock.now() + GRACE + 1)
+        cluster.advance(cluster.clock.now() + RECOVERY_GRACE_S + 1)
         fourth.watch()
         await fourth.settle(8)
         assert bound(cluster) == {} and no_journal(cluster)
@@ -119,16 +118,17 @@ def test_killed_at_any_call_of_undoing_it_the_next_leader_undoes_the_rest(number
     asyncio.run(run())
 
 
-def test_a_pod_whose_owner_has_not_been_seen_yet_is_not_placed_alone() -> None:
+def test_a_pod_is_not_placed_before_its_owner_is_known() -> None:
     async def run() -> None:
         cluster = five_pods()
         owner = cluster.store.get(ReplicaSet, "d/web")
         leader = Leader(cluster)
         leader.cache.state.remove("ReplicaSet", "d/web")
-        assert not leader.decide().commits.commits
+        assert not leader.decide().commits.bindings
         cluster.clock.advance(1020.0)
-        said = {note.condition.message for note in leader.decide().notes if isinstance(note, PodStatusPatch)}
-        assert said == {"waits for its owner ReplicaSet web, which is not known yet."}
+        patches = leader.decide().status_patches
+        messages = {patch.condition.message for patch in patches if isinstance(patch, PodStatusPatch)}
+        assert messages == {"waits for its owner ReplicaSet web, which is not known yet."}
         leader.cache.state.upsert("ReplicaSet", "d/web", owner)
         await leader.settle(2)
         assert len(bound(cluster)) == SIZE

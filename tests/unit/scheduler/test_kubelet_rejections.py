@@ -11,24 +11,24 @@ from builders.small_cluster import node, queue
 from fakes.stepped_scheduler import Leader
 from muster.model.core import Pod
 from muster.scheduler.configuration import read_config
-from muster.scheduler.kubelet_rejections import FIRST, rejected
+from muster.scheduler.kubelet_rejections import BACKOFF_FIRST_S, rejected
 
 
-def turned_away(name: str, on: str, reason: str = "OutOfcpu") -> Pod:
+def rejected_pod(name: str, on: str, reason: str = "OutOfcpu") -> Pod:
     pod = waiting(name, on=on)
     return replace(pod, status=replace(pod.status, phase="Failed", reason=reason))
 
 
-def test_only_admission_counts() -> None:
-    assert rejected(turned_away("a", "n1")) and rejected(turned_away("a", "n1", "UnexpectedAdmissionError"))
-    assert not rejected(turned_away("a", "n1", "Evicted")) and not rejected(waiting("a", on="n1"))
+def test_only_failed_admission_is_a_rejection() -> None:
+    assert rejected(rejected_pod("a", "n1")) and rejected(rejected_pod("a", "n1", "UnexpectedAdmissionError"))
+    assert not rejected(rejected_pod("a", "n1", "Evicted")) and not rejected(waiting("a", on="n1"))
 
 
-def test_equal_pods_go_elsewhere_others_do_not_care_and_it_ends() -> None:
+def test_pods_of_the_same_shape_get_other_nodes_until_the_backoff_ends() -> None:
     async def run() -> None:
         cluster = cluster_of(queue("default"), node("n1"), waiting("x", on="n1"))
         leader = Leader(cluster)
-        cluster.store.write(replace(turned_away("x", "n1"), metadata=cluster.store.get(Pod, "d/x").metadata))
+        cluster.store.write(replace(rejected_pod("x", "n1"), metadata=cluster.store.get(Pod, "d/x").metadata))
         cluster.store.create(waiting("same"))
         cluster.store.create(waiting("other", cpu="2"))
         leader.watch()
@@ -37,7 +37,7 @@ def test_equal_pods_go_elsewhere_others_do_not_care_and_it_ends() -> None:
         assert leader.metrics.registry.get_sample_value(
             "muster_kubelet_rejections_total", {"reason": "OutOfcpu"}
         ) == 1  # fmt: skip
-        cluster.advance(1000.0 + FIRST + 1)
+        cluster.advance(1000.0 + BACKOFF_FIRST_S + 1)
         leader.watch()
         await leader.turn()
         assert bound(cluster)["same"] == "n1"
@@ -52,7 +52,7 @@ def test_a_term_knows_nothing_of_the_rejections_of_the_terms_before_it() -> None
         loaded = read_config(None)  # as long as the process lives
         cluster = cluster_of(queue("default"), node("n1"), waiting("x", on="n1"))
         first = Leader(cluster, loaded=loaded)
-        cluster.store.write(replace(turned_away("x", "n1"), metadata=cluster.store.get(Pod, "d/x").metadata))
+        cluster.store.write(replace(rejected_pod("x", "n1"), metadata=cluster.store.get(Pod, "d/x").metadata))
         first.watch()
         await first.turn()
         cluster.store.delete(Pod, "d/x")

@@ -17,19 +17,19 @@ from muster.scheduler.configuration import read_config
 from muster.scheduler.decider import Decider
 from muster.scheduler.loop import Loop
 from muster.scheduler.metrics import Metrics
-from muster.scheduler.status import FIRST
+from muster.scheduler.status import FIRST_MESSAGE_DELAY_S
 
 PENDING = 20_000
 
 
 class NoBinder:
-    def start(self, orders: Commits) -> None:
+    def start(self, commits: Commits) -> None:
         pass
 
     def close_journal(self, place: object) -> None:
         pass
 
-    def look_at(self, pods: dict[str, str]) -> None:
+    def poll(self, pods: dict[str, str]) -> None:
         pass
 
 
@@ -37,7 +37,7 @@ class NoWriter:
     def drop(self, pods: object) -> None:
         return None
 
-    def write(self, notes: object) -> None:
+    def write(self, patches: object) -> None:
         pass
 
 
@@ -80,7 +80,7 @@ def test_the_event_loop_keeps_its_deadlines_while_thousands_of_pods_wait() -> No
     assert max(late) < 5.0, "a lease must be renewed within ten seconds"
 
 
-def test_a_cycle_runs_for_a_new_pod_and_for_nothing_that_bears_on_nothing() -> None:
+def test_a_cycle_runs_for_a_new_pod_but_not_for_irrelevant_changes() -> None:
     cluster = cluster_of(queue("default"), node("n1"), waiting("a", cpu="9"))
 
     async def run() -> None:
@@ -90,7 +90,7 @@ def test_a_cycle_runs_for_a_new_pod_and_for_nothing_that_bears_on_nothing() -> N
         running = asyncio.create_task(loop.run(stream, NoBinder(), NoWriter()))  # type: ignore[arg-type]
         try:
             await _until(lambda: loop.cycles >= 1)
-            await asyncio.sleep(FIRST + 0.5)  # the first status of the pod that waits
+            await asyncio.sleep(FIRST_MESSAGE_DELAY_S + 0.5)  # the first status of the pod that waits
             before = loop.cycles
             push(stream, waiting("a", cpu="9"))
             await asyncio.sleep(0.3)

@@ -66,7 +66,7 @@ def test_what_is_gone_from_the_cluster_is_gone_from_the_metrics() -> None:
     assert "red" not in metrics.text().decode()
 
 
-def test_a_cycle_tells_what_queues_hold_and_how_long_actions_took() -> None:
+def test_a_cycle_exports_the_usage_of_queues_and_the_latency_of_actions() -> None:
     async def run() -> None:
         cluster = cluster_of(
             queue("default", weight=2), node("n1"), pod_group("g", members=2),
@@ -87,7 +87,7 @@ def test_a_cycle_tells_what_queues_hold_and_how_long_actions_took() -> None:
     asyncio.run(run())
 
 
-def test_a_share_is_told_by_resource_and_by_node_group() -> None:
+def test_a_share_is_exported_by_resource_and_by_node_group() -> None:
     async def run() -> None:
         group = {"volcano.sh/nodegroup-name": "gpu"}
         red = queue("red", weight=1)
@@ -126,7 +126,7 @@ def test_a_job_is_timed_when_its_last_pod_has_a_node() -> None:
     asyncio.run(run())
 
 
-def test_the_dashboard_asks_only_for_metrics_that_there_are() -> None:
+def test_the_dashboard_queries_only_existing_metrics() -> None:
     settings = SchedulerSettings(cluster=ClusterSettings(), lease=LeaseSettings(part="scheduler"))
     known = samples(SchedulerService(settings, Log(-1)).metrics)
     board = json.loads(DASHBOARD.read_text(encoding="utf-8"))

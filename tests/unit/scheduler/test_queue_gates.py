@@ -1,4 +1,4 @@
-"""Pods behind the queue's gate: told that their queue has room, bound when the gate is open."""
+"""Pods with the queue's gate: marked when their queue admits them, bound when the gate is removed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_pod_that_no_node_takes_is_admitted_and_one_that_its_queue_refuses_is_
     asyncio.run(run())
 
 
-def test_room_of_the_queue_goes_to_one_pod_however_long_its_gate_takes_to_open() -> None:
+def test_the_capacity_of_the_queue_is_kept_for_a_pod_until_its_gate_is_removed() -> None:
     async def run() -> None:
         group = pod_group("g", members=1)
         group.spec.queue = "small"  # type: ignore[attr-defined]
@@ -77,7 +77,7 @@ def test_room_of_the_queue_goes_to_one_pod_however_long_its_gate_takes_to_open()
     asyncio.run(run())
 
 
-def test_gates_of_others_are_left_alone() -> None:
+def test_other_scheduling_gates_are_not_changed() -> None:
     async def run() -> None:
         both = gated("a")
         both.spec.scheduling_gates.append(PodSchedulingGate(name="theirs"))

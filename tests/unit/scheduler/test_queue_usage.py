@@ -1,4 +1,4 @@
-"""What queues hold in node groups follows pods, labels and nodes."""
+"""The usage of queues by node group follows pods, labels and nodes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from muster.scheduler.queue_usage import NODE_GROUP, QueueUsage
 
 
 def cpus(usage: QueueUsage, state: State) -> dict[str, float]:
-    """Node group → what the one queue holds there."""
+    """Returns node group → the cpu that the queue has allocated there."""
     state.refresh()
-    return {group: amounts["cpu"] for group, amounts in usage.in_node_groups(state).get("default", {}).items()}
+    return {group: amounts["cpu"] for group, amounts in usage.by_node_group(state).get("default", {}).items()}
 
 
-def test_what_is_held_in_node_groups_follows_pods_labels_and_nodes() -> None:
+def test_usage_by_node_group_follows_pods_labels_and_nodes() -> None:
     state, usage = State(), QueueUsage()
     state.load({
         "Queue": {"default": queue("default")},

@@ -51,23 +51,23 @@ async def breaks(stream: object) -> None:
     raise RuntimeError("a fault of ours")
 
 
-def test_a_term_after_a_dead_leader_goes_on_with_what_was_kept() -> None:
+def test_a_term_after_a_dead_leader_uses_the_caches_of_the_standby() -> None:
     prepared = Prepared(for_ever)
     assert asyncio.run(prepared.led(warm=True)) == 1
     assert (prepared.made, prepared.faults) == (1, 0)
 
 
-def test_another_term_reads_the_cluster_anew() -> None:
+def test_any_other_term_reads_the_cluster_again() -> None:
     assert asyncio.run(Prepared(for_ever).led(warm=False)) == 2
 
 
-def test_what_could_not_keep_up_is_not_used() -> None:
+def test_a_standby_that_failed_is_not_used() -> None:
     prepared = Prepared(breaks)
     assert asyncio.run(prepared.led(warm=True)) == 2
     assert prepared.faults == 1
 
 
-def test_every_term_of_a_process_has_a_scheduler_of_its_own() -> None:
+def test_every_term_of_a_process_has_its_own_scheduler() -> None:
     async def terms(prepared: Prepared) -> list[int]:
         return [await prepared.led(warm=True) for _ in range(3)]
 

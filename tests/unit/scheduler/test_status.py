@@ -1,4 +1,4 @@
-"""What objects are told: once, when it is new, and not too often."""
+"""Status patches are sent once, when something is new, and not too often."""
 
 from __future__ import annotations
 
@@ -9,37 +9,45 @@ from builders.small_cluster import node, pod_group, queue
 from fakes.stepped_scheduler import Leader
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup, Queue
-from muster.scheduler.status import AGAIN, BELOW, FIRST, PACE, GroupStatusPatch, PodStatusPatch, QueueStatusPatch
+from muster.scheduler.status import (
+    BELOW_MIN_MEMBER,
+    COUNT_INTERVAL_S,
+    FIRST_MESSAGE_DELAY_S,
+    MESSAGE_INTERVAL_S,
+    GroupStatusPatch,
+    PodStatusPatch,
+    QueueStatusPatch,
+)
 
 
-def test_a_pod_that_just_came_is_told_nothing_and_one_that_waits_is() -> None:
+def test_a_new_pod_gets_no_condition_and_a_pending_one_does() -> None:
     async def run() -> None:
         cluster = cluster_of(queue("default"), node("n1", cpu="1"), waiting("big", cpu="4"))
         leader = Leader(cluster)
         first = leader.decide()
-        assert not [n for n in first.notes if isinstance(n, PodStatusPatch)]
-        cluster.advance(1000.0 + FIRST + 0.5)
+        assert not [n for n in first.status_patches if isinstance(n, PodStatusPatch)]
+        cluster.advance(1000.0 + FIRST_MESSAGE_DELAY_S + 0.5)
         second = leader.decide()
-        told = [n for n in second.notes if isinstance(n, PodStatusPatch)]
-        assert [n.key for n in told] == ["d/big"]
-        assert told[0].condition.reason == "Unschedulable" and told[0].condition.status == "False"
+        patches = [n for n in second.status_patches if isinstance(n, PodStatusPatch)]
+        assert [n.key for n in patches] == ["d/big"]
+        assert patches[0].condition.reason == "Unschedulable" and patches[0].condition.status == "False"
 
     asyncio.run(run())
 
 
-def test_new_words_for_the_same_pod_are_held_back() -> None:
+def test_a_new_message_for_the_same_pod_is_delayed() -> None:
     async def run() -> None:
         cluster = cluster_of(queue("default"), node("n1", cpu="1"), waiting("big", cpu="4"))
         leader = Leader(cluster)
         leader.decide()
-        cluster.advance(1000.0 + FIRST)
+        cluster.advance(1000.0 + FIRST_MESSAGE_DELAY_S)
         await leader.turn()
         before = cluster.store.get(Pod, "d/big").status.conditions
         cluster.store.create(node("n2", cpu="1"))
         leader.watch()
         await leader.turn()
         assert cluster.store.get(Pod, "d/big").status.conditions == before
-        cluster.advance(1000.0 + FIRST + 2 * AGAIN)
+        cluster.advance(1000.0 + FIRST_MESSAGE_DELAY_S + 2 * MESSAGE_INTERVAL_S)
         leader.watch()
         await leader.turn()
         assert cluster.store.get(Pod, "d/big").status.conditions != before
@@ -47,7 +55,7 @@ def test_new_words_for_the_same_pod_are_held_back() -> None:
     asyncio.run(run())
 
 
-def test_groups_and_queues_say_what_they_hold() -> None:
+def test_statuses_of_groups_and_queues_have_their_counts_and_usage() -> None:
     async def run() -> None:
         cluster = cluster_of(
             queue("default"), node("n1"), pod_group("g", members=2), *(waiting(f"g-x-{i}", "g") for i in range(2))
@@ -63,31 +71,31 @@ def test_groups_and_queues_say_what_they_hold() -> None:
     asyncio.run(run())
 
 
-def test_counts_are_told_now_and_then_and_a_phase_at_once() -> None:
+def test_counts_are_written_at_intervals_and_a_phase_at_once() -> None:
     async def run() -> None:
         pods = [waiting(f"g-x-{i}", "g", "n1") for i in range(2)]
         cluster = cluster_of(queue("default"), node("n1", cpu="4"), pod_group("g", members=2), *pods)
         leader = Leader(cluster)
-        told = [n.status for n in (await leader.turn()).notes if isinstance(n, GroupStatusPatch)]
-        assert [(s["phase"], s["running"]) for s in told] == [("Running", 2)]
+        patches = [n.status for n in (await leader.turn()).status_patches if isinstance(n, GroupStatusPatch)]
+        assert [(s["phase"], s["running"]) for s in patches] == [("Running", 2)]
         cluster.store.create(waiting("g-x-4", "g", "n1"))
         leader.watch()
-        held = leader.decide()
-        assert not [n for n in held.notes if isinstance(n, GroupStatusPatch | QueueStatusPatch)]
-        assert held.due is not None and held.due <= cluster.clock.now() + PACE
-        cluster.advance(cluster.clock.now() + PACE)
-        told = [n.status for n in leader.decide().notes if isinstance(n, GroupStatusPatch)]
-        assert [s["running"] for s in told] == [3]
+        delayed = leader.decide()
+        assert not [n for n in delayed.status_patches if isinstance(n, GroupStatusPatch | QueueStatusPatch)]
+        assert delayed.due is not None and delayed.due <= cluster.clock.now() + COUNT_INTERVAL_S
+        cluster.advance(cluster.clock.now() + COUNT_INTERVAL_S)
+        patches = [n.status for n in leader.decide().status_patches if isinstance(n, GroupStatusPatch)]
+        assert [s["running"] for s in patches] == [3]
         for name in ("g-x-1", "g-x-4"):
             cluster.store.delete(Pod, f"d/{name}")
         leader.watch()
-        told = [n.status for n in leader.decide().notes if isinstance(n, GroupStatusPatch)]
-        assert [c["type"] for c in told[0]["conditions"] if c["status"] == "True"] == ["Scheduled", BELOW]
+        patches = [n.status for n in leader.decide().status_patches if isinstance(n, GroupStatusPatch)]
+        assert [c["type"] for c in patches[0]["conditions"] if c["status"] == "True"] == ["Scheduled", BELOW_MIN_MEMBER]
 
     asyncio.run(run())
 
 
-def test_what_was_said_is_not_said_again() -> None:
+def test_an_unchanged_status_is_not_written_again() -> None:
     async def run() -> None:
         cluster = cluster_of(queue("default"), node("n1"), pod_group("g", members=2), waiting("g-x-0", "g"))
         leader = Leader(cluster)
@@ -100,7 +108,7 @@ def test_what_was_said_is_not_said_again() -> None:
     asyncio.run(run())
 
 
-def test_a_running_gang_that_lost_pods_says_so_and_takes_it_back() -> None:
+def test_a_running_gang_below_its_minimum_has_a_condition_until_it_is_complete() -> None:
     async def run() -> None:
         cluster = cluster_of(
             queue("default"), node("n1", cpu="3"), pod_group("g", members=3),
@@ -108,14 +116,14 @@ def test_a_running_gang_that_lost_pods_says_so_and_takes_it_back() -> None:
         )  # fmt: skip
         leader = Leader(cluster)
         decision = await leader.turn()
-        notes = [n for n in decision.notes if isinstance(n, GroupStatusPatch)]
-        assert any(c["type"] == BELOW and c["status"] == "True" for c in notes[0].status["conditions"])
+        patches = [n for n in decision.status_patches if isinstance(n, GroupStatusPatch)]
+        assert any(c["type"] == BELOW_MIN_MEMBER and c["status"] == "True" for c in patches[0].status["conditions"])
         assert leader.metrics.statistics.below_minimum == 1
         cluster.store.create(waiting("g-x-2", "g"))
         leader.watch()
         await leader.settle(4)
         assert len(bound(cluster)) == 3
         states = {c.type: c.status for c in cluster.store.get(PodGroup, "d/g").status.conditions}
-        assert states[BELOW] == "False"
+        assert states[BELOW_MIN_MEMBER] == "False"
 
     asyncio.run(run())

@@ -17,16 +17,16 @@ from muster.store import Severity
 WAITS = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes")
 
 
-def said(*, drop: bool = False, bind_first: bool = False) -> tuple[list[tuple[str, str]], Pod, list[str], float]:
-    """The calls, the pod after them, the events' reasons and the failures of a writer with one note about one pod."""
+def written(*, drop: bool = False, bind_first: bool = False) -> tuple[list[tuple[str, str]], Pod, list[str], float]:
+    """Returns the calls, the pod after them, the reasons of events and the failures of a writer with one patch."""
     cluster = cluster_of(queue("default"), node("n1"), waiting("a"))
     calls, metrics, events = StoreCalls(cluster, Faults()), Metrics(), []
 
-    def tell(obj: Object, severity: Severity, reason: str, message: str) -> None:
+    def record(obj: Object, severity: Severity, reason: str, message: str) -> None:
         events.append(reason)
 
     async def run() -> None:
-        writer = StatusWriter(calls, tell, metrics)
+        writer = StatusWriter(calls, record, metrics)
         pod = next(iter(cluster.store.of(Pod).values()))
         writer.write([PodStatusPatch(pod, f"{pod.metadata.namespace}/a", WAITS, None, pod)])
         if drop:
@@ -46,19 +46,19 @@ def said(*, drop: bool = False, bind_first: bool = False) -> tuple[list[tuple[st
     return calls.made, pod, events, failures
 
 
-def test_a_condition_is_written_and_an_event_told() -> None:
-    made, pod, events, failures = said()
+def test_a_condition_is_written_and_an_event_recorded() -> None:
+    made, pod, events, failures = written()
     assert [verb for verb, _ in made] == ["condition"]
     assert WAITS in pod.status.conditions
     assert events == ["FailedScheduling"] and failures == 0
 
 
-def test_nothing_is_sent_about_a_pod_that_is_ordered_to_be_bound() -> None:
-    made, _, events, _ = said(drop=True)
+def test_the_condition_of_a_pod_that_is_being_bound_is_dropped() -> None:
+    made, _, events, _ = written(drop=True)
     assert made == [] and events == []
 
 
 def test_a_condition_that_arrives_after_the_binding_is_refused() -> None:
-    _, pod, events, failures = said(bind_first=True)
+    _, pod, events, failures = written(bind_first=True)
     assert WAITS not in pod.status.conditions
     assert events == [] and failures == 1

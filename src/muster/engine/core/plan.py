@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from muster.engine.core.hooks import Effect
@@ -51,3 +52,12 @@ class Plan:
     def empty(self) -> bool:
         """Whether there is nothing to execute: another cycle over the same cluster would decide the same."""
         return not (self.binds or self.evictions or self.phases or self.promises_changed)
+
+    def annotations_of(self, pod: str) -> dict[str, str]:
+        """Returns the annotations to write with the pod's binding."""
+        effects = (effect for effect in self.effects.get(pod, ()) if effect.kind == "annotations")
+        return {key: value for effect in effects for key, value in effect.values.items()}
+
+    def claims_of(self, pod: str) -> tuple[tuple[str, Mapping[str, str]], ...]:
+        """Returns the claims to bind before the pod, each with its volumeName or selectedNode."""
+        return tuple((effect.key, effect.values) for effect in self.effects.get(pod, ()) if effect.kind == "claim")

@@ -10,9 +10,9 @@ from muster.groups.binding import DOMAIN
 from muster.model.batch import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Node, Pod, PodDisruptionBudget
 from muster.model.custom import CustomApplication
+from muster.model.disruption_budgets import DisruptionLedger
 from muster.model.meta import seconds
-from muster.model.pod_states import is_active, is_finished, is_healthy, is_ready
-from muster.model.selectors import matches
+from muster.model.pod_states import is_active, is_ready
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 
 EVICT = f"{DOMAIN}/evict"
@@ -74,10 +74,7 @@ def eviction_blocker(pod: Pod, cache: ObjectCache) -> str | None:
         return f"node {pod.spec.node_name} is not ready"
     if _has_local_volume(pod, cache):
         return "it has a volume that only its node has"
-    if pod.status.phase in ("", "Pending"):
-        return None  # Kubernetes evicts a pod that never ran without checking budgets
-    blocking = next((key for key, budget in _budgets(pod, cache) if not _allows(budget, pod, cache)), None)
-    return None if blocking is None else f"PodDisruptionBudget {blocking} allows no disruption"
+    return _budget_blocker(pod, cache)
 
 
 def _has_local_volume(pod: Pod, cache: ObjectCache) -> bool:
@@ -103,44 +100,13 @@ def _on_one_node(volume: PersistentVolume) -> bool:
     )
 
 
-def _budgets(pod: Pod, cache: ObjectCache) -> Iterable[tuple[str, PodDisruptionBudget]]:
-    """The budgets that cover the pod."""
-    namespace = pod.metadata.namespace or "default"
-    for key, budget in sorted(cache.of(PodDisruptionBudget).items()):
-        if key.startswith(f"{namespace}/") and matches(budget.spec.selector, pod.metadata.labels):
-            yield key, budget
+def _budget_blocker(pod: Pod, cache: ObjectCache) -> str | None:
+    def pods(namespace: str) -> Iterable[Pod]:
+        return (one for key, one in cache.of(Pod).items() if key.startswith(f"{namespace}/"))
 
-
-def _allows(budget: PodDisruptionBudget, pod: Pod, cache: ObjectCache) -> bool:
-    """Kubernetes: one that is not ready may also go where the budget is kept without it, or always allows that."""
-    if not is_ready(pod):
-        healthy, wanted = budget.status.current_healthy, budget.status.desired_healthy
-        if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow" or (healthy and wanted and healthy >= wanted):
-            return True
-    return _allowed(budget, pod.metadata.namespace or "default", cache) > 0
-
-
-def _allowed(budget: PodDisruptionBudget, namespace: str, cache: ObjectCache) -> int:
-    """What the budget's status says; where it says nothing, what Kubernetes' controller would write there."""
-    if budget.status.disruptions_allowed is not None:
-        return budget.status.disruptions_allowed
-    covered = [
-        pod
-        for key, pod in cache.of(Pod).items()
-        if key.startswith(f"{namespace}/")
-        and not is_finished(pod)
-        and matches(budget.spec.selector, pod.metadata.labels)
-    ]
-    healthy = sum(map(is_healthy, covered))
-    spec = budget.spec
-    if spec.max_unavailable is not None:
-        return healthy - max(len(covered) - _scaled(spec.max_unavailable, len(covered)), 0)
-    return healthy - (_scaled(spec.min_available, len(covered)) if spec.min_available is not None else len(covered))
-
-
-def _scaled(value: int | str, of: int) -> int:
-    """A number, or a percentage rounded up."""
-    text = str(value)
-    if text.endswith("%") and text[:-1].isdecimal():
-        return -(-int(text[:-1]) * of // 100)
-    return int(text) if text.isdecimal() else 0
+    blocked = DisruptionLedger(cache.of(PodDisruptionBudget), pods).blocked([pod])
+    if blocked is None:
+        return None
+    if not blocked.budget:
+        return "it is under more than one PodDisruptionBudget, which the Eviction API refuses"
+    return f"PodDisruptionBudget {blocked.budget} allows no disruption"

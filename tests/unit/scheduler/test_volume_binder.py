@@ -21,8 +21,8 @@ from muster.model.storage import (
     PersistentVolumeSpec,
     StorageClass,
 )
+from muster.scheduler.binder import VolumeBinder
 from muster.scheduler.status import PodStatusPatch
-from muster.scheduler.volumes import VolumeBinder
 
 
 def with_claim(provisioner: str, *, volume: bool) -> EmbeddedCluster:
@@ -54,9 +54,9 @@ def bind_claim(cluster: EmbeddedCluster, volume: str) -> None:
     cluster.store.write(replace(claim, metadata=meta, spec=spec, status=status))
 
 
-async def begun(cluster: EmbeddedCluster, patience: float) -> Leader:
+async def begun(cluster: EmbeddedCluster, timeout_s: float) -> Leader:
     leader = Leader(cluster)
-    leader.binder._claims = VolumeBinder(leader.calls, patience, 0.01)
+    leader.binder._volumes = VolumeBinder(leader.calls, timeout_s, 0.01)
     leader.binder.start(leader.decide().commits)
     for _ in range(20):
         await asyncio.sleep(0)
@@ -81,8 +81,8 @@ def test_an_existing_volume_is_given_to_the_claim() -> None:
     async def run() -> None:
         cluster = with_claim("kubernetes.io/no-provisioner", volume=True)
         leader = await begun(cluster, 5.0)
-        held = cluster.store.get(PersistentVolume, "pv1").spec.claim_ref
-        assert held is not None and (held.namespace, held.name) == ("d", "data")
+        claim_ref = cluster.store.get(PersistentVolume, "pv1").spec.claim_ref
+        assert claim_ref is not None and (claim_ref.namespace, claim_ref.name) == ("d", "data")
         bind_claim(cluster, "pv1")
         await leader.landed()
         assert bound(cluster) == {"a": "n1"}
@@ -90,7 +90,7 @@ def test_an_existing_volume_is_given_to_the_claim() -> None:
     asyncio.run(run())
 
 
-def test_claims_that_are_not_met_in_time_leave_nothing_behind() -> None:
+def test_claims_that_are_not_bound_in_time_leave_nothing_behind() -> None:
     async def run() -> None:
         cluster = with_claim("driver.example", volume=False)
         leader = await begun(cluster, 0.03)
@@ -100,9 +100,9 @@ def test_claims_that_are_not_met_in_time_leave_nothing_behind() -> None:
         assert bound(cluster) == {}
         leader.watch()
         leader.assert_exact()
-        assert any("was not bound within" in message for _, _, message in leader.told)
-        said = [note for note in leader.decide().notes if isinstance(note, PodStatusPatch)]
-        assert [note.condition.message.partition(" within")[0] for note in said] == [
+        assert any("was not bound within" in message for _, _, message in leader.events)
+        patches = [patch for patch in leader.decide().status_patches if isinstance(patch, PodStatusPatch)]
+        assert [patch.condition.message.partition(" within")[0] for patch in patches] == [
             "could not be bound to n1: claim d/data was not bound"
         ]  # fmt: skip
 
@@ -123,7 +123,7 @@ def test_a_volume_whose_claim_is_not_bound_in_time_is_as_it_was() -> None:
     asyncio.run(run())
 
 
-def test_a_scheduler_that_ends_gives_claims_back_that_it_waits_for() -> None:
+def test_a_scheduler_that_stops_resets_the_claims_that_it_waits_for() -> None:
     async def run() -> None:
         cluster = with_claim("driver.example", volume=False)
         leader = await begun(cluster, 600)
@@ -135,7 +135,7 @@ def test_a_scheduler_that_ends_gives_claims_back_that_it_waits_for() -> None:
     asyncio.run(run())
 
 
-def test_a_driver_that_gives_the_claim_back_is_heard() -> None:
+def test_a_driver_that_rejects_the_node_ends_the_wait() -> None:
     async def run() -> None:
         cluster = with_claim("driver.example", volume=False)
         leader = await begun(cluster, 5.0)
@@ -143,6 +143,6 @@ def test_a_driver_that_gives_the_claim_back_is_heard() -> None:
         cluster.store.write(replace(claim, metadata=replace(claim.metadata, annotations={})))
         await leader.landed()
         assert bound(cluster) == {} and cluster.store.get(Pod, "d/a").spec.node_name == ""
-        assert any("says its driver" in message for _, _, message in leader.told)
+        assert any("says its driver" in message for _, _, message in leader.events)
 
     asyncio.run(run())
