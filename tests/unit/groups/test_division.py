@@ -12,6 +12,7 @@ from muster.groups.division import by_ranges, by_weights, descending
     [
         ((2, 3), 5, (2, 3)),
         ((2, 1), 2, (1, 1)),
+        ((3, 1), 2, (1, 1)),  # a tie of 3/3 and 1/1 goes to the group with fewer replicas
         ((3, 2, 1), 14, (7, 5, 2)),
         ((2, 1, 1, 1), 8, (3, 2, 2, 1)),
         ((1, 1), 5, (3, 2)),
