@@ -1,4 +1,4 @@
-"""What the gate itself answers: Kubernetes' Status, as the API server would write it."""
+"""Writes the gate's own responses as Kubernetes Status objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REASONS = {
 
 
 def status(code: int, message: str, *, name: str = "") -> dict[str, Any]:
-    """A Status object; with a name it is about that pod."""
+    """Returns a Status object; with `name` it is about that pod."""
     details = {"name": name, "kind": "pods"} if name else {}
     return {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
@@ -30,6 +30,6 @@ def status(code: int, message: str, *, name: str = "") -> dict[str, Any]:
 
 
 def expired(version: str, floor: int) -> bytes:
-    """The event that makes a client list again."""
+    """Returns the watch event that makes a client list again."""
     message = f"too old resource version: {version} (the edge gate knows what happened since {floor})"
     return b'{"type":"ERROR","object":' + msgspec.json.encode(status(410, message)) + b"}\n"

@@ -1,7 +1,7 @@
-"""POST /gate: is this pod sent to its node, or held? Only callers that are authenticated are told.
+"""Answers POST /gate: whether a pod is sent to its node or held back. Only authenticated callers get an answer.
 
 The answer names the policies of an application. On a loopback address every caller counts as authenticated; elsewhere
-it is given over HTTPS, to clients with a certificate.
+only HTTPS clients with a certificate do.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ _CLOSED = (
     "certificate of --client-ca-file"
 )
 
-Verdict = Callable[[bytes], Awaitable[tuple[int, dict[str, str]]]]
-"""A pod in JSON → status and answer."""
+Decide = Callable[[bytes], Awaitable[tuple[int, dict[str, str]]]]
+"""Takes a pod in JSON; returns the HTTP status and the answer."""
 
 
 class DecisionEndpoint:
-    def __init__(self, verdict: Verdict) -> None:
+    """Serves POST /gate over HTTPS, and on the port of the probes."""
+
+    def __init__(self, decide: Decide) -> None:
         self.port: int | None = None
-        self._verdict = verdict
+        self._decide = decide
         self._listener: Listener | None = None
 
     def listen(self, at: tuple[str, int], tls: ssl.SSLContext) -> None:
-        """Over HTTPS, until `stop`. OSError if it cannot."""
+        """Listens over HTTPS until `stop`; raises OSError if it cannot."""
         self._loop = asyncio.get_running_loop()
-        # Of a caller that is refused no pod needs to be read.
+        # The pod of a caller that will be refused is not read.
         self._listener = Listener(at, self._answer, lambda path, known: MAX_BODY_BYTES if known else 1024, tls=tls)
         self.port = self._listener.port
         self._listener.start()
@@ -47,7 +49,7 @@ class DecisionEndpoint:
             self._listener.stop()
 
     async def plain(self, request: web.Request) -> web.Response:
-        status, answer = await self._verdict(await request.read())
+        status, answer = await self._decide(await request.read())
         return web.json_response(answer, status=status)
 
     async def refuse(self, request: web.Request) -> web.Response:
@@ -59,10 +61,10 @@ class DecisionEndpoint:
         if (request.method, request.path) != ("POST", "/gate"):
             return _json(404, {"error": "only POST /gate is answered here"})
 
-        async def verdict() -> tuple[int, dict[str, str]]:
-            return await self._verdict(bytes(request.body))
+        async def decide() -> tuple[int, dict[str, str]]:
+            return await self._decide(bytes(request.body))
 
-        asked = asyncio.run_coroutine_threadsafe(verdict(), self._loop)
+        asked = asyncio.run_coroutine_threadsafe(decide(), self._loop)
         try:
             return _json(*asked.result(max(request.deadline - time.monotonic(), 0.0)))
         except Late:

@@ -35,6 +35,8 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class EditionCheck:
+    """Compares pods with the edition of their node group."""
+
     def __init__(self, tables: ObjectTables, grouped: GroupingCache, whole: Whole, *, privileged: bool = False) -> None:
         self._tables = tables
         self._grouping_cache = grouped
@@ -44,11 +46,14 @@ class EditionCheck:
         self._templates: dict[str, tuple[tuple[str, int], Plain | None]] = {}
 
     def bear_on(self, application: Application) -> bool:
-        """Has the application a policy that its pods are made by?"""
+        """Returns whether the application is bound to an OverridePolicy."""
         return binding_state(application.labels, PolicyLabels.OVERRIDE) == BindingState.BOUND
 
     async def outdated(self, application: Application, pod: Pod, text: bytes) -> str | None:
-        """What is not as the pod's group wants it; None: all is, or nobody can say. `text`: the pod in JSON."""
+        """Returns how the pod differs from its group's edition; None if it does not or if that is unknown.
+
+        `text` is the pod in JSON.
+        """
         if not pod.spec.node_name:
             return None
         name = application.labels[PolicyLabels.OVERRIDE.binding]
@@ -73,7 +78,7 @@ class EditionCheck:
         return self._grouping_cache.grouping.edition_groups(application.labels, application.namespace)(node)
 
     def _maker(self, application: Application, pod: Pod) -> Object | None:
-        """Whose template the pod was made of; None: it is not there any more."""
+        """Returns the object whose template the pod was created from; None if it is gone."""
         owner = owner_ref(pod)
         if owner is None:
             return None
@@ -100,7 +105,7 @@ class EditionCheck:
 
 
 def _is_of_this_revision(maker: Object, pod: Pod) -> bool:
-    """These two change their template in place: pods of the old one are the roll-out's business."""
+    """Returns whether the pod is of the current revision; a rollout replaces pods of earlier ones."""
     labels = pod.metadata.labels
     if isinstance(maker, StatefulSet):
         return labels.get(_REVISION, "") == maker.status.update_revision
@@ -110,7 +115,7 @@ def _is_of_this_revision(maker: Object, pod: Pod) -> bool:
 
 
 def _different(wanted: ExpectedPod, pod: Pod, text: bytes, *, made_so: bool) -> str:
-    """The first thing that the rules touch and the pod has otherwise."""
+    """Returns the first field that the rules change and the pod has otherwise."""
     for name in wanted.images_to_change(pod):
         return f"image of container {name}"
     for field, names in wanted.metadata_to_change(pod).items():

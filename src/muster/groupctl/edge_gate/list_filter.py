@@ -1,4 +1,4 @@
-"""A list of pods passed on item by item as it comes, without those that are held; never kept whole.
+"""Filters a list of pods item by item while it streams; the list is never held in memory as a whole.
 
 Items are cut by what stands between two of them: `},` and the beginning that the first one had. That may also stand
 inside an item, so a piece counts only once it is a JSON value of its own; no true beginning of an object is one.
@@ -26,7 +26,7 @@ MAX_LIST_HEAD_BYTES = 1 << 20
 
 
 class TruncatedList(Exception):
-    """The list ended before its end."""
+    """The list ended too early."""
 
 
 class Item(Pod, kw_only=True):
@@ -49,7 +49,7 @@ def pod_in(item: Item) -> Pod | None:
 
 
 class ListFilter:
-    """Feed it the body of an answer; what it gives back is the body without held pods."""
+    """Removes held pods from the body of a list response; call `feed` with each piece, then `finish`."""
 
     def __init__(self, keep: Keep, opened: Callable[[str], None], *, bare: bool = False) -> None:
         """`opened` is told the list's resourceVersion before any item is judged; `bare`: rows lose their object."""
@@ -156,7 +156,7 @@ def _kind_of(text: bytes) -> str:
 
 
 def _decoded(text: bytes) -> Item | None:
-    """The item, None if the text is not a whole one."""
+    """Decodes an item; None if the text is not a complete one."""
     try:
         return _item.decode(text)
     except msgspec.ValidationError:
@@ -173,7 +173,7 @@ def _decoded(text: bytes) -> Item | None:
 
 
 def metadata_of(value: dict[str, Any]) -> Pod:
-    """A pod of which only the metadata is taken."""
+    """Returns a pod with only the metadata of the value."""
     try:
         pod = decode_as(Pod, {"metadata": value.get("metadata") or {}})
     except Problem:

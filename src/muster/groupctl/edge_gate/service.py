@@ -61,7 +61,7 @@ class GateService(Component):
         self._begun = False
         self._issued: Issued | None = None
         self._tls = self._context()
-        self._decision_endpoint = DecisionEndpoint(self._verdict)
+        self._decision_endpoint = DecisionEndpoint(self._decide)
         anyone = is_loopback(settings.probes.host)
         self.posts = {"/gate": self._decision_endpoint.plain if anyone else self._decision_endpoint.refuse}
         self.metrics.log.set_function(lambda: len(self.changes))
@@ -148,7 +148,7 @@ class GateService(Component):
 
     # --- POST /gate
 
-    async def _verdict(self, text: bytes) -> tuple[int, dict[str, str]]:
+    async def _decide(self, text: bytes) -> tuple[int, dict[str, str]]:
         """A pod in, `send` or `hold` out."""
         if not_ready := self.process.ready():
             return 503, {"error": not_ready}

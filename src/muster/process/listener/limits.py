@@ -1,8 +1,7 @@
-"""What a listener accepts: so many connections, so much time for a request, so many bytes of bodies in memory.
+"""The limits of a listener: connections, time per request, and bytes of request bodies in memory.
 
-At a limit the connection that has kept the others waiting for longest is closed: first those whose client has not
-authenticated, never one whose request is being answered. A client that sends slowly, or nothing, therefore does not
-keep out one that sends a request at once.
+At a limit the connection that has kept others waiting longest is closed: first those of unauthenticated clients, never
+one whose request is being answered. A slow or silent client therefore cannot keep out one that sends at once.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Connection:
 
 
 class Load:
-    """The open connections of a listener, and the bytes that they hold. Nothing here waits."""
+    """The open connections of a listener and the bytes of their request bodies. No method blocks."""
 
     def __init__(self, limits: Limits = LIMITS, now: Callable[[], float] = monotonic) -> None:
         self.limits = limits
@@ -83,21 +82,21 @@ class Load:
             return True
 
     def began(self, connection: Connection) -> None:
-        """The first byte of a request is here."""
+        """Records the first byte of a request."""
         connection.since = self._now()
 
     def received(self, connection: Connection) -> None:
-        """The request is here as a whole: it will be answered."""
+        """Records that a request is complete and will be answered."""
         connection.answering = True
 
     def answered(self, connection: Connection) -> None:
-        """The answer was sent; the connection is idle."""
+        """Records that the answer was sent and the connection is idle."""
         with self._lock:
             self._release(connection)
             connection.answering, connection.since = False, self._now()
 
     def abort_idle(self) -> None:
-        """Close all but those that are being answered."""
+        """Closes all connections but those that are being answered."""
         with self._lock:
             for one in self._open:
                 if not one.answering:
@@ -120,7 +119,7 @@ class Load:
 
 
 def is_loopback(host: str) -> bool:
-    """Can only processes on the same machine (in the same pod) connect to this address?"""
+    """Returns whether only processes on the same machine (in the same pod) can connect to this address."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
