@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from muster.config import DEFAULT
 from muster.cycle.configure import configure
 from muster.cycle.scheduler import Scheduler
 
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 SAMPLES = sorted((Path(__file__).parent / "data" / "designs-config").glob("*.yaml"))
@@ -34,6 +37,13 @@ def test_every_command_of_a_document_does_what_it_shows(page: Path, tmp_path: Pa
         assert code == command.code, f"{name(page)}:{command.line}: {command.text}\n{told}"
         assert says(command.output, printed), f"{name(page)}:{command.line}: {command.text} prints\n{told}"
         assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if PYTHON.search(p.read_text("utf-8"))], ids=name)
+def test_every_python_block_of_a_document_runs(page: Path) -> None:
+    for block in PYTHON.findall(page.read_text("utf-8")):
+        done = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{name(page)}:\n{block}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

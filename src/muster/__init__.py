@@ -1,13 +1,43 @@
 """muster gathers pods onto the right group of nodes.
 
-Three things in one package: a scheduler for Kubernetes that reads Volcano's own queues, pod groups and
-configuration; node group management for users of the plain kube-scheduler; and a simulator that is the
-scheduler's own code. The rooms and the direction of their imports: ``cli → server → sim → {live | controllers |
-cluster} → {cycle | kube} → {actions | plugins} → engine → {groups | config | store} → model``.
+It is a scheduler for Kubernetes that reads Volcano's queues, pod groups and configuration; node group management for
+users of kube-scheduler; and a simulator that runs the scheduler's own code. docs/tour.md describes the packages.
+
+The functions below are the public API (docs/python.md). They are loaded when they are first used: `import muster`
+imports nothing else.
 """
 
-from __future__ import annotations
+TYPE_CHECKING = False  # type checkers take it for typing.TYPE_CHECKING, which would have to be imported
+if TYPE_CHECKING:
+    from muster.model.finding import Finding, InputError
+    from muster.sim.api import Explanation, Result, Validation, explain, simulate, validate
 
-__all__ = ["__version__"]
+__all__ = [
+    "Explanation",
+    "Finding",
+    "InputError",
+    "Result",
+    "Validation",
+    "__version__",
+    "explain",
+    "simulate",
+    "validate",
+]
 
 __version__ = "0.1.0"
+
+_MODULES = {"Finding": "muster.model.finding", "InputError": "muster.model.finding"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'muster' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_MODULES.get(name, "muster.sim.api")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

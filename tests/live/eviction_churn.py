@@ -17,9 +17,8 @@ from live.api import Plain, collection, place
 from live.eviction_check import BOUND, CREATED, GONE, TERMINATING, USEFUL_WITHIN_S, PodEvent, Run
 from live.eviction_load import GANG_LABEL, Gang, Single
 from muster.kube import Client
-from muster.kube.lists import Selection, list_all
+from muster.kube.list_watch import Selection, list_all, watch
 from muster.kube.resources import resource_of
-from muster.kube.watch import watch
 from muster.model.core import Pod
 from muster.model.pod_states import EVICTED_BY, EVICTED_RULE
 from muster.store import Change, errors

@@ -13,7 +13,7 @@ import pytest
 from live.api import Api, Plain, place, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
-from muster.kube import Client, Election, Informers, Recorder, Standing, Wanted, Writes, load
+from muster.kube import Client, Election, Informers, InformerState, Recorder, Wanted, Writes, load
 from muster.kube.informer import Pace
 from muster.kube.store import KubeStore
 from muster.kube.writes import FENCE
@@ -132,7 +132,7 @@ def test_a_restart_of_the_api_server_is_survived_by_watches_and_writes(own_plane
             await eventually(lambda: "default/after-restart" in informers.of(Pod))
             assert informers.of(Pod)["default/p11"].metadata.annotations["written"] == "meanwhile"
             assert {key.split("/")[1] for key in informers.of(Pod)} == {*before, "after-restart"}
-            assert set(informers.standing().values()) == {Standing.SYNCED}
+            assert set(informers.states().values()) == {InformerState.SYNCED}
 
     live(own_plane, story)
 

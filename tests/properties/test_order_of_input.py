@@ -26,7 +26,7 @@ def told(objects: list[Object], config: Config) -> str:
     held: dict[str, dict[str, Object]] = {}
     for one in objects:
         held.setdefault(type(one).__name__, {})[key(one)] = one
-    return json.dumps(simulate(Scheduler(config), held, NOW, ("muster",), cycles=3).as_dict())
+    return json.dumps(simulate(Scheduler(config), held, NOW, ("muster",), cycles=3).to_dict())
 
 
 @given(shuffled(), configurations())

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import muster
 from muster.cli.install import PARTS
-from muster.cluster.texts import LARGEST_SNAPSHOT
+from muster.cluster.documents import LARGEST_SNAPSHOT
 from muster.engine.domains.domain_sources import MAX_PATTERN_CHARACTERS
 from muster.groupctl.extender import server
 from muster.groupctl.webhook import handler, review
 from muster.kube.client import Limits
-from muster.kube.watch import LONGEST_LINE
+from muster.kube.list_watch import LONGEST_LINE
 from muster.model import extender
 from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH
 from muster.model.yamltext import MAX_CHARACTERS

@@ -1,6 +1,6 @@
-"""The command line: one file a verb, and the wiring of the rooms.
+"""The command line: one file for each command.
 
-Verbs are imported when they are called, and each imports the rooms it needs when it runs: `muster --help` and shell
+A command is imported when it is called, and imports the packages it needs when it runs: `muster --help` and shell
 completion answer at once.
 """
 
@@ -77,23 +77,23 @@ class Verbs(click.Group):
         except Exception as fault:
             if ctx.meta.get(VERBOSITY, 0) >= EVERYTHING:
                 click.echo(format_exc(), err=True, nl=False)
-            click.echo(f"muster: {_said(fault)}", err=True)
+            click.echo(f"muster: {_message(fault)}", err=True)
             sys.exit(2)
 
 
-def _said(fault: Exception) -> str:
+def _message(fault: Exception) -> str:
     """One line about an exception that nobody expected."""
-    said = " ".join(str(fault).split()) or "no message"
+    text = " ".join(str(fault).split()) or "no message"
     if isinstance(fault, OSError) and fault.filename is None:
-        return f"the answer cannot be written: {fault.strerror or said}"
+        return f"the answer cannot be written: {fault.strerror or text}"
     if isinstance(fault, ModuleNotFoundError) and (fault.name or "").partition(".")[0] in LIVE:
         needed = "what works on a live cluster needs the extra `live`"
         return f"{fault.name} is not installed: {needed} (pip install 'muster[live]'; in a clone: make venv)"
     from muster.cycle.host import PluginError
 
     if isinstance(fault, PluginError):
-        return f"{said} (report it to the authors of that package; -v 9 shows the stack trace)"
-    return f"unexpected {type(fault).__name__}: {said} (a fault of muster itself; -v 9 shows where)"
+        return f"{text} (report it to the authors of that package; -v 9 shows the stack trace)"
+    return f"unexpected {type(fault).__name__}: {text} (a fault of muster itself; -v 9 shows where)"
 
 
 COMPLETION = """\b

@@ -24,7 +24,7 @@ def print_json(answer: object) -> None:
 
 
 def print_page(page: str) -> None:
-    """HTML, which says of itself that it is UTF-8."""
+    """Prints an HTML page, which declares itself as UTF-8."""
     click.echo(page.encode(), nl=False)
 
 
@@ -53,19 +53,19 @@ def waiting(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    said = False
+    shown = False
 
-    def say() -> None:
-        nonlocal said
-        said = True
+    def show() -> None:
+        nonlocal shown
+        shown = True
         click.echo(f"\r{what} …", err=True, nl=False)
 
-    timer = Timer(1.0, say)
+    timer = Timer(1.0, show)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-        if said:
+        if shown:
             click.echo("\r\x1b[K", err=True, nl=False)

@@ -72,7 +72,7 @@ def plan(
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)
     if form == "json":
-        print_json({**found.as_dict(), "configuration": one.as_dict()})
+        print_json({**found.to_dict(), "configuration": one.to_dict()})
         return
     click.echo(f"configuration: {one}")
     for step in found.steps:

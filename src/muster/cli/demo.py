@@ -1,12 +1,19 @@
-"""`muster demo`: the designs' own examples, told step by step."""
+"""`muster demo`: the designs' own examples, played step by step."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from muster.cli import options
+from muster.cli.tables import plural, row, some, styled, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from muster.sim.demo.story import Chapter, Step
 
 
 @click.command()
@@ -20,30 +27,29 @@ def demo(report: Path, form: str, verbosity: int) -> None:
     """Play the designs' own examples on an embedded cluster, step by step; exit 1 if one does not come out.
 
     Every step puts manifests into the cluster, lets the scheduler and the controllers act until nothing changes, and
-    holds what came out against what the design says.
+    compares the outcome with what the design says.
     """
     from muster.cli.answer import console, print_json
     from muster.cli.reading import BadInput
-    from muster.cli.tables.told import show_chapter, show_end
     from muster.sim.demo import chapters
     from muster.sim.demo.report import page
     from muster.sim.demo.stage import MANIFESTS
 
     out = console()
-    told = []
+    played = []
     for number, chapter in enumerate(chapters(), start=1):
-        told.append(chapter)
+        played.append(chapter)
         if form == "table":
             show_chapter(out, number, chapter)
     try:
-        report.write_text(page(told), "utf-8")
+        report.write_text(page(played), "utf-8")
     except OSError as fault:
         raise BadInput(f"{report}: cannot be written: {fault.strerror} (give another place with --report)") from None
-    holds = all(chapter.holds for chapter in told)
+    holds = all(chapter.holds for chapter in played)
     if form == "json":
-        print_json({"chapters": [chapter.as_dict() for chapter in told], "holds": holds, "report": str(report)})
+        print_json({"chapters": [chapter.to_dict() for chapter in played], "holds": holds, "report": str(report)})
     else:
-        show_end(out, told, str(report), _near(str(MANIFESTS)))
+        show_end(out, played, str(report), _near(str(MANIFESTS)))
     if not holds:
         raise click.exceptions.Exit(1)
 
@@ -52,3 +58,62 @@ def _near(path: str) -> str:
     """The path as seen from here, if it is below."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
+
+MARGIN = "  "
+
+
+def show_chapter(console: Console, number: int, chapter: Chapter) -> None:
+    console.print(styled(f"{number}. {chapter.title}", "bold"))
+    console.print(styled(f"{MARGIN} {chapter.about}\n"))
+    for i, step in enumerate(chapter.steps, start=1):
+        _step(console, f"{number}.{i}", step)
+
+
+def _step(console: Console, number: str, step: Step) -> None:
+    from muster.sim.demo.story import in_words
+
+    console.print(styled(f"{number} {step.asks}", "bold cyan"))
+    console.print(styled(f"{MARGIN} -c {step.config} -f {' '.join(step.files)}", "dim"))
+    for grid in step.grids:
+        console.print(styled(grid.title))
+        shown = table("", *grid.head)
+        shown.title = None
+        for cells in grid.rows:
+            row(shown, *cells)
+        console.print(shown)
+    for line in _decided(step):
+        console.print(styled(f"{MARGIN} {line}"))
+    for check in step.checks:
+        if check.holds:
+            console.print(styled(f"{MARGIN} as designed: {check.design}", "green"))
+        else:
+            console.print(styled(f"{MARGIN} NOT AS DESIGNED: {check.design}", "bold red"))
+            console.print(styled(f"{MARGIN}   wanted {in_words(check.wanted)}, found {in_words(check.found)}", "red"))
+    console.print()
+
+
+def _decided(step: Step) -> list[str]:
+    """Where pods went, what was evicted, what waits and why: the simulator's own answer."""
+    lines = list(step.said)
+    if step.result is None:
+        return lines
+    by_node: dict[str, list[str]] = {}
+    for pod, node in sorted(step.result.binds.items()):
+        ids = step.devices.get(pod)
+        by_node.setdefault(node, []).append(f"{pod} (chips {', '.join(map(str, ids))})" if ids else pod)
+    lines += [f"evicted from {e.node}: {e.pod}, by {e.rule}" for e in step.result.evictions]
+    lines += [f"bound to {node}: {some(pods, 8)}" for node, pods in sorted(by_node.items())]
+    by_reason: dict[str, list[str]] = {}
+    for pod, why in sorted(step.waiting.items()):
+        by_reason.setdefault(why, []).append(pod)
+    return lines + [f"waits: {some(pods)}: {why}" for why, pods in by_reason.items()]
+
+
+def show_end(console: Console, chapters: list[Chapter], report: str, manifests: str) -> None:
+    checks = [check for chapter in chapters for step in chapter.steps for check in step.checks]
+    holds = sum(check.holds for check in checks)
+    console.print(f"The manifests are in {manifests}; try them with `muster simulate -c FILE -f FILE…`.")
+    console.print(f"The report with pictures: {report}")
+    style = "bold green" if holds == len(checks) else "bold red"
+    console.print(styled(f"{plural(len(chapters), 'design')}: {holds} of {len(checks)} checks hold", style))

@@ -19,26 +19,26 @@ _MOST = 2**53
 def distribute(policy: str, replicas: int, uid: str, form: str, verbosity: int) -> None:
     """Show how many of N replicas each node group gets, and how many find no place.
 
-    NodeGroups that stand in the same file are the ones there are; without any, every name may be one.
+    If the same file has NodeGroups, only those exist; without any, every name is accepted.
     """
     from muster.cli.answer import console, print_json
-    from muster.cli.policy import read_policy, tell_troubles
+    from muster.cli.policy import print_problems, read_policy
     from muster.cli.reading import BadInput
     from muster.groups.propagation import parse_propagation
     from muster.model.groups import NodeGroup, PropagationPolicy
 
     found, manifests = read_policy(policy, PropagationPolicy)
-    meant = parse_propagation(found.spec, list(manifests.of(NodeGroup)) or None)
-    tell_troubles("warning", found, manifests, meant.warnings)
-    if tell_troubles("error", found, manifests, meant.errors):
+    parsed = parse_propagation(found.spec, list(manifests.of(NodeGroup)) or None)
+    print_problems("warning", found, manifests, parsed.warnings)
+    if print_problems("error", found, manifests, parsed.errors):
         raise BadInput(f"muster: {policy} cannot be used")
-    quotas = meant.quotas(replicas, uid)
+    quotas = parsed.quotas(replicas, uid)
     if form == "json":
         print_json({"groups": {name: q.desired for name, q in quotas.groups.items()}, "unplaced": quotas.unplaced})
         return
-    from muster.cli.tables.parts import row, table
+    from muster.cli.tables import row, table
 
-    shown = table(f"{replicas} replicas by {found.metadata.name} ({meant.strategy})", "NODE GROUP", "REPLICAS")
+    shown = table(f"{replicas} replicas by {found.metadata.name} ({parsed.strategy})", "NODE GROUP", "REPLICAS")
     for name, quota in quotas.groups.items():
         row(shown, name, quota.desired)
     if quotas.unplaced:

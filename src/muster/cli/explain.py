@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from muster.cli import options
+from muster.cli.tables import plural, row, some, styled, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from muster.sim.explain import Explanation
 
 
 @click.command()
@@ -35,7 +42,7 @@ def explain(
     keep_going: bool,
     verbosity: int,
 ) -> None:
-    """Say for every node whether it would take the pod, why not, and how each plugin scores it.
+    """Show for every node whether it would take the pod, why not, and how each plugin scores it.
 
     The answer is about the cluster as the next cycle would find it. Nodes that refuse the pod are scored, too. With
     --live the configuration is that of the running scheduler, unless -c names another.
@@ -43,32 +50,83 @@ def explain(
     from muster.cli.answer import console, print_json, waiting
     from muster.cli.configuration import chosen_from, given, used
     from muster.cli.reading import BadInput, log, read_manifests
-    from muster.sim.explain import Unexplained, explain
+    from muster.model.finding import InputError
+    from muster.sim.api import explain as run
 
-    told = given(config)
-    one = None if told is None else used(told)
+    text = given(config)
+    one = None if text is None else used(text)
     if live == bool(files):
         raise click.UsageError("give either manifests with -f FILE_OR_DIR, or --live")
     if live:
         from muster.cli.live import read_cluster
 
         manifests = read_cluster(kubeconfig, context)
-        start = time.time() if now is None else now
+        now = time.time() if now is None else now
     else:
         manifests = read_manifests(files, keep_going=keep_going)
-        start = manifests.latest if now is None else now
     one = one or used(chosen_from(manifests.objects, scheduler_names))
     try:
         with waiting("explaining"):
-            answer = explain(one.scheduler, manifests.objects, start, scheduler_names, pod, log, sets)
-    except Unexplained as why:
-        raise BadInput(f"muster: {why}") from None
+            answer = run(
+                pod, manifests, config=one, sets=sets, now=now, scheduler_names=scheduler_names,
+                keep_going=True, log=log,
+            )  # fmt: skip
+    except InputError as why:
+        raise BadInput(f"muster: {why.message}") from None
     for warning in answer.warnings:
         click.echo(f"warning: {warning}", err=True)
     if form == "json":
-        print_json({**answer.as_dict(), "configuration": one.as_dict()})
+        print_json(answer.to_dict())
     else:
-        from muster.cli.tables.explained import show_explanation
-
         click.echo(f"configuration: {one}")
         show_explanation(console(), answer, sets=sets)
+
+
+MOST_NODES = 200
+MOST_PICTURES = 10  # nodes whose devices are drawn, the best first
+
+
+def show_explanation(console: Console, answer: Explanation, *, sets: bool) -> None:
+    ranked = sorted(answer.nodes.items(), key=lambda entry: (not entry[1].feasible, -entry[1].total, entry[0]))
+    scorers = sorted({plugin for _, trace in ranked for plugin in trace.scores})
+    noted = any(trace.notes for _, trace in ranked)
+    nodes = table(f"Nodes for {answer.pod}", "node", "", "total", *scorers, "why not", *["standing"] * noted)
+    for name, trace in ranked[:MOST_NODES]:
+        why = "; ".join(f"{plugin}: {text}" for plugin, _, text in trace.reasons)
+        fits = styled("fits", "green") if trace.feasible else styled("no", "red")
+        scores = (_number(trace.scores.get(scorer, 0)) for scorer in scorers)
+        notes = ["; ".join(trace.notes.values())] * noted
+        row(nodes, name, fits, _number(trace.total), *scores, why, *notes)
+    console.print(nodes)
+    if len(ranked) > MOST_NODES:
+        console.print(f"… and {len(ranked) - MOST_NODES:,} nodes more; -o json has all")
+    for _, trace in ranked[:MOST_PICTURES]:
+        for picture in trace.pictures:
+            console.print(styled(picture.text()), soft_wrap=True)
+    if sets:
+        _sets(console, answer)
+    console.print(styled(_decision(answer), "bold"))
+
+
+def _number(score: float) -> str:
+    return f"{score:.4g}" if abs(score) < 10_000 else f"{score:,.0f}"
+
+
+def _sets(console: Console, answer: Explanation) -> None:
+    if answer.sets is None:
+        console.print("No plugin divides the nodes for this pod's group: all of them are one set.")
+        return
+    tried = table("Node sets in the order of trial", "set", "nodes", "placed", "holds it", "why not")
+    for one in answer.sets:
+        holds = styled("yes", "green") if one.holds else styled("no", "red")
+        row(tried, one.label, some(one.nodes), f"{one.placed} of {one.wanted}", holds, one.reason)
+    console.print(tried)
+
+
+def _decision(answer: Explanation) -> str:
+    fits = sum(1 for trace in answer.nodes.values() if trace.feasible)
+    fit = f"{answer.pod} fits {fits} of {plural(len(answer.nodes), 'node')}; "
+    decision = answer.decision
+    if decision.node is not None:
+        return f"{fit}the next cycle binds it to {decision.node}"
+    return f"{fit}the next cycle leaves it pending: {decision.reason}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.cli.answer import waiting
-from muster.cli.reading import BadInput, tell
+from muster.cli.reading import BadInput, print_findings
 from muster.process.settings import SettingError, config_map_place
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def read_cluster(kubeconfig: str | None, context: str | None, *, discreet: bool 
             manifests = read([("cluster.ndjson", asyncio.run(lines()))])
     except (NoAccess, ApiError) as fault:
         raise BadInput(f"muster: the cluster cannot be read: {fault}") from None
-    tell(manifests.findings)
+    print_findings(manifests.findings)
     return manifests
 
 

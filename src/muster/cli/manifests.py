@@ -159,8 +159,8 @@ def _configuration(path: str | None) -> str:
     from muster.config.source import find_configuration
     from muster.model.yamlwrite import dump
 
-    told = given(path)
-    if told is None:
+    text = given(path)
+    if text is None:
         return DEFAULT
-    used(told)
-    return dump(find_configuration(told.text, told.source).value)
+    used(text)
+    return dump(find_configuration(text.text, text.source).value)

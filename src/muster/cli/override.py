@@ -26,7 +26,7 @@ Template = dict[str, Any]
 def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, privileged: bool, verbosity: int) -> None:
     """Show the pod template (for a Pod: the pod) of a workload with an OverridePolicy's rules for a node group."""
     from muster.cli.answer import print_json
-    from muster.cli.policy import read_policy, tell_troubles
+    from muster.cli.policy import print_problems, read_policy
     from muster.cli.reading import BadInput
     from muster.groups.override import OverrideError, edition, faults
     from muster.groups.override.policy import warnings
@@ -34,10 +34,10 @@ def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, pri
     from muster.model.yamlwrite import dump
 
     found, manifests = read_policy(policy, OverridePolicy)
-    tell_troubles("warning", found, manifests, warnings(found.spec))
+    print_problems("warning", found, manifests, warnings(found.spec))
     place, template, base = _workload(files)
     bases = (base,) if base else ()
-    if tell_troubles("error", found, manifests, faults(found.spec, bases)):
+    if print_problems("error", found, manifests, faults(found.spec, bases)):
         raise BadInput(f"muster: {policy} cannot be used")
     group = nodegroup.lower()
     if group != nodegroup:
@@ -57,9 +57,8 @@ def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, pri
 def _workload(files: tuple[str, ...]) -> tuple[str, Template, tuple[str, ...]]:
     """The pod template of the only workload in the files, as it is written there; its place, and where it stands in
     the workload. A ConfigMap groupmanagement-config beside it may name its kind."""
-    from muster.cli.reading import BadInput, tell
-    from muster.cluster.sources import contents
-    from muster.cluster.texts import values
+    from muster.cli.reading import BadInput, print_findings
+    from muster.cluster.documents import contents, values
     from muster.model.finding import Finding
 
     findings: list[Finding] = []
@@ -73,7 +72,7 @@ def _workload(files: tuple[str, ...]) -> tuple[str, Template, tuple[str, ...]]:
             listed = value.get("items") if isinstance(value, dict) else None
             at = f"{place.file}:{place.line_of('')}"
             objects += [(at, one) for one in (listed if isinstance(listed, list) else [value]) if isinstance(one, dict)]
-    tell(findings)
+    print_findings(findings)
     if findings:
         raise BadInput("muster: the workload cannot be read")
     paths = dict(path for at, one in objects for path in _named(at, one))

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from muster.cli import options
+from muster.cli.tables import row, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from muster.cycle.matrix import PluginRow
 
 
 @click.command()
@@ -21,8 +31,23 @@ def plugins(form: str, verbosity: int) -> None:
         click.echo(f"muster: warning: plugin {name} is left out: {why}", err=True)
     if form == "json":
         points = {name: kind.switch for name, kind in extension_points().items()}
-        print_json({"plugins": [row.as_dict() for row in rows], "extension_points": points})
+        print_json({"plugins": [row.to_dict() for row in rows], "extension_points": points})
     else:
-        from muster.cli.tables.matrix import show_matrix
-
         show_matrix(console(), rows, list(extension_points()))
+
+
+def show_matrix(console: Console, rows: Sequence[PluginRow], points: Sequence[str]) -> None:
+    """Prints the matrix with extension points in rows, because a terminal is too narrow for them as columns."""
+    does = table("Which plugin does what", "plugin", "extension points", "what it is for")
+    for plugin in rows:
+        row(does, plugin.name, " ".join(plugin.hooks), plugin.about)
+    console.print(does)
+    used = table("Who answers what", "extension point", "plugins")
+    for point in points:
+        row(used, point, ", ".join(plugin.name for plugin in rows if point in plugin.hooks) or "–")
+    console.print(used)
+    takes = table("Arguments", "plugin", "argument", "meaning (default)")
+    for plugin in rows:
+        for i, (argument, meaning) in enumerate(plugin.arguments.items()):
+            row(takes, plugin.name if i == 0 else "", argument, meaning)
+    console.print(takes)

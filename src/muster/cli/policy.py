@@ -38,17 +38,17 @@ def read_policy(path: str, kind: type[P]) -> tuple[P, Manifests]:
     raise BadInput(f"{path}: error: there are {len(found)} of kind {what}: {names} (give a file with one)")
 
 
-def tell_troubles(severity: Severity, policy: Object, manifests: Manifests, troubles: Iterable[PolicyProblem]) -> int:
-    """Says each on stderr with its file and line; how many there were."""
+def print_problems(severity: Severity, policy: Object, manifests: Manifests, problems: Iterable[PolicyProblem]) -> int:
+    """Prints each on stderr with its file and line; returns how many there were."""
     from muster.model.finding import Finding
     from muster.model.meta import key
 
     kind, name = type(policy).__name__, key(policy)
     place = manifests.where.place(kind, name)
     count = 0
-    for trouble in troubles:
-        message = f"{trouble.path}: {trouble.message}"
-        line = place.line_of(trouble.path)
-        click.echo(str(Finding(severity, place.file, line, f"{kind} {name}", "policy", message, trouble.fix)), err=True)
+    for problem in problems:
+        message = f"{problem.path}: {problem.message}"
+        line = place.line_of(problem.path)
+        click.echo(str(Finding(severity, place.file, line, f"{kind} {name}", "policy", message, problem.fix)), err=True)
         count += 1
     return count

@@ -1,15 +1,15 @@
-"""What every verb does with its input: read it, say on stderr what is wrong, go no further if it is unusable."""
+"""Reads the input of a command, prints on stderr what is wrong with it, and stops if it cannot be used."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from muster.cli import VERBOSITY
 from muster.cli.answer import waiting
+from muster.model.finding import InputError
 
 if TYPE_CHECKING:
     from muster.cluster.manifests import Manifests
@@ -40,7 +40,7 @@ def log(level: int, message: Message) -> None:
         click.echo(message if isinstance(message, str) else message(), err=True)
 
 
-def tell(findings: Iterable[Finding]) -> None:
+def print_findings(findings: Iterable[Finding]) -> None:
     """Findings on stderr; notices only when asked for more."""
     chatty = verbosity() > 0
     lines = [str(finding) for finding in findings if chatty or finding.severity != "notice"]
@@ -51,44 +51,37 @@ def tell(findings: Iterable[Finding]) -> None:
 
 
 def config_text(path: str) -> str:
-    """The text of a configuration: of a file, or of a ConfigMap in the cluster."""
+    """Reads the text of a configuration: from a file, or from a ConfigMap in the cluster."""
     from muster.config.announced import PREFIX
+    from muster.sim.inputs import config_text as text_of
 
     if path.startswith(PREFIX):
         from muster.cli.live import read_config_map
 
         return read_config_map(path)
     try:
-        return Path(path).read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadInput(f"{path}: error: is not UTF-8 text (save the file as UTF-8)") from None
-    except OSError as fault:
-        why = f"cannot be read: {fault.strerror} (look at the path and its permissions)"
-        raise BadInput(f"{path}: error: {why}") from None
+        found = text_of(path)
+    except InputError as fault:
+        raise BadInput("\n".join(map(str, fault.findings))) from None
+    assert found is not None
+    return found.text
 
 
 def read_manifests(paths: Sequence[str], *, keep_going: bool = False) -> Manifests:
-    """The objects of `-f`. Faults end the command, unless bad objects are to be set aside."""
-    from muster.cluster.manifests import read_paths
+    """Reads the objects of `-f`. Errors end the command, unless bad objects are to be left out."""
+    from muster.sim.inputs import usable_cluster
 
-    with waiting("reading"):
-        manifests = read_paths(paths)
-    tell(manifests.findings)
-    errors = manifests.errors
-    unreadable = [finding for finding in errors if finding.code == "file"]
-    if unreadable or (errors and not keep_going):
-        way_out = "" if unreadable else "; --keep-going sets bad objects aside and goes on with the others"
-        raise BadInput(f"muster: {len(errors)} error{'s'[: len(errors) != 1]} in the input{way_out}")
-    refuse_nothing(manifests, paths)
+    try:
+        with waiting("reading"):
+            manifests = usable_cluster(paths, keep_going=keep_going)
+    except InputError as fault:
+        print_findings(fault.findings)
+        errors = [finding for finding in fault.findings if finding.severity == "error"]
+        fixable = errors and not keep_going and all(finding.code != "file" for finding in errors)
+        way_out = "; --keep-going sets bad objects aside and goes on with the others" if fixable else ""
+        raise BadInput(f"muster: {fault.message}{way_out}") from None
+    print_findings(manifests.findings)
     if manifests.skipped:
         kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(manifests.skipped.items()))
         click.echo(f"skipped: {kinds}", err=True)
     return manifests
-
-
-def refuse_nothing(manifests: Manifests, paths: Sequence[str]) -> None:
-    """Input without one usable object is a mistake in the paths or in the files, not an empty cluster."""
-    if not any(manifests.objects.values()):
-        kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(manifests.skipped.items()))
-        skipped = f" (skipped: {kinds})" if kinds else ""
-        raise BadInput(f"muster: there is no usable object in {', '.join(paths)}{skipped}")

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.cli import options
+from muster.cli.tables import counted, plural, row, some, styled, table
 
 if TYPE_CHECKING:
-    from muster.cli.configuration import Used
+    from rich.console import Console
+    from rich.text import Text
+
     from muster.sim.compare import Comparison
+    from muster.sim.inputs import LoadedConfig
     from muster.sim.result import Result
 
 
@@ -43,28 +47,29 @@ def simulate(
     keep_going: bool,
     verbosity: int,
 ) -> None:
-    """Schedule the pods in manifests on an embedded cluster and say what happened to each.
+    """Schedule the pods in manifests on an embedded cluster and print what happened to each.
 
     The cluster in the manifests is taken as it stands; Deployments and other workloads make their pods. Cycles are run
-    until nothing changes any more: evicted pods go, those that waited for their room are bound.
+    until nothing changes any more: evicted pods go, those that waited for their capacity are bound.
     """
     from muster.cli.answer import waiting
     from muster.cli.configuration import chosen_from, given, used
     from muster.cli.reading import log, read_manifests
+    from muster.sim.api import simulate as run
     from muster.sim.compare import Comparison
     from muster.sim.memory import keep_freed_memory
-    from muster.sim.simulate import simulate as run
 
     keep_freed_memory()
 
     first, second = (None if one is None else used(one) for one in (given(config), given(compare)))
     manifests = read_manifests(files, keep_going=keep_going)
     first = first or used(chosen_from(manifests.objects, scheduler_names))
-    start = manifests.latest if now is None else now
     with waiting("simulating"):
-        objects, unusable = manifests.objects, manifests.unusable
         results = [
-            run(one.scheduler, objects, start, scheduler_names, cycles, log, unusable)
+            run(
+                manifests, config=one, cycles=cycles, now=now, scheduler_names=scheduler_names,
+                keep_going=True, log=log,
+            )
             for one in (first, second) if one is not None
         ]  # fmt: skip
     for result in results:
@@ -79,38 +84,145 @@ def simulate(
         raise click.exceptions.Exit(1)
 
 
-def _short(one: Used) -> str:
-    return "default" if one.chosen.is_default else one.chosen.source
+def _short(one: LoadedConfig) -> str:
+    return "default" if one.text.is_default else one.text.source
 
 
-def _show(result: Result, one: Used, title: str, form: str) -> None:
+def _show(result: Result, one: LoadedConfig, title: str, form: str) -> None:
     from muster.cli.answer import console, print_json, print_page
 
     if form == "json":
-        summary = {**result.summary.as_dict(), "configuration": one.as_dict()}
-        print_json({**result.as_dict(), "summary": summary})
+        print_json(result.to_dict())
     elif form == "html":
         from muster.sim.html import page
 
         print_page(page(result, f"{title}, configuration {one}"))
     else:
-        from muster.cli.tables.simulated import show_result
-
         click.echo(f"configuration: {one}")
         show_result(console(), result)
 
 
-def _show_comparison(comparison: Comparison, pair: tuple[Used, Used], form: str) -> None:
+def _show_comparison(comparison: Comparison, pair: tuple[LoadedConfig, LoadedConfig], form: str) -> None:
     from muster.cli.answer import console, print_json, print_page
 
     if form == "json":
-        print_json({**comparison.as_dict(), "configurations": [one.as_dict() for one in pair]})
+        print_json(comparison.to_dict())
     elif form == "html":
         from muster.sim.html import comparison_page
 
         print_page(comparison_page(comparison))
     else:
-        from muster.cli.tables.simulated import show_comparison
-
         click.echo(f"configurations: {pair[0]}; {pair[1]}")
         show_comparison(console(), comparison)
+
+
+MOST_ROWS = 60  # more placements than this are shown by group
+
+
+def show_result(console: Console, result: Result) -> None:
+    if result.binds:
+        _placements(console, result)
+    if result.evictions:
+        gone = table("Evicted", "pod", "node", "for", "by")
+        for eviction in result.evictions:
+            row(gone, eviction.pod, eviction.node, eviction.by, eviction.rule)
+        console.print(gone)
+    if result.pending:
+        console.print(_pending(result))
+    _queues(console, result)
+    console.print(headline(result))
+
+
+def headline(result: Result) -> Text:
+    s = result.summary
+    text = (
+        f"{plural(s.bound, 'pod')} bound, {s.pending:,} pending, {s.evicted:,} evicted "
+        f"on {plural(s.nodes, 'node')} in {plural(result.cycles, 'cycle')}"
+    )
+    if s.fragmentation:
+        text += "; fragmentation " + ", ".join(f"{name} {f:.1%}" for name, f in s.fragmentation.items())
+    return styled(text, "bold")
+
+
+def _placements(console: Console, result: Result) -> None:
+    from muster.sim.picture import group_of, queue_of
+
+    tasks = result.state.tasks
+    if len(result.binds) <= MOST_ROWS:
+        placed = table("Bound", "pod", "node", "queue", *(["devices"] if result.devices else []))
+        for pod, node in sorted(result.binds.items()):
+            ids = [", ".join(map(str, result.devices.get(pod, [])))] if result.devices else []
+            row(placed, pod, node, queue_of(tasks.get(pod)), *ids)
+        console.print(placed)
+        return
+    groups: dict[tuple[str, str], list[str]] = {}
+    for pod, node in sorted(result.binds.items()):
+        task = tasks.get(pod)
+        name = group_of(task)
+        where = f"{task.namespace}/{name}" if task is not None and name else "(single pods)"
+        groups.setdefault((queue_of(task), where), []).append(node)
+    placed = table("Bound", "queue", "group", "pods", "nodes")
+    for (queue, group), nodes in groups.items():
+        row(placed, queue, group, len(nodes), counted(nodes))
+    console.print(placed)
+
+
+def _pending(result: Result) -> object:
+    by_reason: dict[str, list[str]] = {}
+    for pod, reason in sorted(result.pending.items()):
+        by_reason.setdefault(reason, []).append(pod)
+    waiting = table("Pending", "pods", "which", "why")
+    for reason, pods in by_reason.items():
+        row(waiting, len(pods), some(pods), reason)
+    return waiting
+
+
+def _queues(console: Console, result: Result) -> None:
+    from muster.model.quantity import display
+
+    shares = result.summary.queues
+    if len(shares) < 2 and not any(share.deserved or share.capability for share in shares.values()):
+        return
+    queues = table("Queues", "queue", "resource", "allocated", "deserved", "capability")
+    for name, share in shares.items():
+        resources = sorted({*share.allocated, *share.deserved, *share.capability} - {"pods"})
+        for i, resource in enumerate(resources):
+            cells = [
+                display(resource, part[resource]) if resource in part else "–"
+                for part in (share.allocated, share.deserved, share.capability)
+            ]
+            row(queues, name if i == 0 else "", resource, *cells)
+        if not resources:
+            row(queues, name, "–", "–", "–", "–")
+    console.print(queues)
+
+
+def show_comparison(console: Console, comparison: Comparison) -> None:
+    from muster.model.quantity import display
+
+    one, two = comparison.names
+    if comparison.placements:
+        moved = table("Placements that differ", "pod", one, two)
+        for pod, (a, b) in list(comparison.placements.items())[:MOST_ROWS]:
+            row(moved, pod, a or "–", b or "–")
+        console.print(moved)
+        if len(comparison.placements) > MOST_ROWS:
+            console.print(f"… and {len(comparison.placements) - MOST_ROWS:,} more; -o json has all")
+    waiting = {pod: pair for pod, pair in comparison.pending.items() if None in pair}
+    if waiting:
+        pending = table("Pending in one of them", "pod", one, two)
+        for pod, (a, b) in list(waiting.items())[:MOST_ROWS]:
+            row(pending, pod, a or "–", b or "–")
+        console.print(pending)
+    figures = table("Figures", "", one, two)
+    summaries = comparison.first.summary, comparison.second.summary
+    for figure in ("bound", "pending", "evicted"):
+        row(figures, figure, *(f"{getattr(s, figure):,}" for s in summaries))
+    for name, pair in comparison.fragmentation.items():
+        row(figures, f"fragmentation of {name}", *("–" if x is None else f"{x:.1%}" for x in pair))
+    for queue, shares in comparison.allocated.items():
+        for resource in sorted({*shares[0], *shares[1]} - {"pods"}):
+            row(figures, f"queue {queue}, {resource}", *(display(resource, held.get(resource, 0)) for held in shares))
+    console.print(figures)
+    same = len(comparison.first.binds) - sum(1 for a, _ in comparison.placements.values() if a is not None)
+    console.print(styled(f"{plural(same, 'placement')} alike, {len(comparison.placements):,} differ", "bold"))

@@ -87,7 +87,7 @@ def _warn(text: str) -> None:
 
 def _show(file: str, taken: Taken, form: str) -> None:
     from muster.cli.answer import console, print_json
-    from muster.cli.tables.parts import row, table
+    from muster.cli.tables import row, table
 
     size = os.path.getsize(file)
     if form == "json":

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from muster.cli import options
+from muster.cli.tables import plural, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from muster.model.finding import Finding
 
 
 @click.command()
@@ -32,57 +42,62 @@ def validate(
 ) -> None:
     """Check a configuration and manifests; exit 1 if there is an error in them.
 
-    Says what is wrong and where, what could never schedule and why, and what the configuration does without saying so.
+    Prints what is wrong and where, what could never be scheduled and why, and what the configuration does silently.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.configuration import Used, chosen_from, given, warn_of_another
-    from muster.cli.reading import refuse_nothing
-    from muster.config import DEFAULT_NAME
-    from muster.cycle.validation import effective_hash
-    from muster.model.finding import in_order
+    from muster.cli.configuration import chosen_from, given, warn
+    from muster.cli.reading import BadInput
+    from muster.model.finding import InputError
     from muster.model.yamlwrite import dump
-    from muster.sim.validate import effective as understood
-    from muster.sim.validate import validate_cluster, validate_configuration
+    from muster.sim.api import validate as run
+    from muster.sim.inputs import read_cluster, require_objects
 
-    chosen = given(config)
-    manifests = None
-    if files:
-        from muster.cluster.manifests import read_paths
-
-        with waiting("reading"):
-            manifests = read_paths(files)
-    chosen = chosen or chosen_from({} if manifests is None else manifests.objects, scheduler_names)
-    scheduler, findings = validate_configuration(chosen.text, DEFAULT_NAME if chosen.is_default else chosen.source)
-    if chosen.is_default and files:
-        findings = []  # the built-in configuration is not what was asked about
-    if manifests is not None:
-        with waiting("validating"):
-            found = validate_cluster(scheduler, manifests, scheduler_names, privileged=privileged)
-            findings = in_order([*findings, *found])
-    unreadable = manifests is not None and any(finding.code == "file" for finding in manifests.errors)
-    one = Used(scheduler, chosen, effective_hash(scheduler))
-    warn_of_another(chosen, one.hash)
-    if form == "json":
-        answer: dict[str, object] = {"findings": [finding.as_dict() for finding in findings]}
-        answer["configuration"] = one.as_dict()
-        if effective:
-            answer["effective"] = understood(scheduler)
-        print_json(answer)
-    elif effective:
-        for finding in findings:
-            click.echo(str(finding), err=True)
-        click.echo(dump(understood(scheduler)), nl=False)
-    else:
-        from muster.cli.tables.findings import show_findings
-
-        if manifests is not None and not findings:
-            refuse_nothing(manifests, files)  # instead of "no findings"
-        if chosen.announced is not None:
-            click.echo(f"configuration: {one}")
-        show_findings(console(), findings)
-    if unreadable:
-        raise click.exceptions.Exit(2)
-    if manifests is not None:
-        refuse_nothing(manifests, files)
-    if any(finding.severity == "error" for finding in findings):
+    text = given(config)
+    with waiting("reading"):
+        manifests = read_cluster(files) if files else None
+    text = text or chosen_from({} if manifests is None else manifests.objects, scheduler_names)
+    with waiting("validating"):
+        answer = run(manifests, config=text, privileged=privileged, scheduler_names=scheduler_names)
+    warn(answer.configuration)
+    try:
+        if form == "json":
+            print_json(answer.to_dict(effective=effective))
+        elif effective:
+            for finding in answer.findings:
+                click.echo(str(finding), err=True)
+            click.echo(dump(answer.effective), nl=False)
+        else:
+            if manifests is not None and not answer.findings:
+                require_objects(manifests, files)  # instead of "no findings"
+            if text.announced is not None:
+                click.echo(f"configuration: {answer.configuration}")
+            show_findings(console(), answer.findings)
+        if manifests is not None:
+            if any(finding.code == "file" for finding in manifests.errors):
+                raise click.exceptions.Exit(2)
+            require_objects(manifests, files)
+    except InputError as fault:
+        raise BadInput(f"muster: {fault.message}") from None
+    if not answer.ok:
         raise click.exceptions.Exit(1)
+
+
+STYLES = {"error": "bold red", "warning": "yellow", "notice": "cyan"}
+
+
+def show_findings(console: Console, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        line = styled()
+        if finding.place:
+            line.append(f"{finding.place}: ", "bold")
+        line.append(f"{finding.severity}: ", STYLES[finding.severity])
+        if finding.object:
+            line.append(f"{finding.object}: ")
+        line.append(finding.message)
+        line.append(f" [{finding.code}]", "dim")
+        console.print(line)
+        if finding.fix:
+            console.print(styled(f"    → {finding.fix}", "dim"))
+    counts = {severity: sum(1 for f in findings if f.severity == severity) for severity in STYLES}
+    text = ", ".join(plural(n, severity) for severity, n in counts.items() if n)
+    console.print(styled(text or "no findings", "bold"))

@@ -72,11 +72,11 @@ class DevicePlugin:
             return
         new = old & ~taken
         free = ended & ~held & ~faulty & ~new
-        # A chip that failed under its pod is not offered any more, whether or not a list says which one it is.
+        # A chip that failed under its pod is not offered any more, whether or not a list names it.
         new |= lowest(free, min(free.bit_count(), max(offered - ((new | held) & ~faulty).bit_count(), 0)))
         if new != old:
-            said = {**notes, RESOURCE: write_chips(new, PREFIX)}
-            self._store.write(replace(node, metadata=replace(node.metadata, annotations=said)))
+            annotations = {**notes, RESOURCE: write_chips(new, PREFIX)}
+            self._store.write(replace(node, metadata=replace(node.metadata, annotations=annotations)))
 
 
 def _named(pod: Pod) -> int:

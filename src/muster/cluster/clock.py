@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class VirtualClock:
-    """A clock that is told what time it is; it never goes back."""
+    """A clock that is set by the simulation; it never goes back."""
 
     def __init__(self, start: float) -> None:
         self.start = start

@@ -10,8 +10,8 @@ import math
 from msgspec.structs import replace
 
 from muster.cluster.naming import TEMPLATE_HASH, template_hash
-from muster.cluster.owners import Owned, Owners, reference
-from muster.model.batch import Deployment, ReplicaSet, ReplicaSetSpec
+from muster.cluster.owners import Owned, Owners, reference, surplus
+from muster.model.batch import Deployment, ReplicaSet, ReplicaSetSpec, ReplicationController
 from muster.model.core import Pod, PodTemplateSpec
 from muster.model.meta import LabelSelector, ObjectMeta, controller
 from muster.model.meta import key as key_of
@@ -145,3 +145,24 @@ def _report(owners: Owners, deployment: Deployment, owned: list[ReplicaSet], cur
         observed_generation=deployment.metadata.generation,
     )
     owners.report(deployment, status)
+
+
+def reconcile_replicas(owners: Owners, owner: ReplicaSet | ReplicationController) -> None:
+    if owners.adopt(owner, _selector(owner), owners.pods):
+        return  # adopted pods are counted when the index has seen them
+    alive = [pod for pod in owners.pods.of(owner) if is_active(pod)]
+    wanted = max(1 if owner.spec.replicas is None else owner.spec.replicas, 0)
+    for _ in range(wanted - len(alive)):
+        owners.make(owner, owner.spec.template)
+    for pod in surplus(alive, len(alive) - wanted):
+        owners.dismiss(pod)
+    ready = sum(1 for pod in alive if is_healthy(pod))
+    owners.report(owner, replace(owner.status, replicas=len(alive), ready_replicas=ready, available_replicas=ready))
+
+
+def _selector(owner: ReplicaSet | ReplicationController) -> LabelSelector | None:
+    selector = owner.spec.selector
+    if isinstance(selector, LabelSelector):
+        return selector
+    # A ReplicationController without a selector takes its template's labels.
+    return LabelSelector(match_labels=selector or owner.spec.template.metadata.labels)

@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 from muster.cluster.chips import DevicePlugin
 from muster.cluster.clock import VirtualClock
 from muster.cluster.disruption import DisruptionController
-from muster.cluster.garbage import Garbage
 from muster.cluster.kubelet import Kubelet
 from muster.cluster.memory import MemoryStore, MemoryWatch
+from muster.cluster.owners import Garbage
 from muster.cluster.plan_executor import Outcome, PlanExecutor
 from muster.cluster.workloads import Workloads
 from muster.engine.core.plan import Eviction, Plan

@@ -13,7 +13,7 @@ from muster.store.clock import timestamp
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_NAME = ("batch.kubernetes.io/job-name", "job-name")
-# Kubernetes: how many failures a Job bears if it does not say.
+# Kubernetes: the default of backoffLimit.
 _BACKOFF_LIMIT = 6
 
 

@@ -1,7 +1,7 @@
-"""The kubelets of all nodes: bound pods run, deleted pods go when their grace is over, told ones end well.
+"""The kubelets of all nodes: they start bound pods, remove deleted pods after their grace period, and finish pods.
 
-Nothing takes time but what is said to: a bound pod runs at the next step. A pod ends only if its annotation
-`muster.io/run-seconds` says after how many seconds of virtual time it does.
+A bound pod runs at the next step. A pod succeeds only if its annotation `muster.io/run-seconds` gives the seconds of
+virtual time after which it does.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ class Kubelet:
             heapq.heappush(self._due, (when, key, pod.metadata.uid))
 
     def _end(self, pod: Pod) -> float:
-        """When a leaving pod is gone."""
+        """Returns when a terminating pod is removed."""
         end = seconds(pod.metadata.deletion_timestamp)
-        # A pod that was leaving before this cluster's time began is seen leaving: it goes when the clock first moves.
+        # A pod that was terminating in the input stays so at first: it is removed when the clock first advances.
         return end if end > self._clock.start else self._clock.start + 1
 
     def _plan_end(self, key: str, pod: Pod) -> None:

@@ -1,6 +1,6 @@
-"""Manifests and snapshots → objects. Bytes in; objects, findings and the place of each object out.
+"""Reads manifests and snapshots into objects, findings and the location of each object.
 
-One bad document never stops the rest: it is left out and a finding says where it stands and what to do. The result does
+One bad document never stops the rest: it is left out and a finding says where it is and how to fix it. The result does
 not depend on the order of the documents.
 """
 
@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import msgspec
 
-from muster.cluster.configured import could_be_configured, kinds_named_by
-from muster.cluster.place import Place, Places
-from muster.cluster.sources import contents
-from muster.cluster.texts import values
-from muster.cluster.unknown import missing_kind, unknown_fields, unknown_kind
+from muster.cluster.documents import Location, Locations, contents, values
+from muster.cluster.unknown_names import could_be_configured, kinds_named_by, missing_kind, unknown_fields, unknown_kind
 from muster.groups.applications import template_of, template_value
 from muster.model import kinds, shape
 from muster.model.collector import collector_paused
@@ -43,7 +40,7 @@ class Manifests:
     objects: dict[str, dict[str, Object]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
-    where: Places = field(default_factory=Places)
+    where: Locations = field(default_factory=Locations)
 
     def of(self, cls: type[T]) -> dict[str, T]:
         """The objects of one kind by key (`namespace/name`, cluster-scoped: `name`), in the order of the keys."""
@@ -74,12 +71,12 @@ class Manifests:
         return latest(self)
 
 
-def read(sources: Iterable[tuple[str, bytes]]) -> Manifests:
-    """The objects in texts that are given with their names (file names, in messages)."""
+def read(sources: Iterable[tuple[str, bytes | Mapping[str, Any]]]) -> Manifests:
+    """Reads the objects in named texts, and plain objects under the name that messages give them."""
     reader = _Reader()
     with collector_paused():
         for name, data in sources:
-            for found in values(name, data):
+            for found in values(name, data) if isinstance(data, bytes) else [(dict(data), Location(name, None))]:
                 if isinstance(found, Finding):
                     reader.manifests.findings.append(found)
                 else:
@@ -98,31 +95,31 @@ def read_paths(paths: Iterable[str | os.PathLike[str]]) -> Manifests:
 class _Reader:
     def __init__(self) -> None:
         self.manifests = Manifests()
-        self.found: dict[tuple[str, str], list[tuple[Object, Place]]] = {}
-        self.unread: list[tuple[dict[str, Any], Place]] = []  # of kinds that a ConfigMap may name
+        self.found: dict[tuple[str, str], list[tuple[Object, Location]]] = {}
+        self.unread: list[tuple[dict[str, Any], Location]] = []  # of kinds that a ConfigMap may name
 
-    def tell(
-        self, severity: Severity, place: Place, path: str, about: str, code: str, message: str, fix: str = ""
+    def report(
+        self, severity: Severity, place: Location, path: str, about: str, code: str, message: str, fix: str = ""
     ) -> None:
         self.manifests.findings.append(Finding(severity, place.file, place.line_of(path), about, code, message, fix))
 
-    def value(self, value: Any, place: Place) -> None:
+    def value(self, value: Any, place: Location) -> None:
         if value is None:
             return None
         if not isinstance(value, dict):
-            message = "is not a Kubernetes object: it has no apiVersion and kind"
-            return self.tell("error", place, "", "", "kind", f"the document {message}", "give it both, or take it out")
+            message = "the document is not a Kubernetes object: it has no apiVersion and kind"
+            return self.report("error", place, "", "", "kind", message, "give it both, or take it out")
         api_version, kind = value.get("apiVersion"), value.get("kind")
         if api_version is None and kind is None:
             if not {"metadata", "spec"} & value.keys():
                 # A folder may hold other files too: a scheduler's configuration, values of a chart.
                 message = "passed over: no apiVersion and kind, so it is not a Kubernetes object"
-                return self.tell("notice", place, "", "", "kind", message)
-            return self.tell("error", place, "", "", "kind", "apiVersion and kind are missing", missing_kind(value))
+                return self.report("notice", place, "", "", "kind", message)
+            return self.report("error", place, "", "", "kind", "apiVersion and kind are missing", missing_kind(value))
         if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
             missing = "kind" if isinstance(api_version, str) and api_version else "apiVersion"
             about = kind if isinstance(kind, str) else ""
-            return self.tell(
+            return self.report(
                 "error", place, missing, about, "kind", f"{missing} is missing or not a text", missing_kind(value)
             )
         if kind.endswith("List") and "items" in value:
@@ -134,10 +131,10 @@ class _Reader:
             return self.unread.append((value, place))
         return self.skip(value, place)
 
-    def items(self, value: dict[str, Any], api_version: str, kind: str, place: Place) -> None:
+    def items(self, value: dict[str, Any], api_version: str, kind: str, place: Location) -> None:
         items = value["items"] if value["items"] is not None else []
         if not isinstance(items, list):
-            return self.tell("error", place, "items", kind, "type", "items: must be a list", "write a list there")
+            return self.report("error", place, "items", kind, "type", "items: must be a list", "write a list there")
         for i, item in enumerate(items):
             if kind != "List" and isinstance(item, dict):
                 # The API server leaves both out of the items of a typed list.
@@ -145,42 +142,42 @@ class _Reader:
             self.value(item, place.item(i, len(items)))
         return None
 
-    def skip(self, value: dict[str, Any], place: Place) -> None:
+    def skip(self, value: dict[str, Any], place: Location) -> None:
         api_version, kind = value["apiVersion"], value["kind"]
         self.manifests.skipped[f"{kind} ({api_version})"] += 1
         wrong = unknown_kind(api_version, kind)
         if wrong is not None:
             code = "version" if wrong.severity == "warning" else "unknown-kind"
-            self.tell(wrong.severity, place, wrong.path, _about(kind, value), code, wrong.message, wrong.fix)
+            self.report(wrong.severity, place, wrong.path, _about(kind, value), code, wrong.message, wrong.fix)
 
-    def object(self, cls: type[Object], value: dict[str, Any], place: Place) -> None:
+    def object(self, cls: type[Object], value: dict[str, Any], place: Location) -> None:
         about = _about(cls.__name__, value, cls.namespaced)
         try:
             obj = kinds.decode_as(cls, value)
         except Problem as first:
             for problem in shape.problems(cls, value) or [first]:
-                self.tell("error", place, problem.path, about, "type", problem.message, problem.fix)
+                self.report("error", place, problem.path, about, "type", problem.message, problem.fix)
             return
         if not self.named(obj, place, about):
             return
         _complete(obj, value)
         for unknown in unknown_fields(cls, value):
-            self.tell(unknown.severity, place, unknown.path, about, "unknown-field", unknown.message, unknown.fix)
+            self.report(unknown.severity, place, unknown.path, about, "unknown-field", unknown.message, unknown.fix)
         faults = list(check(obj))
         for problem in faults:
-            self.tell("error", place, problem.path, about, "value", problem.message, problem.fix)
+            self.report("error", place, problem.path, about, "value", problem.message, problem.fix)
         if not faults:
-            # Of policies and sub-groups more is said later, field by field.
+            # Policies and sub-groups are checked later, field by field.
             by_field = obj.spec.sub_groups if isinstance(obj, PodGroup) else cls in (PropagationPolicy, OverridePolicy)
             kept = place if by_field else place.light()
             self.found.setdefault((cls.__name__, key(obj)), []).append((obj, kept))
 
-    def named(self, obj: Object, place: Place, about: str) -> bool:
+    def named(self, obj: Object, place: Location, about: str) -> bool:
         meta = obj.metadata
         if not meta.name:
-            self.tell("error", place, "metadata", about, "name", "metadata.name is missing", "give the object a name")
+            self.report("error", place, "metadata", about, "name", "metadata.name is missing", "give the object a name")
         elif "/" in meta.name or "/" in meta.namespace:
-            self.tell("error", place, "metadata.name", about, "name", "a name cannot have a / in it", "rename it")
+            self.report("error", place, "metadata.name", about, "name", "a name cannot have a / in it", "rename it")
         else:
             return True
         return False
@@ -211,18 +208,19 @@ class _Reader:
         manifests.findings = in_order(manifests.findings)
         return manifests
 
-    def one_of(self, kind: str, name: str, candidates: list[tuple[Object, Place]]) -> tuple[Object, Place]:
+    def one_of(self, kind: str, name: str, candidates: list[tuple[Object, Location]]) -> tuple[Object, Location]:
         """Which of several objects with one name is kept is a question of their content, not of their order."""
         kept = min(candidates, key=lambda candidate: msgspec.json.encode(candidate[0]))
         for other in candidates:
             if other is not kept:
-                message = f"is there twice, also at {kept[1].file}:{kept[1].line_of('')}"
+                line = kept[1].line_of("")
+                message = f"is there twice, also at {kept[1].file}{'' if line is None else f':{line}'}"
                 fix = "take one out, or give it another name"
-                self.tell("error", other[1], "", f"{kind} {name}", "duplicate", message, fix)
+                self.report("error", other[1], "", f"{kind} {name}", "duplicate", message, fix)
         return kept
 
     def refuse_borrowed_uids(self, manifests: Manifests) -> None:
-        """Pods are told apart by their uid; two pods with one uid would be one pod."""
+        """Removes pods whose uid another pod has: pods are identified by their uid."""
         pods = manifests.objects.get("Pod", {})
         owner: dict[str, str] = {}
         for name, pod in list(pods.items()):
@@ -231,9 +229,10 @@ class _Reader:
                 message = f"metadata.uid {pod.metadata.uid} is that of pod {first} too"
                 fix = "take the uid out of one of them"
                 place = manifests.where.place("Pod", name)
-                self.tell("error", place, "metadata.uid", f"Pod {name}", "duplicate", message, fix)
+                self.report("error", place, "metadata.uid", f"Pod {name}", "duplicate", message, fix)
                 del pods[name]
                 manifests.where.forget("Pod", name)
+
 
     def refuse_too_many_pods(self, manifests: Manifests) -> None:
         """A slip of the finger in `replicas` must not fill the memory."""
@@ -246,7 +245,7 @@ class _Reader:
                     made -= number
                     message = f"{path}: with {number:,} pods more there are over {MOST_PODS:,}, which is too many"
                     place = manifests.where.place(kind, name)
-                    self.tell("error", place, path, f"{kind} {name}", "too-many-pods", message, "ask for fewer")
+                    self.report("error", place, path, f"{kind} {name}", "too-many-pods", message, "ask for fewer")
                     del of_kind[name]
                     manifests.where.forget(kind, name)
 

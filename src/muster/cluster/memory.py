@@ -14,10 +14,10 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.cluster import pods
-from muster.cluster.merge import merged
 from muster.groups.applications import template_of, template_path
 from muster.model.core import Pod
 from muster.model.kinds import decode_as, plain
+from muster.model.merge_patch import merged
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_finished, is_terminating
@@ -241,7 +241,7 @@ class MemoryStore:
     def _end(self, pod: Pod, key: str, grace: int | None) -> None:
         if grace is None:
             own = pod.spec.termination_grace_period_seconds
-            grace = pods.DEFAULT_GRACE if own is None else max(own, 0)
+            grace = pods.DEFAULT_GRACE_S if own is None else max(own, 0)
         if grace == 0 or not pod.spec.node_name or is_finished(pod):
             # Kubernetes: nobody has to end a pod that never started or has ended.
             self.remove(Pod, key)

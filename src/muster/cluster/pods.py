@@ -12,8 +12,8 @@ from muster.model.meta import Condition
 from muster.model.pod_states import eviction_annotations
 from muster.store.clock import timestamp
 
-# Kubernetes: what a pod that does not say otherwise is given to end in.
-DEFAULT_GRACE = 30
+# Kubernetes: the default of terminationGracePeriodSeconds.
+DEFAULT_GRACE_S = 30
 
 
 def bound(pod: Pod, node: str, annotations: Mapping[str, str] | None, now: float) -> Pod:

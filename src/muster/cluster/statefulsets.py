@@ -1,4 +1,4 @@
-"""StatefulSets: pods with numbers, one after the other, each with claims of its own."""
+"""StatefulSets: numbered pods, created one after the other, each with its claims."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _bind(store: MemoryStore, claim: PersistentVolumeClaim, volume: PersistentVo
 
 
 def _provision(store: MemoryStore, claim: PersistentVolumeClaim, node: Node | None) -> None:
-    """Make a volume for the claim, reachable from where its class and driver say."""
+    """Provisions a volume for the claim, with the topology of its class and driver."""
     name = claim.spec.storage_class_name
     found = store.of(StorageClass).get((_default_class(store) if name is None else name) or "")
     if found is None or found.provisioner in ("", NO_PROVISIONER):
@@ -124,7 +124,7 @@ def _provision(store: MemoryStore, claim: PersistentVolumeClaim, node: Node | No
         volume_mode=claim.spec.volume_mode,
         persistent_volume_reclaim_policy=found.reclaim_policy,
         csi=CsiVolume(driver=found.provisioner, volume_handle=handle),
-        node_affinity=_reach(store, found, node),
+        node_affinity=_node_affinity(store, found, node),
     )
     volume = PersistentVolume(
         metadata=ObjectMeta(name=handle), spec=spec, status=PersistentVolumeStatus(phase="Available")
@@ -132,7 +132,7 @@ def _provision(store: MemoryStore, claim: PersistentVolumeClaim, node: Node | No
     _bind(store, claim, store.create(volume))
 
 
-def _reach(store: MemoryStore, found: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
+def _node_affinity(store: MemoryStore, found: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
     """The volume's nodes: those like the chosen one in the driver's topology keys, else in the class's."""
     if node is None:
         terms = [_allowed(term) for term in found.allowed_topologies]

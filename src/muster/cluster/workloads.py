@@ -1,6 +1,6 @@
 """The workload controllers: Deployments, ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets, Jobs.
 
-They follow the store's events, note whose pods changed and put those workloads right, in the order of their names.
+They follow the store's events and reconcile the workloads whose pods changed, in the order of their names.
 CronJobs stand as they are: a simulation has no wall clock to run them by.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from muster.cluster import daemonsets, deployments, jobs, replicas, statefulsets
+from muster.cluster import daemonsets, deployments, jobs, statefulsets
 from muster.cluster.memory import MemoryStore
 from muster.cluster.owners import Owned, OwnerKey, Owners
 from muster.cluster.volumes import make_ephemeral_claims
@@ -35,7 +35,7 @@ _KINDS = tuple(sorted((kind for kind in APPLICATION_KINDS if kind is not CronJob
 
 
 class Workloads:
-    """All workload controllers of the embedded cluster; `run` brings them to rest."""
+    """All workload controllers of the embedded cluster; `run` reconciles until nothing changes."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class Workloads:
                 make_ephemeral_claims(store, pod)
 
     def run(self) -> bool:
-        """Put every workload right whose pods (or template, or nodes) changed; whether anything was done."""
+        """Reconciles every workload whose pods, template or nodes changed; returns whether anything changed."""
         before = self._store.version
         while True:
             for event in self._watch.take():
@@ -67,7 +67,7 @@ class Workloads:
         if event.kind == "Pod":
             owner = self._owners.pods.follow(event)
             if event.change == Change.ADDED:
-                self._welcome(event.object, owner)
+                self._on_new_pod(event.object, owner)
         else:
             owner = self._sets.follow(event) if event.kind == "ReplicaSet" else None
             self._dirty[event.kind, event.key] = None
@@ -85,7 +85,7 @@ class Workloads:
             if owner.controller and owner.kind == "Deployment":
                 self._dirty["Deployment", f"{replica_set.metadata.namespace}/{owner.name}"] = None
 
-    def _welcome(self, pod: Object, owner: OwnerKey | None) -> None:
+    def _on_new_pod(self, pod: Object, owner: OwnerKey | None) -> None:
         if isinstance(pod, Pod) and pod.spec.volumes:
             make_ephemeral_claims(self._store, pod)
         if owner is None:
@@ -108,7 +108,7 @@ class Workloads:
         owners = self._owners
         match owner:
             case ReplicaSet() | ReplicationController():
-                return lambda: replicas.reconcile(owners, owner)
+                return lambda: deployments.reconcile_replicas(owners, owner)
             case Deployment():
                 return lambda: deployments.reconcile(owners, self._sets, owner)
             case StatefulSet():

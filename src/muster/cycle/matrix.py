@@ -18,7 +18,7 @@ class PluginRow:
     arguments: dict[str, str]  # name → what it means, and its default
     package: str = "muster"  # the distribution package that provides it, with its version
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "name": self.name, "about": self.about, "hooks": list(self.hooks), "arguments": self.arguments,
             "package": self.package,

@@ -8,7 +8,7 @@ Access by the official client (config), calls with limits and retries (client, e
 from muster.kube.client import Client, Limits
 from muster.kube.config import Access, NoAccess, load
 from muster.kube.events import Recorder
-from muster.kube.informer import Delta, Informer, Standing
+from muster.kube.informer import Delta, Informer, InformerState
 from muster.kube.informers import Informers, Stream, Wanted
 from muster.kube.lease import Election
 from muster.kube.writes import Writes
@@ -23,7 +23,7 @@ __all__ = [
     "Limits",
     "NoAccess",
     "Recorder",
-    "Standing",
+    "InformerState",
     "Stream",
     "Wanted",
     "Writes",

@@ -1,6 +1,6 @@
 """Calls to the API server: limits on time, size and number, back-off and retry, errors as types.
 
-What is retried: any call that surely had no effect (429, a connection that never came up), and calls said to be
+What is retried: any call that surely had no effect (429, a connection that never came up), and calls marked as
 repeatable also after 5xx and cut connections. Before each sending of a mutating call the gate is asked.
 """
 
@@ -104,7 +104,7 @@ class Client:
         """The body of a 2xx answer; an error otherwise.
 
         `body` is bytes, or a value to be written as JSON. `repeatable`: doing it twice does no harm (GET, PUT and
-        DELETE unless said otherwise). `urgent` is for the lease that the gate itself hangs on: it asks no gate and
+        DELETE by default). `urgent` is for the lease that the gate itself hangs on: it asks no gate and
         waits behind nobody.
         """
         data = body if isinstance(body, bytes) else None if body is None else msgspec.json.encode(body)

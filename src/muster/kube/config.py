@@ -7,28 +7,30 @@ file or calling an exec plugin may take a while, so that is done in a thread, an
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import ssl
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from muster.kube.kubeconfigs import Kubeconfigs, heard
 from muster.store.errors import ApiError
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
+
 # The official client itself looks at a token file once a minute and at a plugin's token when it has expired.
 KEEP_HEADER = 10.0
-# A server that says 401 to everything must not make us run an exec plugin for each request.
+# A server that answers 401 to everything must not make us run an exec plugin for each request.
 RELOAD_AT_MOST_EVERY = 5.0
 
 
 class NoAccess(Exception):
-    """There is no usable way into a cluster; the text says what to do."""
+    """No cluster can be reached; the message says what to do."""
 
 
 class Access:
@@ -117,7 +119,7 @@ def _configuration(kubeconfig: str | None, context: str | None) -> Configuration
             files = Kubeconfigs(locations)
             context = context or files.context()
             faults = files.unsupported(context)
-            with heard() as complaints:
+            with logged_errors() as complaints:
                 config.load_kube_config(kubeconfig, context, found)  # type: ignore[no-untyped-call]
             if faults or complaints:
                 raise NoAccess(f"{_named(kubeconfig)}: {'; '.join([*faults, *complaints])}")
@@ -183,3 +185,66 @@ def _proxy(configuration: Configuration) -> str | None:
     if not urlsplit(host).hostname or should_bypass_proxies(host, configuration.no_proxy or ""):
         return None
     return str(configuration.proxy)
+
+
+_IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
+_PROVIDERS = ("gcp", "oidc")
+_PROXIES = ("http", "https")
+
+
+class Kubeconfigs:
+    """All files of a KUBECONFIG, merged as the official client does it."""
+
+    def __init__(self, locations: str) -> None:
+        from kubernetes.config.kube_config import KubeConfigMerger
+
+        merger = KubeConfigMerger(locations)  # type: ignore[no-untyped-call]
+        self._files: list[dict[str, Any]] = list(merger.config_files.values())
+
+    def context(self) -> str | None:
+        """The one that counts if none is asked for."""
+        return next((str(name) for file in self._files if (name := file.get("current-context"))), None)
+
+    def unsupported(self, context: str | None) -> list[str]:
+        """What the context asks for and would not get; one line each, with what to do."""
+        chosen = self._named("contexts", context).get("context") or {}
+        who, where = chosen.get("user"), chosen.get("cluster")
+        user = self._named("users", who).get("user") or {}
+        cluster = self._named("clusters", where).get("cluster") or {}
+        found = [
+            f"user {who!r}: {key}: impersonation is not supported (use an account of its own)"
+            for key in _IMPERSONATION
+            if user.get(key)
+        ]
+        provider = (user.get("auth-provider") or {}).get("name")
+        if provider is not None and provider not in _PROVIDERS:
+            found.append(f"user {who!r}: auth-provider {provider!r} is not supported (use an exec plugin)")
+        proxy = cluster.get("proxy-url")
+        if proxy and urlsplit(proxy).scheme not in _PROXIES:
+            found.append(f"cluster {where!r}: proxy-url {proxy!r} is not supported (use an http:// one)")
+        server = cluster.get("server", "")
+        if server and urlsplit(server).scheme not in ("http", "https"):
+            found.append(f"cluster {where!r}: server {server!r} should begin with https://")
+        return found
+
+    def _named(self, part: str, name: str | None) -> dict[str, Any]:
+        entries = (entry for file in self._files for entry in file.get(part) or [])
+        return next((entry for entry in entries if entry.get("name") == name), {})
+
+
+@contextmanager
+def logged_errors() -> Iterator[list[str]]:
+    """What the official client complains of: a login plugin that fails it only logs, and goes on as nobody."""
+    messages: list[str] = []
+
+    class _Collect(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            messages.append(" ".join(record.getMessage().split()))
+
+    handler = _Collect(logging.ERROR)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield messages
+    finally:
+        root.removeHandler(handler)

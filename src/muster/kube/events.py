@@ -36,7 +36,7 @@ class EventIdentity(NamedTuple):
     message: str
 
 
-class _Told(msgspec.Struct):
+class _Written(msgspec.Struct):
     name: str
     count: int
     at: float
@@ -64,13 +64,13 @@ class Recorder:
         self._waiting = waiting
         self._clock = clock
         self._queue: OrderedDict[EventIdentity, int] = OrderedDict()  # how often it happened since it was last sent
-        self._told: OrderedDict[EventIdentity, _Told] = OrderedDict()
+        self._written: OrderedDict[EventIdentity, _Written] = OrderedDict()
         self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
         self._some = asyncio.Event()
         self._serial = 0
 
     def record(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
-        """Something to say about an object, on the event loop's thread. Never waits, never fails."""
+        """Records an event about an object, on the event loop's thread. Never waits, never fails."""
         meta = obj.metadata
         if len(message) > LONGEST_MESSAGE:
             message = message[: LONGEST_MESSAGE - 1] + "…"
@@ -114,29 +114,29 @@ class Recorder:
 
     async def _send(self, note: EventIdentity, times: int) -> None:
         now = self._clock()
-        told = self._told.get(note)
+        written = self._written.get(note)
         try:
-            if told is not None and now < told.at + SAME_FOR and await self._again(note, told, times, now):
+            if written is not None and now < written.at + SAME_FOR and await self._again(note, written, times, now):
                 return
             name = self._name(note, now)
             event = self._event(note, name, times, now)
             with suppress(errors.AlreadyExists):  # the first answer was lost
                 await self._client.request("POST", _path(note), body=event, repeatable=True, tries=3)
-            self._remember(note, _Told(name, times, now))
+            self._remember(note, _Written(name, times, now))
             self.sent += 1
         except errors.ApiError:
             # A namespace that goes takes no events, a leader that is none may not write: nothing depends on them.
             self.dropped += 1
 
-    async def _again(self, note: EventIdentity, told: _Told, times: int, now: float) -> bool:
+    async def _again(self, note: EventIdentity, written: _Written, times: int, now: float) -> bool:
         """Count an event once more that the cluster has already; False if it does not have it any longer."""
-        merge = {"count": told.count + times, "lastTimestamp": timestamp(float(int(now)))}
-        path = f"{_path(note)}/{told.name}"
+        merge = {"count": written.count + times, "lastTimestamp": timestamp(float(int(now)))}
+        path = f"{_path(note)}/{written.name}"
         try:
             await self._client.request("PATCH", path, body=merge, content_type=MERGE_PATCH, repeatable=True, tries=3)
         except errors.NotFound:
             return False
-        self._remember(note, _Told(told.name, told.count + times, now))
+        self._remember(note, _Written(written.name, written.count + times, now))
         self.sent += 1
         return True
 
@@ -170,11 +170,11 @@ class Recorder:
         # Kubernetes' recorder: the object's name, a dot, a number that no other event of it has.
         return f"{note.name[:200]}.{int(now * 1_000_000):x}{self._serial & 0xFFFFF:05x}"
 
-    def _remember(self, note: EventIdentity, told: _Told) -> None:
-        self._told[note] = told
-        self._told.move_to_end(note)
-        while len(self._told) > REMEMBERED:
-            self._told.popitem(last=False)
+    def _remember(self, note: EventIdentity, written: _Written) -> None:
+        self._written[note] = written
+        self._written.move_to_end(note)
+        while len(self._written) > REMEMBERED:
+            self._written.popitem(last=False)
 
     def _allowed(self, note: EventIdentity) -> bool:
         key = (note.kind, note.uid or f"{note.namespace}/{note.name}")

@@ -1,4 +1,4 @@
-"""An informer keeps the objects of one resource as the cluster has them, and says what changed.
+"""An informer keeps the objects of one resource up to date and reports changes.
 
 List, then watch from there; a watch that ends is taken up where it ended; one that is too old is listed again and
 compared with what we have, so that no deletion is missed.
@@ -16,15 +16,14 @@ from msgspec import Struct
 
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client
-from muster.kube.lists import PAGE, Report, Selection, list_all
+from muster.kube.list_watch import PAGE, SILENCE, Report, Selection, Step, list_all, watch
 from muster.kube.resources import Resource
-from muster.kube.watch import SILENCE, Step, watch
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
 from muster.store import Change, errors
 
-# A list and watch that held for so many seconds is no storm, however it ended.
-LIVED = 1.0
+# After a list and watch that lasted this long, the back-off starts again.
+BACKOFF_RESET_S = 1.0
 
 
 class Pace(NamedTuple):
@@ -33,7 +32,7 @@ class Pace(NamedTuple):
     page: int = PAGE
     """Objects in a page of a list."""
     silence: float = SILENCE
-    """Seconds without a word after which a watch is taken for dead."""
+    """Seconds of silence after which a watch is considered dead."""
     absent_again: float = 30.0
     """Seconds until a kind that the cluster does not have is looked for again."""
 
@@ -48,8 +47,8 @@ class Delta(Struct, frozen=True, gc=False):
     new: Object | None
 
 
-class Standing(Enum):
-    """How an informer stands with the API server."""
+class InformerState(Enum):
+    """The state of an informer: whether it has listed its resource, and whether it can follow it."""
 
     STARTING = "starting"
     SYNCED = "synced"
@@ -57,20 +56,20 @@ class Standing(Enum):
     FAILING = "failing"
 
 
-Tell = Callable[[Delta], None]
+OnDelta = Callable[[Delta], None]
 
 
 class Informer:
     """One resource (with the versions it may be served in).
 
-    A kind of several groups has an informer for each, on one `table`; those before (`after`) have the first say there.
+    A kind of several groups has an informer for each, on one `table`; the informer `after` has precedence there.
     """
 
     def __init__(
         self,
         client: Client,
         versions: tuple[Selection, ...],
-        tell: Tell,
+        on_delta: OnDelta,
         report: Report,
         *,
         table: dict[str, Object] | None = None,
@@ -80,25 +79,25 @@ class Informer:
         self.kind = versions[0].resource.kind
         self.table: dict[str, Object] = {} if table is None else table
         self.synced = asyncio.Event()
-        self.standing = Standing.STARTING
+        self.state = InformerState.STARTING
         self._fault = ""
         self.resource_version = ""
         self._after = after
         self._client = client
         self._versions = versions
         self._selection = versions[0]
-        self._tell = tell
+        self._on_delta = on_delta
         self._report = report
         self._pace = pace or Pace()
         self._mine: set[str] = set()  # keys in the table that come from this source
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._latest = 0
         self._watching = False
         self._backoff = Backoff(0.1, 10.0)
 
     @property
     def unread(self) -> str:
-        """The resource until it was listed once (or found absent), with what the API server said last; then nothing."""
+        """The resource until it was listed once (or found absent), with the last error; then empty."""
         if self.synced.is_set():
             return ""
         return f"{self.resource.name} ({self._fault})" if self._fault else self.resource.name
@@ -111,7 +110,7 @@ class Informer:
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
         clock = asyncio.get_running_loop().time
-        stumbled_at = ""
+        failed_at = ""
         if self._after is not None:
             await self._after.synced.wait()
         while True:
@@ -126,18 +125,18 @@ class Informer:
                 # Too long ago, or its definition was taken away while we watched.
                 self.resource_version = ""
             except (errors.BadAnswer, errors.TooLarge) as error:
-                # Once may be an accident on the wire; the same place again is a line that will never be readable.
-                if stumbled_at == self.resource_version:
+                # A failure at the same resourceVersion twice means that this event can never be read.
+                if failed_at == self.resource_version:
                     self.resource_version = ""
-                stumbled_at = self.resource_version
+                failed_at = self.resource_version
                 self._failing(error)
             except errors.ApiError as error:
                 at_least = error.retry_after
-                # A watch that was cut is an everyday thing; one that cannot be had again is not.
+                # A watch is often cut; a watch that cannot be restarted is an error.
                 if not (self._watching and isinstance(error, errors.Unreachable)):
                     self._failing(error)
             self._watching = False
-            if clock() > began + LIVED:
+            if clock() > began + BACKOFF_RESET_S:
                 self._backoff.reset()
             await asyncio.sleep(self._backoff.next(at_least))
 
@@ -150,13 +149,13 @@ class Informer:
             self._put(obj)
 
     def behind(self, version: str) -> bool:
-        """Has the watch not told everything up to this resourceVersion yet?"""
+        """Whether the watch has not reached this resourceVersion yet."""
         return _version(self.resource_version) < _version(version)
 
     # --- list and compare
 
     async def _list(self) -> bool:
-        """Take a list and tell what is different from what we have; False if the cluster has no such kind."""
+        """Lists the resource and reports the differences; False if the cluster has no such kind."""
         for selection in self._versions:
             try:
                 objects, version = await list_all(self._client, selection, self._report, size=self._pace.page)
@@ -164,12 +163,12 @@ class Informer:
                 continue
             self._selection = selection
             self._compare(objects, version)
-            self._stand(Standing.SYNCED)
+            self._set_state(InformerState.SYNCED)
             return True
         self._compare([], "")
-        if self.standing is not Standing.ABSENT:
+        if self.state is not InformerState.ABSENT:
             self._once(f"{self.resource.name} is not known to the cluster; looked for again now and then")
-        self._stand(Standing.ABSENT)
+        self._set_state(InformerState.ABSENT)
         return False
 
     def _compare(self, objects: list[Object], version: str) -> None:
@@ -179,7 +178,7 @@ class Informer:
         self._latest = taken_at
 
         def ours(known: Object) -> bool:
-            """Written by ourselves after the list was taken: the watch will speak of it."""
+            """Whether we wrote it after the list was taken: the watch will report it."""
             return not restored and _number(known) > taken_at
 
         listed = {key_of(obj) for obj in objects}
@@ -199,7 +198,7 @@ class Informer:
         since, silence = self.resource_version, self._pace.silence
         async with aclosing(watch(self._client, self._selection, since, self._report, silence=silence)) as batches:
             async for steps in batches:
-                self._stand(Standing.SYNCED)
+                self._set_state(InformerState.SYNCED)
                 self._watching = True
                 if steps:
                     self._backoff.reset()
@@ -219,7 +218,7 @@ class Informer:
                 self._drop(key)
             return
         known = self.table.get(key_of(step.object))
-        # Older than what we have: our own write came back before the watch told of it.
+        # Older than what we have: our own write came back before the watch event.
         if known is None or known.metadata.uid != step.object.metadata.uid or _number(known) < _number(step.object):
             self._put(step.object)
 
@@ -234,36 +233,36 @@ class Informer:
             return
         kind = self.kind.__name__
         if old is not None and old.metadata.uid != obj.metadata.uid:
-            # Deleted and made again while we were not looking: two lives, not one change.
+            # Deleted and created again while we were not watching: two changes, not one.
             self._drop(key)
             old = None
         self.table[key] = obj
         self._mine.add(key)
         change = Change.ADDED if old is None else Change.MODIFIED
-        self._tell(Delta(change, kind, key, old, obj))
+        self._on_delta(Delta(change, kind, key, old, obj))
 
     def _drop(self, key: str) -> None:
         self._mine.discard(key)
         old = self.table.pop(key)
-        self._tell(Delta(Change.DELETED, self.kind.__name__, key, old, None))
+        self._on_delta(Delta(Change.DELETED, self.kind.__name__, key, old, None))
 
-    # --- how it stands
+    # --- its state
 
-    def _stand(self, standing: Standing) -> None:
-        if self.standing is Standing.FAILING and standing is Standing.SYNCED:
+    def _set_state(self, state: InformerState) -> None:
+        if self.state is InformerState.FAILING and state is InformerState.SYNCED:
             self._report(f"{self.resource.name}: followed again")
-        self.standing = standing
+        self.state = state
         self.synced.set()
 
     def _failing(self, error: errors.ApiError) -> None:
-        if self.standing is not Standing.FAILING:
+        if self.state is not InformerState.FAILING:
             self._report(f"{self.resource.name} cannot be followed, tried again: {error}")
-        self.standing = Standing.FAILING
+        self.state = InformerState.FAILING
         self._fault = str(error)
 
     def _once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             self._report(text)
 
 

@@ -1,4 +1,4 @@
-"""A set of informers as one cache and one stream: what was read is in the tables before it is told."""
+"""A set of informers as one cache and one stream of changes; the tables are updated before a change is reported."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TypeVar, cast
 from msgspec import Struct
 
 from muster.kube.client import Client
-from muster.kube.informer import Delta, Informer, Pace, Standing, Tell
-from muster.kube.lists import Report, Selection
+from muster.kube.informer import Delta, Informer, InformerState, OnDelta, Pace
+from muster.kube.list_watch import Report, Selection
 from muster.kube.resources import sources_of
 from muster.model.meta import Object
 from muster.store import Change
@@ -84,7 +84,7 @@ class Informers:
         self._client = client
         self._report = report
         self._pace = pace
-        self._readers: dict[Tell, None] = {}
+        self._readers: dict[OnDelta, None] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._added: dict[str, list[asyncio.Task[None]]] = {}
         self._later: dict[str, list[Informer]] = {}
@@ -100,7 +100,7 @@ class Informers:
             )
             before = made[-1] if made else None
             made.append(
-                Informer(self._client, selections, self._tell, self._report, table=table, after=before, pace=self._pace)
+                Informer(self._client, selections, self._push, self._report, table=table, after=before, pace=self._pace)
             )
         return made
 
@@ -111,7 +111,7 @@ class Informers:
         self._added[kind.__name__] = [asyncio.create_task(informer.run()) for informer in made]
 
     async def remove(self, kind: type[Object]) -> None:
-        """Follow a kind no longer that was added; its objects are forgotten, nobody is told that they are gone."""
+        """Follow a kind no longer that was added; its objects are dropped without a change."""
         tasks = self._added.pop(kind.__name__, [])
         for task in tasks:
             task.cancel()
@@ -160,14 +160,14 @@ class Informers:
             await asyncio.sleep(0.01)
 
     def unread(self) -> str:
-        """Which kinds were not read yet, in words for /readyz; empty if all were."""
+        """Which kinds were not read yet, as a text for /readyz; empty if all were."""
         named = [text for informer in self.informers if (text := informer.unread)]
         return f"waits for the first list of {', '.join(named)}" if named else ""
 
-    def standing(self) -> dict[str, Standing]:
+    def states(self) -> dict[str, InformerState]:
         """How each resource stands, for readiness and metrics."""
         everyone = [*self.informers, *(one for later in self._later.values() for one in later)]
-        return {informer.resource.name: informer.standing for informer in everyone}
+        return {informer.resource.name: informer.state for informer in everyone}
 
     def of(self, kind: type[T]) -> Mapping[str, T]:
         """The live table of one kind."""
@@ -177,12 +177,12 @@ class Informers:
         return kind.__name__ in self.objects
 
     def stream(self, kinds: Iterable[type[Object]] = (), *, replay: bool = True) -> Stream:
-        """A reader of its own, of these kinds or all. With `replay` it begins with what is there, as ADDED."""
+        """Returns a new stream of these kinds or of all. With `replay` it begins with what is there, as ADDED."""
         made = Stream(self, frozenset(kind.__name__ for kind in kinds))
         self.subscribe(made.push, replay=replay)
         return made
 
-    def subscribe(self, reader: Tell, *, replay: bool = True) -> None:
+    def subscribe(self, reader: OnDelta, *, replay: bool = True) -> None:
         """Call `reader` with every delta, right when the tables have it."""
         if replay:
             for kind, table in self.objects.items():
@@ -190,15 +190,15 @@ class Informers:
                     reader(Delta(Change.ADDED, kind, key, None, table[key]))
         self._readers[reader] = None
 
-    def unsubscribe(self, reader: Tell) -> None:
+    def unsubscribe(self, reader: OnDelta) -> None:
         self._readers.pop(reader, None)
 
     def observe(self, obj: Object) -> None:
-        """What a write of ours got back, seen before the watch tells of it."""
+        """What a write of ours got back, taken before the watch reports it."""
         for informer in (*self.informers, *self._later.get(type(obj).__name__, ())):
             if informer.kind is type(obj) and informer.resource.api_version == obj.api_version:
                 informer.observe(obj)
 
-    def _tell(self, delta: Delta) -> None:
+    def _push(self, delta: Delta) -> None:
         for reader in tuple(self._readers):
             reader(delta)

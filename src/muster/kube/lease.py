@@ -2,7 +2,7 @@
 
 A leader may write only until its renew deadline, counted from the moment it *sent* its last renewal that succeeded;
 another may take the lease only after a whole lease duration without a change, counted from when it saw that. So two
-never begin to write at once, whatever the clocks of their machines say.
+never begin to write at once, whatever the clocks of their machines show.
 
 A call that the former leader has begun may still arrive later: its process was stopped, or the network was slow. With
 `settle` the new leader writes nothing for a second lease duration. Without it the new leader must refuse such calls by

@@ -1,22 +1,28 @@
 """The cluster as it stands, read only: the kinds that simulate reads, page by page, nothing that is nobody's business.
 
 Secrets are not asked for, and of ConfigMaps only those that schedulers name as their configuration. What the containers
-are told to run (command, arguments, environment) is left out, and so is the copy of it that kubectl keeps in an
+run (command, arguments, environment) is left out, and so is the copy of it that kubectl keeps in an
 annotation: no decision depends on it, and passwords stand there.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import datetime
 
 import msgspec
 
-from muster.config.announced import Announced
+from muster.config import DEFAULT
+from muster.config.announced import BUILT_IN, PREFIX, Announced
+from muster.config.source import NoConfiguration, content_of
 from muster.kube.client import Client
-from muster.kube.lists import Report, Selection, list_all
+from muster.kube.lease import Lease
+from muster.kube.list_watch import Report, Selection, list_all
 from muster.kube.resources import SOURCES, Resource
-from muster.kube.schedulers import announced
+from muster.kube.writes import Writes
 from muster.model.batch import ControllerRevision
 from muster.model.core import ConfigMap, Container, Node, Pod, PodSpec
 from muster.model.kinds import plain
@@ -26,7 +32,7 @@ from muster.store import errors
 
 # Without these a snapshot is of no use; others may be forbidden to the one who takes it.
 NEEDED: tuple[type[Object], ...] = (Pod, Node)
-# A ControllerRevision is an old template, and nothing but what containers are told to run is needed from it.
+# A ControllerRevision is an old template, and only what containers run would be needed from it.
 _LEFT_OUT = (ConfigMap, ControllerRevision)
 # Pods come first: what they refer to was made before them, so it is in the lists that are taken after.
 KINDS: tuple[type[Object], ...] = (Pod, *(kind for kind in SOURCES if kind not in (Pod, *_LEFT_OUT)))
@@ -45,7 +51,7 @@ class Taken(msgspec.Struct):
 async def snapshot(
     client: Client, taken: Taken, report: Report, *, discreet: bool = True
 ) -> AsyncIterator[bytes]:
-    """One line of JSON for each object; `taken` tells afterwards what there was.
+    """One line of JSON for each object; `taken` counts what was written.
 
     Not `discreet` is for those who need what containers run, and keep it to themselves.
     """
@@ -123,3 +129,51 @@ def _pod_specs(obj: Object) -> list[PodSpec]:
 
 def _hush(container: Container) -> None:
     container.command, container.args, container.env = [], [], []
+
+
+LABELS = "app.kubernetes.io/name=muster,app.kubernetes.io/component=scheduler"
+CLOCK_SKEW_S = 5.0
+"""How far the clocks of the scheduler's machine and of ours may differ before a live Lease looks expired."""
+_LEASES = Resource(Lease, "coordination.k8s.io", "v1", "leases")
+
+
+async def announced(client: Client, report: Report, now: Callable[[], float] = time.time) -> list[Announced]:
+    """By the names of the Leases. Where there is none, one without a Lease; Forbidden if Leases cannot be listed."""
+    try:
+        leases, _ = await list_all(client, Selection(_LEASES, labels=LABELS), report)
+    except errors.NotFound:
+        leases = []
+    found = []
+    for lease in leases:
+        assert isinstance(lease, Lease)
+        meta = lease.metadata
+        running = _is_running(lease, now())
+        one = Announced.of_lease(f"{meta.namespace}/{meta.name}", meta.annotations, running=running)
+        if one is not None:
+            found.append(await _with_text(client, one))
+    return sorted(found, key=lambda one: one.lease) or [Announced()]
+
+
+def _is_running(lease: Lease, now: float) -> bool:
+    """Somebody holds it, and renewed it within its duration."""
+    spec = lease.spec
+    if not spec.holder_identity or not spec.renew_time:
+        return False
+    try:
+        renewed = datetime.fromisoformat(spec.renew_time).timestamp()
+    except ValueError:
+        return False
+    return now <= renewed + (spec.lease_duration_seconds or 0) + CLOCK_SKEW_S
+
+
+async def _with_text(client: Client, one: Announced) -> Announced:
+    if one.source == BUILT_IN:
+        return replace(one, text=DEFAULT)
+    if not one.source.startswith(PREFIX):
+        return replace(one, fault="a file of the scheduler's machine is not in the cluster")
+    namespace, name, key = [*one.source.removeprefix(PREFIX).split("/"), ""][:3]
+    try:
+        there = await Writes(client).get(ConfigMap, f"{namespace}/{name}")
+        return replace(one, text=content_of(there, key).decode("utf-8-sig"))
+    except (errors.ApiError, NoConfiguration, UnicodeDecodeError) as fault:
+        return replace(one, fault=str(fault))

@@ -13,13 +13,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from threading import Lock
 from typing import Any, TypeVar
 
-from muster.kube.difference import difference
 from muster.kube.events import Recorder
 from muster.kube.informer import Delta
 from muster.kube.informers import Informers
 from muster.kube.writes import Writes
 from muster.model.core import Pod
 from muster.model.kinds import CUSTOM, plain
+from muster.model.merge_patch import difference
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
 from muster.model.pod_states import eviction_annotations

@@ -1,4 +1,4 @@
-"""What comes over the wire: answers up to a limit, aiohttp's errors as ours, sockets that notice a death."""
+"""The HTTP connection to the API server: bounded answers, aiohttp's errors as API errors, keep-alive sockets."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def seconds_in(retry_after: str | None) -> float | None:
 
 
 def kept_alive(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that notices within a minute or so that its other end is gone without a word."""
+    """A socket that notices within a minute or so that its other end is gone without closing."""
     family, kind, protocol = address[0], address[1], address[2]
     made = socket.socket(family=family, type=kind, proto=protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,4 +1,4 @@
-"""What a pod says about where it may run: affinity, tolerations, spread; and the taints it meets there."""
+"""The placement rules of a pod: affinity, tolerations, spread; and the taints of nodes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ MOST_VALUES = 50_000
 
 
 class WireError(ValueError):
-    """The body is not what the protocol says."""
+    """The body does not follow the protocol."""
 
 
 class _Asked(Partial, kw_only=True):
@@ -84,7 +84,7 @@ class MetaVictims(Struct):
 
 
 class PreemptionArgs(Struct):
-    """A pod, and by node the victims that would make room for it."""
+    """A pod, and for each node the victims whose eviction would free enough capacity."""
 
     pod: Pod
     victims: dict[str, MetaVictims]

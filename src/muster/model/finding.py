@@ -1,4 +1,4 @@
-"""What muster has to say about its input: how grave, where, what, and what to do about it."""
+"""Findings about the input: severity, place, message and fix; and the error that carries them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-__all__ = ["Finding", "Severity", "in_order"]
+__all__ = ["Finding", "InputError", "Severity", "in_order"]
 
 Severity = Literal["error", "warning", "notice"]
 _GRAVITY: dict[Severity, int] = {"error": 0, "warning": 1, "notice": 2}
@@ -14,7 +14,7 @@ _GRAVITY: dict[Severity, int] = {"error": 0, "warning": 1, "notice": 2}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One remark. ``object`` names what it is about (``Pod ns/name``, ``plugin binpack``), ``code`` is stable."""
+    """One problem. ``object`` names what it is about (``Pod ns/name``, ``plugin binpack``), ``code`` is stable."""
 
     severity: Severity
     file: str
@@ -34,13 +34,23 @@ class Finding:
         todo = f" ({self.fix})" if self.fix else ""
         return f"{self.place}: {self.severity}: {about}{self.message}{todo}"
 
-    def as_dict(self) -> dict[str, str | int | None]:
+    def to_dict(self) -> dict[str, str | int | None]:
         """The keys of ``muster validate -o json``."""
         return asdict(self)
 
 
+class InputError(ValueError):
+    """The input cannot be used. ``message`` says why in one line, ``findings`` say where and how to fix it."""
+
+    def __init__(self, message: str, findings: Iterable[Finding] = ()) -> None:
+        self.message = message
+        self.findings = tuple(findings)
+        errors = [str(finding) for finding in self.findings if finding.severity == "error"]
+        super().__init__("\n".join([message, *errors]))
+
+
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Without repetitions, by file and line, the graver first: the same list whatever order they were found in."""
+    """Sorts findings by file, line and severity and drops duplicates: the order of discovery does not matter."""
     return sorted(
         dict.fromkeys(findings),
         key=lambda f: (f.file, f.line or 0, _GRAVITY[f.severity], f.object, f.code, f.message, f.fix),

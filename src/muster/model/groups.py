@@ -108,7 +108,7 @@ class BoundApplication(Partial, kw_only=True):
     editions: dict[str, Int] = {}
     # The node groups that the required node affinity of a DaemonSet's pod template names.
     node_affinity: list[str] = []
-    # Why it names none, or what else is to be said of it.
+    # Why no node is named, or a further message.
     node_affinity_message: str = ""
     evictions: EvictionState | None = None
     warnings: list[str] = []
@@ -134,7 +134,7 @@ class PropagationPolicy(Object, kw_only=True):
 
 
 class ImagePredicate(Partial, kw_only=True):
-    """The one image meant."""
+    """Selects one image."""
 
     path: str = ""
 
@@ -163,7 +163,7 @@ class PlaintextOverrider(Partial, kw_only=True):
 
     path: str = ""
     operator: str = ""
-    # null is a value one may write; UNSET says that none was given.
+    # null is a valid value; UNSET means that none was given.
     value: Any | UnsetType = UNSET
 
 

@@ -99,7 +99,7 @@ def decode_json(cls: type[T], text: bytes) -> T:
 
 
 def _second_look(cls: type[T], value: object, error: msgspec.ValidationError) -> T:
-    """Say what is wrong in Kubernetes' words, unless it is only nulls, which are absent fields."""
+    """Raises the error in Kubernetes' terms, unless only nulls are wrong, which count as absent fields."""
     for problem in shape.problems(cls, value):
         raise problem from None
     try:

@@ -112,7 +112,7 @@ _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,
 
 @lru_cache(maxsize=65536)
 def seconds(timestamp: str | None) -> float:
-    """An RFC 3339 timestamp as seconds since the epoch; none is the epoch itself. ValueError says what is wrong."""
+    """Converts an RFC 3339 timestamp to seconds since the epoch; None is the epoch. Raises ValueError if it is none."""
     if timestamp is None:
         return 0.0
     match = _RFC3339.fullmatch(timestamp)

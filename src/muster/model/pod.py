@@ -119,7 +119,7 @@ class CsiInline(Partial, kw_only=True):
 
 
 class Volume(Partial, kw_only=True):
-    """A volume of a pod, if it has a say in where the pod runs."""
+    """A volume of a pod, as far as it affects where the pod can run."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
@@ -163,7 +163,7 @@ class PodSpec(Partial, kw_only=True):
     preemption_policy: str = ""
     scheduler_name: str = ""
     scheduling_gates: list[PodSchedulingGate] = []
-    # Kubernetes' own PodGroups: read only to say that they are not supported yet.
+    # Kubernetes' own PodGroups: read only to report that they are not supported yet.
     scheduling_group: dict[str, Any] | None = None
     workload_ref: dict[str, Any] | None = None
     volumes: list[Volume] = []

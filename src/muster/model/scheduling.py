@@ -97,7 +97,7 @@ class NetworkTopology(Partial, kw_only=True):
 
 
 class SubGroupPolicy(Partial, kw_only=True):
-    """Volcano's sub-groups: pods told apart by the values of label keys."""
+    """Volcano's sub-groups: pods divided by the values of label keys."""
 
     name: str = ""
     network_topology: NetworkTopology | None = None

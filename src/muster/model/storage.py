@@ -1,4 +1,4 @@
-"""Volumes, claims and what the storage drivers say of nodes."""
+"""Volumes, claims and the storage drivers of nodes."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class CSINodeSpec(Partial, kw_only=True):
 
 
 class CSINode(Object, kw_only=True):
-    """What CSI drivers say of the node of the same name."""
+    """The CSI drivers on the node of the same name."""
 
     namespaced: ClassVar[bool] = False
 

@@ -44,7 +44,7 @@ class RegexMatch(Partial, kw_only=True):
 
 
 class MemberSelector(Partial, kw_only=True):
-    """Which nodes or HyperNodes are meant; one of the three is given."""
+    """Selects nodes or HyperNodes; one of the three is given."""
 
     exact_match: ExactMatch | None = None
     regex_match: RegexMatch | None = None

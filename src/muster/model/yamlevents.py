@@ -75,7 +75,7 @@ class _Reader:
         self.stack: list[_Collection] = []
         self.anchors: dict[str, Any] = {}
         self.aliased = 0
-        self.words: dict[str, Scalar] = {}
+        self.scalars: dict[str, Scalar] = {}
         self.root: Any = None
 
     def error(self, event: Event, message: str) -> YamlError:
@@ -118,9 +118,9 @@ class _Reader:
         value: Scalar
         if plain:
             try:
-                value = self.words[text]
+                value = self.scalars[text]
             except KeyError:
-                value = self.words[text] = resolve(text)
+                value = self.scalars[text] = resolve(text)
         else:
             value = text if event.tag is None else self.tagged(event, text)
         if event.anchor is not None:
@@ -150,7 +150,7 @@ class _Reader:
             raise self.error(event, f"the tag {event.tag} is not known here: leave it out")
         value = resolve(text)
         if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
-            raise self.error(event, f"{text!r} is not what its tag {event.tag} says")
+            raise self.error(event, f"{text!r} does not match its tag {event.tag}")
         return value
 
     def alias(self, event: Event) -> None:
@@ -169,7 +169,7 @@ class _Reader:
         self.put(event, self.copy(event, value, len(self.stack)))
 
     def copy(self, event: Event, value: Any, depth: int) -> Any:
-        """An alias gives a value of its own, so that changing one place never changes another."""
+        """Copies the value of an alias, so that changing one place does not change another."""
         self.aliased += 1
         if self.aliased > MAX_ALIASED:
             raise self.error(event, f"aliases stand for more than {MAX_ALIASED} values")

@@ -1,4 +1,4 @@
-"""What a plain scalar means: the one resolver of the house.
+"""Resolves plain YAML scalars, for every reader of the repository.
 
 ``true``/``false``, ``null`` and decimal numbers mean themselves; everything else is text. So ``yes``, ``on``, ``0o7``,
 ``0x1F``, ``010``, ``1_000``, ``1:30``, dates, ``.inf`` and ``.nan`` are text, and ``1e3`` is a float. Nothing that is
@@ -27,7 +27,7 @@ _WORDS: dict[str, bool | None] = {
     "False": False,
     "FALSE": False,
 }
-# A leading zero is text: YAML 1.1 reads 010 as eight and YAML 1.2 as ten, so no reading is the one its writer meant.
+# A leading zero is text: YAML 1.1 reads 010 as eight and YAML 1.2 as ten, so the writer may have meant either.
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 _MOST_DIGITS = 1000  # far beyond any quantity, and below the length Python refuses to convert

@@ -122,7 +122,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _json(text: str, name: str) -> list[Document] | None:
-    """The text as one or more JSON values; None when it is not plain JSON, and YAML's reader is to say what it is."""
+    """Reads the text as one or more JSON values; None if it is not plain JSON and must be read as YAML."""
     decoder = json.JSONDecoder(object_pairs_hook=_mapping, parse_float=resolve, parse_constant=_refuse)
     documents: list[Document] = []
     line = 0

@@ -1,4 +1,4 @@
-"""Plain values as YAML text that the house's own reader reads back as the same values."""
+"""Writes plain values as YAML text that `yamltext` reads back as the same values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["dump", "dump_all"]
 
 
 class _Writer(yaml.CSafeDumper):
-    """PyYAML's writer, told which texts would be read as something else, and never to write an alias."""
+    """PyYAML's writer; it quotes texts that would be read as something else and never writes an alias."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -20,9 +20,9 @@ from muster.groups.custom_applications import (
 )
 from muster.kube.client import Client
 from muster.kube.events import Recorder
-from muster.kube.informer import Delta, Standing
+from muster.kube.informer import Delta, InformerState
 from muster.kube.informers import Informers, Wanted
-from muster.kube.lists import Report
+from muster.kube.list_watch import Report
 from muster.kube.resources import resource_of
 from muster.model.core import ConfigMap
 from muster.model.custom import CustomApplication
@@ -88,12 +88,12 @@ class ConfiguredKinds:
 
     async def followed(self) -> None:
         """Returns when the ConfigMap and the objects of its kinds were read, or cannot be read for now."""
-        while Standing.STARTING in self._maps.standing().values() or (
-            Standing.SYNCED in self._maps.standing().values() and not self.are_known
+        while InformerState.STARTING in self._maps.states().values() or (
+            InformerState.SYNCED in self._maps.states().values() and not self.are_known
         ):
             await asyncio.sleep(0.02)
         names = [resource_of(kind).name for kind in self.kinds]
-        while any(self._informers.standing().get(name) is Standing.STARTING for name in names):
+        while any(self._informers.states().get(name) is InformerState.STARTING for name in names):
             await asyncio.sleep(0.02)
 
     def _on_change(self, delta: Delta) -> None:

@@ -13,7 +13,7 @@ from muster.config.announced import PREFIX
 from muster.config.source import NoConfiguration, content_of
 from muster.kube.client import Client
 from muster.kube.informers import Informers, Wanted
-from muster.kube.lists import Report
+from muster.kube.list_watch import Report
 from muster.kube.writes import Writes
 from muster.model.core import ConfigMap
 from muster.model.meta import Object

@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from muster.kube.client import Client
 from muster.kube.informers import Informers
-from muster.kube.lists import Selection, list_all
+from muster.kube.list_watch import Selection, list_all
 from muster.kube.resources import resource_of
 from muster.kube.writes import FENCE, Writes
 from muster.model.core import Pod

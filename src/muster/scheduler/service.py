@@ -17,7 +17,7 @@ from muster.cycle.registry import kinds_read
 from muster.engine.core.podgroups import OWNING
 from muster.kube.client import Client, Limits
 from muster.kube.events import Recorder
-from muster.kube.informer import Standing
+from muster.kube.informer import InformerState
 from muster.kube.informers import Informers
 from muster.kube.resources import resource_of
 from muster.kube.writes import Writes
@@ -232,7 +232,7 @@ class SchedulerService(Component):
             for kind in new:
                 informers.add(kind)
             names = [resource_of(kind).name for kind in new]
-            while any(informers.standing()[name] is Standing.STARTING for name in names):
+            while any(informers.states()[name] is InformerState.STARTING for name in names):
                 await asyncio.sleep(0.05)
         if self._loaded is loaded and self._loop is loop:
             await loop.in_thread(lambda: decider.use(loaded))

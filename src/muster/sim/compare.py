@@ -43,10 +43,12 @@ class Comparison:
         one, two = self.first.summary.queues, self.second.summary.queues
         return {name: (one[name].allocated, two[name].allocated) for name in sorted({*one} & {*two})}
 
-    def as_dict(self) -> dict[str, object]:
-        """The first run's answer as always, the other's beside it, and where they differ: [first, second]."""
-        one, two = self.first.as_dict(), self.second.as_dict()
+    def to_dict(self) -> dict[str, object]:
+        """Returns the first run's decisions, the other's under `other`, and where they differ: [first, second]."""
+        one, two = self.first.decisions(), self.second.decisions()
         shares = [run.summary.queues for run in (self.first, self.second)]
+        pair = [run.configuration for run in (self.first, self.second)]
+        used = [one.to_dict() for one in pair if one is not None]
         return {
             **one,
             "other": two,
@@ -60,9 +62,10 @@ class Comparison:
                     for name, pair in self.fragmentation.items()
                 },
                 "queues": {
-                    name: [share[name].as_dict()["allocated"] for share in shares] for name in self.allocated
+                    name: [share[name].to_dict()["allocated"] for share in shares] for name in self.allocated
                 },
             },
+            **({"configurations": used} if used else {}),
         }
 
 

@@ -170,9 +170,9 @@ def _bar(box: NodeBox, resource: str, hues: Mapping[str, int]) -> str:
 
 def _pod(pod: PodMark, hues: Mapping[str, int]) -> str:
     asks = ", ".join(f"{name} {display(name, n)}" for name, n in sorted(pod.amounts.items()) if name != "pods")
-    told = f"{pod.key}: {asks or 'asks for nothing'}; {STATES[pod.state]}" + (f"; queue {pod.queue}" * bool(pod.queue))
+    title = f"{pod.key}: {asks or 'asks for nothing'}; {STATES[pod.state]}" + (f"; queue {pod.queue}" * bool(pod.queue))
     kind = f"pod {pod.state}" + ("" if pod.queue else " other")
-    return f'<span class="{kind}" style="{_hue(pod.queue, hues)}" title="{escape(told)}">{escape(pod.key)}</span>'
+    return f'<span class="{kind}" style="{_hue(pod.queue, hues)}" title="{escape(title)}">{escape(pod.key)}</span>'
 
 
 def _classes(queue: str, state: str) -> str:
@@ -194,12 +194,12 @@ def _queues(result: Result, hues: Mapping[str, int]) -> str:
             held, due, most = (part.get(resource) for part in (share.allocated, share.deserved, share.capability))
             fill = f'<i class="q" style="--h:{hues[name]};width:{min(100, 100 * (held or 0) / total):.2f}%"></i>'
             mark = "" if due is None else f'<i class="mark" style="left:{min(99.6, 100 * due / total):.2f}%"></i>'
-            said = f"{display(resource, held or 0)} of {display(resource, total)}"
-            said += f", deserves {display(resource, due)}" if due is not None else ""
-            said += f", at most {display(resource, most)}" if most is not None else ""
+            text = f"{display(resource, held or 0)} of {display(resource, total)}"
+            text += f", deserves {display(resource, due)}" if due is not None else ""
+            text += f", at most {display(resource, most)}" if most is not None else ""
             rows.append(
                 f'<div class="queue"><b>{escape(name)}</b><span class="soft">{escape(resource)}</span>'
-                f'<div class="track">{fill}{mark}</div><span>{escape(said)}</span></div>'
+                f'<div class="track">{fill}{mark}</div><span>{escape(text)}</span></div>'
             )
     return "\n".join(rows) or '<p class="soft">No queue holds anything.</p>'
 

@@ -34,7 +34,7 @@ class ControllerPlan:
     settled: bool = False
     warnings: list[str] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "steps": [
                 {
@@ -83,8 +83,8 @@ def plan(
     state = State(_scheduler_names(objects))
     cluster.follow(state)
     run = Run(scheduler, cluster, state, silent)
-    run.until_quiet(None)
-    told = run.told()
+    run.until_settled(None)
+    told = run.finish()
     found.pending = dict(told.pending)
     found.settled = told.summary.settled
     found.warnings = list(told.summary.warnings)

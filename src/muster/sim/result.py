@@ -1,4 +1,4 @@
-"""What a simulation found, and its form in JSON (a contract: the keys are stable)."""
+"""The result of a simulation, and its form in JSON (a contract: the keys are stable)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.hooks import Picture
 from muster.engine.core.plan import Eviction
 from muster.engine.core.state import State
+from muster.model.finding import Finding
+from muster.sim.inputs import LoadedConfig
 from muster.sim.summary import Summary
 
 
 @dataclass(slots=True)
 class Result:
-    cluster: EmbeddedCluster  # as the run left it
-    state: State
+    """The decisions of a simulation, and the cluster at its end."""
+
+    cluster: EmbeddedCluster = field(repr=False)
+    state: State = field(repr=False)
     binds: dict[str, str] = field(default_factory=dict)  # placements made by this run that stand at its end
     pipelined: dict[str, str] = field(default_factory=dict)
     evictions: list[Eviction] = field(default_factory=list)  # all, in order
@@ -22,9 +26,19 @@ class Result:
     devices: dict[str, list[int]] = field(default_factory=dict)
     cycles: int = 0
     summary: Summary = field(default_factory=Summary)
-    pictures: dict[str, list[Picture]] = field(default_factory=dict)  # node → its devices, for the report
+    pictures: dict[str, list[Picture]] = field(default_factory=dict, repr=False)  # node → its devices, for the report
+    configuration: LoadedConfig | None = field(default=None, repr=False)
+    findings: list[Finding] = field(default_factory=list)  # in the manifests and in the configuration
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
+        """Returns what `muster simulate -o json` prints."""
+        summary = self.summary.to_dict()
+        if self.configuration is not None:
+            summary["configuration"] = self.configuration.to_dict()
+        return {**self.decisions(), "summary": summary}
+
+    def decisions(self) -> dict[str, object]:
+        """Returns the decisions and the figures, without the configuration that led to them."""
         return {
             "binds": dict(sorted(self.binds.items())),
             "pipelined": dict(sorted(self.pipelined.items())),
@@ -33,5 +47,5 @@ class Result:
             "pending": dict(sorted(self.pending.items())),
             "devices": dict(sorted(self.devices.items())),
             "cycles": self.cycles,
-            "summary": self.summary.as_dict(),
+            "summary": self.summary.to_dict(),
         }

@@ -1,10 +1,9 @@
-"""Runs scheduling cycles on an embedded cluster and tells what became of each pod.
+"""Runs scheduling cycles on an embedded cluster and reports the outcome for each pod.
 
-A cycle's plan is carried out, kubelets and controllers act, and when nothing more happens the virtual clock goes to
-the next moment that something does: evicted pods go after their grace period, their owners make new ones, pods that
-were promised the room are bound, the time that a group was to wait at most (`sla`) is over. The run ends when nothing
-changes any more. One that goes round in circles (two jobs that evict each other) is recognised by a cluster that looks
-as it has looked before.
+The cluster applies the plan of a cycle, kubelets and controllers act, and when nothing more happens the virtual clock
+advances to the next event: evicted pods are removed after their grace period, their owners create new ones, pods are
+bound to the capacity that was promised to them, or a deadline of a group (`sla`) passes. The run ends when nothing
+changes any more. If the simulation repeats a state (two jobs that evict each other), it stops and reports a cycle.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from muster.model.core import Pod
 from muster.model.meta import controller
 from muster.model.pod_states import is_terminating
 from muster.sim import summary
-from muster.sim.breaches import Breaches
 from muster.sim.opening import open_cluster
 from muster.sim.result import Result
+from muster.sim.summary import Breaches
 
 MOST_CYCLES = 10_000
 LOOK_FROM = 8  # most runs are over by then; looking at the whole cluster costs time
@@ -48,8 +47,8 @@ def simulate(
     run = Run(scheduler, *open_cluster(objects, now, scheduler_names), log)
     run.unusable = unusable or {}
     run.warnings.update(dict.fromkeys(warnings(scheduler.config, run.state, log)))
-    run.until_quiet(cycles)
-    return run.told()
+    run.until_settled(cycles)
+    return run.finish()
 
 
 class Run:
@@ -70,18 +69,18 @@ class Run:
         self.breaches = Breaches(state)
         self.seen: Counter[int] = Counter()
 
-    def until_quiet(self, cycles: int | None) -> None:
+    def until_settled(self, cycles: int | None) -> None:
         result = self.result
         while True:
             acted = self.cycle()
             if result.cycles == cycles:
-                quiet = self.cluster.next_time() is None and self.plan.again_at is None
-                result.summary.settled = not acted and quiet
+                idle = self.cluster.next_time() is None and self.plan.again_at is None
+                result.summary.settled = not acted and idle
                 return
             if not self.cluster.step() and not acted:
                 due, deadline = self.cluster.next_time(), self.plan.again_at
                 if deadline is not None and (due is None or deadline < due):
-                    # Somebody's patience ends before anything happens: no turn of a circle.
+                    # A deadline passes before anything happens; this is not part of a cycle of states.
                     self.cluster.advance(deadline)
                     self.cluster.follow(self.state)
                     continue
@@ -93,7 +92,7 @@ class Run:
             result.evictions += self.cluster.evicted
             self.cluster.evicted.clear()
             self.cluster.follow(self.state)
-            if (cycles is None or cycles > MOST_CYCLES) and self.goes_on_for_ever():
+            if (cycles is None or cycles > MOST_CYCLES) and self.repeats():
                 return
 
     def cycle(self) -> bool:
@@ -114,7 +113,7 @@ class Run:
         self.log(2, f"cycle {result.cycles}: {len(outcome.bound)} bound, {len(gone)} evicted")
         return bool(outcome.bound or outcome.evicted or plan.phases or plan.promises_changed)
 
-    def goes_on_for_ever(self) -> bool:
+    def repeats(self) -> bool:
         count = self.result.cycles
         if count < LOOK_FROM:
             return False
@@ -132,7 +131,7 @@ class Run:
 
     # --- the end
 
-    def told(self) -> Result:
+    def finish(self) -> Result:
         result, state = self.result, self.state
         self.cluster.follow(state)
         for key, (node, uid) in self.bound.items():

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from muster.engine.core.axis import exact_sum
 from muster.engine.core.hooks import QueueShares
-from muster.engine.core.jobs import Shape
+from muster.engine.core.jobs import Job, Shape, Status, Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
+from muster.engine.evictions.budgets import ledger_of
 from muster.model.quantity import display
 
 Amounts = Mapping[str, float]
@@ -26,7 +28,7 @@ class QueueShare:
     deserved: Amounts
     capability: Amounts
 
-    def as_dict(self) -> dict[str, dict[str, str]]:
+    def to_dict(self) -> dict[str, dict[str, str]]:
         parts = {"allocated": self.allocated, "deserved": self.deserved, "capability": self.capability}
         return {p: {name: display(name, n) for name, n in sorted(amounts.items())} for p, amounts in parts.items()}
 
@@ -43,9 +45,9 @@ class Summary:
     settled: bool = False
     warnings: list[str] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         figures = {k: v for k, v in asdict(self).items() if k != "queues"}
-        queues = {name: share.as_dict() for name, share in sorted(self.queues.items())}
+        queues = {name: share.to_dict() for name, share in sorted(self.queues.items())}
         return {**figures, "fragmentation": {k: round(v, 6) for k, v in self.fragmentation.items()}, "queues": queues}
 
 
@@ -73,6 +75,58 @@ def fragments(state: State, waiting: Iterable[str]) -> dict[str, float]:
 def deserved(session: Session) -> Mapping[str, Amounts]:
     """What the plugin that shares the cluster out among queues (proportion, capacity) gives each of them."""
     return next((plugin.deserved() for plugin in session.flat(QueueShares)), {})
+
+
+_BOUND = (Status.BINDING, Status.BOUND, Status.RUNNING)
+
+
+class Breaches:
+    """Follows the evictions of one run."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._complete: set[str] = set()  # jobs that had their minimum when a pod of theirs was evicted
+        self._budgets: dict[str, None] = {}
+
+    def note(self, evicted: Collection[str]) -> None:
+        """The scheduler evicts these pods at the same time. The state must not show it yet."""
+        self.note_gangs(evicted)
+        tasks = self._tasks(evicted)
+        if tasks:
+            self._budgets.update(dict.fromkeys(self._violated(tasks)))
+
+    def note_gangs(self, evicted: Collection[str]) -> None:
+        """The same for evictions through the Eviction API, which holds the budgets itself."""
+        for task in self._tasks(evicted):
+            if task.job is not None and _members(task.job) >= task.job.min_available:
+                self._complete.add(task.job.key)
+
+    def _tasks(self, evicted: Collection[str]) -> list[Task]:
+        return [self.state.tasks[key] for key in evicted if key in self.state.tasks]
+
+    def _violated(self, evicted: list[Task]) -> Iterator[str]:
+        ledger = ledger_of(self.state)
+        counts = Counter(key for task in evicted for key in ledger.uses(task.pod))
+        for key, count in sorted(counts.items()):
+            if count > (allowed := ledger.left(key)):
+                yield f"PodDisruptionBudget {key} is violated: {count} evicted in one cycle, {allowed} allowed"
+
+    def warnings(self) -> list[str]:
+        """What is broken at the end of the run. The state must show the end."""
+        return [*self._partial(), *self._budgets]
+
+    def _partial(self) -> Iterator[str]:
+        for key in sorted(self._complete):
+            job = self.state.jobs.get(key)
+            if job is None or not any(job.count[status] for status in _BOUND):
+                continue
+            if (members := _members(job)) < job.min_available:
+                yield f"evictions left gang {key} below its minimum: {members} of {job.min_available} pods are bound"
+
+
+def _members(job: Job) -> int:
+    """Pods that count for the minimum: bound and not terminating, or completed."""
+    return sum(job.count[status] for status in (*_BOUND, Status.SUCCEEDED))
 
 
 def fragmentation(nodes: NodeView, waiting: Iterable[Shape]) -> dict[str, float]:

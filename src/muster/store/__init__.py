@@ -6,9 +6,7 @@ memory and `kube.store` on a live cluster. The live scheduler has its own cache 
 
 from muster.store.clock import Clock, timestamp
 from muster.store.errors import AlreadyExists, ApiError, Conflict, Gone, NotFound
-from muster.store.protocol import Store
-from muster.store.record import Event, Severity
-from muster.store.watch import Change, Listing, Watch, WatchEvent
+from muster.store.protocol import Change, Event, Listing, Severity, Store, Watch, WatchEvent
 
 __all__ = [
     "AlreadyExists",

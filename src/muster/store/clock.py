@@ -1,4 +1,4 @@
-"""The clock that controllers ask, and how a moment is written into an object."""
+"""The clock of a store, and how a time is written into an object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
 
 class Clock(Protocol):
-    """Says what time it is: a real clock, or the embedded cluster's virtual one."""
+    """The current time: a real clock, or the virtual clock of the embedded cluster."""
 
     def now(self) -> float:
         """Seconds since the epoch."""

@@ -1,15 +1,19 @@
-"""The store, as controllers and the live parts see it. Objects that come out of a store are never changed in place."""
+"""The store as the controllers see it: objects, lists, watches and events.
+
+Objects that come out of a store are never changed in place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.store.clock import Clock
-from muster.store.record import Severity
-from muster.store.watch import Listing, Watch
 
 T = TypeVar("T", bound=Object)
 
@@ -77,3 +81,60 @@ class Store(Protocol):
     def event(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
         """Records an Event about the object."""
         ...
+
+
+
+
+class Change(Enum):
+    """What happened to an object."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class WatchEvent(Struct, frozen=True, gc=False):
+    """One change. A deleted object comes as it last was, with the resourceVersion of its deletion."""
+
+    change: Change
+    kind: str
+    key: str
+    object: Object
+    resource_version: str
+
+
+class Listing(Struct, Generic[T], frozen=True):
+    """All objects of a kind as they were at one resourceVersion; a watch since that version goes on from here."""
+
+    items: list[T]
+    resource_version: str
+
+
+class Watch(Protocol):
+    """Changes as they come."""
+
+    def take(self) -> list[WatchEvent]:
+        """What has happened since the last time, in order; empty if nothing has."""
+        ...
+
+    def close(self) -> None:
+        """No more events are wanted."""
+        ...
+
+
+class Severity(Enum):
+    """The two types of Event that Kubernetes knows."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+class Event(Struct, frozen=True, gc=False):
+    """One Event: about which object, when, a reason in one word and a message for people."""
+
+    kind: str
+    key: str
+    severity: Severity
+    reason: str
+    message: str
+    time: float

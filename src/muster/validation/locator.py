@@ -20,7 +20,7 @@ class Locator:
 
     def __init__(
         self,
-        locations: Mapping[tuple[str, str], tuple[str, int]],
+        locations: Mapping[tuple[str, str], tuple[str, int | None]],
         objects: Mapping[str, Mapping[str, Object]],
         line_of_field: Callable[[str, str, str], int | None] | None = None,
     ) -> None:

@@ -24,9 +24,9 @@ from fakes.faulty_api import (
     tell,
     until,
 )
-from muster.kube import Delta, Informers, Standing, Wanted, watch
+from muster.kube import Delta, Informers, InformerState, Wanted, list_watch
 from muster.kube.informer import Pace
-from muster.kube.lists import decode_object
+from muster.kube.list_watch import decode_object
 from muster.kube.resources import SOURCES, resource_of
 from muster.model.core import Pod
 from muster.model.meta import Object
@@ -170,7 +170,7 @@ def test_a_line_that_stays_unreadable_is_stepped_over_by_a_new_list() -> None:
 
 
 def test_an_event_that_has_no_end_is_not_gathered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(list_watch, "LONGEST_LINE", 10_000)
 
     def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([], 5)), give(listed([pod("a", 6)], 7)))
@@ -203,7 +203,7 @@ def test_errors_are_reported_once_and_survived() -> None:
     told, informers, api = follow(plan, lambda api, informers: len(informers.of(Pod)) == 2)
     assert told == [("ADDED", "ns/a"), ("ADDED", "ns/b")]
     assert len([line for line in api.report if "cannot be followed" in line]) == 1
-    assert informers.standing() == {"pods": Standing.SYNCED}
+    assert informers.states() == {"pods": InformerState.SYNCED}
 
 
 def test_a_watch_that_ends_at_once_becomes_no_storm() -> None:
@@ -241,7 +241,7 @@ def test_a_kind_the_cluster_does_not_have_is_reported_once_and_found_when_it_com
             stream = informers.stream([PodGroup])
             async with informers:
                 assert await informers.synced(5)
-                assert informers.standing()["podgroups.scheduling.volcano.sh"] is Standing.ABSENT
+                assert informers.states()["podgroups.scheduling.volcano.sh"] is InformerState.ABSENT
                 await asyncio.sleep(0.3)
                 api.plan("GET", groups, give(listed([pod("g", 7)], 8)))
                 await until(lambda: len(stream))

@@ -11,9 +11,9 @@ import pytest
 
 from fakes.faulty_api import FaultyApi, give, listed, pod, refuse, run, tell
 from muster.kube import Informers, Recorder, Writes
-from muster.kube.difference import difference
 from muster.kube.store import KubeStore
 from muster.model.core import Pod
+from muster.model.merge_patch import difference
 from muster.model.meta import ObjectMeta
 from muster.model.scheduling import Queue
 from muster.store import Change, Conflict, NotFound, Store, errors

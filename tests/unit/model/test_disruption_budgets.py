@@ -20,7 +20,7 @@ from muster.model.meta import LabelSelector, LabelSelectorRequirement, Object
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from muster.plugins.pdb import Pdb
 from muster.scheduler.budgets import BudgetProtection, over_budget
-from muster.sim.breaches import Breaches
+from muster.sim.summary import Breaches
 
 WEB = {"app": "web"}
 NOT_READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}

@@ -23,7 +23,7 @@ def test_packing_and_spreading_differ_in_placements_and_fragmentation() -> None:
 
 
 def test_the_first_answer_keeps_its_keys_and_the_other_stands_beside_it() -> None:
-    told = compared(node("n1"), node("n2"), pod("a"), pod("b")).as_dict()
+    told = compared(node("n1"), node("n2"), pod("a"), pod("b")).to_dict()
     assert {"binds", "pending", "evicts", "summary", "other", "differences"} <= told.keys()
     other, differences = told["other"], told["differences"]
     assert isinstance(other, dict) and isinstance(differences, dict)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from builders.files import PREEMPTING, full_cluster, manifests, node, pod, pod_group, queue, scheduler
-from muster.sim.explain import Explanation, Unexplained, explain
+from muster.model.finding import InputError
+from muster.sim.explain import Explanation, explain
 
 ONE_GROUP = """\
 actions: "enqueue, allocate, backfill"
@@ -32,7 +33,7 @@ def test_every_node_has_its_word() -> None:
 
 def test_infeasible_nodes_are_scored_and_every_scorer_has_its_key() -> None:
     answer = about("p", node("n1", cpu=1), node("n2"), pod("p", cpu="2"))
-    told = answer.as_dict()["nodes"]
+    told = answer.to_dict()["nodes"]
     assert isinstance(told, dict)
     assert told["n1"]["feasible"] is False
     assert told["n1"]["scores"].keys() == {"nodeorder"}
@@ -48,7 +49,7 @@ def test_the_decision_of_the_next_cycle_is_told() -> None:
 
 def test_asking_changes_nothing() -> None:
     documents = [node("n1"), node("n2"), pod("p")]
-    assert about("p", *documents).as_dict() == about("p", *documents).as_dict()
+    assert about("p", *documents).to_dict() == about("p", *documents).to_dict()
 
 
 def test_node_sets_are_tried_one_by_one() -> None:
@@ -64,7 +65,7 @@ def test_node_sets_are_tried_one_by_one() -> None:
     assert by_label["node group large"].holds
     assert (by_label["node group small"].placed, by_label["node group small"].holds) == (0, False)
     assert "0/2 nodes are available: 2 Insufficient cpu" in by_label["node group small"].reason
-    assert "sets" in answer.as_dict()
+    assert "sets" in answer.to_dict()
 
 
 def test_without_a_plugin_that_divides_there_are_no_sets() -> None:
@@ -83,7 +84,7 @@ def test_without_a_plugin_that_divides_there_are_no_sets() -> None:
 )
 def test_a_pod_without_a_next_cycle_is_refused(name: str, why: str) -> None:
     done = {**pod("done"), "status": {"phase": "Succeeded"}}
-    with pytest.raises(Unexplained, match=why):
+    with pytest.raises(InputError, match=why):
         about(name, *full_cluster(), pod("theirs", schedulerName="theirs"), done)
 
 
@@ -94,6 +95,6 @@ def test_the_warnings_of_the_cycle_are_part_of_the_answer() -> None:
     told = about(
         "p", node("n1"), queue("default"), group, pod("p", group="g"),
         configuration=ONE_GROUP.replace("nodegroup", "topology"),
-    ).as_dict()["warnings"]  # fmt: skip
+    ).to_dict()["warnings"]  # fmt: skip
     assert isinstance(told, list)
     assert len(told) == 1 and "the annotation kai.scheduler/topology is missing" in told[0]

@@ -63,7 +63,7 @@ def test_a_new_override_policy_changes_the_image_of_every_pod_one_after_the_othe
     images = writes(found, "images")
     assert len(images) == 5 and sum("beijing.registry.io/nginx:1.14" in text for text in images) == 3
     assert writes(found, "patch") == ["default/nginx groupmanagement.kubeedge.io/binding-overridepolicy=op"]
-    assert found.as_dict()["counts"] == {"images": 5, "patch": 1}
+    assert found.to_dict()["counts"] == {"images": 5, "patch": 1}
 
 
 def test_the_input_is_not_touched() -> None:

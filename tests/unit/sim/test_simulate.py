@@ -108,14 +108,14 @@ def test_a_job_that_makes_progress_is_no_circle() -> None:
 
 def test_the_answer_does_not_depend_on_the_order_of_the_documents() -> None:
     documents = [*full_cluster(), node("n2"), *(pod(f"p{i}", cpu="2") for i in range(4))]
-    first = run(*documents).as_dict()
+    first = run(*documents).to_dict()
     random.Random(7).shuffle(documents)
-    assert run(*documents).as_dict() == first
+    assert run(*documents).to_dict() == first
 
 
 def test_the_summary_counts_and_shares() -> None:
     result = run(node("n1"), node("n2"), pod("p", cpu="3"), pod("q", cpu="5"))
-    told = result.as_dict()["summary"]
+    told = result.to_dict()["summary"]
     assert isinstance(told, dict)
     assert (told["pods"], told["bound"], told["pending"], told["evicted"], told["nodes"]) == (2, 1, 1, 0, 2)
     assert told["queues"]["default"]["allocated"]["cpu"] == "3"

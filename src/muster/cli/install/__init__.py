@@ -1,6 +1,6 @@
 """What `muster manifests` and the Helm chart put into a cluster.
 
-`rights` says what each part may do, `parts` how it is run, `placement` where, `admission` the webhook configurations
+`rights` has what each part may do, `parts` how it is run, `placement` where, `admission` the webhook configurations
 and what the controllers' account may write, `objects` makes the Kubernetes objects.
 """
 

@@ -17,7 +17,7 @@ import msgspec
 from muster.groups.binding import DOMAIN
 from muster.kube.client import Client
 from muster.kube.lease import Lease
-from muster.kube.lists import Report
+from muster.kube.list_watch import Report
 from muster.model.meta import seconds
 from muster.store import errors
 

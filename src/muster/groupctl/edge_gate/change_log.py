@@ -20,7 +20,7 @@ from muster.groups.binding import DOMAIN, PolicyLabels, hold_reason
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client
 from muster.kube.informer import Delta
-from muster.kube.lists import Selection, pages
+from muster.kube.list_watch import Selection, pages
 from muster.kube.resources import resource_of
 from muster.model.batch import APPLICATION_KINDS
 from muster.model.core import Pod

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from muster.kube.client import Client
-from muster.kube.lists import Report
+from muster.kube.list_watch import Report
 from muster.process.settings import LeaseSettings
 from muster.store import errors
 

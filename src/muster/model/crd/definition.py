@@ -31,7 +31,7 @@ AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What there is to say about one kind under one apiVersion."""
+    """The definition of one kind under one apiVersion."""
 
     cls: type[Object]
     api_version: str

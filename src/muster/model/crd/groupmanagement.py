@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from muster.model import groups
 from muster.model.crd.definition import Column, Definition
-from muster.model.crd.schema import Demands, Rule, Schema
-from muster.model.crd.words import COUNT, LABEL_VALUE, LARGE, NAME, SHARED, SPELT_NAME
+from muster.model.crd.schema import COUNT, LABEL_VALUE, LARGE, NAME, SHARED, SPELT_NAME, Demands, Rule, Schema
 
 VERSION = "groupmanagement.kubeedge.io/v1alpha1"
 # Limits that let the API server bound the cost of the rules; far above what a cluster has.

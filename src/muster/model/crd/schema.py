@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import msgspec.inspect as inspect
 
-from muster.model.meta import Object
+from muster.model.meta import Condition, LabelSelectorRequirement, Object
 
 Schema = dict[str, Any]
 
@@ -27,7 +27,7 @@ QUANTITY: Schema = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule in CEL, what to say when it is broken, and the field (below where it stands) that is then named."""
+    """A rule in CEL, the message if it is broken, and the field below it that the message names."""
 
     cel: str
     message: str
@@ -93,7 +93,7 @@ def _value(kind: inspect.Type, demands: AllDemands) -> Schema:
     if isinstance(kind, inspect.UnionType):
         return _union(kind, demands)
     if isinstance(kind, inspect.AnyType):
-        # Without nullable the API server drops a null, which is a value as good as any here.
+        # Without nullable the API server drops a null, which is a valid value here.
         return {"nullable": True, "x-kubernetes-preserve-unknown-fields": True}
     if isinstance(kind, inspect.StructType):
         return _struct(kind, demands)
@@ -132,3 +132,41 @@ def _merged(schema: Schema, more: Schema) -> Schema:
         there = result.get(name)
         result[name] = _merged(there, value) if isinstance(there, dict) and isinstance(value, dict) else value
     return result
+
+
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_QUALIFIED = r"[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?"
+
+# The name of an object.
+NAME: Schema = {"minLength": 1, "maxLength": 253, "pattern": f"^{_SUBDOMAIN}$"}
+# A reference to an object that may be left empty.
+REFERENCE: Schema = {"maxLength": 253, "pattern": f"^({_SUBDOMAIN})?$"}
+# As a policy may spell a node group: the design writes Beijing for the object beijing.
+SPELT_NAME: Schema = {
+    "minLength": 1,
+    "maxLength": 253,
+    "pattern": r"^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*$",
+}
+LABEL_KEY: Schema = {"minLength": 1, "maxLength": 316, "pattern": f"^({_SUBDOMAIN}/)?{_QUALIFIED}$"}
+LABEL_VALUE: Schema = {"maxLength": 63, "pattern": f"^({_QUALIFIED})?$"}
+
+COUNT: Schema = {"minimum": 0}
+# 2**53: as far as JSON numbers are exact, and as the types read them.
+LARGE: Schema = {"format": "int64", "minimum": 0, "maximum": 2**53}
+
+SHARED: dict[type, Demands] = {
+    Condition: Demands(
+        required=("type", "status"),
+        fields={
+            "type": {"minLength": 1},
+            "lastTransitionTime": {"format": "date-time"},
+            "lastProbeTime": {"format": "date-time"},
+            "lastHeartbeatTime": {"format": "date-time"},
+            "observedGeneration": LARGE,
+        },
+    ),
+    LabelSelectorRequirement: Demands(
+        required=("key", "operator"),
+        fields={"key": LABEL_KEY, "operator": {"enum": ["In", "NotIn", "Exists", "DoesNotExist"]}},
+    ),
+}

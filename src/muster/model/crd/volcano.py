@@ -1,14 +1,13 @@
 """Volcano's kinds, for a cluster that has no Volcano: Queue, PodGroup, HyperNode.
 
-An object that Volcano can work with is accepted here too; what could never be meant is refused.
+An object that Volcano can work with is accepted here too; what can never be intended is refused.
 """
 
 from __future__ import annotations
 
 from muster.model import scheduling, topology
 from muster.model.crd.definition import Column, Definition
-from muster.model.crd.schema import Demands, Rule, Schema
-from muster.model.crd.words import COUNT, LABEL_KEY, REFERENCE, SHARED
+from muster.model.crd.schema import COUNT, LABEL_KEY, REFERENCE, SHARED, Demands, Rule, Schema
 
 _POSITIVE: Schema = {"minimum": 1}
 
@@ -128,4 +127,42 @@ DEFINITIONS: tuple[Definition, ...] = (
         (Column("Tier", ".spec.tier", "integer"), Column("Nodes", ".status.nodeCount", "integer")),
         _HYPER_NODE,
     ),
+)  # fmt: skip
+
+
+_TOPOLOGY: dict[type, Demands] = {
+    topology.Topology: Demands(required=("spec",)),
+    topology.TopologySpec: Demands(
+        required=("levels",),
+        fields={
+            "levels": {
+                "minItems": 1,
+                "maxItems": 16,
+                "x-kubernetes-validations": [
+                    rule.plain()
+                    for rule in (
+                        Rule("self == oldSelf", "the levels of a topology cannot be changed"),
+                        Rule(
+                            "self.all(one, self.exists_one(other, other.nodeLabel == one.nodeLabel))",
+                            "a node label can be only one level",
+                        ),
+                        Rule(
+                            "!self.exists(one, one.nodeLabel == 'kubernetes.io/hostname')"
+                            " || self[self.size() - 1].nodeLabel == 'kubernetes.io/hostname'",
+                            "kubernetes.io/hostname can only be the last level",
+                        ),
+                    )
+                ],
+            }
+        },
+    ),
+    topology.TopologyLevel: Demands(required=("nodeLabel",), fields={"nodeLabel": LABEL_KEY}),
+}
+
+TOPOLOGIES: tuple[Definition, ...] = tuple(
+    Definition(
+        topology.Topology, version, "topologies", columns=(Column("Levels", ".spec.levels[*].nodeLabel"),),
+        demands=_TOPOLOGY,
+    )
+    for version in ("kueue.x-k8s.io/v1alpha1", "kai.scheduler/v1alpha1")
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`python -m muster.sim.bench WORK`: one timed run in a process of its own, its figures as a line of JSON."""
+"""`python -m muster.sim.bench WORK`: one timed run in a separate process, its figures as a line of JSON."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def together(node_objects: dict[str, Object], objects: Iterator[Object]) -> Obje
 def gangs(
     node_count: int, count: int, size: int, least: int | None = None, *, queues: int = 1, own: bool = False
 ) -> Objects:
-    """Gangs of equal pods; `own` gives each gang a request of its own."""
+    """Gangs of equal pods; `own` gives each gang another request."""
 
     def objects() -> Iterator[Object]:
         for q in range(queues):
@@ -159,7 +159,7 @@ def spread(node_count: int, count: int, *, hostname: bool) -> Objects:
 
 
 def full(node_count: int, claims: int, size: int, *, across: bool, protected: bool = False) -> Objects:
-    """A cluster full of running pods in 640 groups of 100, and gangs that want their room."""
+    """A cluster full of running pods in 640 groups of 100, and gangs that want their capacity."""
 
     def objects() -> Iterator[Object]:
         for name, value in (("low", 10), ("high", 1000)):

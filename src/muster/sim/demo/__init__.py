@@ -1,7 +1,7 @@
 """`muster demo`: the designs' own examples, played on the embedded cluster by the real scheduler and controllers.
 
-A chapter is a file that tells one design: it puts manifests (in `manifests/`, one folder a chapter) into a cluster,
-lets the cluster come to rest, and holds what came out against what the design says. Nothing that is told is written
+A chapter is a file that plays one design: it puts manifests (in `manifests/`, one folder a chapter) into a cluster,
+runs until nothing changes, and compares the outcome with the design. Nothing that is shown is written
 beforehand but the questions and the design's answers; one that does not come out makes the demo fail.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from muster.sim.demo.group_management import told as group_management
-from muster.sim.demo.nodegroup import told as nodegroup
-from muster.sim.demo.nodesets import told as nodesets
-from muster.sim.demo.resource_strategy_fit import told as resource_strategy_fit
+from muster.sim.demo.group_management import chapter as group_management
+from muster.sim.demo.nodegroup import chapter as nodegroup
+from muster.sim.demo.nodesets import chapter as nodesets
+from muster.sim.demo.resource_strategy_fit import chapter as resource_strategy_fit
 from muster.sim.demo.story import Chapter
-from muster.sim.demo.topology910 import told as topology910
+from muster.sim.demo.topology910 import chapter as topology910
 
 __all__ = ["CHAPTERS", "chapters"]
 
@@ -29,4 +29,4 @@ CHAPTERS: tuple[Callable[[], Chapter], ...] = (
 
 def chapters() -> Iterator[Chapter]:
     """The chapters in order, each played when it is its turn."""
-    return (told() for told in CHAPTERS)
+    return (chapter() for chapter in CHAPTERS)

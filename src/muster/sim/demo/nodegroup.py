@@ -12,7 +12,7 @@ ONLY_OWN = "queue recommend requires node group nodegroup2, node is in nodegroup
 ONLY_PRIVATE = "queue tts requires node group private, node is in public"
 
 
-def told() -> Chapter:
+def chapter() -> Chapter:
     about = "Queues are tied to groups of nodes: hard rules filter nodes, soft rules score them."
     chapter = Chapter("nodegroup", "Queues and node groups (design 1)", about)
     _departments(chapter)

@@ -13,7 +13,7 @@ RACKS = {"example.com/rack": "rack"}
 LAYERS = ["p1-r1", "p1-r2", "p2-r1", "p2-r2", "p2-r3", "p3-r1", "p3-r2"]
 
 
-def told() -> Chapter:
+def chapter() -> Chapter:
     about = "A plugin cannot know every rule, so its first choice may fail; the gang is then tried on the next set."
     chapter = Chapter("nodesets", "Node sets and topology (design 3)", about)
     _next_set(chapter)
@@ -67,9 +67,9 @@ def _layers(chapter: Chapter) -> None:
     step.check("the first set that holds the gang is the last one", {"p3-r2-a": 1, "p3-r2-b": 1}, found_on)
 
 
-def _sets(step: Step, told: Explanation) -> None:
+def _sets(step: Step, explanation: Explanation) -> None:
     rows = [
         (one.label, ", ".join(one.nodes), "yes" if one.holds else "no", f"{one.placed} of {one.wanted}", one.reason)
-        for one in told.sets or ()
+        for one in explanation.sets or ()
     ]
     step.show("Why: the sets in the order of trial", ("set", "nodes", "holds it", "placed", "why not"), rows)

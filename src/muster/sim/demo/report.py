@@ -1,4 +1,4 @@
-"""The demo as one self-contained HTML page: what the terminal tells, with the nodes drawn after each step."""
+"""The demo as one self-contained HTML page: what the terminal prints, with the nodes drawn after each step."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ TITLE = "The five designs, played"
 
 
 def page(chapters: Iterable[Chapter]) -> str:
-    told = list(chapters)
-    links = "".join(f'<li><a href="#{escape(c.name)}">{escape(c.title)}</a>: {_standing(c)}</li>' for c in told)
+    shown = list(chapters)
+    links = "".join(f'<li><a href="#{escape(c.name)}">{escape(c.title)}</a>: {_state(c)}</li>' for c in shown)
     parts = [
         f"<h1>{TITLE}</h1>",
         '<p class="lead">Every answer on this page was given by the scheduler and the controllers, on an embedded '
         "cluster, from the manifests named with it.</p>",
         f"<ul>{links}</ul>",
-        *(_chapter(chapter) for chapter in told),
+        *(_chapter(chapter) for chapter in shown),
     ]
     return document(TITLE, parts, verb="demo")
 
 
-def _standing(chapter: Chapter) -> str:
+def _state(chapter: Chapter) -> str:
     checks = [check for step in chapter.steps for check in step.checks]
     return f"{sum(check.holds for check in checks)} of {len(checks)} checks hold"
 
@@ -38,7 +38,7 @@ def _chapter(chapter: Chapter) -> str:
 def _step(number: int, step: Step) -> str:
     grids = "".join(f"<p>{escape(g.title)}</p>{table(g.head, g.rows)}" for g in step.grids)
     waits = table(("waits", "why"), sorted(step.waiting.items())) if step.waiting else ""
-    said = "".join(f'<p class="warning">{escape(line)}</p>' for line in step.said)
+    messages = "".join(f'<p class="warning">{escape(line)}</p>' for line in step.said)
     evicted = ""
     if step.result is not None and step.result.evictions:
         rows = [(e.pod, e.node, e.by or e.rule) for e in step.result.evictions]
@@ -51,7 +51,7 @@ def _step(number: int, step: Step) -> str:
         step.picture,
         evicted,
         waits,
-        said,
+        messages,
         _checks(step.checks),
     ]
     return "\n".join(part for part in body if part)
@@ -60,6 +60,6 @@ def _step(number: int, step: Step) -> str:
 def _checks(checks: Iterable[Check]) -> str:
     rows = []
     for check in checks:
-        word = "as designed" if check.holds else f"NOT AS DESIGNED: wanted {in_words(check.wanted)}"
-        rows.append((check.design, in_words(check.found), word))
+        verdict = "as designed" if check.holds else f"NOT AS DESIGNED: wanted {in_words(check.wanted)}"
+        rows.append((check.design, in_words(check.found), verdict))
     return table(("the design says", "the cluster shows", ""), rows)

@@ -15,7 +15,7 @@ RETENTION: dict[str, dict[str, float]] = {
 }
 
 
-def told() -> Chapter:
+def chapter() -> Chapter:
     about = "Each resource has a strategy of its own, and pods that need no GPU keep off the nodes that have them."
     chapter = Chapter(PLUGIN, "Pack, spread, and keep what is scarce (design 2)", about)
     _retention(chapter)

@@ -59,10 +59,10 @@ class Stage:
                 self._apply(obj)
             self.files.append(path)
         self.cluster.step()
-        told = self.explained(why) if why else None
+        explanation = self.explained(why) if why else None
         step = self._settle(asks, log)
-        if told is not None:
-            scores_grid(step, told, plugin)
+        if explanation is not None:
+            scores_grid(step, explanation, plugin)
         return step
 
     def take_away(self, asks: str, manifest: str) -> Step:
@@ -74,7 +74,7 @@ class Stage:
         return self._settle(asks, silent)
 
     def explained(self, pod: str, sets: bool = False) -> Explanation:
-        """What `muster explain` says of a pod that waits, in the cluster as it stands."""
+        """Explains a pending pod in the cluster as it is."""
         objects, now = self.cluster.store.everything(), self.cluster.clock.now()
         return explain(self.scheduler, objects, now, NAMES, pod, sets=sets)
 
@@ -89,8 +89,8 @@ class Stage:
         self.cluster.step()
         self.cluster.follow(self.state)
         run = Run(self.scheduler, self.cluster, self.state, log)
-        run.until_quiet(None)
-        result = run.told()
+        run.until_settled(None)
+        result = run.finish()
         step = Step(asks, list(self.files), self.config, result, drawn(result))
         self.chapter.steps.append(step)
         return step
@@ -115,10 +115,11 @@ def on_nodes(state: State, prefix: str) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def scores_grid(step: Step, told: Explanation, plugin: str) -> None:
-    """Each node's standing for a pod: its scores by one plugin, or why it is refused."""
+def scores_grid(step: Step, explanation: Explanation, plugin: str) -> None:
+    """Shows each node for a pod: its scores by one plugin, or why it is refused."""
     rows = []
-    for name, trace in sorted(told.nodes.items(), key=lambda entry: (not entry[1].feasible, -entry[1].total, entry[0])):
+    ranked = sorted(explanation.nodes.items(), key=lambda entry: (not entry[1].feasible, -entry[1].total, entry[0]))
+    for name, trace in ranked:
         why = "; ".join(text for _, _, text in trace.reasons)
         rows.append((name, "fits" if trace.feasible else "no", f"{trace.scores.get(plugin, 0):,.6g}", why or "–"))
-    step.show(f"Why: {told.pod} before it was placed", ("node", "", plugin, "why not"), rows)
+    step.show(f"Why: {explanation.pod} before it was placed", ("node", "", plugin, "why not"), rows)

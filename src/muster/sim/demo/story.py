@@ -1,4 +1,4 @@
-"""What a demo tells: chapters of steps, each with what is asked, what was decided and why, and what the design says."""
+"""The parts of a demo: chapters of steps, each with a question, the decision, its reasons and the design's claim."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Check:
     def holds(self) -> bool:
         return self.wanted == self.found
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         return {"design": self.design, "wanted": self.wanted, "found": self.found, "holds": self.holds}
 
 
@@ -32,7 +32,7 @@ class Grid:
     head: tuple[str, ...]
     rows: list[tuple[str, ...]]
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         return {"title": self.title, "rows": [dict(zip(self.head, row, strict=True)) for row in self.rows]}
 
 
@@ -71,15 +71,15 @@ class Step:
     def holds(self) -> bool:
         return all(check.holds for check in self.checks)
 
-    def as_dict(self) -> dict[str, object]:
-        told: dict[str, object] = {"asks": self.asks, "config": self.config, "files": self.files}
+    def to_dict(self) -> dict[str, object]:
+        plain: dict[str, object] = {"asks": self.asks, "config": self.config, "files": self.files}
         if self.result is not None:
-            decided = self.result.as_dict()
-            told["decided"] = {key: decided[key] for key in ("binds", "evicts", "pending", "devices", "cycles")}
-        told["said"] = self.said
-        told["shown"] = [grid.as_dict() for grid in self.grids]
-        told["checks"] = [check.as_dict() for check in self.checks]
-        return told
+            decided = self.result.to_dict()
+            plain["decided"] = {key: decided[key] for key in ("binds", "evicts", "pending", "devices", "cycles")}
+        plain["said"] = self.said
+        plain["shown"] = [grid.to_dict() for grid in self.grids]
+        plain["checks"] = [check.to_dict() for check in self.checks]
+        return plain
 
 
 @dataclass(slots=True)
@@ -95,12 +95,12 @@ class Chapter:
     def holds(self) -> bool:
         return bool(self.steps) and all(step.checks and step.holds for step in self.steps)
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "name": self.name,
             "title": self.title,
             "about": self.about,
-            "steps": [step.as_dict() for step in self.steps],
+            "steps": [step.to_dict() for step in self.steps],
             "holds": self.holds,
         }
 

@@ -8,7 +8,7 @@ from muster.sim.demo.story import Chapter, Step
 PLUGIN = "topology910"
 
 
-def told() -> Chapter:
+def chapter() -> Chapter:
     about = "A node has eight Ascend 910 chips in two rings of four; chips of different rings do not reach each other."
     chapter = Chapter(PLUGIN, "Ascend 910 rings (design 4)", about)
     _groups(chapter)

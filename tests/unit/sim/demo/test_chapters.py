@@ -26,7 +26,7 @@ def test_a_chapter_comes_out_as_designed(told: Callable[[], Chapter]) -> None:
 
 
 def test_the_same_demo_every_time() -> None:
-    assert [chapter.as_dict() for chapter in chapters()] == [chapter.as_dict() for chapter in chapters()]
+    assert [chapter.to_dict() for chapter in chapters()] == [chapter.to_dict() for chapter in chapters()]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -1,4 +1,4 @@
-"""Names in a manifest that nobody reads: fields and kinds, each with the nearest correct name."""
+"""Kinds and fields in manifests that the model does not have: the finding for each, and kinds that a ConfigMap adds."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from muster.cluster.documents import Location
 from muster.config.names import nearest
+from muster.groups.custom_applications import CONFIG_KEY, CONFIG_NAME, BadConfiguration, read_custom_applications
 from muster.model import kinds
+from muster.model.core import ConfigMap
+from muster.model.custom import CustomApplication
 from muster.model.fields import Fields, fields_of, place_of, unknown_names
-from muster.model.finding import Severity
-from muster.model.meta import Object
+from muster.model.finding import Finding, Severity
+from muster.model.meta import Object, key
 from muster.model.pod import ResourceRequirements
 from muster.model.shape import Unknown, below
 
 __all__ = ["UnknownName", "missing_kind", "unknown_fields", "unknown_kind"]
 
-_ALIKE = 0.8  # of difflib's ratio: a slip of the pen, not another word
+_SIMILAR = 0.8  # of difflib's ratio: a typing error, not another word
 
 
 class UnknownName(NamedTuple):
@@ -41,13 +45,13 @@ def unknown_fields(cls: type[Object], value: dict[str, Any]) -> Iterator[Unknown
 
 
 def _core(cls: type[Object], unknown: Unknown, known: Fields) -> UnknownName:
-    """An error if a field that muster reads was meant: the object would be scheduled without it."""
+    """An error if it is a misspelt field that muster reads: the object would be scheduled without it."""
     name, path = unknown.name, unknown.path
     message = f"{path}: Kubernetes has no such field, it is not read"
     near = nearest(name, known.valid)
     elsewhere = next((below(_above(path), part) for part, _, inner in known.inner if name in inner.read), None)
     elsewhere = elsewhere or place_of(cls, name)
-    if elsewhere is not None and (near is None or not _alike(name, near)):
+    if elsewhere is not None and (near is None or not _similar(name, near)):
         return UnknownName("error", path, message, f"{name} is a field of {elsewhere}: move it there")
     if near is not None:
         return UnknownName("error" if near in known.read else "warning", path, message, f"did you mean {near}?")
@@ -62,8 +66,8 @@ def _above(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def _alike(name: str, near: str) -> bool:
-    return SequenceMatcher(None, name.lower(), near.lower()).ratio() >= _ALIKE
+def _similar(name: str, near: str) -> bool:
+    return SequenceMatcher(None, name.lower(), near.lower()).ratio() >= _SIMILAR
 
 
 def _nearest(cls: type[Object], unknown: Unknown) -> str:
@@ -107,7 +111,7 @@ def unknown_kind(api_version: str, kind: str) -> UnknownName | None:
     if group not in _groups() or kind in _OTHER_KINDS.get(group, "").split():
         return None
     near = nearest(kind, [*versions, *_OTHER_KINDS.get(group, "").split()])
-    if near is None or not (group in _STABLE or _alike(kind, near)):
+    if near is None or not (group in _STABLE or _similar(kind, near)):
         return None
     message = f"passed over: apiVersion {api_version} has no kind {kind}"
     return UnknownName("error", "kind", message, f"did you mean {near}?")
@@ -123,13 +127,44 @@ def _groups() -> set[str]:
 
 def _is_slip(api_version: str, right: str) -> bool:
     """`app/v1` is one for `apps/v1`; the group of another project is not."""
-    return _alike(api_version, right) and "." not in _group(api_version)
+    return _similar(api_version, right) and "." not in _group(api_version)
 
 
 def missing_kind(keys: Iterable[str]) -> str:
     """What to do about a document without apiVersion or kind, by the keys it has."""
     for name in ("kind", "apiVersion"):
         near = nearest(name, keys)
-        if near is not None and near != name and _alike(name, near):
+        if near is not None and near != name and _similar(name, near):
             return f"write {name} in place of {near}"
     return "write apiVersion and kind in it"
+
+
+__all__ = ["could_be_configured", "kinds_named_by"]
+
+
+def could_be_configured(api_version: str, value: dict[str, Any]) -> bool:
+    """Whether an object of a kind that muster does not define may be read: a ConfigMap further on may name the kind as
+    one that makes pods, or a third-party plugin may read it.
+    """
+    return "/" in api_version
+
+
+def kinds_named_by(
+    objects: Iterable[tuple[Object, Location]], findings: list[Finding]
+) -> dict[tuple[str, str], type[CustomApplication]]:
+    """Returns the added kinds by apiVersion and kind; a text that cannot be used becomes a warning."""
+    named: dict[tuple[str, str], type[CustomApplication]] = {}
+    for obj, place in objects:
+        if not isinstance(obj, ConfigMap) or obj.metadata.name != CONFIG_NAME:
+            continue
+        try:
+            kinds = read_custom_applications(obj.data.get(CONFIG_KEY, ""))
+        except BadConfiguration as fault:
+            message = f"{fault}; only the kinds that are built in are read"
+            about = f"ConfigMap {key(obj)}"
+            line = place.line_of("")
+            findings.append(Finding("warning", place.file, line, about, "configured-kinds", message, "mend the entry"))
+            continue
+        # Nothing is served here, so the plural is of no use.
+        named.update({(f"{one.group}/{one.version}", one.kind): one.type(one.plural or "objects") for one in kinds})
+    return named

@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders.racks import RACK, ZONE, gang, gpu_node, made, member, members, queue, scheduler, topology
 from builders.small_cluster import state_of
 from muster.model.meta import Object
-from muster.sim.sets import SetTrace, sets_tried
+from muster.sim.explain import SetTrace, sets_tried
 
 
 def tried(*objects: Object) -> list[SetTrace] | None:

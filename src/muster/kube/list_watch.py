@@ -1,8 +1,9 @@
-"""Lists in pages, decoded straight into the model's partial types."""
+"""Lists and watches one resource of the API server."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from functools import lru_cache
 from typing import Any
 
@@ -13,16 +14,16 @@ from muster.kube.client import Client
 from muster.kube.resources import Resource
 from muster.model.collector import collector_paused
 from muster.model.kinds import decode_json
-from muster.model.meta import Object
+from muster.model.meta import Object, Partial
 from muster.model.shape import Problem
-from muster.store import errors
+from muster.store import Change, errors
 
 PAGE = 1000
 # A list that is too old before its last page came is begun again; the last time it is taken in one piece.
 RESTARTS = 3
 
 Report = Callable[[str], None]
-"""Where things worth saying go that stop nobody."""
+"""Receives messages about problems that stop nothing."""
 
 
 class Selection(Struct, frozen=True):
@@ -124,7 +125,7 @@ def decode_object(resource: Resource, text: bytes, report: Report) -> Object | N
 
 
 def _place(resource: Resource, obj: Object) -> None:
-    """Where it is served; items of a list do not say it, and few kinds are served in several places."""
+    """Returns the apiVersion; items of a list lack it, and few kinds have several."""
     if obj.api_version != resource.api_version:
         obj.api_version = resource.api_version
 
@@ -152,3 +153,115 @@ def _name_in(text: bytes) -> str:
         return "/".join(str(meta[part]) for part in ("namespace", "name") if part in meta)
     except (msgspec.DecodeError, KeyError, TypeError):
         return "an object without a name"
+
+
+# Kubernetes' clients ask for watches of this length, so that not all of them are made anew at once.
+SHORTEST, LONGEST = 240, 480
+# Bookmarks come about every minute; a connection that is silent for longer is dead.
+SILENCE = 180.0
+LONGEST_LINE = 16 * 2**20
+
+_CHANGES = {change.value: change for change in Change}
+
+
+class Step(Struct):
+    """One line of a watch: a change, or (no change) a bookmark that only carries the resourceVersion on.
+
+    The object of a change is None where it cannot be read; it then counts as not being there.
+    """
+
+    change: Change | None
+    resource_version: str
+    namespace: str
+    name: str
+    object: Object | None = None
+
+
+class _Line(Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+class _Meta(Partial, kw_only=True):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Named(Partial, kw_only=True):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+_line = msgspec.json.Decoder(_Line)
+_named = msgspec.json.Decoder(_Named)
+_status = msgspec.json.Decoder(errors.ApiStatus)
+
+
+async def watch(
+    client: Client, selection: Selection, since: str, report: Report, *, silence: float = SILENCE
+) -> AsyncGenerator[list[Step], None]:
+    """What happened after `since`, in batches as they come off the wire, until the server ends the watch.
+
+    The first batch is empty: the server has accepted the watch.
+
+    Gone if `since` is too long ago: then list again and compare. Any other error, and the end, mean: again from the
+    last resourceVersion seen.
+    """
+    params = {
+        **selection.params(),
+        "watch": "1",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": since,
+        "timeoutSeconds": str(random.randint(SHORTEST, LONGEST)),
+    }
+    async with client.stream(selection.path, params=params, silence=silence) as parts:
+        yield []  # the watch stands
+        async for lines in _lines(parts, f"WATCH {selection.path}"):
+            steps: list[Step] = []
+            failure: errors.ApiError | None = None
+            for line in lines:
+                try:
+                    steps.append(_step(selection, line, report))
+                except errors.ApiError as error:
+                    failure = error
+                    break
+            # What came before a bad line has happened all the same.
+            if steps:
+                yield steps
+            if failure is not None:
+                raise failure
+
+
+async def _lines(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[list[bytes]]:
+    rest: list[bytes] = []
+    size = 0
+    async for part in parts:
+        head, newline, tail = part.rpartition(b"\n")
+        if newline:
+            yield [line for line in b"".join([*rest, head]).split(b"\n") if line.strip()]
+            rest, size = [], 0
+        rest.append(tail)
+        size += len(tail)
+        if size > LONGEST_LINE:
+            raise errors.TooLarge(what, f"an event has more than {LONGEST_LINE} bytes")
+
+
+def _step(selection: Selection, line: bytes, report: Report) -> Step:
+    what = f"WATCH {selection.path}"
+    try:
+        event = _line.decode(line)
+        text = bytes(event.object)
+        if event.type == "ERROR":
+            raise errors.from_status(what, _status.decode(text))
+        change = _CHANGES.get(event.type)
+        if change is not None:
+            obj = decode_object(selection.resource, text, report)
+            if obj is not None:
+                meta = obj.metadata
+                return Step(change, meta.resource_version, meta.namespace, meta.name, obj)
+        named = _named.decode(text).metadata
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise errors.BadAnswer(what, f"an event that is not JSON: {error}") from None
+    if change is None and event.type != "BOOKMARK":
+        raise errors.BadAnswer(what, f"an event of an unknown type {event.type!r}")
+    return Step(change, named.resource_version, named.namespace, named.name)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.cluster.unknown import missing_kind, unknown_fields, unknown_kind
+from muster.cluster.unknown_names import missing_kind, unknown_fields, unknown_kind
 from muster.model.core import Pod
 from muster.model.scheduling import Queue
 

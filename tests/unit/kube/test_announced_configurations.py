@@ -7,7 +7,7 @@ from typing import Any
 from fakes.faulty_api import FaultyApi, give, listed, refuse, run
 from muster.config import DEFAULT
 from muster.config.announced import BUILT_IN, Announced, announced_in, lease_annotations
-from muster.kube.schedulers import announced
+from muster.kube.snapshot import announced
 
 LEASES, MAP = "/apis/coordination.k8s.io/v1/leases", "/api/v1/namespaces/home/configmaps/conf"
 RENEWED = "2026-01-01T00:00:00.000000Z"

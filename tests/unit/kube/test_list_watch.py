@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from fakes.faulty_api import FaultyApi, give, listed, pod, raw, refuse, run
-from muster.kube.lists import Selection, list_all
+from muster.kube.list_watch import Selection, list_all
 from muster.kube.resources import resource_of
 from muster.model.core import Pod
 from muster.model.meta import Object, key

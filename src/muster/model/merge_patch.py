@@ -1,4 +1,4 @@
-"""What must be sent so that one plain value becomes another: a merge patch (RFC 7386)."""
+"""Computes and applies JSON merge patches (RFC 7386) on plain values."""
 
 from __future__ import annotations
 
@@ -29,3 +29,17 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any], *, whole: bool, p
 
 def _has_mappings(value: object) -> bool:
     return isinstance(value, list) and any(isinstance(item, Mapping) for item in value)
+
+
+def merged(value: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """The value with the patch merged in: maps key by key, null takes a key away, everything else is replaced."""
+    result = dict(value)
+    for name, change in patch.items():
+        if change is None:
+            result.pop(name, None)
+        elif isinstance(change, Mapping):
+            old = result.get(name)
+            result[name] = merged(old if isinstance(old, Mapping) else {}, change)
+        else:
+            result[name] = change
+    return result

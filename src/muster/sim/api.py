@@ -1,0 +1,144 @@
+"""The functions `muster.simulate`, `muster.explain` and `muster.validate`; the commands of these names call them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.cluster.manifests import Manifests
+from muster.cycle.validation import effective as effective_config
+from muster.engine.core.session import Log, silent
+from muster.model.finding import Finding, in_order
+from muster.sim import explain as explaining
+from muster.sim import simulate as simulation
+from muster.sim.explain import Explanation
+from muster.sim.inputs import (
+    SCHEDULER_NAMES,
+    Cluster,
+    Configuration,
+    LoadedConfig,
+    check_config,
+    config_for,
+    config_text,
+    load_config,
+    read_cluster,
+    start_time,
+    usable_cluster,
+)
+from muster.sim.result import Result
+from muster.sim.validate import validate_cluster
+
+__all__ = ["Explanation", "Result", "Validation", "explain", "simulate", "validate"]
+
+
+def simulate(
+    cluster: Cluster,
+    *,
+    config: Configuration = None,
+    cycles: int | None = None,
+    now: float | str | None = None,
+    scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+    keep_going: bool = False,
+    log: Log = silent,
+) -> Result:
+    """Schedules the pods of a cluster until nothing changes, or for so many cycles.
+
+    `cluster` is a path, an object or a list of them; `config` is a path or a mapping in Volcano's format. The clock
+    starts at `now`, by default at the latest timestamp in the input. With `keep_going`, objects that cannot be used are
+    left out. Raises InputError if the input cannot be used.
+    """
+    configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going)
+    start = start_time(now, manifests)
+    result = simulation.simulate(
+        configuration.scheduler, manifests.objects, start, scheduler_names, cycles, log, manifests.unusable
+    )
+    result.configuration = configuration
+    result.findings = in_order([*configuration.findings, *manifests.findings])
+    return result
+
+
+def explain(
+    pod: str,
+    cluster: Cluster,
+    *,
+    config: Configuration = None,
+    sets: bool = False,
+    now: float | str | None = None,
+    scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+    keep_going: bool = False,
+    log: Log = silent,
+) -> Explanation:
+    """Explains for every node whether it would take the pod (`namespace/name`), why not, and how it is scored.
+
+    With `sets`, also the node sets on which the pod's group is tried. The other arguments are those of `simulate`.
+    Raises InputError if the input cannot be used, or if the pod does not wait for a node.
+    """
+    configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going)
+    start = start_time(now, manifests)
+    explanation = explaining.explain(
+        configuration.scheduler, manifests.objects, start, scheduler_names, pod, log, sets
+    )
+    explanation.configuration = configuration
+    explanation.findings = in_order([*configuration.findings, *manifests.findings])
+    return explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What is wrong with a configuration and a cluster, and what could never be scheduled."""
+
+    findings: list[Finding]
+    configuration: LoadedConfig = field(repr=False)
+    manifests: Manifests | None = field(repr=False)  # None: no cluster was given
+
+    @property
+    def ok(self) -> bool:
+        """Whether no finding is an error."""
+        return all(finding.severity != "error" for finding in self.findings)
+
+    @property
+    def effective(self) -> dict[str, Any]:
+        """The configuration as understood, with the defaults of all arguments."""
+        return effective_config(self.configuration.scheduler)
+
+    def to_dict(self, *, effective: bool = False) -> dict[str, object]:
+        """Returns what `muster validate -o json` prints, with `effective` what it prints with --effective."""
+        plain: dict[str, object] = {"findings": [finding.to_dict() for finding in self.findings]}
+        plain["configuration"] = self.configuration.to_dict()
+        return {**plain, "effective": self.effective} if effective else plain
+
+
+def validate(
+    cluster: Cluster | None = None,
+    *,
+    config: Configuration = None,
+    privileged: bool = False,
+    scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+) -> Validation:
+    """Checks a configuration and a cluster, and finds what could never be scheduled.
+
+    What is wrong with the input is in the findings. `privileged` permits OverridePolicies that give pods privileges.
+    Raises InputError only if the configuration cannot be read, or an argument is of a wrong type.
+    """
+    text = config_text(config)
+    manifests = None if cluster is None else read_cluster(cluster)
+    text = text or config_for({} if manifests is None else manifests.objects, scheduler_names)
+    configuration = check_config(text)
+    # The built-in configuration is checked only if nothing else is.
+    findings = [] if text.is_default and manifests is not None else list(configuration.findings)
+    if manifests is not None:
+        found = validate_cluster(configuration.scheduler, manifests, scheduler_names, privileged=privileged)
+        findings = in_order([*findings, *found])
+    return Validation(findings, configuration, manifests)
+
+
+def _inputs(
+    cluster: Cluster, config: Configuration, scheduler_names: Sequence[str], keep_going: bool
+) -> tuple[LoadedConfig, Manifests]:
+    if isinstance(config, LoadedConfig):
+        return config, usable_cluster(cluster, keep_going=keep_going)
+    text = config_text(config)
+    configuration = None if text is None else load_config(text)
+    manifests = usable_cluster(cluster, keep_going=keep_going)
+    return configuration or load_config(config_for(manifests.objects, scheduler_names)), manifests
