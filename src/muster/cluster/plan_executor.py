@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from muster.cluster.memory import MemoryStore
-from muster.cluster.volumes import settle_claim
+from muster.cluster.volume_controller import settle_claim
 from muster.cycle import plan_effects
 from muster.cycle.plan_effects import PlanEvent
 from muster.engine.core.plan import Eviction, Plan

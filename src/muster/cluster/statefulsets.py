@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from muster.cluster.owners import Owners
-from muster.cluster.volumes import make_claim
+from muster.cluster.volume_controller import make_claim
 from muster.model.batch import StatefulSet
 from muster.model.core import Pod, PodSpec, Volume
 from muster.model.meta import ObjectMeta

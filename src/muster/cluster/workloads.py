@@ -12,7 +12,7 @@ from typing import TypeVar
 from muster.cluster import daemonsets, deployments, jobs, statefulsets
 from muster.cluster.memory import MemoryStore
 from muster.cluster.owners import Owned, OwnerKey, Owners
-from muster.cluster.volumes import make_ephemeral_claims
+from muster.cluster.volume_controller import make_ephemeral_claims
 from muster.model.batch import (
     APPLICATION_KINDS,
     CronJob,

@@ -20,7 +20,7 @@ from yarl import URL
 from muster import __version__
 from muster.kube.backoff import Backoff
 from muster.kube.config import Access, NoAccess
-from muster.kube.wire import kept_alive, pieces, seconds_in, translated, whole
+from muster.kube.connection import as_api_errors, keepalive_socket, read_body, read_chunks, retry_after_seconds
 from muster.store import errors
 
 Gate = Callable[[], bool]
@@ -146,26 +146,26 @@ class Client:
         what = f"GET {path}"
         timeout = aiohttp.ClientTimeout(total=None, connect=self.limits.connect_seconds, sock_read=silence)
         call = _Call("GET", path, params, None, JSON, await self._authorization(what))
-        with translated(what):
+        with as_api_errors(what):
             async with await self._send(call, timeout) as answer:
                 if answer.status >= 300:
                     refusal = await self._refusal(what, answer)
                     if isinstance(refusal, errors.Unauthorized):
                         await self._reload()
                     raise refusal
-                yield pieces(what, answer)
+                yield read_chunks(what, answer)
 
     # --- one call
 
     async def _once(self, call: _Call, what: str, seconds: float | None) -> bytes:
         total = self.limits.seconds if seconds is None else seconds
         timeout = aiohttp.ClientTimeout(total=total, connect=min(self.limits.connect_seconds, total))
-        with translated(what):
+        with as_api_errors(what):
             async with await self._send(call, timeout) as answer:
                 self.answers[call.method, resource_in(call.path), answer.status] += 1
                 if answer.status >= 300:
                     raise await self._refusal(what, answer)
-                return await whole(what, answer, self.limits.answer_bytes)
+                return await read_body(what, answer, self.limits.answer_bytes)
 
     async def _authorization(self, what: str) -> str | None:
         try:
@@ -199,7 +199,9 @@ class Client:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             # The number of calls is held by our own slots, so that a watch never waits for one.
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, ttl_dns_cache=60, socket_factory=kept_alive)
+            connector = aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=75, ttl_dns_cache=60, socket_factory=keepalive_socket
+            )
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -209,8 +211,8 @@ class Client:
         return self._session
 
     async def _refusal(self, what: str, answer: aiohttp.ClientResponse) -> errors.ApiError:
-        body = await whole(what, answer, 2**20)
-        refusal = errors.from_answer(what, answer.status, body, seconds_in(answer.headers.get("Retry-After")))
+        body = await read_body(what, answer, 2**20)
+        refusal = errors.from_answer(what, answer.status, body, retry_after_seconds(answer.headers.get("Retry-After")))
         self.access.on_refusal(refusal)
         return refusal
 

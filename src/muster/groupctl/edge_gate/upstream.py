@@ -16,7 +16,7 @@ from yarl import URL
 
 from muster.groupctl.edge_gate.targets import Target
 from muster.kube.config import Access
-from muster.kube.wire import kept_alive, translated
+from muster.kube.connection import as_api_errors, keepalive_socket
 from muster.process.certificates import Files
 from muster.store import errors
 
@@ -44,7 +44,7 @@ class Upstream:
             self._proxy = self._tls_of_proxy(*front_proxy)
 
     async def __aenter__(self) -> Upstream:
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, socket_factory=kept_alive)
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, socket_factory=keepalive_socket)
         self._session = aiohttp.ClientSession(
             connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, raise_for_status=False,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
@@ -73,7 +73,7 @@ class Upstream:
         """A client's request, with nothing of ours in it; `url` is path and query as they came."""
         sent = CIMultiDict((name, value) for name, value in headers if name.lower() not in HOP_BY_HOP)
         tls = self._tls(by_front_proxy=by_front_proxy)
-        with translated(f"{method} {url}"):
+        with as_api_errors(f"{method} {url}"):
             async with self._session.request(
                 method, URL(f"{self.access.host}{url}", encoded=True), params=params, headers=sent, data=body,
                 timeout=_STREAM_TIMEOUT, ssl=tls if tls is not None else True, server_hostname=self.access.server_name,
@@ -114,7 +114,7 @@ class Upstream:
         if authorization:
             headers["Authorization"] = authorization
         what = f"GET {path}"
-        with translated(what):
+        with as_api_errors(what):
             async with self._session.get(
                 URL(f"{self.access.host}{path}", encoded=True), params=params, headers=headers, timeout=timeout,
                 ssl=self.access.tls if self.access.tls is not None else True, server_hostname=self.access.server_name,

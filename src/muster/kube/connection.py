@@ -14,8 +14,8 @@ import aiohttp
 from muster.store import errors
 
 
-class translated:
-    """aiohttp's and the socket's errors as ours."""
+class as_api_errors:
+    """Raises the errors of aiohttp and of the socket as API errors."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -38,7 +38,7 @@ class translated:
             raise errors.Unreachable(self.what, str(error) or type(error).__name__) from error
 
 
-async def whole(what: str, answer: aiohttp.ClientResponse, most: int) -> bytes:
+async def read_body(what: str, answer: aiohttp.ClientResponse, most: int) -> bytes:
     if answer.content_length is not None and answer.content_length > most:
         answer.close()
         raise errors.TooLarge(what, f"the answer has {answer.content_length} bytes, {most} are allowed")
@@ -53,19 +53,19 @@ async def whole(what: str, answer: aiohttp.ClientResponse, most: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def pieces(what: str, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    with translated(what):
+async def read_chunks(what: str, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    with as_api_errors(what):
         async for part in answer.content.iter_any():
             yield part
 
 
-def seconds_in(retry_after: str | None) -> float | None:
+def retry_after_seconds(retry_after: str | None) -> float | None:
     # The API server writes seconds; a date, which HTTP allows too, is no reason to fail.
     return float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
 
 
-def kept_alive(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that notices within a minute or so that its other end is gone without closing."""
+def keepalive_socket(address: tuple[Any, ...]) -> socket.socket:
+    """Makes a socket that notices within a minute or so that its other end is gone without closing."""
     family, kind, protocol = address[0], address[1], address[2]
     made = socket.socket(family=family, type=kind, proto=protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

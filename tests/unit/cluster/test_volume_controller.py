@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builders.embedded import cluster, node, pod
-from muster.cluster.volumes import settle_claim
+from muster.cluster.volume_controller import settle_claim
 from muster.model.core import Pod, Volume
 from muster.model.meta import ObjectMeta
 from muster.model.pod import EphemeralSource, ResourceRequirements, VolumeClaimSpec, VolumeClaimTemplate
