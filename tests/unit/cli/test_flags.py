@@ -10,7 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from muster.cli.flags import flags
-from muster.process.settings import NAMESPACED, Flag, LeaseSettings, SettingError
+from muster.groupctl.controllers import throttle
+from muster.groupctl.controllers.settings import ControllerSettings
+from muster.groupctl.webhook.settings import WebhookSettings
+from muster.process.settings import NAMESPACED, ClusterSettings, Flag, LeaseSettings, SettingError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,3 +82,13 @@ def test_the_help_has_the_flags_in_the_order_of_the_fields() -> None:
     text = parsed("--help")[0].stdout
     places = [text.index(name) for name in ("--name", "--leader-elect", "--lease-name", "--count", "--rate", "--place")]
     assert places == sorted(places) and "Default: muster-sample" in text and "[default: a]" in text
+
+
+def test_the_defaults_of_evictions_are_those_of_the_controllers() -> None:
+    """The settings modules import nothing of muster but other settings, so they repeat these numbers."""
+    lease = LeaseSettings(part="controllers")
+    settings = ControllerSettings(ClusterSettings(), lease)
+    given = (settings.settle, settings.eviction_rate, settings.eviction_burst)
+    assert given == (throttle.STABLE_BEFORE_EVICTION_S, throttle.EVICTIONS_PER_SECOND, throttle.EVICTION_BURST)
+    webhook = WebhookSettings(cluster=ClusterSettings(), lease=lease)
+    assert webhook.readmit_after == throttle.REPLACEMENT_READY_S

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from muster.groupctl.controllers.throttle import EVICTION_BURST, EVICTIONS_PER_SECOND, STABLE_BEFORE_EVICTION_S
 from muster.process.settings import (
     APPLICATIONS,
     NAMESPACED,
@@ -45,7 +44,7 @@ class ControllerSettings:
     settle: Annotated[float, Flag(
         "--settle", minimum=0, metavar="SECONDS",
         help="Evict nothing until so long after the last change of a policy, group or number.",
-    )] = STABLE_BEFORE_EVICTION_S  # fmt: skip
+    )] = 10.0  # fmt: skip
     rest: Annotated[float, Flag(
         "--rest", minimum=0, metavar="SECONDS",
         help="How long a kubelet has to begin the restart of a pod whose image was changed.",
@@ -53,11 +52,11 @@ class ControllerSettings:
     eviction_rate: Annotated[float, Flag(
         "--eviction-rate", positive=True, metavar="PER_SECOND",
         help="How many pods of all applications are evicted a second.",
-    )] = EVICTIONS_PER_SECOND  # fmt: skip
+    )] = 1.0  # fmt: skip
     eviction_burst: Annotated[int, Flag(
         "--eviction-burst", minimum=1, metavar="N",
         help="How many may be evicted at once after a time without evictions.",
-    )] = int(EVICTION_BURST)  # fmt: skip
+    )] = 5  # fmt: skip
     daemonset_affinity: Annotated[bool, Flag(
         "--daemonset-affinity", metavar="BOOL", help="Write the node groups of a DaemonSet as required node affinity "
         "into its pod template; false only reports.",

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from muster.groupctl.controllers.throttle import REPLACEMENT_READY_S
 from muster.process.settings import (
     APPLICATIONS,
     CONFIG,
@@ -56,7 +55,7 @@ class WebhookSettings:
     readmit_after: Annotated[float, Flag(
         "--readmit-after", minimum=1, metavar="SECONDS",
         help="A pod that finds no place in its group for so long is evicted, to be made anew.",
-    )] = REPLACEMENT_READY_S  # fmt: skip
+    )] = 300.0  # fmt: skip
     client_ca_file: Annotated[str, Flag(
         "--client-ca-file", is_path=True, metavar="FILE", help="Answer only clients with a certificate of this CA: the "
         "API server's (docs/webhook-and-gate.md says how it shows one).",
