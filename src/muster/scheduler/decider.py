@@ -24,12 +24,11 @@ from muster.scheduler.findings import UnmetRequirements
 from muster.scheduler.inbox import BindRefused
 from muster.scheduler.journal import JournalCarrier, Recovery, RecoveryAction, recover
 from muster.scheduler.kubelet_rejections import KubeletRejections
-from muster.scheduler.metrics import Metrics
+from muster.scheduler.metrics import Metrics, measured
 from muster.scheduler.queue_gates import withhold_gated
 from muster.scheduler.queue_usage import QueueUsage
 from muster.scheduler.queueing_hints import Hint
 from muster.scheduler.status import StatusPatch, StatusUpdater
-from muster.scheduler.timed import measured
 
 FOLLOW_UP_DELAY_S = 1.0
 RECOUNT_INTERVAL_S = 60.0
