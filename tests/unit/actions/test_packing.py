@@ -51,3 +51,10 @@ def test_it_gives_up_when_the_budget_is_used_up() -> None:
 def test_the_largest_share_comes_first() -> None:
     requests = [np.array([1, 0]), np.array([0, 3]), np.array([2, 0])]
     assert by_size(requests, [0, 1, 2], np.array([10, 4])) == [1, 2, 0]
+
+
+def test_what_a_way_that_failed_had_taken_is_free_for_the_next() -> None:
+    """3 goes to the node of 4 first, where 2, 2 and 2 then have no place; on the node of 5 everything fits."""
+    requests = [np.array([size]) for size in (3, 2, 2, 2)]
+    found = pack(requests, [0, 1, 1, 1], np.array([[5, 4]]), [np.ones(2, np.bool_)] * 4)
+    assert found is not None and found[0] == 0 and sorted(found[1:]) == [0, 1, 1]
