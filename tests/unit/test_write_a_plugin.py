@@ -51,7 +51,6 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
-    pytest.importorskip("hatchling", reason="the package's build backend")
     made = Reader(tmp_path_factory.mktemp("plugin"))
     made.install()
     return made

@@ -52,7 +52,7 @@ class Binder:
         self._put = put
         self._record = record
         self._metrics = metrics
-        self._volumes = VolumeBinder(api, volume_timeout_s)
+        self._volumes = VolumePreBinder(api, volume_timeout_s)
         self._evictor = Evictor(api, put, record, metrics)
         self._running: set[asyncio.Task[object]] = set()
 
@@ -192,7 +192,7 @@ class VolumesNotBound(Exception):
     """The claims of a pod were not bound; the text says which and why."""
 
 
-class VolumeBinder:
+class VolumePreBinder:
     """Binds the claims of a pod before the pod."""
 
     def __init__(self, api: SchedulerApi, timeout_s: float = 600.0, poll_interval_s: float = 1.0) -> None:

@@ -21,7 +21,7 @@ from muster.model.storage import (
     PersistentVolumeSpec,
     StorageClass,
 )
-from muster.scheduler.binder import VolumeBinder
+from muster.scheduler.binder import VolumePreBinder
 from muster.scheduler.status import PodStatusPatch
 
 
@@ -56,7 +56,7 @@ def bind_claim(cluster: EmbeddedCluster, volume: str) -> None:
 
 async def begun(cluster: EmbeddedCluster, timeout_s: float) -> Leader:
     leader = Leader(cluster)
-    leader.binder._volumes = VolumeBinder(leader.calls, timeout_s, 0.01)
+    leader.binder._volumes = VolumePreBinder(leader.calls, timeout_s, 0.01)
     leader.binder.start(leader.decide().commits)
     for _ in range(20):
         await asyncio.sleep(0)
