@@ -135,10 +135,10 @@ def session_of(state: State, now: float = 0.0, **arguments: object) -> tuple[Ses
 def decide(state: State, now: float = 0.0, **arguments: object) -> Plan:
     """What one allocate makes of the cluster."""
     from muster.actions import allocate
-    from muster.cycle.outcome import outcome
+    from muster.cycle.planning import plan_of
 
     session, _ = session_of(state, now, **arguments)
     allocate.run(session)
-    plan = outcome(session)
+    plan = plan_of(session)
     session.close()
     return plan

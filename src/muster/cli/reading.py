@@ -52,7 +52,7 @@ def print_findings(findings: Iterable[Finding]) -> None:
 
 def config_text(path: str) -> str:
     """Reads the text of a configuration: from a file, or from a ConfigMap in the cluster."""
-    from muster.config.announced import PREFIX
+    from muster.config.announced_config import PREFIX
     from muster.sim.inputs import config_text as text_of
 
     if path.startswith(PREFIX):

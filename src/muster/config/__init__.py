@@ -5,9 +5,8 @@ arguments exist is told from outside (``Known``), so this room needs no plugin t
 from __future__ import annotations
 
 from muster.config.default import DEFAULT, DEFAULT_NAME
-from muster.config.effective import render, render_text
 from muster.config.loader import load
-from muster.config.types import Arguments, Config, Known, PluginOption, Tier
+from muster.config.types import Arguments, Config, Known, PluginOption, Tier, render, render_text
 
 __all__ = [
     "DEFAULT",

@@ -12,10 +12,10 @@ from typing import Any
 
 from muster.config.arguments import Arguments, as_bool
 from muster.config.default import DEFAULT_ACTIONS
-from muster.config.foreign import FOREIGN_ACTIONS, FOREIGN_ARGUMENTS, FOREIGN_PLUGINS, SERVED_BY
 from muster.config.names import covers, suggest, unknown_arguments
 from muster.config.source import Source, find_configuration
 from muster.config.types import COMPATIBILITIES, SWITCHES, Config, Known, PluginOption, Tier
+from muster.config.volcano_only import SERVED_BY, VOLCANO_ACTIONS, VOLCANO_ARGUMENTS, VOLCANO_PLUGINS
 from muster.model.finding import Finding, Severity, in_order
 from muster.model.yamltext import YamlError
 
@@ -105,11 +105,11 @@ class _Loading:
                 self.strange_action(str(name), ("actions",))
 
     def strange_action(self, name: str, path: Path) -> None:
-        foreign = FOREIGN_ACTIONS.get(name)
+        volcano_only = VOLCANO_ACTIONS.get(name)
         about = f"action {name}"
-        if foreign is not None:
-            message = f"muster does not have {name} and skips it; in Volcano it {foreign.did}"
-            self.say("warning", path, about, "foreign-action", message, foreign.instead)
+        if volcano_only is not None:
+            message = f"muster does not have {name} and skips it; in Volcano it {volcano_only.did}"
+            self.say("warning", path, about, "foreign-action", message, volcano_only.instead)
         else:
             fix = suggest(name, self.known.actions)
             self.say("error", path, about, "unknown-action", f"unknown action {name!r}", fix)
@@ -164,16 +164,16 @@ class _Loading:
             (*path, "arguments"),
             about,
             self.known.plugins[served or name],
-            FOREIGN_ARGUMENTS.get(name, {}),
+            VOLCANO_ARGUMENTS.get(name, {}),
         )
         return PluginOption(served or name, self.switches(entry, path, served or name), arguments, line)
 
     def strange_plugin(self, name: str, path: Path) -> None:
-        foreign = FOREIGN_PLUGINS.get(name)
+        volcano_only = VOLCANO_PLUGINS.get(name)
         about = f"plugin {name}"
-        if foreign is not None:
-            message = f"muster does not have {name} and skips it; in Volcano it {foreign.did}"
-            self.say("warning", path, about, "foreign-plugin", message, foreign.instead)
+        if volcano_only is not None:
+            message = f"muster does not have {name} and skips it; in Volcano it {volcano_only.did}"
+            self.say("warning", path, about, "foreign-plugin", message, volcano_only.instead)
         else:
             fix = suggest(name, self.known.plugins)
             self.say("error", path, about, "unknown-plugin", f"unknown plugin {name!r}", fix)
@@ -203,15 +203,15 @@ class _Loading:
         return given
 
     def arguments(
-        self, value: object, path: Path, about: str, known: frozenset[str], foreign: Mapping[str, str]
+        self, value: object, path: Path, about: str, known: frozenset[str], volcano_only: Mapping[str, str]
     ) -> Arguments:
-        """The arguments with their lines. Those that only Volcano has (`foreign`) are left out with a warning."""
+        """The arguments with their lines. Those that only Volcano has (`volcano_only`) are left out with a warning."""
         if value is not None and not isinstance(value, dict):
             self.say("error", path, about, "config-shape", "arguments should be a mapping", "write `key: value` lines")
         values = dict(value) if isinstance(value, dict) else {}
         for unknown in list(unknown_arguments(values, known)):
             flat = ".".join(unknown)
-            why = next((why for pattern, why in foreign.items() if covers(pattern, flat)), None)
+            why = next((why for pattern, why in volcano_only.items() if covers(pattern, flat)), None)
             if why is not None:
                 message = f"the argument {flat} has no effect in muster"
                 self.say("warning", (*path, *unknown), about, "foreign-argument", message, why)
@@ -239,6 +239,6 @@ class _Loading:
                 self.say("warning", path, about, "action-twice", "configured twice: the first counts", "remove one")
             else:
                 seen.add(name)
-                known, foreign = self.known.actions[name], FOREIGN_ARGUMENTS.get(name, {})
+                known, volcano_only = self.known.actions[name], VOLCANO_ARGUMENTS.get(name, {})
                 below = (*path, "arguments")
-                yield name, self.arguments(entry.get("arguments"), below, f"action {name}", known, foreign)
+                yield name, self.arguments(entry.get("arguments"), below, f"action {name}", known, volcano_only)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from muster.config.arguments import Arguments
 from muster.model.finding import Finding
+from muster.model.yamlwrite import dump
 
 __all__ = ["COMPATIBILITIES", "OFF_BY_DEFAULT", "SWITCHES", "Arguments", "Config", "Known", "PluginOption", "Tier"]
+
 
 # Volcano: some keys begin with `enable`, some with `enabled`; files are full of both, so the spelling is kept as it is.
 SWITCHES: tuple[str, ...] = (
@@ -101,3 +104,30 @@ class Config:
         """What the readers of arguments had to say so far: complete once plugins and actions have read theirs."""
         owners = [*(option.arguments for option in self.plugins()), *self.configurations.values()]
         return [finding for arguments in owners for finding in arguments.findings]
+
+
+def render(config: Config) -> dict[str, Any]:
+    """Plain values that, written as YAML, load as the same configuration."""
+    understood: dict[str, Any] = {
+        "actions": ", ".join(config.actions),
+        "tiers": [{"plugins": [_plugin(option) for option in tier.plugins]} for tier in config.tiers],
+    }
+    if config.compatibility:
+        understood["compatibility"] = config.compatibility
+    if config.configurations:
+        understood["configurations"] = [
+            {"name": name, "arguments": dict(arguments)} for name, arguments in sorted(config.configurations.items())
+        ]
+    return understood
+
+
+def render_text(config: Config) -> str:
+    """The same as YAML."""
+    return dump(render(config))
+
+
+def _plugin(option: PluginOption) -> dict[str, Any]:
+    plugin: dict[str, Any] = {"name": option.name, **dict(sorted(option.switches.items()))}
+    if option.arguments:
+        plugin["arguments"] = dict(option.arguments)
+    return plugin

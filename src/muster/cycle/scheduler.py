@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from muster.config.types import Config, PluginOption
-from muster.cycle.outcome import outcome
+from muster.cycle.planning import plan_of
 from muster.cycle.registry import action, plugin_class
 from muster.engine.core.hooks import Plugin
 from muster.engine.core.plan import Plan
@@ -62,7 +62,7 @@ class Scheduler:
                 session.log(3, f"Enter {name}")
                 with self._measure(name, ACTION):
                     run(session)
-            return outcome(session)
+            return plan_of(session)
 
     def cycle(
         self, state: State, now: float, log: Log = silent, look: Callable[[Session], None] | None = None

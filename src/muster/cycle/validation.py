@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from muster.config import render
+from muster.cycle.configuration_advice import advice
 from muster.cycle.configure import configure
-from muster.cycle.remarks import remarks
 from muster.cycle.scheduler import Scheduler
 from muster.model.finding import Finding, in_order
 
@@ -22,7 +22,7 @@ def validate_configuration(text: str, name: str) -> tuple[Scheduler, list[Findin
     usable = all(finding.severity != "error" for finding in findings)
     findings += scheduler.findings()
     if usable:
-        findings += remarks(scheduler, text, name)
+        findings += advice(scheduler, text, name)
     return scheduler, in_order(findings)
 
 

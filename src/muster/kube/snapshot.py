@@ -16,7 +16,7 @@ from datetime import datetime
 import msgspec
 
 from muster.config import DEFAULT
-from muster.config.announced import BUILT_IN, PREFIX, Announced
+from muster.config.announced_config import BUILT_IN, PREFIX, AnnouncedConfig
 from muster.config.source import NoConfiguration, content_of
 from muster.kube.client import Client
 from muster.kube.lease import Lease
@@ -45,7 +45,7 @@ class Taken(msgspec.Struct):
 
     counts: Counter[str] = msgspec.field(default_factory=Counter)
     forbidden: list[str] = msgspec.field(default_factory=list)
-    schedulers: list[Announced] = msgspec.field(default_factory=list)
+    schedulers: list[AnnouncedConfig] = msgspec.field(default_factory=list)
 
 
 async def snapshot(
@@ -71,7 +71,7 @@ async def snapshot(
         yield _line(one.config_map())
 
 
-async def _schedulers(client: Client, taken: Taken, report: Report) -> list[Announced]:
+async def _schedulers(client: Client, taken: Taken, report: Report) -> list[AnnouncedConfig]:
     """The configurations that schedulers announce on their Leases."""
     try:
         found = await announced(client, report)
@@ -137,7 +137,7 @@ CLOCK_SKEW_S = 5.0
 _LEASES = Resource(Lease, "coordination.k8s.io", "v1", "leases")
 
 
-async def announced(client: Client, report: Report, now: Callable[[], float] = time.time) -> list[Announced]:
+async def announced(client: Client, report: Report, now: Callable[[], float] = time.time) -> list[AnnouncedConfig]:
     """By the names of the Leases. Where there is none, one without a Lease; Forbidden if Leases cannot be listed."""
     try:
         leases, _ = await list_all(client, Selection(_LEASES, labels=LABELS), report)
@@ -148,10 +148,10 @@ async def announced(client: Client, report: Report, now: Callable[[], float] = t
         assert isinstance(lease, Lease)
         meta = lease.metadata
         running = _is_running(lease, now())
-        one = Announced.of_lease(f"{meta.namespace}/{meta.name}", meta.annotations, running=running)
+        one = AnnouncedConfig.of_lease(f"{meta.namespace}/{meta.name}", meta.annotations, running=running)
         if one is not None:
             found.append(await _with_text(client, one))
-    return sorted(found, key=lambda one: one.lease) or [Announced()]
+    return sorted(found, key=lambda one: one.lease) or [AnnouncedConfig()]
 
 
 def _is_running(lease: Lease, now: float) -> bool:
@@ -166,7 +166,7 @@ def _is_running(lease: Lease, now: float) -> bool:
     return now <= renewed + (spec.lease_duration_seconds or 0) + CLOCK_SKEW_S
 
 
-async def _with_text(client: Client, one: Announced) -> Announced:
+async def _with_text(client: Client, one: AnnouncedConfig) -> AnnouncedConfig:
     if one.source == BUILT_IN:
         return replace(one, text=DEFAULT)
     if not one.source.startswith(PREFIX):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from muster.config.announced import PREFIX
+from muster.config.announced_config import PREFIX
 from muster.config.source import NoConfiguration, content_of
 from muster.kube.client import Client
 from muster.kube.informers import Informers, Wanted

@@ -148,7 +148,7 @@ def own_pod_key() -> str:
 
 def config_map_place(config: str) -> str:
     """NAMESPACE/NAME[/KEY] of `configmap:…`; without a namespace the one that muster runs in."""
-    from muster.config.announced import PREFIX
+    from muster.config.announced_config import PREFIX
 
     parts = config.removeprefix(PREFIX).split("/")
     if len(parts) > 3 or not all(parts):

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from muster.config.announced import lease_annotations
+from muster.config.announced_config import lease_annotations
 from muster.cycle.registry import kinds_read
 from muster.engine.core.podgroups import OWNING
 from muster.kube.client import Client, Limits

@@ -47,7 +47,7 @@ class SchedulerSettings:
     @property
     def config_map(self) -> str:
         """The ConfigMap with the configuration, as NAMESPACE/NAME[/KEY]; empty if that is a file or built-in."""
-        from muster.config.announced import PREFIX
+        from muster.config.announced_config import PREFIX
 
         return config_map_place(self.config) if self.config is not None and self.config.startswith(PREFIX) else ""
 
@@ -58,6 +58,6 @@ class SchedulerSettings:
     @property
     def config_source(self) -> str:
         """The name of the source on the Lease and in the log."""
-        from muster.config.announced import BUILT_IN, PREFIX
+        from muster.config.announced_config import BUILT_IN, PREFIX
 
         return f"{PREFIX}{self.config_map}" if self.config_map else self.config or BUILT_IN

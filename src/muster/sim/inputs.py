@@ -16,7 +16,7 @@ from yaml import YAMLError
 from muster.cluster.documents import contents
 from muster.cluster.manifests import Manifests, read
 from muster.config import DEFAULT, DEFAULT_NAME
-from muster.config.announced import BUILT_IN, PREFIX, Announced, announced_in
+from muster.config.announced_config import BUILT_IN, PREFIX, AnnouncedConfig, announced_configs_in
 from muster.cycle.configure import configure
 from muster.cycle.scheduler import Scheduler
 from muster.cycle.validation import effective_hash, validate_configuration
@@ -106,7 +106,7 @@ class ConfigText:
 
     text: str
     source: str
-    announced: Announced | None = None
+    announced: AnnouncedConfig | None = None
     is_default: bool = False
     warning: str = ""
 
@@ -169,7 +169,7 @@ def config_text(config: Configuration) -> ConfigText | None:
 
 def config_for(objects: Objects, scheduler_names: Sequence[str]) -> ConfigText:
     """Returns the configuration that the snapshot or the live cluster names, else the built-in default."""
-    found = announced_in(objects)
+    found = announced_configs_in(objects)
     if not found:
         return default_config()
     ours = [one for one in found if one.lease and set(one.names) & set(scheduler_names)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from muster.engine.core.jobs import Task
 from muster.engine.core.podgroups import group_name
 from muster.model.pod_states import is_terminating
-from muster.plugins.nodegroup.grouping import LABEL
+from muster.plugins.nodegroup.group_classes import LABEL
 from muster.sim.result import Result
 
 BEFORE, NEW, LEAVING = "before", "new", "leaving"

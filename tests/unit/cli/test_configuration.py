@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from builders.files import node, pod
 from muster.cli import main
-from muster.config.announced import Announced
+from muster.config.announced_config import AnnouncedConfig
 from muster.cycle.validation import effective_hash, validate_configuration
 from muster.model.kinds import plain
 
@@ -27,10 +27,10 @@ def hash_of(text: str) -> str:
     return effective_hash(validate_configuration(text, "x")[0])
 
 
-RUNS = Announced("home/muster-scheduler", True, SOURCE, hash_of(ENQUEUE), ("muster",), ENQUEUE)
+RUNS = AnnouncedConfig("home/muster-scheduler", True, SOURCE, hash_of(ENQUEUE), ("muster",), ENQUEUE)
 
 
-def snapshot(folder: Path, *schedulers: Announced) -> str:
+def snapshot(folder: Path, *schedulers: AnnouncedConfig) -> str:
     file = folder / "cluster.ndjson"
     lines = [json.dumps(one) for one in (node("a"), pod("p"))]
     lines += [msgspec.json.encode(plain(one.config_map())).decode() for one in schedulers]
@@ -77,7 +77,7 @@ def test_a_scheduler_that_has_ended_is_told_apart(tmp_path: Path) -> None:
 
 
 def test_without_a_scheduler_the_default_is_used_and_it_is_said(tmp_path: Path) -> None:
-    done = call("simulate", "-f", snapshot(tmp_path, Announced()))
+    done = call("simulate", "-f", snapshot(tmp_path, AnnouncedConfig()))
     assert "no scheduler runs there; the built-in default is used" in done.stderr
     assert done.stdout.splitlines()[0] == "configuration: built-in default"
 

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from muster.cli import main
-from muster.config.foreign import FOREIGN_ACTIONS, FOREIGN_ARGUMENTS, FOREIGN_PLUGINS, SERVED_BY
 from muster.config.source import key_of_configuration
+from muster.config.volcano_only import SERVED_BY, VOLCANO_ACTIONS, VOLCANO_ARGUMENTS, VOLCANO_PLUGINS
 from muster.cycle.configure import configure
 from muster.cycle.registry import ACTIONS, PLUGINS
 
@@ -122,8 +122,8 @@ def test_every_documented_argument_is_accepted_with_a_warning_where_it_has_no_ef
 
 
 def test_the_table_of_arguments_without_effect_names_what_muster_has() -> None:
-    assert FOREIGN_ARGUMENTS.keys() <= {*PLUGINS, *ACTIONS, *SERVED_BY}
-    for owner, arguments in FOREIGN_ARGUMENTS.items():
+    assert VOLCANO_ARGUMENTS.keys() <= {*PLUGINS, *ACTIONS, *SERVED_BY}
+    for owner, arguments in VOLCANO_ARGUMENTS.items():
         assert not set(arguments) & set(ACTIONS.get(owner, ()))
 
 
@@ -138,7 +138,7 @@ def test_the_names_listed_in_errors_are_those_that_muster_has(text: str) -> None
     (finding,) = configure(text, "s.yaml")[1]
     listed = finding.fix.removeprefix("known: ").split(", ")
     assert set(listed) in ({*PLUGINS}, {*ACTIONS})
-    assert not {*FOREIGN_PLUGINS, *FOREIGN_ACTIONS} & set(listed)
+    assert not {*VOLCANO_PLUGINS, *VOLCANO_ACTIONS} & set(listed)
 
 
 # --- which ConfigMap

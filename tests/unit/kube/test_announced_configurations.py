@@ -6,7 +6,7 @@ from typing import Any
 
 from fakes.faulty_api import FaultyApi, give, listed, refuse, run
 from muster.config import DEFAULT
-from muster.config.announced import BUILT_IN, Announced, announced_in, lease_annotations
+from muster.config.announced_config import BUILT_IN, AnnouncedConfig, announced_configs_in, lease_annotations
 from muster.kube.snapshot import announced
 
 LEASES, MAP = "/apis/coordination.k8s.io/v1/leases", "/api/v1/namespaces/home/configmaps/conf"
@@ -20,8 +20,8 @@ def lease(source: str, holder: str = "one", **notes: str) -> dict[str, Any]:
     return {"metadata": meta, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": RENEWED}}
 
 
-def look(plan: Any, now: float = NOW) -> list[Announced]:
-    async def story(api: FaultyApi) -> list[Announced]:
+def look(plan: Any, now: float = NOW) -> list[AnnouncedConfig]:
+    async def story(api: FaultyApi) -> list[AnnouncedConfig]:
         plan(api)
         async with api.client(tries=1) as client:
             return await announced(client, api.report.append, lambda: now)
@@ -29,7 +29,7 @@ def look(plan: Any, now: float = NOW) -> list[Announced]:
     return run(story)
 
 
-def found(source: str, now: float = NOW, holder: str = "one", map_: Any = None) -> Announced:
+def found(source: str, now: float = NOW, holder: str = "one", map_: Any = None) -> AnnouncedConfig:
     def plan(api: FaultyApi) -> None:
         api.plan("GET", LEASES, give(listed([lease(source, holder)], 5)))
         if map_ is not None:
@@ -73,7 +73,7 @@ def test_a_lease_that_was_given_back_or_has_expired_is_nobodys() -> None:
 
 
 def test_without_a_lease_it_is_said_that_there_is_no_scheduler() -> None:
-    assert look(lambda api: api.plan("GET", LEASES, give(listed([], 5)))) == [Announced()]
+    assert look(lambda api: api.plan("GET", LEASES, give(listed([], 5)))) == [AnnouncedConfig()]
 
 
 def test_only_labelled_leases_are_asked_for() -> None:
@@ -87,8 +87,8 @@ def test_only_labelled_leases_are_asked_for() -> None:
 
 
 def test_a_snapshot_says_the_same() -> None:
-    for one in (Announced("home/l", True, "configmap:home/conf", "abc", ("a", "b"), "text"), Announced(),
-                Announced("home/l", False, "/etc/file", "abc", ("a",))):  # fmt: skip
+    for one in (AnnouncedConfig("home/l", True, "configmap:home/conf", "abc", ("a", "b"), "text"), AnnouncedConfig(),
+                AnnouncedConfig("home/l", False, "/etc/file", "abc", ("a",))):  # fmt: skip
         written = one.config_map()
         key = f"{written.metadata.namespace}/{written.metadata.name}"
-        assert announced_in({"ConfigMap": {key: written}}) == [one]
+        assert announced_configs_in({"ConfigMap": {key: written}}) == [one]

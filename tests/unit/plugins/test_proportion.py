@@ -10,17 +10,16 @@ from builders.queued_jobs import group, job, named, node, of, opened, pod, queue
 from muster.engine.core.hooks import Vote
 from muster.engine.core.jobs import Queue
 from muster.engine.core.state import State
-from muster.plugins.proportion import Proportion
-from muster.plugins.proportion.deserved import Part, divide
+from muster.plugins.proportion import Proportion, WeightedQueue, divide
 
 
-def shares(total: dict[str, int], *claims: Part) -> list[dict[str, float]]:
+def shares(total: dict[str, int], *claims: WeightedQueue) -> list[dict[str, float]]:
     divide(total, claims)
     return [claim.deserved for claim in claims]
 
 
-def claim(weight: int, cpu: int, real: int = 100, guarantee: int = 0) -> Part:
-    return Part(weight, {"cpu": cpu}, {"cpu": real, "memory": 0}, {"cpu": guarantee} if guarantee else {})
+def claim(weight: int, cpu: int, real: int = 100, guarantee: int = 0) -> WeightedQueue:
+    return WeightedQueue(weight, {"cpu": cpu}, {"cpu": real, "memory": 0}, {"cpu": guarantee} if guarantee else {})
 
 
 @pytest.mark.parametrize(
@@ -34,15 +33,15 @@ def claim(weight: int, cpu: int, real: int = 100, guarantee: int = 0) -> Part:
         ([claim(1, 10), claim(1, 10)], [10, 10]),
     ],
 )
-def test_division_by_weight(claims: list[Part], deserved: list[float]) -> None:
+def test_division_by_weight(claims: list[WeightedQueue], deserved: list[float]) -> None:
     found = shares({"cpu": 100, "memory": 0}, *claims)
     assert [d["cpu"] for d in found] == pytest.approx(deserved)
 
 
 def test_each_dimension_is_divided_by_itself() -> None:
     real = {"cpu": 100, "memory": 100, "pods": 10}
-    few = Part(1, {"cpu": 80, "memory": 10, "pods": 2}, real, {})
-    many = Part(1, {"cpu": 80, "memory": 100, "pods": 4}, real, {})
+    few = WeightedQueue(1, {"cpu": 80, "memory": 10, "pods": 2}, real, {})
+    many = WeightedQueue(1, {"cpu": 80, "memory": 100, "pods": 4}, real, {})
     found = shares(real, few, many)
     assert found[0] == pytest.approx({"cpu": 50, "memory": 10, "pods": 2})
     assert found[1] == pytest.approx({"cpu": 50, "memory": 90, "pods": 4})
@@ -52,7 +51,9 @@ def test_a_rounding_error_is_not_taken_off_what_a_queue_was_given() -> None:
     """Two rounds; after the first the sum of the parts of cpu is a little more than there is."""
     asks = [(1, 7000, 19000), (6, 14000, 5000), (2, 3000, 11000)]
     total = {"cpu": 15000, "memory": 19000}
-    found = shares(total, *(Part(weight, {"cpu": cpu, "memory": memory}, total, {}) for weight, cpu, memory in asks))
+    found = shares(
+        total, *(WeightedQueue(weight, {"cpu": cpu, "memory": memory}, total, {}) for weight, cpu, memory in asks)
+    )
     assert found[2]["cpu"] == 3000
 
 

@@ -4,9 +4,9 @@ A queue's `spec.affinity` names groups it requires, prefers, must not use or wou
 (`enablePredicate`), soft rules score (`enableNodeOrder`); each works without the other. A group is a value of the node
 label `volcano.sh/nodegroup-name`, or a NodeGroup object.
 
-`rules` has what a queue says, `grouping` which node is in which group, `limits` how much of a group a queue may hold,
-`annotations` what is read besides the spec, `findings` the mistakes an administrator should hear of. A rule is worked
-out once per queue and *class* of nodes (nodes in the same groups), and taken by node from there.
+`rules` has the affinity of a queue, `group_classes` which node is in which group, `limits` how much of a group a queue
+may use, `annotations` what is read besides the spec, `findings` the mistakes that an administrator must know. A rule is
+evaluated once per queue and *class* of nodes (nodes in the same groups); each node has the result of its class.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from muster.model.finding import Finding
 from muster.model.groups import NodeGroup as NodeGroupObject
 from muster.plugins.nodegroup.annotations import LIMITS, ONE_GROUP, AnnotationError, wants_one_group, weights_of
 from muster.plugins.nodegroup.findings import Examination
-from muster.plugins.nodegroup.grouping import Grouping
+from muster.plugins.nodegroup.group_classes import GroupClasses
 from muster.plugins.nodegroup.limits import GroupLimits
 from muster.plugins.nodegroup.rules import Rule, either, reading, rule_of
 
@@ -95,10 +95,10 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
             self._read(queues)
             named = {g for rule in self.rules.values() for g in rule.named}
             named.update(g for limits in self.limits.limits.values() for g in limits)
-            self.grouping = Grouping(state.nodes, objects, named)
+            self.group_classes = GroupClasses(state.nodes, objects, named)
             self._rulings: dict[str, Ruling] = {}
             self.examination = Examination(self, state.nodes, queues)
-        self.limits.open(state.queues, self.grouping)
+        self.limits.open(state.queues, self.group_classes)
         session.warnings.extend(f"{f.object}: {f.message}" for f in self.examination.risks())
 
     def _read(self, queues: dict[str, Queue]) -> None:
@@ -132,15 +132,15 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         ruling = self._ruling(self._rule(task))
-        return Verdict(ruling.codes[self.grouping.class_of[nodes.index]], ruling.reasons)
+        return Verdict(ruling.codes[self.group_classes.class_of[nodes.index]], ruling.reasons)
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
-        return self._ruling(self._rule(task)).points[self.grouping.class_of[nodes.index]]
+        return self._ruling(self._rule(task)).points[self.group_classes.class_of[nodes.index]]
 
     def allows(self, rule: Rule) -> Bools:
         """True for the nodes that the rule's queue may use."""
         open_: Bools = self._ruling(rule).codes == 0
-        return open_[self.grouping.class_of]
+        return open_[self.group_classes.class_of]
 
     def _rule(self, task: Task) -> Rule:
         queue = task.job.queue_name if task.job is not None else ""
@@ -150,12 +150,12 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         ruling = self._rulings.get(rule.queue)
         if ruling is None:
             codes, reasons = [], []
-            for groups in self.grouping.classes:
+            for groups in self.group_classes.classes:
                 reason = self.refusal(rule, groups)
                 if reason is not None:
                     reasons.append(reason)
                 codes.append(0 if reason is None else len(reasons))
-            points = np.array([rule.score(groups) * self.weight for groups in self.grouping.classes])
+            points = np.array([rule.score(groups) * self.weight for groups in self.group_classes.classes])
             ruling = self._rulings[rule.queue] = Ruling(np.array(codes, np.uint16), reasons, points)
         return ruling
 
@@ -173,7 +173,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         placed = [t.node for t in job.tasks.values() if t.node >= 0 and t.status in (*ALLOCATED_LIKE, Status.PIPELINED)]
         found: list[tuple[int, NodeSet]] = []
         for group in self._by_liking(rule):
-            inside = self.grouping.within((group,))
+            inside = self.group_classes.within((group,))
             keep = (inside & allowed)[nodes.index]
             score = None if nodes.score is None else nodes.score[keep]
             if keep.any():
@@ -186,7 +186,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
     def _by_liking(self, rule: Rule) -> list[str]:
         """The groups of the cluster: more points first, then as listed, then by name."""
         listed = {group: i for i, group in enumerate((*rule.preferred, *rule.required))}
-        return sorted(self.grouping.names, key=lambda g: (-rule.score((g,)), listed.get(g, len(listed)), g))
+        return sorted(self.group_classes.names, key=lambda g: (-rule.score((g,)), listed.get(g, len(listed)), g))
 
     # --- the account of limited queues
 

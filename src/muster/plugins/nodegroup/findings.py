@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from muster.engine.core.axis import exact_sum
 from muster.engine.core.hooks import NodeScorer
-from muster.engine.core.jobs import Queue
+from muster.engine.core.jobs import Job, Queue, Status, Task
 from muster.engine.core.nodes import Nodes
+from muster.engine.domains.demand import Demand, unplaced
+from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.model.finding import Finding
 from muster.model.quantity import display
-from muster.plugins.nodegroup.annotations import ONE_GROUP, AnnotationError, weights_of
-from muster.plugins.nodegroup.grouping import LABEL
-from muster.plugins.nodegroup.impossible import impossible
+from muster.plugins.nodegroup.annotations import LIMITS, ONE_GROUP, AnnotationError, wants_one_group, weights_of
+from muster.plugins.nodegroup.group_classes import LABEL
 from muster.plugins.nodegroup.rules import ROOT, Rule, either, with_affinity
 
 if TYPE_CHECKING:
@@ -63,25 +64,25 @@ class Examination:
     # --- names
 
     def _conflicts(self) -> Iterator[Finding]:
-        for name in self.plugin.grouping.conflicts:
+        for name in self.plugin.group_classes.conflicts:
             message = f"node group {name} is both a value of the node label {LABEL} and a NodeGroup with other nodes"
             fix = "the label wins here; make both name the same nodes, or rename one"
             yield _warning(f"NodeGroup {name}", "nodegroup-conflict", message, fix)
 
     def _names(self, rule: Rule) -> Iterator[Finding]:
         """Groups that the queue names and that are not there, or are there under another spelling, or are empty."""
-        grouping = self.plugin.grouping
+        group_classes = self.plugin.group_classes
         own = rule.named if rule.source == rule.queue else ()  # an inherited rule is looked at where it stands
         for name in dict.fromkeys((*own, *self.plugin.limits.limits.get(rule.queue, {}))):
-            meant = grouping.meant.get(name)
-            if name in grouping.labelled or (meant == name and grouping.within((name,)).any()):
+            meant = group_classes.meant.get(name)
+            if name in group_classes.labelled or (meant == name and group_classes.within((name,)).any()):
                 continue
             if meant is None:
                 message = f"names node group {name}, which is on no node and no NodeGroup has that name"
-                near = get_close_matches(name, [*grouping.labelled, *grouping.objects], 1, 0.6)
+                near = get_close_matches(name, [*group_classes.labelled, *group_classes.objects], 1, 0.6)
                 fix = f"did you mean {near[0]}?" if near else f"label its nodes {LABEL}={name}"
                 yield _warning(f"Queue {rule.queue}", "nodegroup-unknown", message, fix)
-            elif not grouping.within((name,)).any():
+            elif not group_classes.within((name,)).any():
                 message = f"names node group {name}, but NodeGroup {meant} contains no node"
                 yield _warning(f"Queue {rule.queue}", "nodegroup-empty", message, "add nodes to the group")
             else:
@@ -151,7 +152,7 @@ class Examination:
     def _outweighed(self, rule: Rule, others: Sequence[NodeScorer]) -> Finding | None:
         """The design's "first" (rules 2 and 4) holds for sure only if no other scorer can turn the order around."""
         plugin = self.plugin
-        levels = sorted({rule.score(c) for c in plugin.grouping.classes if plugin.refusal(rule, c) is None})
+        levels = sorted({rule.score(c) for c in plugin.group_classes.classes if plugin.refusal(rule, c) is None})
         step = min((above - below for below, above in pairwise(levels)), default=0.0)
         span = sum(scorer.span() or 0.0 for scorer in others)
         if not step or span < step * plugin.weight or not plugin.option.enabled("enableNodeOrder"):
@@ -183,3 +184,83 @@ def _groups(rule: Rule) -> str:
 
 def _warning(about: str, code: str, message: str, fix: str) -> Finding:
     return Finding("warning", "", None, about, code, message, fix)
+
+
+def impossible(plugin: NodeGroup, session: Session) -> Iterator[Finding]:
+    capacity = EmptyClusterCapacity(session)
+    written = session.state.objects["PodGroup"]
+    for key, job in session.jobs.items():
+        if job.count[Status.PENDING]:
+            if job.queue_name in plugin.limits.limits:
+                yield from _limited(plugin, job)
+            if wants_one_group(job):
+                about = f"PodGroup {key}" if key in written else f"Pod {min(job.tasks)}"
+                yield from _one_group(plugin, session, capacity, job, about)
+            elif key in written:
+                yield from _on_pods(job)
+
+
+def _limited(plugin: NodeGroup, job: Job) -> Iterator[Finding]:
+    """Pods that alone ask for more than their queue may hold in a group. Equal pods get one finding."""
+    seen: set[int] = set()
+    for key, task in sorted(job.tasks.items()):
+        if task.status == Status.PENDING and task.shape.id not in seen:
+            seen.add(task.shape.id)
+            yield from _too_much(plugin, job.queue_name, key, task)
+
+
+def _too_much(plugin: NodeGroup, queue: str, key: str, task: Task) -> Iterator[Finding]:
+    rule = plugin.rules.get(queue) or Rule(queue, queue)
+    allowed = [groups for groups in plugin.group_classes.classes if plugin.refusal(rule, groups) is None]
+    over = [plugin.limits.exceeded(queue, groups, task.shape.amounts) for groups in allowed]
+    exceeded = sorted({one for one in over if one is not None})
+    if not exceeded:
+        return
+    group, resource = exceeded[0]
+    most = plugin.limits.limits[queue][group][resource]
+    message = (
+        f"asks for {display(resource, task.shape.amounts[resource])} of {resource}, but queue {queue} may hold "
+        f"{display(resource, most)} in node group {group} (annotation {LIMITS})"
+    )
+    if None in over:
+        message += ": it can only use other nodes"
+    fix = "raise the limit, or ask for less"
+    yield Finding("warning" if None in over else "error", "", None, f"Pod {key}", "nodegroup-limit", message, fix)
+
+
+def _one_group(
+    plugin: NodeGroup, session: Session, capacity: EmptyClusterCapacity, job: Job, about: str
+) -> Iterator[Finding]:
+    """A gang that must be in one node group, and is larger than every group that its queue allows."""
+    tasks, need = unplaced(job.tasks.values(), job.min_available)
+    if not 0 < need <= len(tasks):
+        return
+    demand = Demand(session, tasks, need)
+    allowed = plugin.allows(plugin.rules.get(job.queue_name) or Rule(job.queue_name, job.queue_name))
+    tried: list[tuple[int, int, str]] = []
+    for group in plugin.group_classes.names:
+        within = plugin.group_classes.within((group,)) & allowed
+        lacking = demand.lacking(capacity, within) if within.any() else (tasks[0], 0, need)
+        if lacking is None:
+            return
+        tried.append((lacking[1], lacking[2], group))
+    fix = "lower minMember, enlarge a group, or let the queue use more groups"
+    if not tried:
+        message = f"must be in one node group ({ONE_GROUP}), and there is none"
+    else:
+        able, least, group = max(tried)
+        names = either(sorted(group for _, _, group in tried), "and")
+        message = (
+            f"must be in one node group ({ONE_GROUP}), and no group is large enough ({names}): "
+            f"{group}, if it were empty, has room for {able} of {least} pods"
+        )
+    yield Finding("error", "", None, about, "nodegroup-too-large", message, fix)
+
+
+def _on_pods(job: Job) -> Iterator[Finding]:
+    """The annotation belongs on the PodGroup: on its pods nobody reads it."""
+    pods = [task.key for task in job.tasks.values() if task.pod.metadata.annotations.get(ONE_GROUP) == "true"]
+    if pods:
+        message = f"annotation {ONE_GROUP} has no effect on a pod: its PodGroup {job.key} does not have it"
+        fix = f"move it to metadata.annotations of PodGroup {job.key}"
+        yield Finding("error", "", None, f"Pod {min(pods)}", "nodegroup-on-pod", message, fix)

@@ -16,7 +16,7 @@ from muster.engine.core.nodes import NodeView
 from muster.engine.core.statement import Move
 from muster.model.quantity import display
 from muster.plugins.nodegroup.annotations import AnnotationError, Limits, limits_of
-from muster.plugins.nodegroup.grouping import Grouping
+from muster.plugins.nodegroup.group_classes import GroupClasses
 from muster.plugins.nodegroup.rules import Groups
 
 Amounts = dict[str, int]
@@ -43,9 +43,9 @@ class GroupLimits(NodeFilter):
             except AnnotationError as fault:
                 self.faults[queue.name] = str(fault)
 
-    def open(self, queues: Mapping[str, Queue], grouping: Grouping) -> None:
+    def open(self, queues: Mapping[str, Queue], group_classes: GroupClasses) -> None:
         """Count what the limited queues hold as the cycle begins."""
-        self._grouping = grouping
+        self._group_classes = group_classes
         self._held = {name: {group: {} for group in limits} for name, limits in self.limits.items()}
         for name in self._held:
             for job in queues[name].jobs.values():
@@ -70,12 +70,12 @@ class GroupLimits(NodeFilter):
             reason = Reason("node-group-limits-invalid", f"queue {queue}: {self.faults[queue]}", resolvable=False)
             return Verdict.of(np.ones(len(nodes), np.bool_), reason)
         codes, reasons = [], []
-        for groups in self._grouping.classes:
+        for groups in self._group_classes.classes:
             refusal = self._refusal(queue, groups, task.shape.amounts)
             if refusal is not None:
                 reasons.append(refusal)
             codes.append(0 if refusal is None else len(reasons))
-        return Verdict(np.array(codes, np.uint16)[self._grouping.class_of[nodes.index]], reasons)
+        return Verdict(np.array(codes, np.uint16)[self._group_classes.class_of[nodes.index]], reasons)
 
     def _refusal(self, queue: str, groups: Groups, request: Amounts) -> Reason | None:
         limits = self.limits.get(queue, {})
@@ -110,7 +110,7 @@ class GroupLimits(NodeFilter):
                 self._add(queue, node, move.task.shape.amounts, sign)
 
     def _add(self, queue: str, node: int, amounts: Amounts, sign: int) -> None:
-        for group in self._grouping.classes[self._grouping.class_of[node]]:
+        for group in self._group_classes.classes[self._group_classes.class_of[node]]:
             held = self._held[queue].get(group)
             if held is not None:
                 for resource, amount in amounts.items():

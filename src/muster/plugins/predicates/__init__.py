@@ -23,8 +23,7 @@ from muster.engine.pod_rules.taints import Tolerations
 from muster.engine.volumes.volume_binder import VolumeBinder
 from muster.model.affinity import Affinity, PodAffinity
 from muster.plugins.predicates.interpod import InterPodAffinity
-from muster.plugins.predicates.spread import TopologySpread
-from muster.plugins.predicates.terms import (
+from muster.plugins.predicates.node_filters import (
     NodeAffinity,
     NodePorts,
     NodeUnschedulable,
@@ -32,6 +31,7 @@ from muster.plugins.predicates.terms import (
     ResourceClaims,
     TaintToleration,
 )
+from muster.plugins.predicates.spread import TopologySpread
 from muster.plugins.predicates.volumes import (
     VolumeBinding,
     VolumeLimits,

@@ -2,9 +2,8 @@
 
 A PodGroup names a Topology and the level its pods must or should share, or asks for HyperNodes by `networkTopology`.
 The plugin divides the nodes into the domains that could hold the pods, in the order to try them; sub-groups are divided
-again inside what was chosen for the whole. `constraints` reads what groups say, `demand` counts what fits, `order` puts
-domains and nodes in order, `ranks` keeps neighbours together, `outside` names nodes that are ruled out, `findings` has
-what an administrator should know.
+again inside what was chosen for the whole. `constraints` reads the constraints of groups, `order` sorts
+domains and nodes, `findings` has what `muster validate` reports.
 """
 
 from __future__ import annotations
@@ -12,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from muster.engine.core.hooks import Bools, NodeSet, NodeSetError, NodeSets, Plugin, TaskOrder
 from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Status, Task
 from muster.engine.core.requirements import Requirement
 from muster.engine.core.subgroups import SubGroup, sub_group_tree
 from muster.engine.domains.demand import Counts, Demand
 from muster.engine.domains.domain_capacity import DomainCapacity
+from muster.engine.domains.domain_sources import HYPERNODES
 from muster.model.finding import Finding
 from muster.model.scheduling import NetworkTopology, TopologyConstraint
 from muster.model.topology import HyperNode
@@ -25,8 +27,6 @@ from muster.model.topology import Topology as TopologyObject
 from muster.plugins.topology.constraints import Trees, Wish, constraint_of, constraint_of_group, wish_of
 from muster.plugins.topology.findings import findings, level_without_topology, required_by
 from muster.plugins.topology.order import Ordered, refused
-from muster.plugins.topology.outside import outside_home, outside_tree
-from muster.plugins.topology.ranks import index_of
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from muster.engine.core.state import State
 
 __all__ = ["Topology"]
+
 
 _ACTIVE = (*ALLOCATED_LIKE, Status.PIPELINED)
 
@@ -172,3 +173,54 @@ class Topology(Plugin, NodeSets, TaskOrder):
 def _places(tasks: Iterable[Task]) -> list[int]:
     """The nodes of the tasks that hold one."""
     return [task.node for task in tasks if task.status in _ACTIVE and task.node >= 0]
+
+
+def outside_tree(wish: Wish) -> tuple[Bools, str]:
+    """Nodes that are in no domain of the required level."""
+    level, tree = wish.required or 0, wish.tree
+    apart: Bools = tree.ids[level] < 0
+    if tree.name == HYPERNODES:
+        return apart, f"node(s) are outside the HyperNodes of tier {tree.levels[level]}"
+    return apart, f"node(s) are outside topology {tree.name}"
+
+
+def outside_home(wish: Wish, part: str, members: Iterable[int]) -> tuple[Bools, str] | None:
+    """Nodes that are not in the domains where the sub-group's members are; None without such members."""
+    level, tree = wish.required or 0, wish.tree
+    homes = sorted({int(tree.ids[level, node]) for node in members} - {-1})
+    if not homes:
+        return None
+    apart: Bools = ~np.isin(tree.ids[level], homes)
+    key = "HyperNode" if tree.name == HYPERNODES else tree.levels[level]
+    names = ", ".join(tree.paths[level][home] for home in homes)
+    return apart, f"node(s) are outside {key} {names}, where sub-group {part} is placed"
+
+
+NAMED_BY = "kai.scheduler/pod-index-label"  # KAI: an annotation that names the label which holds the index
+# Where workloads write a pod's index, as an annotation or a label.
+KEYS = (
+    NAMED_BY,
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+    "volcano.sh/task-index",
+    "training.kubeflow.org/replica-index",
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "ray.io/worker-index",
+)
+_ANY = frozenset(KEYS)
+
+
+def index_of(task: Task) -> int | None:
+    """From the pod's annotations or labels, else the number its name ends in; None: it has none."""
+    metadata = task.pod.metadata
+    notes, labels = metadata.annotations, metadata.labels
+    if not (_ANY.isdisjoint(notes) and _ANY.isdisjoint(labels)):
+        texts = [labels.get(notes[NAMED_BY], "")] if NAMED_BY in notes else []
+        for text in texts + [notes.get(key) or labels.get(key, "") for key in KEYS[1:]]:
+            if (found := _number(text)) is not None:
+                return found
+    return task.serial if task.serial is not None else _number(task.name.rpartition("-")[2])
+
+
+def _number(text: str) -> int | None:
+    return int(text) if len(text) < 10 and text.isascii() and text.isdigit() else None

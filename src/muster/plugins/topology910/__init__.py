@@ -4,9 +4,9 @@ A pod of up to four chips gets them in one ring, a pod of eight a whole board. B
 those whose ring is left even and small (groups A to D), then those with fewer chips free elsewhere. For chip pods that
 order outweighs every other plugin's score. Chips are picked when a pod is allocated, and given back exactly.
 
-`boards` reads nodes and pods, `disputes` compares what they say, `requests` says what a job may ask for, `states` turns
-a board into a number, `terms` are the filters and scores over these numbers, `picture` draws a board, `findings` are
-for `muster validate`. The wiring itself is `engine.devices`.
+`boards` reads nodes and pods, `cluster` compares them, `requests` has the requests that a job may make, `states` turns
+a board into a number, `node_rules` has the filters and scores over these numbers, `drawing` draws a board, `findings`
+is for `muster validate`. The layout of the rings is in `engine.devices`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from muster.engine.core.requirements import Requirement, waiting
 from muster.engine.devices.boards import ASCEND_910, LAYOUTS, ids_of, write_chips
 from muster.plugins.topology910.boards import PREFIX, RESOURCE, TIME
 from muster.plugins.topology910.cluster import Boards
+from muster.plugins.topology910.drawing import BoardPicture
 from muster.plugins.topology910.findings import LAYOUT, findings, type_warnings
-from muster.plugins.topology910.picture import BoardPicture
+from muster.plugins.topology910.node_rules import Chips, GroupWorth, Healthy, HealthyWorth, RankWorth, Rings, note
 from muster.plugins.topology910.requests import EACH_POD, Ask, ask_of, objection
-from muster.plugins.topology910.terms import Chips, GroupWorth, Healthy, HealthyWorth, RankWorth, Rings, note
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption

@@ -28,12 +28,12 @@ VOLCANO_PERMITS = (
 )
 
 
-def remarks(scheduler: Scheduler, text: str, name: str) -> list[Finding]:
+def advice(scheduler: Scheduler, text: str, name: str) -> list[Finding]:
     """To be asked of a configuration that loaded without error."""
-    return list(_Remarks(scheduler, text, name).all())
+    return list(_Advice(scheduler, text, name).all())
 
 
-class _Remarks:
+class _Advice:
     def __init__(self, scheduler: Scheduler, text: str, name: str) -> None:
         self.config = scheduler.config
         self.actions = scheduler.config.actions

@@ -21,7 +21,7 @@ _RUNNING, _BOUND, _SUCCEEDED, _FAILED, _RELEASING = (
 )
 
 
-def outcome(session: Session) -> Plan:
+def plan_of(session: Session) -> Plan:
     deadlines = [at for p in session.flat(Deadlines) if (at := p.next_deadline()) is not None]
     plan = Plan(warnings=list(session.warnings), again_at=min(deadlines, default=None))
     names = session.state.nodes.names
@@ -39,7 +39,7 @@ def outcome(session: Session) -> Plan:
     _effects(session, plan)
     for job in session.state.jobs.values():
         if job.settled != job.generation:
-            _job_outcome(session, job, plan)
+            _plan_job(session, job, plan)
         elif job.tasks:
             plan.conditions[job.key] = _READY
     for key, reason in session.state.set_aside.items():
@@ -63,7 +63,7 @@ def _effects(session: Session, plan: Plan) -> None:
                 plan.devices[key] = ids
 
 
-def _job_outcome(session: Session, job: Job, plan: Plan) -> None:
+def _plan_job(session: Session, job: Job, plan: Plan) -> None:
     unbound = job.count[_PENDING] + job.count[_PIPELINED] + job.count[_ALLOCATED]
     waiting = [] if not unbound else [
         t for t in job.tasks.values()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["FOREIGN_ACTIONS", "FOREIGN_ARGUMENTS", "FOREIGN_PLUGINS", "SERVED_BY", "Foreign"]
+__all__ = ["VOLCANO_ACTIONS", "VOLCANO_ARGUMENTS", "VOLCANO_PLUGINS", "SERVED_BY", "VolcanoOnly"]
 
 
-class Foreign(NamedTuple):
+class VolcanoOnly(NamedTuple):
     """What the name does in Volcano, and what to do without it."""
 
     did: str
@@ -17,44 +17,46 @@ class Foreign(NamedTuple):
 SERVED_BY = {"network-topology-aware": "topology"}
 """Names that another plugin of muster answers to."""
 
-FOREIGN_PLUGINS = {
-    "capacity-card": Foreign(
+VOLCANO_PLUGINS = {
+    "capacity-card": VolcanoOnly(
         "shares out accelerator cards by card name", "give the queues their cards in `deserved` and use capacity"
     ),
-    "cdp": Foreign(
+    "cdp": VolcanoOnly(
         "spares pods for a cooldown time after they started", "protect them with a PodDisruptionBudget and pdb"
     ),
-    "deviceshare": Foreign(
+    "deviceshare": VolcanoOnly(
         "shares one GPU among pods and picks the card", "let the device plugin divide the cards into whole resources"
     ),
-    "extender": Foreign(
+    "extender": VolcanoOnly(
         "asks an HTTP server at each hook", "register a Python plugin in the entry-point group muster.plugins"
     ),
-    "numa-aware": Foreign(
+    "numa-aware": VolcanoOnly(
         "fits pods to the NUMA nodes of a machine", "set the kubelet's topology manager policy to single-numa-node"
     ),
-    "rescheduling": Foreign("moves running pods to even out the load", "run the Kubernetes descheduler beside muster"),
-    "reservation": Foreign(
+    "rescheduling": VolcanoOnly(
+        "moves running pods to even out the load", "run the Kubernetes descheduler beside muster"
+    ),
+    "reservation": VolcanoOnly(
         "keeps nodes free for a chosen job", "give the queue a guarantee and use capacity or proportion"
     ),
-    "resourcequota": Foreign("holds jobs back by their namespace's ResourceQuota", "give the queue a capability"),
-    "task-topology": Foreign(
+    "resourcequota": VolcanoOnly("holds jobs back by their namespace's ResourceQuota", "give the queue a capability"),
+    "task-topology": VolcanoOnly(
         "puts chosen task roles of a job together or apart", "use pod affinity with predicates and nodeorder"
     ),
-    "tdm": Foreign(
+    "tdm": VolcanoOnly(
         "lends nodes to revocable pods by the time of day", "taint the nodes on a schedule, or give them a nodegroup"
     ),
-    "usage": Foreign(
+    "usage": VolcanoOnly(
         "avoids nodes by their measured load", "use nodeorder or resource-strategy-fit, which go by requests"
     ),
 }
 
-FOREIGN_ACTIONS = {
-    "elect": Foreign("chose a job to reserve nodes for", "give the queue a guarantee"),
-    "gangpreempt": Foreign("preempts for a whole gang at once", "use preempt"),
-    "gangreclaim": Foreign("reclaims for a whole gang at once", "use reclaim"),
-    "reserve": Foreign("kept nodes free for the elected job", "give the queue a guarantee"),
-    "shuffle": Foreign(
+VOLCANO_ACTIONS = {
+    "elect": VolcanoOnly("chose a job to reserve nodes for", "give the queue a guarantee"),
+    "gangpreempt": VolcanoOnly("preempts for a whole gang at once", "use preempt"),
+    "gangreclaim": VolcanoOnly("reclaims for a whole gang at once", "use reclaim"),
+    "reserve": VolcanoOnly("kept nodes free for the elected job", "give the queue a guarantee"),
+    "shuffle": VolcanoOnly(
         "evicts what plugins such as tdm and rescheduling name", "run the Kubernetes descheduler beside muster"
     ),
 }
@@ -65,7 +67,7 @@ _PROPORTIONAL = "use the plugin resource-strategy-fit with `sra.policy: proporti
 _TAINTED = "Kubernetes taints such nodes, and predicates obeys taints"
 _DOMAINS = "topology fills domains in its own order; use binpack for the nodes inside them"
 
-FOREIGN_ARGUMENTS: dict[str, dict[str, str]] = {
+VOLCANO_ARGUMENTS: dict[str, dict[str, str]] = {
     "predicates": {
         "predicate.CacheEnable": "muster always keeps the answers of predicates",
         "predicate.DynamicResourceAllocationEnable": "muster does not allocate ResourceClaims: such pods wait",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from muster.model.core import ConfigMap
 from muster.model.meta import Object, ObjectMeta
 
-__all__ = ["BUILT_IN", "PREFIX", "Announced", "announced_in", "lease_annotations"]
+__all__ = ["BUILT_IN", "PREFIX", "AnnouncedConfig", "announced_configs_in", "lease_annotations"]
 
 PREFIX = "configmap:"
 """Begins a source that is a ConfigMap: configmap:NAMESPACE/NAME[/KEY]."""
@@ -32,7 +32,7 @@ def lease_annotations(source: str, digest: str, names: Iterable[str]) -> dict[st
 
 
 @dataclass(frozen=True, slots=True)
-class Announced:
+class AnnouncedConfig:
     """The configuration of one scheduler. `lease` is empty where no scheduler has announced one."""
 
     lease: str = ""
@@ -45,7 +45,7 @@ class Announced:
     """Why there is no text."""
 
     @classmethod
-    def of_lease(cls, lease: str, notes: Mapping[str, str], *, running: bool) -> Announced | None:
+    def of_lease(cls, lease: str, notes: Mapping[str, str], *, running: bool) -> AnnouncedConfig | None:
         """From the annotations of a Lease; None if a scheduler that announces nothing wrote it."""
         if SOURCE not in notes:
             return None
@@ -61,7 +61,7 @@ class Announced:
         return ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace, annotations=notes), data=data)
 
 
-def announced_in(objects: Mapping[str, Mapping[str, Object]]) -> list[Announced]:
+def announced_configs_in(objects: Mapping[str, Mapping[str, Object]]) -> list[AnnouncedConfig]:
     """What a snapshot says of schedulers, by the names of their Leases; nothing for other manifests."""
     found = []
     for _, one in sorted(objects.get("ConfigMap", {}).items()):
@@ -69,8 +69,8 @@ def announced_in(objects: Mapping[str, Mapping[str, Object]]) -> list[Announced]
         if not isinstance(one, ConfigMap) or RUNNING not in notes:
             continue
         running = notes[RUNNING] == "true"
-        announced = Announced.of_lease(notes.get(LEASE, ""), notes, running=running) or Announced()
-        found.append(Announced(
+        announced = AnnouncedConfig.of_lease(notes.get(LEASE, ""), notes, running=running) or AnnouncedConfig()
+        found.append(AnnouncedConfig(
             announced.lease, running, announced.source, announced.hash, announced.names, one.data.get(_KEY)
         ))  # fmt: skip
     return found

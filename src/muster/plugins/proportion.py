@@ -1,11 +1,12 @@
 """Queues share the cluster by weight: what a queue deserves is what it may hold, and what others may take it down to.
 
-Only queues that have jobs take part in the division (`deserved`).
+Only queues that have jobs take part in the division (`divide`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from muster.config.types import Arguments, PluginOption
@@ -25,7 +26,7 @@ from muster.engine.core.hooks import (
     Vote,
 )
 from muster.engine.core.jobs import Job, Queue, Task
-from muster.engine.core.resources import add, at_most, count_within, total_of
+from muster.engine.core.resources import ALWAYS, add, at_most, count_within, empty, total_of
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Move
 from muster.engine.evictions.claim import RECLAIM, Claim
@@ -33,9 +34,62 @@ from muster.engine.queues import accounts
 from muster.engine.queues.accounts import Account
 from muster.engine.queues.limits import Origin, capabilities
 from muster.model.quantity import display
-from muster.plugins.proportion.deserved import Part, divide
 
 __all__ = ["Proportion"]
+
+
+@dataclass(slots=True)
+class WeightedQueue:
+    """A queue in the division by weight."""
+
+    weight: int
+    request: Mapping[str, int]
+    real: Mapping[str, int]  # real capability
+    guarantee: Mapping[str, int]
+    deserved: dict[str, float] = field(default_factory=dict)
+
+
+def divide(total: Mapping[str, int], parts: Sequence[WeightedQueue]) -> None:
+    """Set `deserved` of every part: rounds until nothing remains or changes."""
+    remaining = {name: float(amount) for name, amount in total.items()}
+    unmet = list(parts)
+    while unmet:
+        weights = sum(part.weight for part in unmet)
+        before = dict(remaining)
+        grown: dict[str, float] = {}
+        shrunk: dict[str, float] = {}
+        still = []
+        for part in unmet:
+            old = part.deserved
+            part.deserved = _grow(part, remaining, part.weight / weights)
+            if not at_most(part.request, part.deserved) and part.deserved != old:
+                still.append(part)
+            for name, amount in part.deserved.items():
+                change = amount - old.get(name, 0.0)
+                into = grown if change > 0 else shrunk
+                into[name] = into.get(name, 0.0) + abs(change)
+        for name in remaining:
+            left = remaining[name] + shrunk.get(name, 0.0) - grown.get(name, 0.0)
+            # Never below nothing: guarantees may add up to more than there is, and a rounding error of the last round
+            # must not be taken off what somebody has been given.
+            remaining[name] = max(left, 0.0)
+        if empty(remaining) or remaining == before:
+            return
+        unmet = still
+
+
+def _grow(part: WeightedQueue, remaining: Mapping[str, float], fraction: float) -> dict[str, float]:
+    """One more helping: at most the real capability and the request, at least the guarantee."""
+    deserved = dict(part.deserved)
+    for name, amount in remaining.items():
+        deserved[name] = deserved.get(name, 0.0) + amount * fraction
+    for name, amount in deserved.items():
+        if name in part.real or name in ALWAYS:
+            amount = min(amount, float(part.real.get(name, 0)))
+        deserved[name] = min(amount, float(part.request.get(name, 0)))
+    for name, least in part.guarantee.items():
+        deserved[name] = max(deserved.get(name, 0.0), float(least))
+    return deserved
 
 
 class Proportion(
@@ -56,7 +110,7 @@ class Proportion(
         admits = "enqueue" in session.config.actions
         self._accounts = {}
         self._sums = {name: self._sums.get(name) or accounts.JobSums(accounts.parts) for name in session.queues}
-        parts: list[Part] = []
+        parts: list[WeightedQueue] = []
         others = list(session.queues.values())
         for queue in session.queues.values():
             if not queue.jobs:
@@ -67,7 +121,7 @@ class Proportion(
             account.allocated, request, inqueue, elastic = self._sums[queue.name].over(queue.jobs)
             if admits:
                 account.inqueue, account.elastic = inqueue, elastic
-            parts.append(Part(queue.weight, request, account.real, queue.guarantee))
+            parts.append(WeightedQueue(queue.weight, request, account.real, queue.guarantee))
         self._weights = sum(part.weight for part in parts)
         divide(total, parts)
         for account, part in zip(self._accounts.values(), parts, strict=True):

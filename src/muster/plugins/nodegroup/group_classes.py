@@ -20,7 +20,7 @@ from muster.plugins.nodegroup.rules import Groups
 LABEL = "volcano.sh/nodegroup-name"
 
 
-class Grouping:
+class GroupClasses:
     """The classes of nodes. `class_of[node]` is an index into `classes`."""
 
     def __init__(self, nodes: Nodes, objects: Mapping[str, NodeGroupObject], named: Iterable[str]) -> None:

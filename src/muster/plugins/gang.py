@@ -1,0 +1,249 @@
+"""All or nothing: a job starts when its minimum can start, and nobody takes a job below its minimum.
+
+A job's minimum is a number of tasks (minMember), numbers per role (minTaskMember) and numbers of sub-groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from muster.config.types import Arguments, PluginOption
+from muster.engine.core.hooks import (
+    JobOrder,
+    JobPipelined,
+    JobReady,
+    JobStarving,
+    JobValid,
+    Ledger,
+    Opinion,
+    Plugin,
+    Preemptable,
+    Reason,
+    Reclaimable,
+    Vote,
+)
+from muster.engine.core.jobs import ALLOCATED_LIKE, READY_LIKE, Job, Status, Task
+from muster.engine.core.nodes import MoveKind
+from muster.engine.core.requirements import Requirement, about
+from muster.engine.core.session import Session
+from muster.engine.core.state import State
+from muster.engine.core.statement import Move
+from muster.engine.queues.accounts import valid_tasks
+from muster.model.selectors import matches
+
+__all__ = ["Gang"]
+
+
+SUBGROUP_LABEL = "kai.scheduler/subgroup-name"  # KAI: how a pod names its sub-group
+_BEST_EFFORT = len(Status)  # the count, after those of the statuses, of pending tasks that ask for nothing
+_VALID = (*READY_LIKE, Status.PIPELINED, Status.PENDING)
+
+
+def divided(job: Job) -> bool:
+    """Whether the job has minimums besides its own."""
+    spec = job.group.spec
+    # Volcano: roles are not looked at when their minimums add up to more than the job's.
+    roles = bool(job.roles) and job.min_available >= job.roles_total
+    return roles or bool(spec.sub_group_policy or spec.sub_groups)
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Sub-groups of one policy: at least `least` of them with `size` tasks each."""
+
+    size: int
+    least: int
+    members: dict[str, list[int]] = field(default_factory=dict)
+
+
+class JobMinimums:
+    """Counts the tasks of a job by role and sub-group, and compares them with the minimums of these."""
+
+    def __init__(self, job: Job) -> None:
+        spec = job.group.spec
+        self._job = job
+        self._roles: dict[str, list[int]] = {}
+        self._minimums = {r: n for r, n in job.roles.items() if n > 0} if job.min_available >= job.roles_total else {}
+        self._policies = spec.sub_group_policy
+        self._kinds: dict[str, _Kind] = {
+            f"policy {i}": _Kind(policy.sub_group_size, policy.min_sub_groups)
+            for i, policy in enumerate(spec.sub_group_policy)
+        }
+        inner = {group.parent for group in spec.sub_groups}
+        for group in spec.sub_groups:
+            if group.name not in inner:
+                self._kinds[f"group {group.name}"] = _Kind(group.min_member, 1)
+        for task in job.tasks.values():
+            self._count(task, task.status, 1)
+
+    # --- counting
+
+    def _buckets(self, task: Task) -> Iterable[list[int]]:
+        if self._minimums:
+            yield _row(self._roles, task.role)
+        if self._kinds:
+            kind, name = self._group_of(task)
+            if kind in self._kinds:
+                yield _row(self._kinds[kind].members, name)
+
+    def _group_of(self, task: Task) -> tuple[str, str]:
+        labels = task.labels
+        for i, policy in enumerate(self._policies):
+            selected = policy.label_selector is None or matches(policy.label_selector, labels)
+            if selected and all(key in labels for key in policy.match_label_keys):
+                return f"policy {i}", "/".join(labels[key] for key in policy.match_label_keys)
+        return f"group {labels.get(SUBGROUP_LABEL, '')}", ""
+
+    def _count(self, task: Task, status: Status, sign: int) -> None:
+        for row in self._buckets(task):
+            row[status] += sign
+            if status == Status.PENDING and task.best_effort:
+                row[_BEST_EFFORT] += sign
+
+    def shift(self, move: Move, sign: int) -> None:
+        """Counts a move: its tasks get capacity (+1), or give it back (−1)."""
+        without = move.previous_status
+        holding = Status.ALLOCATED if move.kind == MoveKind.ALLOCATE else Status.PIPELINED
+        if move.kind == MoveKind.EVICT:
+            without, holding = Status.RELEASING, move.previous_status
+        for task in move.tasks:
+            self._count(task, without, -sign)
+            self._count(task, holding, sign)
+
+    # --- questions
+
+    def roles_valid(self) -> bool:
+        return all(_sum(self._roles.get(role), _VALID) >= least for role, least in self._minimums.items())
+
+    def groups_valid(self) -> bool:
+        return all(
+            sum(_sum(row, _VALID) >= kind.size for row in kind.members.values()) >= kind.least
+            for kind in self._kinds.values()
+        )
+
+    def missing(self, *, pipelined: bool) -> int:
+        """Returns how many more tasks must at least get capacity; 0 if the minimums of roles and sub-groups are met."""
+        met = (*ALLOCATED_LIKE, Status.SUCCEEDED, _BEST_EFFORT, *((Status.PIPELINED,) if pipelined else ()))
+        roles = sum(max(least - _sum(self._roles.get(role), met), 0) for role, least in self._minimums.items())
+        groups = 0
+        for kind in self._kinds.values():
+            short = sorted(max(kind.size - _sum(row, met), 0) for row in kind.members.values())
+            short += [max(kind.size, 1)] * (kind.least - len(short))
+            groups += sum(short[: kind.least])  # the cheapest ones to complete
+        return max(roles, groups)
+
+
+def _row(rows: dict[str, list[int]], name: str) -> list[int]:
+    row = rows.get(name)
+    if row is None:
+        row = rows[name] = [0] * (_BEST_EFFORT + 1)
+    return row
+
+
+def _sum(row: list[int] | None, at: Iterable[int]) -> int:
+    return 0 if row is None else sum(row[i] for i in at)
+
+
+class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Preemptable, Reclaimable, Ledger):
+    name = "gang"
+    opinion = Opinion.NONE  # minimums define which pods go together (`engine.claim`), whoever names them
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        self._minimums: dict[str, JobMinimums] = {}  # job → its roles and sub-groups; made when first asked for
+
+    def open(self, session: Session) -> None:
+        self._minimums = {}
+
+    def _of(self, job: Job) -> JobMinimums | None:
+        """None: the job is one whole."""
+        if not divided(job):
+            return None
+        minimums = self._minimums.get(job.key)
+        if minimums is None:
+            minimums = self._minimums[job.key] = JobMinimums(job)
+        return minimums
+
+    def valid(self, job: Job) -> Reason | None:
+        minimums = self._of(job)
+        if minimums is not None and not minimums.roles_valid():
+            text = "Not enough valid pods of each task for gang-scheduling"
+            return Reason("not-enough-pods-of-task", text, resolvable=False)
+        if minimums is not None and not minimums.groups_valid():
+            text = "Not enough valid subGroups for gang-scheduling"
+            return Reason("not-enough-pods-of-task", text, resolvable=False)
+        able = valid_tasks(job)
+        if able < job.min_available:
+            text = f"Not enough valid tasks for gang-scheduling, valid: {able}, min: {job.min_available}"
+            return Reason("not-enough-tasks", text, resolvable=False)
+        return None
+
+    # --- ready, pipelined, starving
+
+    def missing(self, job: Job) -> int:
+        short = max(job.min_available - job.ready - job.best_effort_pending, 0)
+        minimums = self._of(job)
+        return short if minimums is None else max(short, minimums.missing(pipelined=False))
+
+    def pipelined(self, job: Job) -> Vote:
+        minimums = self._of(job)
+        if job.waiting + job.ready + job.best_effort_pending < job.min_available:
+            return Vote.REJECT
+        return Vote.REJECT if minimums is not None and minimums.missing(pipelined=True) else Vote.PERMIT
+
+    def starving(self, job: Job) -> bool:
+        return job.is_starving
+
+    def job_key(self, job: Job) -> float:
+        """Jobs below their minimum first. Volcano: roles and sub-groups do not count here."""
+        return float(job.ready + job.best_effort_pending >= job.min_available)
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterator[Requirement]:
+        for job in state.jobs.values():
+            spec = job.group.spec
+            asked = (
+                # Soft: whoever leaves gang out, as design 2's samples do, places the pods of a group one by one.
+                ("has a minMember above 1", job.min_available > 1, False),
+                ("has minimums per role (minTaskMember)", bool(job.roles), False),
+                ("has sub-groups", bool(spec.sub_groups or spec.sub_group_policy), True),
+            )
+            for text, so, hard in asked:
+                if so:
+                    yield Requirement(about(job, state), text, hard, switch="enableJobReady")
+
+    # --- victims
+
+    def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
+        """What jobs have above their minimum, in the given order."""
+        ready: dict[str, int] = {}
+        answers = []
+        for task in candidates:
+            job = task.job
+            assert job is not None
+            left = ready.get(job.key)
+            if left is None:
+                left = job.ready
+            spare = left > job.min_available
+            ready[job.key] = left - 1 if spare else left
+            answers.append(spare)
+        return answers
+
+    def never_victim(self, job: Job) -> bool:
+        return job.ready <= job.min_available
+
+    def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
+        return self.preemptable(claimer, candidates)
+
+    # --- accounts
+
+    def allocated(self, move: Move) -> None:
+        self._shift(move, 1)
+
+    def released(self, move: Move) -> None:
+        self._shift(move, -1)
+
+    def _shift(self, move: Move, sign: int) -> None:
+        if self._minimums and move.job is not None and move.job.key in self._minimums:
+            self._minimums[move.job.key].shift(move, sign)
