@@ -55,8 +55,8 @@ class Access:
     def tls(self) -> ssl.SSLContext | None:
         return self._tls
 
-    def tls_of_nobody(self) -> ssl.SSLContext | None:
-        """The same trust without our own certificate: for calls that are made in somebody else's name."""
+    def anonymous_tls(self) -> ssl.SSLContext | None:
+        """Returns a TLS context with the same trust but without muster's certificate, for calls with another identity."""
         return _tls(self._configuration, ours=False) if self._host.startswith("https://") else None
 
     @property

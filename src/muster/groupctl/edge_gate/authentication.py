@@ -105,7 +105,7 @@ class TrustedHeaders:
 async def read_trusted_headers(upstream: Upstream) -> TrustedHeaders:
     """Reads the headers from the ConfigMap; raises NoAccess, with what to do, if it cannot be read or used."""
     try:
-        async with upstream.ours(_PATH, {}, "application/json") as answer:
+        async with upstream.get_as_gate(_PATH, {}, "application/json") as answer:
             data = msgspec.json.decode(await answer.read()).get("data") or {}
         users, groups, uids = (_list(data, key) for key in _NAMES)
         prefixes = _list(data, _PREFIXES)

@@ -3,7 +3,7 @@
 The API server sends no event for such a pod, because only its application changed. The version of an entry is at least
 that of every response that was given before the change, so a client that watches from an older or equal version gets
 the entry. The pods are listed after the change is known: a client that saw a pod before the change saw it before the
-list, so none is missed, however far its watch is ahead of ours.
+list. So no pod is missed, however far the client's watch is ahead of the gate's.
 """
 
 from __future__ import annotations
@@ -29,63 +29,70 @@ from muster.model.meta import key as key_of
 from muster.store import errors
 
 MAX_LOG_ENTRIES = 20_000
+_PAGE_SIZE = 500
+_APPLICATION_KIND_NAMES = frozenset(kind.__name__ for kind in APPLICATION_KINDS)
+
+Ref = tuple[str, str]  # kind, ns/name
 
 
 class Change(NamedTuple):
-    """A pod (`ns/name`) to look at again, the node it had, and the number of the turn that it is because of."""
+    """A pod (`ns/name`) to evaluate again, the node it had, and the epoch of the application's change."""
 
     key: str
     node: str = ""
-    turn: int = 0
+    epoch: int = 0
 
 
 class ChangeLog:
-    def __init__(self, kept: int = MAX_LOG_ENTRIES) -> None:
+    """The entries with their versions, and the watches that subscribe to them."""
+
+    def __init__(self, max_entries: int = MAX_LOG_ENTRIES) -> None:
         self.floor = 0
-        """Watches from before this version cannot be told what they missed."""
-        self.handed = 0
-        """The latest version that any answer was of."""
-        self.turn = 0
-        """Grows when an application changes, which is a moment before its pods are in the log."""
-        self.open: set[int] = set()
-        """Turns whose pods are not in the log yet."""
+        """The log is complete from this version on; an older watch must list again."""
+        self.latest_sent = 0
+        """The highest resourceVersion that any response had."""
+        self.epoch = 0
+        """Is incremented when an application changes, which is before its pods are added to the log."""
+        self.open_epochs: set[int] = set()
+        """Epochs whose pods have not been added to the log yet."""
         self._log: deque[tuple[int, Change]] = deque()
-        self._kept = kept
+        self._max_entries = max_entries
         self._readers: dict[asyncio.Queue[Change], None] = {}
 
     def __len__(self) -> int:
         return len(self._log)
 
-    def begin(self, version: int) -> None:
-        """The gate knows what happened from here on."""
+    def start_at(self, version: int) -> None:
+        """Declares the log complete from this version on."""
         self.floor = version
 
-    def hand(self, version: str) -> None:
-        """An answer of that version is about to be given."""
-        if version.isdecimal() and int(version) > self.handed:
-            self.handed = int(version)
+    def record_sent(self, version: str) -> None:
+        """Records that a response with this version is about to be sent."""
+        if version.isdecimal() and int(version) > self.latest_sent:
+            self.latest_sent = int(version)
 
-    def turned(self) -> int:
-        """An application changed; the number of that turn."""
-        self.turn += 1
-        self.open.add(self.turn)
-        return self.turn
+    def start_epoch(self) -> int:
+        """Starts an epoch because an application changed; returns its number."""
+        self.epoch += 1
+        self.open_epochs.add(self.epoch)
+        return self.epoch
 
-    def add(self, changes: Iterable[Change], version: str, turns: Iterable[int] = ()) -> None:
-        """Applications changed at `version` (in these turns), and with them the verdict on these pods."""
-        self.open.difference_update(turns)
-        at = max(self.handed, int(version) if version.isdecimal() else 0)
+    def add(self, changes: Iterable[Change], version: str, epochs: Iterable[int] = ()) -> None:
+        """Adds the pods whose visibility may differ because applications changed at `version`, in these epochs."""
+        self.open_epochs.difference_update(epochs)
+        at = max(self.latest_sent, int(version) if version.isdecimal() else 0)
         for change in changes:
             self._log.append((at, change))
             for reader in self._readers:
                 reader.put_nowait(change)
-        while len(self._log) > self._kept:
+        while len(self._log) > self._max_entries:
             self.floor = self._log.popleft()[0] + 1
 
     def since(self, version: str) -> list[Change] | None:
-        """The pods to look at for one who saw everything up to `version`; None: the log does not reach back."""
+        """Returns the pods to evaluate for a client that saw everything up to `version`; None if the log does not reach
+        back so far."""
         if not version.isdecimal():
-            return []  # the API server will say what is wrong with it
+            return []  # the API server will reject it
         if int(version) < self.floor:
             return None
         return list(dict.fromkeys(change for at, change in self._log if at >= int(version)))
@@ -99,13 +106,8 @@ class ChangeLog:
         self._readers.pop(reader, None)
 
 
-Ref = tuple[str, str]  # kind, ns/name
-_OWN = frozenset(kind.__name__ for kind in APPLICATION_KINDS)
-_PAGE = 500
-
-
 class ChangeRecorder:
-    """Tell it of every change; `run` writes the log."""
+    """Takes every change of an application (`observe`) and adds its pods to the log (`run`)."""
 
     def __init__(
         self,
@@ -116,61 +118,62 @@ class ChangeRecorder:
         *,
         grouped: GroupingCache | None = None,
     ) -> None:
-        """`grouped`: changes of policies and groups matter, too, since pods are held by their edition."""
+        """`grouped`: changes of policies and groups count as well, because pods are held by their edition."""
         self._client = client
         self._owners = owners
         self._changes = changes
         self._report = report
         self._grouping_cache = grouped
-        # Namespace ("": all) → applications (None: all), version, turns.
-        self._due: dict[str, tuple[set[Ref] | None, str, set[int]]] = {}
-        self._news = asyncio.Event()
+        # Namespace ("": all) → applications (None: all), version, epochs.
+        self._pending: dict[str, tuple[set[Ref] | None, str, set[int]]] = {}
+        self._wake = asyncio.Event()
 
-    def notice(self, delta: Delta) -> None:
+    def observe(self, delta: Delta) -> None:
+        """Starts an epoch if the change can show or hide pods."""
         namespace = delta.key.partition("/")[0]
-        if delta.kind in _OWN or delta.kind in self._owners.custom():
-            if _differs(delta.old, delta.new, editions=self._grouping_cache is not None):
-                self._turn(namespace, {(delta.kind, delta.key)}, delta)
+        if delta.kind in _APPLICATION_KIND_NAMES or delta.kind in self._owners.custom():
+            if _changes_visibility(delta.old, delta.new, editions=self._grouping_cache is not None):
+                self._record(namespace, {(delta.kind, delta.key)}, delta)
         elif self._grouping_cache is not None:
             if self._grouping_cache.observe(delta.kind, delta.old, delta.new):
-                self._turn("", None, delta)
+                self._record("", None, delta)
             elif delta.kind == "OverridePolicy" and spec_of(delta.old) != spec_of(delta.new):
-                self._turn(namespace, None, delta)
+                self._record(namespace, None, delta)
 
-    def reconfigured(self) -> None:
-        """Other kinds are applications now: any pod may have another one than before."""
-        self._put("", None, "", {self._changes.turned()})
+    def on_kinds_changed(self) -> None:
+        """Starts an epoch for all pods, because the application kinds changed and any pod may belong to another one."""
+        self._enqueue("", None, "", {self._changes.start_epoch()})
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Adds the affected pods of each epoch to the log, until cancelled."""
         backoff = Backoff(0.1, 10.0)
         while True:
-            await self._news.wait()
-            self._news.clear()
-            due, self._due = self._due, {}
-            for namespace, (apps, version, turns) in due.items():
+            await self._wake.wait()
+            self._wake.clear()
+            pending, self._pending = self._pending, {}
+            for namespace, (apps, version, epochs) in pending.items():
                 try:
-                    found = await self._concerned(namespace, apps, max(turns))
+                    found = await self._affected_pods(namespace, apps, max(epochs))
                 except errors.ApiError as fault:
                     where = namespace or "all namespaces"
                     self._report(f"pods of {where} could not be looked at, tried again: {fault}")
-                    self._put(namespace, apps, version, turns)
+                    self._enqueue(namespace, apps, version, epochs)
                     await asyncio.sleep(backoff.next())
                     continue
                 backoff.reset()
-                self._changes.add(found, version, turns)
+                self._changes.add(found, version, epochs)
 
-    async def _concerned(self, namespace: str, apps: set[Ref] | None, turn: int) -> list[Change]:
+    async def _affected_pods(self, namespace: str, apps: set[Ref] | None, epoch: int) -> list[Change]:
         found = []
         selection = Selection(resource_of(Pod), namespace)
-        async for page in pages(self._client, selection, self._report, size=_PAGE):
+        async for page in pages(self._client, selection, self._report, size=_PAGE_SIZE):
             for pod in page.objects:
                 assert isinstance(pod, Pod)
-                if await self._is_of(pod, apps):
-                    found.append(Change(key_of(pod), pod.spec.node_name, turn))
+                if await self._belongs_to(pod, apps):
+                    found.append(Change(key_of(pod), pod.spec.node_name, epoch))
         return found
 
-    async def _is_of(self, pod: Pod, apps: set[Ref] | None) -> bool:
+    async def _belongs_to(self, pod: Pod, apps: set[Ref] | None) -> bool:
         if apps is None:
             return True
         if not pod.metadata.owner_references:
@@ -181,26 +184,26 @@ class ChangeRecorder:
             return False
         if (application.kind, application.key) in apps:
             return True
-        # An application that is gone: its pods now belong to what was below it.
+        # The application was deleted: its pods now belong to the object below it.
         return owner_ref(application.object) in apps
 
-    def _turn(self, namespace: str, apps: set[Ref] | None, delta: Delta) -> None:
-        self._put(namespace, apps, _version(delta), {self._changes.turned()})
+    def _record(self, namespace: str, apps: set[Ref] | None, delta: Delta) -> None:
+        self._enqueue(namespace, apps, _version(delta), {self._changes.start_epoch()})
 
-    def _put(self, namespace: str, apps: set[Ref] | None, version: str, turns: set[int]) -> None:
-        known, latest, before = self._due.get(namespace, (set(), "", set()))
+    def _enqueue(self, namespace: str, apps: set[Ref] | None, version: str, epochs: set[int]) -> None:
+        known, latest, before = self._pending.get(namespace, (set(), "", set()))
         together = None if apps is None or known is None else known | apps
-        self._due[namespace] = together, max(latest, version, key=lambda text: (len(text), text)), before | turns
-        self._news.set()
+        self._pending[namespace] = together, max(latest, version, key=lambda text: (len(text), text)), before | epochs
+        self._wake.set()
 
 
-def _differs(old: Object | None, new: Object | None, *, editions: bool) -> bool:
-    """Does the change of an application change the verdict on its pods?"""
+def _changes_visibility(old: Object | None, new: Object | None, *, editions: bool) -> bool:
+    """Returns whether a change of an application can change the visibility of its pods."""
     before, after = (None if obj is None else hold_reason(obj.metadata.labels) for obj in (old, new))
     if (before is None) != (after is None):
         return True
     if old is None and new is not None and any(pair.required in new.metadata.labels for pair in PolicyLabels):
-        return True  # it may have been held when its pods were first judged
+        return True  # its pods may have been evaluated before it was known
     if not editions or old is None or new is None:
         return False
     mine, theirs = (

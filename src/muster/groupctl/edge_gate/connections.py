@@ -1,6 +1,6 @@
-"""Client connections: one request after the other, each with a checked head, and answers written by h11.
+"""Serves client connections: one request after the other, each with a checked head; h11 writes the responses.
 
-Every request gets an h11 connection of its own. It sees the next request's bytes only after their head was checked.
+Every request gets a new h11 connection. It sees the next request's bytes only after their head was checked.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from muster.groupctl.edge_gate.request_head import END, MAX_HEAD_BYTES, BadReque
 MAX_CONNECTIONS = 4000
 HEAD_TIMEOUT_S = 10.0  # from the first byte of a head to its end, and from the connection to the first byte
 IDLE_TIMEOUT_S = 120.0  # between two requests; Go's clients close after 90 s
-BODY_TIMEOUT_S = 20.0  # between two pieces of a body
+BODY_TIMEOUT_S = 20.0  # between two chunks of a body
 GET_BODY_TIMEOUT_S = 10.0  # for all of the body of a GET
 MAX_GET_BODY_BYTES = 1 << 16
 WRITE_TIMEOUT_S = 60.0  # for a client to read what is buffered for it
-LINGER_S, LINGER_PIECES = 0.5, 64
-PIECE = 1 << 16
+LINGER_S, LINGER_READS = 0.5, 64
+CHUNK_BYTES = 1 << 16
 
 Headers = Iterable[tuple[str, str]]
 
 
 class Exchange:
-    """One request and its answer."""
+    """One request and its response."""
 
     def __init__(
         self, http: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: Head, rest: bytes
     ) -> None:
-        """`rest`: what came behind the head."""
+        """`rest`: the bytes received after the head."""
         self.head = head
         self.started = False
         self.close = False
-        """Close the connection after the answer."""
+        """Whether the connection is closed after the response."""
         self._http = http
         self._reader = reader
         self._writer = writer
@@ -57,7 +57,7 @@ class Exchange:
         return self._writer.is_closing()
 
     async def body(self) -> AsyncIterator[bytes]:
-        """The body in pieces; BadRequest if it is malformed or does not arrive in time."""
+        """Streams the body; raises BadRequest if it is malformed or does not arrive in time."""
         while True:
             try:
                 event = self._http.next_event()
@@ -68,7 +68,7 @@ class Exchange:
                     await self._send(h11.InformationalResponse(status_code=100, headers=[]))
                 try:
                     async with asyncio.timeout(BODY_TIMEOUT_S):
-                        self._http.receive_data(await self._reader.read(PIECE))
+                        self._http.receive_data(await self._reader.read(CHUNK_BYTES))
                 except TimeoutError:
                     raise BadRequest("the announced body of the request did not arrive", 408) from None
             elif isinstance(event, h11.Data):
@@ -77,7 +77,7 @@ class Exchange:
                 return
 
     async def small_body(self) -> bytes:
-        """The body of a request that needs none, read whole so that the connection can go on."""
+        """Reads the whole body of a request that needs none, so that the connection can be reused."""
         parts, size = [], 0
         try:
             async with asyncio.timeout(GET_BODY_TIMEOUT_S):
@@ -102,7 +102,7 @@ class Exchange:
         await self._send(h11.EndOfMessage())
 
     async def refuse(self, code: int, message: str, *, name: str = "") -> None:
-        """A Status of our own as the whole answer; `name`: the pod that it is about."""
+        """Responds with a Status; `name`: the pod that it is about."""
         body = msgspec.json.encode(status(code, message, name=name))
         retry = [("Retry-After", "1")] if code == 503 else []
         length = ("Content-Length", str(len(body)))
@@ -111,11 +111,11 @@ class Exchange:
         await self.finish()
 
     def abort(self) -> None:
-        """Break off, so that the client sees that the answer is not complete."""
+        """Aborts the connection, so that the client sees that the response is incomplete."""
         self._writer.transport.abort()
 
     def rest(self) -> bytes | None:
-        """What belongs to the next request; None: there is no next one on this connection."""
+        """Returns the bytes received of the next request; None if the connection ends."""
         http = self._http
         if http.our_state is not h11.DONE or self.close:
             return None
@@ -125,21 +125,21 @@ class Exchange:
 
     # --- tunnels
 
-    async def switch(self, headers: list[tuple[bytes, bytes]], reason: bytes) -> bytes:
-        """Answer 101; what the client has sent behind its head."""
+    async def switch_protocols(self, headers: list[tuple[bytes, bytes]], reason: bytes) -> bytes:
+        """Responds with 101; returns the bytes that the client sent after its head."""
         self.started = True
         await self._send(h11.InformationalResponse(status_code=101, headers=headers, reason=reason))
         return self._http.trailing_data[0]
 
     async def read_raw(self) -> bytes:
-        return await self._reader.read(PIECE)
+        return await self._reader.read(CHUNK_BYTES)
 
     async def write_raw(self, data: bytes) -> None:
         self._writer.write(data)
         await self._drain()
 
     def end_of_request(self) -> None:
-        """The request has no body: let h11 see its end, which it must before an upgrade is answered."""
+        """Lets h11 see the end of a request without a body, which it must before an upgrade is answered."""
         self._http.next_event()
 
     async def _send(self, event: h11.Event) -> None:
@@ -161,7 +161,7 @@ Handler = Callable[[Exchange], Awaitable[None]]
 
 
 class Connections:
-    """Call it for each new connection (`loop.create_server(connections, …)`)."""
+    """The protocol factory of the server (`loop.create_server(connections, …)`); limits the open connections."""
 
     def __init__(
         self, handle: Handler, report: Callable[[str], None], metrics: Metrics, limit: int = MAX_CONNECTIONS
@@ -207,7 +207,7 @@ class Connections:
     async def _next(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, buffer: bytes, wait: float
     ) -> bytes | None:
-        """One request; what follows it, None to end the connection."""
+        """Handles one request; returns the bytes after it, or None to end the connection."""
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         try:
             raw, buffer = await _read_head(reader, buffer, wait)
@@ -222,7 +222,7 @@ class Connections:
 
 
 class _Connection(asyncio.StreamReaderProtocol):
-    """Ends the work on a connection when the client is gone."""
+    """Cancels the handling of a connection when the client closes it."""
 
     def __init__(self, connections: Connections) -> None:
         self._work: asyncio.Task[None] | None = None
@@ -231,7 +231,7 @@ class _Connection(asyncio.StreamReaderProtocol):
             self._work = connections.begin(reader, writer)
 
         loop = asyncio.get_running_loop()
-        super().__init__(asyncio.StreamReader(limit=PIECE, loop=loop), begin, loop=loop)
+        super().__init__(asyncio.StreamReader(limit=CHUNK_BYTES, loop=loop), begin, loop=loop)
 
     def eof_received(self) -> bool:
         super().eof_received()
@@ -244,7 +244,7 @@ class _Connection(asyncio.StreamReaderProtocol):
 
 
 async def _read_head(reader: asyncio.StreamReader, buffer: bytes, wait: float) -> tuple[bytes, bytes]:
-    """The bytes before the blank line, and those behind it."""
+    """Returns the bytes before the blank line and those after it."""
     end = asyncio.get_running_loop().time() + (HEAD_TIMEOUT_S if buffer else wait)
     searched = 0
     while (at := buffer.find(END, max(0, searched - len(END)))) < 0:
@@ -252,7 +252,7 @@ async def _read_head(reader: asyncio.StreamReader, buffer: bytes, wait: float) -
             raise BadRequest(f"the request head has more than {MAX_HEAD_BYTES} bytes", 431)
         searched, first = len(buffer), not buffer
         async with asyncio.timeout_at(end):
-            piece = await reader.read(PIECE)
+            piece = await reader.read(CHUNK_BYTES)
         if not piece:
             raise EOFError
         buffer += piece
@@ -264,16 +264,16 @@ async def _read_head(reader: asyncio.StreamReader, buffer: bytes, wait: float) -
 
 
 async def _linger(reader: asyncio.StreamReader) -> None:
-    """Read on for a moment: closed with bytes unread, the connection would be reset before the answer is read."""
+    """Reads for a short time: with unread bytes, closing resets the connection before the client reads the response."""
     with suppress(TimeoutError):
         async with asyncio.timeout(LINGER_S):
-            for _ in range(LINGER_PIECES):
-                if not await reader.read(PIECE):
+            for _ in range(LINGER_READS):
+                if not await reader.read(CHUNK_BYTES):
                     return
 
 
 async def _refuse_head(writer: asyncio.StreamWriter, why: BadRequest) -> None:
-    """The head was not parsed, so h11 knows no request to answer."""
+    """Responds to a head that was not parsed, so that h11 knows no request to answer."""
     body = msgspec.json.encode(status(why.code, str(why)))
     answer = h11.Connection(h11.SERVER)
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Connection", "close")]

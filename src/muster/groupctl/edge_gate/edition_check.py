@@ -1,6 +1,6 @@
-"""Is a pod in the edition of its node group? What it should be comes from the template it was made of.
+"""Checks whether a pod matches the edition of its node group, which is computed from the template it was created from.
 
-The rule is the controllers': the same editions, held against the pod in the same way.
+The rule is that of the controllers: the same editions, compared with the pod in the same way.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from muster.model.meta import Object, key
 from muster.store import NotFound
 
 Plain = dict[str, Any]
-Whole = Callable[[type[Object], str], Awaitable[Plain]]
-"""Kind and key → the object with all its fields; NotFound."""
+FetchObject = Callable[[type[Object], str], Awaitable[Plain]]
+"""Takes a kind and a key; returns the object with all its fields, raises NotFound."""
 
 MAX_TEMPLATES = 10_000  # templates that are kept
 _REVISION = "controller-revision-hash"
@@ -37,15 +37,22 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 class EditionCheck:
     """Compares pods with the edition of their node group."""
 
-    def __init__(self, tables: ObjectTables, grouped: GroupingCache, whole: Whole, *, privileged: bool = False) -> None:
+    def __init__(
+        self,
+        tables: ObjectTables,
+        grouped: GroupingCache,
+        fetch_object: FetchObject,
+        *,
+        privileged: bool = False,
+    ) -> None:
         self._tables = tables
         self._grouping_cache = grouped
-        self._whole = whole
+        self._fetch_object = fetch_object
         self._privileged = privileged
         self._edition_cache = EditionCache()
         self._templates: dict[str, tuple[tuple[str, int], Plain | None]] = {}
 
-    def bear_on(self, application: Application) -> bool:
+    def apply_to(self, application: Application) -> bool:
         """Returns whether the application is bound to an OverridePolicy."""
         return binding_state(application.labels, PolicyLabels.OVERRIDE) == BindingState.BOUND
 
@@ -62,7 +69,7 @@ class EditionCheck:
         if not groups or maker is None:
             return None
         template = await self._template(maker)
-        # After the waiting: policy and template are of the same moment.
+        # Read after the await, so that policy and template are of the same moment.
         policy = self._grouping_cache.of(OverridePolicy).get(f"{application.namespace}/{name}")
         if policy is None or template is None:
             return None
@@ -87,14 +94,14 @@ class EditionCheck:
         return maker if _is_of_this_revision(maker, pod) else None
 
     async def _template(self, maker: Object) -> Plain | None:
-        """The maker's template, with all its fields; read again when it has changed."""
+        """Returns the maker's template with all its fields; reads it again when it has changed."""
         at = f"{type(maker).__name__}/{key(maker)}"
         version = (maker.metadata.uid, maker.metadata.generation)
         known = self._templates.get(at)
         if known is None or known[0] != version:
             try:
                 custom = isinstance(maker, CustomApplication)  # its spec is kept as it is written
-                whole = plain(maker) if custom else await self._whole(type(maker), key(maker))
+                whole = plain(maker) if custom else await self._fetch_object(type(maker), key(maker))
             except NotFound:
                 return None
             if len(self._templates) > MAX_TEMPLATES:
@@ -115,7 +122,7 @@ def _is_of_this_revision(maker: Object, pod: Pod) -> bool:
 
 
 def _different(wanted: ExpectedPod, pod: Pod, text: bytes, *, made_so: bool) -> str:
-    """Returns the first field that the rules change and the pod has otherwise."""
+    """Returns the first field in which the pod differs from its expected edition."""
     for name in wanted.images_to_change(pod):
         return f"image of container {name}"
     for field, names in wanted.metadata_to_change(pod).items():

@@ -1,7 +1,7 @@
 """Filters a list of pods item by item while it streams; the list is never held in memory as a whole.
 
-Items are cut by what stands between two of them: `},` and the beginning that the first one had. That may also stand
-inside an item, so a piece counts only once it is a JSON value of its own; no true beginning of an object is one.
+Items are split at the separator between two of them: `},` and the start that the first item had. The same text may
+occur inside an item, so a part counts only if it is a complete JSON value; a proper prefix of an object never is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from muster.model.kinds import decode_as
 from muster.model.shape import Problem
 
 Keep = Callable[[Pod, bytes | None], Awaitable[bool]]
-"""The pod as far as it is told, and all of it as JSON; None: more than its metadata may not be told."""
+"""Takes the decoded pod and all of it as JSON (None if only its metadata may be used); returns whether to keep it."""
 
 _OPEN = re.compile(rb'"(?:items|rows)":\s*(\[|null)')
 _FIRST = re.compile(rb'\s*\{\s*"([^"\\]*)"\s*:')
@@ -44,108 +44,109 @@ _item = msgspec.json.Decoder(Item)
 
 
 def pod_in(item: Item) -> Pod | None:
-    """The pod of an item, as far as it is told."""
+    """Returns the pod of an item; a row may have only its metadata or none."""
     return item if item.cells is None else item.object
 
 
 class ListFilter:
     """Removes held pods from the body of a list response; call `feed` with each piece, then `finish`."""
 
-    def __init__(self, keep: Keep, opened: Callable[[str], None], *, bare: bool = False) -> None:
-        """`opened` is told the list's resourceVersion before any item is judged; `bare`: rows lose their object."""
+    def __init__(self, keep: Keep, on_version: Callable[[str], None], *, strip_objects: bool = False) -> None:
+        """`on_version` gets the list's resourceVersion before any item is filtered; `strip_objects`: rows lose their
+        objects."""
         self._keep = keep
-        self._opened = opened
-        self._bare = bare
-        self._held = b""
-        self._inside = self._over = False
-        self._whole = False  # items are whole pods
-        self._between: re.Pattern[bytes] | None = None  # how one item ends and the next begins
-        self._from = 0  # where in what is held to look on
-        self._any = False
+        self._on_version = on_version
+        self._strip_objects = strip_objects
+        self._buffer = b""
+        self._inside = self._ended = False
+        self._has_whole_pods = False  # items are whole pods
+        self._separator: re.Pattern[bytes] | None = None  # how one item ends and the next begins
+        self._search_from = 0  # where in the buffer to continue the search
+        self._wrote_item = False
 
     async def feed(self, data: bytes) -> bytes:
-        self._held += data
+        self._buffer += data
         out: list[bytes] = []
-        if self._over:
-            out.append(self._taken(len(self._held)))
+        if self._ended:
+            out.append(self._take(len(self._buffer)))
         elif self._inside or self._enter(out):
             await self._items(out)
         return b"".join(out)
 
     async def finish(self) -> bytes:
-        """What is left: the last item and the end; TruncatedList if there is none."""
+        """Returns the last item and the end of the list; raises TruncatedList if the end is missing."""
         out: list[bytes] = []
-        if self._inside and not self._over:
+        if self._inside and not self._ended:
             end = 0
-            if not self._held.lstrip().startswith(b"]"):
+            if not self._buffer.lstrip().startswith(b"]"):
                 end = await self._last(out)
-            out.append(self._held[end:])
+            out.append(self._buffer[end:])
         else:
-            out.append(self._held)
+            out.append(self._buffer)
         return b"".join(out)
 
     def _enter(self, out: list[bytes]) -> bool:
-        opening = _OPEN.search(self._held)
+        opening = _OPEN.search(self._buffer)
         if opening is None:
-            if len(self._held) > MAX_LIST_HEAD_BYTES:
+            if len(self._buffer) > MAX_LIST_HEAD_BYTES:
                 raise TruncatedList("no list begins in the answer")
             return False
-        self._whole = _kind_of(self._held[: opening.start()]) == "PodList"
-        version = _VERSION.search(self._held, 0, opening.end())
-        self._opened(version[1].decode() if version else "")
-        self._over = opening[1] == b"null"
-        out.append(self._taken(opening.end()))
+        self._has_whole_pods = _kind_of(self._buffer[: opening.start()]) == "PodList"
+        version = _VERSION.search(self._buffer, 0, opening.end())
+        self._on_version(version[1].decode() if version else "")
+        self._ended = opening[1] == b"null"
+        out.append(self._take(opening.end()))
         self._inside = True
         return True
 
     async def _items(self, out: list[bytes]) -> None:
-        if self._between is None:
-            first = _FIRST.match(self._held)
+        if self._separator is None:
+            first = _FIRST.match(self._buffer)
             if first is None:
                 return
-            self._between = re.compile(rb'\}(\s*,\s*)\{\s*"' + re.escape(first[1]) + rb'"\s*:')
+            self._separator = re.compile(rb'\}(\s*,\s*)\{\s*"' + re.escape(first[1]) + rb'"\s*:')
         begin = 0
-        while (found := self._between.search(self._held, self._from)) is not None:
-            text = self._held[begin : found.start() + 1]
+        while (found := self._separator.search(self._buffer, self._search_from)) is not None:
+            text = self._buffer[begin : found.start() + 1]
             item = _decoded(text)
-            self._from = found.start() + 1
+            self._search_from = found.start() + 1
             if item is not None:
-                await self._pass(item, text, out)
-                begin = self._from = found.end(1)
-        # What stands between may have come in part: from the last brace on it is looked for again.
-        self._from = max(self._from, self._held.rfind(b"}")) - begin
-        self._taken(begin)
+                await self._append_if_kept(item, text, out)
+                begin = self._search_from = found.end(1)
+        # A separator may have arrived in part: search again from the last brace on.
+        self._search_from = max(self._search_from, self._buffer.rfind(b"}")) - begin
+        self._take(begin)
 
     async def _last(self, out: list[bytes]) -> int:
         at = -1
-        while (at := self._held.find(b"}", at + 1)) >= 0:
-            if not self._held[at + 1 :].lstrip().startswith(b"]"):
+        while (at := self._buffer.find(b"}", at + 1)) >= 0:
+            if not self._buffer[at + 1 :].lstrip().startswith(b"]"):
                 continue
-            item = _decoded(self._held[: at + 1])
+            item = _decoded(self._buffer[: at + 1])
             if item is not None:
-                await self._pass(item, self._held[: at + 1], out)
+                await self._append_if_kept(item, self._buffer[: at + 1], out)
                 return at + 1
         raise TruncatedList("the list ends in the middle of an item")
 
-    async def _pass(self, item: Item, text: bytes, out: list[bytes]) -> None:
+    async def _append_if_kept(self, item: Item, text: bytes, out: list[bytes]) -> None:
         found = pod_in(item)
-        whole = text if self._whole and item.kind != "PartialObjectMetadata" else None
+        whole = text if self._has_whole_pods and item.kind != "PartialObjectMetadata" else None
         if found is not None and not await self._keep(found, whole):
             return
-        if self._bare:
+        if self._strip_objects:
             row = msgspec.json.decode(text)
             row["object"] = None
             text = msgspec.json.encode(row)
-        out.append(b"," + text if self._any else text)
-        self._any = True
+        out.append(b"," + text if self._wrote_item else text)
+        self._wrote_item = True
 
-    def _taken(self, size: int) -> bytes:
-        taken, self._held = self._held[:size], self._held[size:]
+    def _take(self, size: int) -> bytes:
+        taken, self._buffer = self._buffer[:size], self._buffer[size:]
         return taken
 
 
 def _kind_of(text: bytes) -> str:
-    """What stands before the items must be the beginning of a list: a pod may have a field `items`, too."""
+    """Returns the kind of the list from the text before its items; a pod may have a field `items` as well."""
     try:
         kind = msgspec.json.decode(text.rstrip().removesuffix(b",") + b"}", type=_Opening).kind
     except msgspec.DecodeError:
@@ -160,15 +161,15 @@ def _decoded(text: bytes) -> Item | None:
     try:
         return _item.decode(text)
     except msgspec.ValidationError:
-        pass  # a field that the model has otherwise, or a null: its metadata is what matters
+        pass  # a field of another type than in the model, or a null: the metadata is enough
     except msgspec.DecodeError:
         return None
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return None
-    told = value.get("object") or {} if "cells" in value else value
-    pod = metadata_of(told)
+    value = value.get("object") or {} if "cells" in value else value
+    pod = metadata_of(value)
     return Item(metadata=pod.metadata, kind=pod.kind)
 
 

@@ -1,4 +1,4 @@
-"""Every request to the API server, passed on; pods that are held are left out of what comes back."""
+"""Forwards every request to the API server and removes held pods from the responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from muster.groupctl.edge_gate.connections import Exchange
 from muster.groupctl.edge_gate.list_filter import ListFilter, TruncatedList
 from muster.groupctl.edge_gate.metrics import Metrics
 from muster.groupctl.edge_gate.request_head import BadRequest
-from muster.groupctl.edge_gate.targets import JSON, Route, Target, asked_upstream, json_only, route_of, says
+from muster.groupctl.edge_gate.targets import JSON, Route, Target, is_set, json_only, route_of, upstream_query
 from muster.groupctl.edge_gate.tunnels import check_upgrade, tunnel
 from muster.groupctl.edge_gate.upstream import HOP_BY_HOP, METADATA_LIST, Upstream
 from muster.groupctl.edge_gate.visibility import PodVisibility
@@ -26,11 +26,13 @@ from muster.model.kinds import decode_json
 from muster.store import errors
 
 _STREAM_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
-_PIECE = 1 << 16
+_CHUNK_BYTES = 1 << 16
 _REPLACED_HEADERS = ("accept", "accept-encoding", "content-length", "transfer-encoding")
 
 
 class Proxy:
+    """Handles the requests of clients."""
+
     def __init__(
         self,
         upstream: Upstream,
@@ -40,9 +42,9 @@ class Proxy:
         metrics: Metrics,
         report: Callable[[str], None],
     ) -> None:
-        """`ready`: nothing, or why visibility cannot be given yet."""
+        """`ready` returns why pods cannot be shown yet, or an empty string."""
         self.front_proxy: TrustedHeaders | None = None
-        """What the API server trusts of us, if we may speak for users with certificates."""
+        """The headers by which the gate may name users with certificates to the API server; None without that right."""
         self._upstream = upstream
         self._visibility = visibility
         self._changes = changes
@@ -78,12 +80,12 @@ class Proxy:
         route = route_of(head)
         if "Upgrade" in head.headers:
             check_upgrade(head, upgradable=route.upgradable)
-        self._metrics.requests.labels(_kind(route.target, head.method)).inc()
+        self._metrics.requests.labels(_metric_kind(route.target, head.method)).inc()
         caller = caller_of(head.headers, exchange.certificate, head.path, self.front_proxy)
         exchange.close = exchange.close or caller.anonymous
         target = route.target
         if target is None:
-            await self._pass_on(exchange, caller, route)
+            await self._forward(exchange, caller, route)
             return
         wrong = self._ready()
         if wrong:
@@ -101,10 +103,10 @@ class Proxy:
         elif target.name and await self._is_held(target):
             await self._refuse_held(exchange, caller, target)
         else:
-            await self._pass_on(exchange, caller, route)
+            await self._forward(exchange, caller, route)
 
-    async def _pass_on(self, exchange: Exchange, caller: Caller, route: Route) -> None:
-        """Unchanged, and in pieces as they come, both ways."""
+    async def _forward(self, exchange: Exchange, caller: Caller, route: Route) -> None:
+        """Forwards the request unchanged; both bodies are streamed."""
         head = exchange.head
         if "Upgrade" in head.headers:
             await tunnel(exchange, caller, self._headers(exchange, caller), self._upstream, self._metrics)
@@ -114,23 +116,23 @@ class Proxy:
             url = "?".join(filter(None, (route.target.path, head.target.partition("?")[2])))
         body = _Body(exchange)
         headers = [*self._headers(exchange, caller), *caller.headers]
-        data = await body.sent()
+        data = await body.data()
         call = self._upstream.call(head.method, url, headers, by_front_proxy=caller.by_front_proxy, body=data)
         try:
             async with call as answer:
-                await self._passed(exchange, answer)
+                await self._relay_response(exchange, answer)
         except errors.ApiError:
             if body.fault is not None:
                 raise body.fault from None
             raise
 
     def _headers(self, exchange: Exchange, caller: Caller) -> list[tuple[str, str]]:
-        """The client's own, but for those that only a front proxy may send."""
+        """Returns the client's own headers without those that only a front proxy may send."""
         trusted = self.front_proxy or TrustedHeaders()
         kept = trusted.without(exchange.head.headers.items())
         return [one for one in kept if one[0].lower() != "authorization"] if caller.by_front_proxy else kept
 
-    async def _passed(self, exchange: Exchange, answer: aiohttp.ClientResponse) -> None:
+    async def _relay_response(self, exchange: Exchange, answer: aiohttp.ClientResponse) -> None:
         if answer.status == 401:
             exchange.close = True  # a connection is kept for clients that the API server knows
         await exchange.start(answer.status, _headers_of(answer, length=True), answer.reason or "")
@@ -141,38 +143,46 @@ class Proxy:
     # --- pods
 
     async def _keep(self, pod: Pod, text: bytes | None) -> bool:
-        held = await self._visibility.held(pod, text) is not None
+        held = await self._visibility.hold_reason(pod, text) is not None
         if held:
             self._metrics.held.inc()
         else:
-            self._visibility.send(pod, text)
+            self._visibility.record_sent(pod, text)
         return not held
 
     async def _is_held(self, target: Target) -> bool:
-        """Whether the pod that a request names is not there for clients of the gate."""
+        """Returns whether the pod that a request names is hidden from clients of the gate."""
         text = await self._upstream.pod(target.key)
         if text is None:
             return False  # the API server will say so
         pod = decode_json(Pod, text)
-        return await self._visibility.held(pod, text) is not None
+        return await self._visibility.hold_reason(pod, text) is not None
 
     async def _refuse_held(self, exchange: Exchange, caller: Caller, target: Target) -> None:
-        """404, but only to a client that the API server knows: others must not learn which pods are held."""
+        """Responds with 404, but only to a client that the API server authenticates: others must not learn which pods
+        are held."""
         headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED_HEADERS]
         sent = [*headers, *caller.headers]
         async with self._upstream.call("GET", "/apis", sent, by_front_proxy=caller.by_front_proxy) as answer:
             if answer.status == 401:
-                await self._passed(exchange, answer)
+                await self._relay_response(exchange, answer)
                 return
         await exchange.refuse(404, f'pods "{target.name}" not found', name=target.name)
 
     async def _get(self, exchange: Exchange, caller: Caller, target: Target) -> None:
-        async with self._ask(exchange, caller, target) as (answer, bare):
+        async with self._request_pods(exchange, caller, target) as (answer, strip_objects):
             if answer.status != 200:
-                await self._passed(exchange, answer)
+                await self._relay_response(exchange, answer)
                 return
             body = await answer.read()
-            filter_ = WatchFilter(self._keep, self._changes, _nothing, since="", bookmarks=False, bare=bare)
+            filter_ = WatchFilter(
+                self._keep,
+                self._changes,
+                _fetch_nothing,
+                since="",
+                bookmarks=False,
+                strip_objects=strip_objects,
+            )
             text = await filter_.object(body)
             if text is None:
                 await exchange.refuse(404, f'pods "{target.name}" not found', name=target.name)
@@ -183,14 +193,14 @@ class Proxy:
             await exchange.finish()
 
     async def _list(self, exchange: Exchange, caller: Caller, target: Target) -> None:
-        async with self._ask(exchange, caller, target) as (answer, bare):
+        async with self._request_pods(exchange, caller, target) as (answer, strip_objects):
             if answer.status != 200:
-                await self._passed(exchange, answer)
+                await self._relay_response(exchange, answer)
                 return
             await exchange.start(answer.status, _headers_of(answer), answer.reason or "")
-            filter_ = ListFilter(self._keep, self._changes.hand, bare=bare)
+            filter_ = ListFilter(self._keep, self._changes.record_sent, strip_objects=strip_objects)
             try:
-                async for piece in answer.content.iter_chunked(_PIECE):
+                async for piece in answer.content.iter_chunked(_CHUNK_BYTES):
                     kept = await filter_.feed(piece)
                     if kept:
                         await exchange.write(kept)
@@ -203,13 +213,13 @@ class Proxy:
     async def _watch(self, exchange: Exchange, caller: Caller, target: Target) -> None:
         query = target.query
         since = query.get("resourceVersion", "")
-        fresh = since in ("", "0") or says(query, "sendInitialEvents")
-        news = self._changes.subscribe()
+        from_beginning = since in ("", "0") or is_set(query, "sendInitialEvents")
+        subscription = self._changes.subscribe()
         try:
-            missed = [] if fresh else self._changes.since(since)
-            async with self._ask(exchange, caller, target) as (answer, bare):
+            missed = [] if from_beginning else self._changes.since(since)
+            async with self._request_pods(exchange, caller, target) as (answer, strip_objects):
                 if answer.status != 200:
-                    await self._passed(exchange, answer)
+                    await self._relay_response(exchange, answer)
                     return
                 await exchange.start(answer.status, _headers_of(answer), answer.reason or "")
                 if missed is None:
@@ -217,49 +227,54 @@ class Proxy:
                     await exchange.finish()
                     return
                 accept, include = json_only(exchange.head.headers), query.get("includeObject", "")
-                include = "Metadata" if bare else include
+                include = "Metadata" if strip_objects else include
 
                 async def fetch(key: str) -> bytes | None:
-                    return await self._upstream.one(target, key, accept, include_object=include)
+                    return await self._upstream.watch_object(target, key, accept, include_object=include)
 
-                bookmarks = says(query, "allowWatchBookmarks")
+                bookmarks = is_set(query, "allowWatchBookmarks")
                 filter_ = WatchFilter(
-                    self._keep, self._changes, fetch, since="" if fresh else since, bookmarks=bookmarks, bare=bare
+                    self._keep,
+                    self._changes,
+                    fetch,
+                    since="" if from_beginning else since,
+                    bookmarks=bookmarks,
+                    strip_objects=strip_objects,
                 )
-                if not fresh:
+                if not from_beginning:
                     await self._resume(filter_, target)
                 with self._metrics.watches.track_inprogress():
                     try:
-                        await self._look_again(exchange, filter_, target, missed)
-                        await self._pump(exchange, answer, filter_, target, news)
+                        await self._reevaluate(exchange, filter_, target, missed)
+                        await self._stream_events(exchange, answer, filter_, target, subscription)
                     except (errors.ApiError, aiohttp.ClientError, ValueError):
                         exchange.abort()
                         raise
                 await exchange.finish()
         finally:
-            self._changes.unsubscribe(news)
+            self._changes.unsubscribe(subscription)
 
-    async def _pump(
+    async def _stream_events(
         self,
         exchange: Exchange,
         answer: aiohttp.ClientResponse,
         filter_: WatchFilter,
         target: Target,
-        news: asyncio.Queue[Change],
+        subscription: asyncio.Queue[Change],
     ) -> None:
-        """Events as they come, and between them what the log tells."""
+        """Forwards events as they arrive, and events for the entries of the change log between them."""
         rest = b""
         piece = asyncio.ensure_future(answer.content.readany())
-        told = asyncio.ensure_future(news.get())
+        next_change = asyncio.ensure_future(subscription.get())
         try:
             while True:
-                await asyncio.wait((piece, told), return_when=asyncio.FIRST_COMPLETED)
-                if told.done():
-                    changes = [told.result()]
-                    while not news.empty():
-                        changes.append(news.get_nowait())
-                    told = asyncio.ensure_future(news.get())
-                    await self._look_again(exchange, filter_, target, list(dict.fromkeys(changes)))
+                await asyncio.wait((piece, next_change), return_when=asyncio.FIRST_COMPLETED)
+                if next_change.done():
+                    changes = [next_change.result()]
+                    while not subscription.empty():
+                        changes.append(subscription.get_nowait())
+                    next_change = asyncio.ensure_future(subscription.get())
+                    await self._reevaluate(exchange, filter_, target, list(dict.fromkeys(changes)))
                 if piece.done():
                     data = piece.result()
                     if not data:
@@ -273,58 +288,60 @@ class Proxy:
                     piece = asyncio.ensure_future(answer.content.readany())
         finally:
             piece.cancel()
-            told.cancel()
+            next_change.cancel()
 
-    async def _look_again(
+    async def _reevaluate(
         self, exchange: Exchange, filter_: WatchFilter, target: Target, changes: list[Change]
     ) -> None:
-        said = False
+        any_sent = False
         for change in changes:
             if target.may_have(change.key, change.node):
-                text = await filter_.look_again(change)
+                text = await filter_.reevaluate(change)
                 if text:
-                    self._metrics.told.inc()
+                    self._metrics.change_events.inc()
                     await exchange.write(text)
-                    said = True
-        if said:
+                    any_sent = True
+        if any_sent:
             mark = filter_.bookmark()
             if mark:
                 await exchange.write(mark)
 
     async def _resume(self, filter_: WatchFilter, target: Target) -> None:
-        """What a client that was here before does not see, as far as can be known."""
+        """Reconstructs which pods a client that resumes a watch does not see, as far as that can be known."""
         changes = self._changes
-        begun, open_ = changes.turn, bool(changes.open)
-        filter_.known = changes.handed
-        filter_.hidden = await self._hidden(target)
-        filter_.turn = changes.turn
-        if open_ or filter_.turn != begun:
-            filter_.unsure = set(filter_.hidden)
+        first_epoch, incomplete = changes.epoch, bool(changes.open_epochs)
+        filter_.known_version = changes.latest_sent
+        filter_.held_back = await self._held_back_pods(target)
+        filter_.evaluated_epoch = changes.epoch
+        if incomplete or filter_.evaluated_epoch != first_epoch:
+            filter_.maybe_seen = set(filter_.held_back)
 
-    async def _hidden(self, target: Target) -> set[str]:
-        """The pods among those asked for that are held now."""
+    async def _held_back_pods(self, target: Target) -> set[str]:
+        """Returns the requested pods that are held now."""
         found: set[str] = set()
 
         async def keep(pod: Pod, text: bytes | None) -> bool:
-            if await self._visibility.held(pod, text) is not None:
+            if await self._visibility.hold_reason(pod, text) is not None:
                 found.add(f"{pod.metadata.namespace}/{pod.metadata.name}")
             return False
 
         filter_ = ListFilter(keep, lambda version: None)
-        async with self._upstream.ours(target.collection, target.selectors, METADATA_LIST, _STREAM_TIMEOUT) as answer:
-            async for piece in answer.content.iter_chunked(_PIECE):
+        async with self._upstream.get_as_gate(
+            target.collection, target.selectors, METADATA_LIST, _STREAM_TIMEOUT
+        ) as answer:
+            async for piece in answer.content.iter_chunked(_CHUNK_BYTES):
                 await filter_.feed(piece)
         await filter_.finish()
         return found
 
     @asynccontextmanager
-    async def _ask(
+    async def _request_pods(
         self, exchange: Exchange, caller: Caller, target: Target
     ) -> AsyncIterator[tuple[aiohttp.ClientResponse, bool]]:
-        """The client's question about pods, put so that the answer can be read: JSON, not packed. Also whether rows of
-        a Table must lose their object."""
+        """Sends the client's request for pods so that the response can be parsed: as JSON, not compressed. Also returns
+        whether the objects of a Table's rows must be removed."""
         head = exchange.head
-        query, bare = asked_upstream(target, self._changes.floor)
+        query, strip_objects = upstream_query(target, self._changes.floor)
         body = await exchange.small_body() if head.method == "DELETE" else b""
         headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED_HEADERS]
         headers += [("Accept", json_only(head.headers)), ("Accept-Encoding", "identity"), *caller.headers]
@@ -333,17 +350,18 @@ class Proxy:
         ) as answer:
             if answer.status == 200 and answer.content_type != JSON:
                 raise TruncatedList(f"the API server answered with {answer.content_type}")
-            yield answer, bare
+            yield answer, strip_objects
 
 
 class _Body:
-    """The body of a request on its way to the API server."""
+    """The body of a request that is forwarded to the API server."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.fault: BadRequest | None = None
         self._exchange = exchange
 
-    async def sent(self) -> AsyncIterator[bytes] | bytes | None:
+    async def data(self) -> AsyncIterator[bytes] | bytes | None:
+        """Returns the body, as a stream where the method usually has one."""
         if self._exchange.head.method in ("GET", "HEAD"):
             return await self._exchange.small_body() or None
         return self._pieces() if self._exchange.head.has_body else None
@@ -357,11 +375,11 @@ class _Body:
             raise
 
 
-async def _nothing(key: str) -> bytes | None:
+async def _fetch_nothing(key: str) -> bytes | None:
     return None
 
 
-def _kind(target: Target | None, method: str) -> str:
+def _metric_kind(target: Target | None, method: str) -> str:
     if target is None or method != "GET" or not target.returns_pods:
         return "other"
     return "watch" if target.watch else "get" if target.name else "list"
@@ -373,7 +391,7 @@ def _headers_of(answer: aiohttp.ClientResponse, *, length: bool = False) -> list
 
 
 async def _fail(exchange: Exchange, code: int, message: str, *, close: bool = False) -> None:
-    """Answer with an error, or break off if an answer has begun."""
+    """Responds with an error, or aborts the connection if a response has started."""
     if exchange.started:
         exchange.abort()
         return

@@ -1,7 +1,7 @@
 """Request heads: refused if two HTTP parsers could read them differently, then parsed with h11.
 
 h11 accepts bare line feeds, folded lines and absolute-form targets, and Go reads some of them differently. The raw
-bytes are therefore checked first. What is sent on is always built anew from the parsed parts.
+bytes are therefore checked first. What is forwarded is always built anew from the parsed parts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Head:
 
 
 def check_raw(head: bytes) -> None:
-    """BadRequest unless the bytes before the blank line have only one reading."""
+    """Raises BadRequest unless the bytes before the blank line have only one reading."""
     line, *fields = head.split(b"\r\n")
     if any(b"\n" in one or b"\r" in one for one in (line, *fields)):
         raise BadRequest("the request head has a line feed or a carriage return that ends no line")
@@ -74,7 +74,7 @@ def check_raw(head: bytes) -> None:
 
 
 def parse(connection: h11.Connection, head: bytes) -> Head:
-    """The checked and parsed head; `connection` is then ready to read the body."""
+    """Checks and parses a head; `connection` is then ready to read the body."""
     check_raw(head)
     try:
         connection.receive_data(head + END)
@@ -104,7 +104,7 @@ def _check_fields(headers: CIMultiDictProxy[str]) -> None:
 
 
 def _decoded(path: str) -> str:
-    """The path as Go's URL.Path has it; BadRequest where it cannot be said which object it names."""
+    """Decodes the path like Go's URL.Path; raises BadRequest if it is ambiguous which object it names."""
     try:
         decoded = unquote_to_bytes(path).decode()
     except UnicodeDecodeError:
@@ -115,7 +115,7 @@ def _decoded(path: str) -> str:
 
 
 def _query(text: str) -> MultiDictProxy[str]:
-    """The parameters as Go reads them."""
+    """Parses the parameters as Go does."""
     if ";" in text:
         raise BadRequest("the query must not contain a semicolon; write %3B")
     found: MultiDict[str] = MultiDict()
@@ -126,4 +126,3 @@ def _query(text: str) -> MultiDictProxy[str]:
         except UnicodeDecodeError:
             raise BadRequest("the query is not valid UTF-8") from None
     return MultiDictProxy(found)
-

@@ -1,4 +1,4 @@
-"""The running gate: informers of applications, the log, the proxy over TLS, probes and POST /gate."""
+"""Runs the edge gate: informers of applications, the change log, the proxy over TLS, probes and POST /gate."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ from muster.store import errors
 
 EDITION_KINDS: tuple[type[Object], ...] = (Node, NodeGroup, PropagationPolicy, OverridePolicy)
 CERTIFICATE_CHECK_PERIOD_S = 3600.0
-TRUSTED_EVERY_S = 60.0
-TLS_HANDSHAKE_S = 10.0
+TRUSTED_HEADERS_PERIOD_S = 60.0
+TLS_HANDSHAKE_TIMEOUT_S = 10.0
 
 
 class GateService(Component):
-    """`muster edge-gate`."""
+    """The component `muster edge-gate`."""
 
     name = "edge-gate"
 
     def __init__(self, settings: GateSettings, log: Log) -> None:
-        """OSError (ssl.SSLError is one) if a certificate cannot be used."""
+        """Raises OSError (ssl.SSLError is one) if a certificate cannot be used."""
         self.settings = settings
         self.metrics = Metrics()
         self.kinds = (*APPLICATION_KINDS, *(EDITION_KINDS if settings.hold_outdated else ()))
         super().__init__(settings, log, self.metrics.registry)
         self.changes = ChangeLog()
-        self._begun = False
+        self._started = False
         self._issued: Issued | None = None
         self._tls = self._context()
         self._decision_endpoint = DecisionEndpoint(self._decide)
@@ -69,7 +69,7 @@ class GateService(Component):
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[dict[str, object]]:
         settings, client = self.settings, self.process.client
-        # Clients come and go in the middle of an answer: that is no news.
+        # Clients disconnect in the middle of a response: asyncio need not log it.
         logging.getLogger("asyncio").setLevel(logging.ERROR)
         async with Upstream(client.access, settings.front_proxy) as upstream:
             self._upstream = upstream
@@ -86,11 +86,11 @@ class GateService(Component):
                 await self._connections.shutdown()
 
     def background(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return (self._change_recorder.run(), self._follow_trusted())
+        return (self._change_recorder.run(), self._refresh_trusted_headers())
 
     async def kinds_changed(self, kinds: Kinds) -> None:
-        if self._begun:
-            self._change_recorder.reconfigured()
+        if self._started:
+            self._change_recorder.on_kinds_changed()
 
     async def _listen(self, upstream: Upstream) -> asyncio.Server:
         settings, process = self.settings, self.process
@@ -104,36 +104,36 @@ class GateService(Component):
         change_recorder = ChangeRecorder(client, owners, self.changes, self.log.report, grouped=grouped)
         self._change_recorder = change_recorder
 
-        def notice(delta: Delta) -> None:
-            if self._begun:
-                change_recorder.notice(delta)
+        def observe(delta: Delta) -> None:
+            if self._started:
+                change_recorder.observe(delta)
             elif grouped is not None:
                 grouped.observe(delta.kind, delta.old, delta.new)
 
-        informers.subscribe(notice)
+        informers.subscribe(observe)
         self._proxy = Proxy(upstream, self._visibility, self.changes, self.process.ready, self.metrics, self.log.report)
         self._connections = Connections(self._proxy.handle, self.log.report, self.metrics)
         return await asyncio.get_running_loop().create_server(
             self._connections, settings.host, settings.port, ssl=self._tls, backlog=1024,
-            ssl_handshake_timeout=TLS_HANDSHAKE_S,
+            ssl_handshake_timeout=TLS_HANDSHAKE_TIMEOUT_S,
         )  # fmt: skip
 
     async def lead(self) -> None:
-        """From the moment that all applications are known, the log of changes is complete."""
+        """Declares the change log complete once all applications are known, then renews the certificate."""
         informers = self.process.shared_informers
         await self.process.kinds.known()
         versions = [int(one.resource_version) for one in informers.informers if one.resource_version.isdecimal()]
-        self.changes.begin(max(versions, default=0))
-        self._begun = True
+        self.changes.start_at(max(versions, default=0))
+        self._started = True
         while True:
             await asyncio.sleep(CERTIFICATE_CHECK_PERIOD_S)
             if self._issued is not None and self._issued.is_old(utc_now()):
                 self._use_new(self._tls)
 
-    async def _follow_trusted(self) -> None:
-        """An API server that is restarted with other flags trusts other headers."""
+    async def _refresh_trusted_headers(self) -> None:
+        """Reads the trusted headers again: an API server that restarts with other flags trusts other headers."""
         while self.settings.front_proxy is not None:
-            await asyncio.sleep(TRUSTED_EVERY_S)
+            await asyncio.sleep(TRUSTED_HEADERS_PERIOD_S)
             known = self._proxy.front_proxy
             try:
                 found = await authentication.read_trusted_headers(self._upstream)
@@ -144,17 +144,17 @@ class GateService(Component):
         await asyncio.Event().wait()
 
     def ready(self) -> str:
-        return "" if self._begun else self.process.kinds.unread() or "the applications have not been read yet"
+        return "" if self._started else self.process.kinds.unread() or "the applications have not been read yet"
 
     # --- POST /gate
 
     async def _decide(self, text: bytes) -> tuple[int, dict[str, str]]:
-        """A pod in, `send` or `hold` out."""
+        """Takes a pod in JSON; returns the HTTP status and `send` or `hold` with the reason."""
         if not_ready := self.process.ready():
             return 503, {"error": not_ready}
         try:
             pod = decode_as(Pod, msgspec.json.decode(text, type=dict))
-            reason = await self._visibility.held(pod, text)
+            reason = await self._visibility.hold_reason(pod, text)
         except (msgspec.DecodeError, Problem) as fault:
             return 400, {"error": f"the body is no pod: {fault}"}
         except errors.ApiError as fault:
@@ -166,7 +166,7 @@ class GateService(Component):
     def _context(self) -> ssl.SSLContext:
         settings = self.settings
         if settings.front_proxy is not None:
-            # Looked at now, so that a bad file is told before anything is served.
+            # Loaded now, so that an invalid file is reported before anything is served.
             ssl.create_default_context().load_cert_chain(settings.front_proxy[0], settings.front_proxy[1] or None)
         if settings.tls_cert_file:
             files = (settings.tls_cert_file, settings.tls_private_key_file, settings.client_ca_file)

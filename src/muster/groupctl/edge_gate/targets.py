@@ -1,4 +1,4 @@
-"""What a request asks for, by its path: pods, one or many, once or as they change; and in which form to ask for them.
+"""Finds out from its path which pods a request is about, and builds the path and query for the API server.
 
 The API server decodes the path once and matches it segment by segment. Every path that can return pods must be
 recognised here, so a path with more than one reading is refused.
@@ -18,16 +18,16 @@ from muster.groupctl.edge_gate.request_head import BadRequest, Head
 _NODE = re.compile(r"(?:^|,)spec\.nodeName==?([^,]+)")
 JSON = "application/json"
 # Subresources whose GET returns the pod, those that return something else, and those that may be upgraded.
-_POD_FORMS = frozenset({"", "status", "ephemeralcontainers", "resize"})
-_TUNNELS = frozenset({"exec", "attach", "portforward", "proxy"})
-_OTHERS = frozenset({"log", "binding", "eviction", *_TUNNELS})
+_POD_SUBRESOURCES = frozenset({"", "status", "ephemeralcontainers", "resize"})
+_UPGRADABLE_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy"})
+_OTHER_SUBRESOURCES = frozenset({"log", "binding", "eviction", *_UPGRADABLE_SUBRESOURCES})
 # A kubelet's own lists of its pods, behind the proxy subresource of its node.
 _KUBELET_PODS = frozenset({"pods", "runningpods"})
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Pods: of a namespace ("" for all), one by name or those that selectors choose."""
+    """The pods of a request: of a namespace ("" for all), one by name or those that selectors match."""
 
     namespace: str
     name: str
@@ -37,8 +37,8 @@ class Target:
 
     @property
     def returns_pods(self) -> bool:
-        """Whether a GET returns pods, and not something else about one."""
-        return self.subresource in _POD_FORMS
+        """Whether a GET returns pods, and not for example the log of a pod."""
+        return self.subresource in _POD_SUBRESOURCES
 
     @property
     def key(self) -> str:
@@ -52,29 +52,30 @@ class Target:
 
     @property
     def path(self) -> str:
-        """The path to ask the API server for, built from what was understood."""
+        """The path of the request to the API server, built from the parsed parts."""
         parts = [self.collection, *(quote(part) for part in (self.name, self.subresource) if part)]
         path = "/".join(parts)
         return path.replace("/api/v1", "/api/v1/watch", 1) if self.watch and self.name else path
 
     @property
     def selectors(self) -> dict[str, str]:
-        """What chooses among the collection, a name included."""
+        """The selectors of the request; a name becomes a field selector."""
         fields = [self.query.get("fieldSelector", "")]
         if self.name:
             fields.append(f"metadata.name={self.name}")
-        given = {"labelSelector": self.query.get("labelSelector", ""), "fieldSelector": ",".join(filter(None, fields))}
-        return {name: value for name, value in given.items() if value}
+        labels = self.query.get("labelSelector", "")
+        selectors = {"labelSelector": labels, "fieldSelector": ",".join(filter(None, fields))}
+        return {name: value for name, value in selectors.items() if value}
 
     def may_have(self, key: str, node: str) -> bool:
-        """Could the pod be among those asked for? Only what is cheap to tell is looked at."""
+        """Returns whether the request may include the pod; only namespace, name and node are compared."""
         namespace, _, name = key.partition("/")
         wanted = _NODE.search(self.query.get("fieldSelector", ""))
         here = self.namespace in ("", namespace) and self.name in ("", name)
         return here and (wanted is None or node in ("", wanted[1]))
 
-    def one(self, key: str) -> dict[str, str]:
-        """The selectors for just this pod, if it is among those asked for."""
+    def pod_selectors(self, key: str) -> dict[str, str]:
+        """Returns selectors that match only this pod, if the request includes it."""
         namespace, _, name = key.partition("/")
         fields = [self.query.get("fieldSelector", ""), f"metadata.name={name}", f"metadata.namespace={namespace}"]
         return {**self.selectors, "fieldSelector": ",".join(filter(None, fields))}
@@ -89,7 +90,7 @@ class Route:
 
 
 def route_of(head: Head) -> Route:
-    """BadRequest if the path is not understood."""
+    """Parses the path of a request; raises BadRequest if it is ambiguous or unknown."""
     segments = _segments(head)
     if segments[:2] != ["api", "v1"]:
         return Route()
@@ -112,21 +113,21 @@ def route_of(head: Head) -> Route:
     if resource != ["pods"]:
         return Route()
     subresource = "".join(sub[:1])
-    known = _POD_FORMS if watch else _POD_FORMS | _OTHERS
+    known = _POD_SUBRESOURCES if watch else _POD_SUBRESOURCES | _OTHER_SUBRESOURCES
     if (name and not namespace) or subresource not in known or (len(sub) > 1 and not proxied) or (watch and sub):
         raise BadRequest("the edge gate knows no such path of pods", 404)
     if not watch and not name:
         watch = head.query.get("watch", "0").lower() not in ("0", "false")
-    return Route(Target(namespace, name, watch, head.query, subresource), subresource in _TUNNELS)
+    return Route(Target(namespace, name, watch, head.query, subresource), subresource in _UPGRADABLE_SUBRESOURCES)
 
 
 def _segments(head: Head) -> list[str]:
-    """The decoded segments of the path; BadRequest if another reader could divide it otherwise."""
+    """Returns the decoded segments of the path; raises BadRequest if another parser could split it differently."""
     raw = head.target.partition("?")[0].removesuffix("/").split("/")[1:]
     decoded = head.path.removesuffix("/").split("/")[1:]
     if "" in decoded or "" in raw or not {".", ".."}.isdisjoint(decoded):
         raise BadRequest("the path has an empty segment, or one that is . or ..")
-    # What follows a proxy subresource belongs to the server behind it, and may be encoded as that one likes.
+    # What follows a proxy subresource is for the server behind it, which may use any encoding.
     ours = raw[: raw.index("proxy") + 1] if "proxy" in raw else raw
     if ours != decoded[: len(ours)] and any("%2f" in one.lower() for one in ours):
         raise BadRequest("the path has an encoded slash")
@@ -136,7 +137,7 @@ def _segments(head: Head) -> list[str]:
 
 
 def json_only(headers: CIMultiDictProxy[str]) -> str:
-    """The forms that the client accepts, each as JSON: what is to be filtered must be read."""
+    """Rewrites the accepted media types to JSON, because the gate parses the responses that it filters."""
     forms: dict[str, None] = {}
     for part in ",".join(headers.getall("Accept", [JSON])).split(","):
         options = [option.strip() for option in part.split(";")[1:]]
@@ -145,27 +146,27 @@ def json_only(headers: CIMultiDictProxy[str]) -> str:
     return ",".join(forms)
 
 
-def asked_upstream(target: Target, floor: int) -> tuple[dict[str, str] | MultiDict[str], bool]:
-    """The query as the API server is to get it, and whether rows of a Table must lose their object again.
+def upstream_query(target: Target, floor: int) -> tuple[dict[str, str] | MultiDict[str], bool]:
+    """Returns the query for the API server, and whether the objects of a Table's rows must be removed.
 
-    What is listed must not be older than the log (`floor`): a watch from there would be sent back to list again, and
-    where pods rest, what the API server has at hand stays that old.
+    A list must not be older than the change log (`floor`): a watch from its version would have to list again, and as
+    long as no pod changes, the API server's cache stays at that version.
     """
     query = MultiDict(target.query)
     query.pop("pretty", None)
     query.popall("watch", None)
     if target.watch and not target.name:
         query["watch"] = "1"
-    bare = query.get("includeObject") == "None"
-    if bare:
+    strip_objects = query.get("includeObject") == "None"
+    if strip_objects:
         query["includeObject"] = "Metadata"
-    listed = not target.name and (not target.watch or says(query, "sendInitialEvents"))
+    listed = not target.name and (not target.watch or is_set(query, "sendInitialEvents"))
     version = query.get("resourceVersion", "")
     if listed and version.isdecimal() and int(version) < floor and query.get("resourceVersionMatch") != "Exact":
         query["resourceVersion"], query["resourceVersionMatch"] = str(floor), "NotOlderThan"
-    return query, bare
+    return query, strip_objects
 
 
-def says(query: Mapping[str, str], name: str) -> bool:
-    """Is the query's switch on?"""
+def is_set(query: Mapping[str, str], name: str) -> bool:
+    """Returns whether a boolean parameter of the query is true."""
     return query.get(name, "").lower() in ("true", "1")

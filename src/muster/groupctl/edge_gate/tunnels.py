@@ -1,7 +1,7 @@
-"""exec, attach, port-forward and proxy: a connection to the API server that is joined to the client's after a 101.
+"""Tunnels for exec, attach, port-forward and proxy: joins the client's connection to one of the API server after a 101.
 
-Until the API server has switched protocols, it sees nothing of the client but a request that was built here. After any
-other answer both connections end.
+Until the API server has switched protocols, it receives nothing from the client but a request that was built here.
+After any other response both connections are closed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from contextlib import suppress
 import h11
 
 from muster.groupctl.edge_gate.authentication import Caller
-from muster.groupctl.edge_gate.connections import PIECE, Exchange
+from muster.groupctl.edge_gate.connections import CHUNK_BYTES, Exchange
 from muster.groupctl.edge_gate.metrics import Metrics
 from muster.groupctl.edge_gate.request_head import BadRequest, Head
 from muster.groupctl.edge_gate.upstream import HOP_BY_HOP, Upstream
 
-ANSWER_TIMEOUT_S = 60.0
+RESPONSE_TIMEOUT_S = 60.0
 
 
 def check_upgrade(head: Head, *, upgradable: bool) -> None:
-    """BadRequest unless this path may be upgraded, and the request says clearly that it is to be."""
+    """Raises BadRequest unless this path may be upgraded and the request asks for it unambiguously."""
     if not upgradable:
         raise BadRequest("only exec, attach, portforward and proxy may be upgraded through the edge gate; watch by GET")
     asked = [one.strip().lower() for value in head.headers.getall("Connection", []) for one in value.split(",")]
@@ -34,7 +34,7 @@ def check_upgrade(head: Head, *, upgradable: bool) -> None:
 async def tunnel(
     exchange: Exchange, caller: Caller, headers: list[tuple[str, str]], upstream: Upstream, metrics: Metrics
 ) -> None:
-    """`headers`: the client's own, without those that only a front proxy may send."""
+    """Opens a tunnel for a request; `headers` are the client's, without those that only a front proxy may send."""
     head = exchange.head
     exchange.close = True
     exchange.end_of_request()
@@ -50,13 +50,13 @@ async def tunnel(
         writer.write((http.send(request) or b"") + (http.send(h11.EndOfMessage()) or b""))
         event = await _next_event(http, reader)
         if isinstance(event, h11.InformationalResponse) and event.status_code == 101:
-            behind = await exchange.switch(list(event.headers), event.reason)
+            behind = await exchange.switch_protocols(list(event.headers), event.reason)
             await exchange.write_raw(http.trailing_data[0])
             writer.write(behind)
             with metrics.tunnels.track_inprogress():
                 await _join(exchange, reader, writer)
         elif isinstance(event, h11.Response):
-            await _pass_on(exchange, http, reader, event)
+            await _relay_response(exchange, http, reader, event)
         else:
             raise ConnectionError("the API server closed the connection without an answer")
     except h11.RemoteProtocolError as fault:
@@ -66,17 +66,17 @@ async def tunnel(
 
 
 async def _next_event(http: h11.Connection, reader: asyncio.StreamReader) -> h11.Event | type[h11.PAUSED]:
-    """The next event but for 100 Continue and its like."""
+    """Returns the next event, skipping informational responses other than 101."""
     while True:
         event = http.next_event()
         if event is h11.NEED_DATA:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                http.receive_data(await reader.read(PIECE))
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
+                http.receive_data(await reader.read(CHUNK_BYTES))
         elif not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
             return event  # type: ignore[return-value]
 
 
-async def _pass_on(
+async def _relay_response(
     exchange: Exchange, http: h11.Connection, reader: asyncio.StreamReader, response: h11.Response
 ) -> None:
     fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers]
@@ -88,7 +88,7 @@ async def _pass_on(
 
 
 async def _join(exchange: Exchange, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Until one of the two ends is closed."""
+    """Copies bytes in both directions until one of the connections is closed."""
 
     async def up() -> None:
         while piece := await exchange.read_raw():
@@ -96,7 +96,7 @@ async def _join(exchange: Exchange, reader: asyncio.StreamReader, writer: asynci
             await writer.drain()
 
     async def down() -> None:
-        while piece := await reader.read(PIECE):
+        while piece := await reader.read(CHUNK_BYTES):
             await exchange.write_raw(piece)
 
     tasks = [asyncio.ensure_future(up()), asyncio.ensure_future(down())]

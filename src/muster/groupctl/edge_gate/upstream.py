@@ -1,4 +1,4 @@
-"""The API server behind the gate: asked in a client's name, or in the gate's own."""
+"""Calls the API server behind the gate, with a client's identity or with the gate's own."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ HOP_BY_HOP = frozenset({
     "upgrade", "host", "expect",
 })  # fmt: skip
 _STREAM_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)
-_SHORT = aiohttp.ClientTimeout(total=30, sock_connect=10)
+_GET_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
 
 class Upstream:
-    """Use as `async with Upstream(access, front_proxy) as upstream`."""
+    """The connections to the API server; use as `async with Upstream(access, front_proxy) as upstream`."""
 
     def __init__(self, access: Access, front_proxy: tuple[str, str] | None = None) -> None:
-        """`front_proxy`: certificate and key by which the API server lets us say who a client is."""
+        """`front_proxy`: the certificate and key with which the gate may name the user of a request."""
         self.access = access
-        self._nobody = access.tls_of_nobody()
+        self._anonymous_tls = access.anonymous_tls()
         self._front_proxy = front_proxy
-        self._proxy = None
+        self._front_proxy_tls = None
         if front_proxy is not None:
             self._files = Files(*front_proxy)
-            self._proxy = self._tls_of_proxy(*front_proxy)
+            self._front_proxy_tls = self._front_proxy_context(*front_proxy)
 
     async def __aenter__(self) -> Upstream:
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, socket_factory=keepalive_socket)
@@ -70,7 +70,7 @@ class Upstream:
         params: Mapping[str, str] | None = None,
         body: AsyncIterator[bytes] | bytes | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A client's request, with nothing of ours in it; `url` is path and query as they came."""
+        """Sends a client's request without the gate's credentials; `url` is the path and query as received."""
         sent = CIMultiDict((name, value) for name, value in headers if name.lower() not in HOP_BY_HOP)
         tls = self._tls(by_front_proxy=by_front_proxy)
         with as_api_errors(f"{method} {url}"):
@@ -82,7 +82,7 @@ class Upstream:
                 yield answer
 
     async def connect(self, *, by_front_proxy: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection for a request that is to be upgraded."""
+        """Opens a connection for a request that will be upgraded."""
         at = urlsplit(self.access.host)
         tls = self._tls(by_front_proxy=by_front_proxy)
         port = at.port or (443 if at.scheme == "https" else 80)
@@ -91,24 +91,24 @@ class Upstream:
 
     def _tls(self, *, by_front_proxy: bool) -> ssl.SSLContext | None:
         if not by_front_proxy or self._front_proxy is None:
-            return self._nobody
+            return self._anonymous_tls
         if self._files.changed():
-            with suppress(OSError):  # its key has not come yet: the last good one stays
-                self._proxy = self._tls_of_proxy(*self._front_proxy)
-        return self._proxy
+            with suppress(OSError):  # the new key has not been written yet: keep the last valid pair
+                self._front_proxy_tls = self._front_proxy_context(*self._front_proxy)
+        return self._front_proxy_tls
 
-    def _tls_of_proxy(self, certificate: str, key: str) -> ssl.SSLContext:
-        context = self.access.tls_of_nobody() or ssl.create_default_context()
+    def _front_proxy_context(self, certificate: str, key: str) -> ssl.SSLContext:
+        context = self.access.anonymous_tls() or ssl.create_default_context()
         context.load_cert_chain(certificate, key or None)
         return context
 
-    # --- in our own name
+    # --- with the gate's identity
 
     @asynccontextmanager
-    async def ours(
-        self, path: str, params: Mapping[str, str], accept: str, timeout: aiohttp.ClientTimeout = _SHORT
+    async def get_as_gate(
+        self, path: str, params: Mapping[str, str], accept: str, timeout: aiohttp.ClientTimeout = _GET_TIMEOUT
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A GET with the gate's own rights; an ApiError unless it succeeds."""
+        """Sends a GET with the gate's own rights; raises ApiError unless it succeeds."""
         headers = {"Accept": accept, "Accept-Encoding": "identity"}
         authorization = await self.access.header()
         if authorization:
@@ -124,38 +124,39 @@ class Upstream:
                     raise errors.from_answer(what, answer.status, (await answer.read())[: 1 << 20])
                 yield answer
 
-    async def one(self, target: Target, key: str, accept: str, *, include_object: str = "") -> bytes | None:
-        """A pod in the form that a client asked for, as the object of an event; None: it is not among those asked."""
-        params = target.one(key)
+    async def watch_object(self, target: Target, key: str, accept: str, *, include_object: str = "") -> bytes | None:
+        """Reads a pod in the media type that a client accepts, as the object of a watch event; None if the request does
+        not include it."""
+        params = target.pod_selectors(key)
         if include_object:
             params["includeObject"] = include_object
-        # What is watched one by one is listed as a list.
+        # A watch names the media type of one object; this request is a list.
         forms = accept.replace("as=PartialObjectMetadata;", "as=PartialObjectMetadataList;")
-        async with self.ours(target.collection, params, forms) as answer:
+        async with self.get_as_gate(target.collection, params, forms) as answer:
             found = msgspec.json.decode(await answer.read())
         if found.get("kind") == "Table":
-            return msgspec.json.encode(_of_one(found)) if found.get("rows") else None
+            return msgspec.json.encode(_event_table(found)) if found.get("rows") else None
         items = found.get("items") or []
         if not items:
             return None
         kind, version = ("Pod", "v1")
         if found.get("kind") == "PartialObjectMetadataList":
             kind, version = "PartialObjectMetadata", "meta.k8s.io/v1"
-        # Items of a list do not say what they are, objects of an event do.
+        # Items of a list have no kind, objects of an event have one.
         return msgspec.json.encode({**items[0], "kind": kind, "apiVersion": version})
 
     async def pod(self, key: str) -> bytes | None:
-        """The pod as it is now, in JSON."""
+        """Reads the pod in JSON; None if it does not exist."""
         namespace, _, name = key.partition("/")
         try:
             path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-            async with self.ours(path, {}, "application/json") as answer:
+            async with self.get_as_gate(path, {}, "application/json") as answer:
                 return await answer.read()
         except errors.NotFound:
             return None
 
 
-def _of_one(table: dict[str, Any]) -> dict[str, Any]:
-    """A list's Table has the list's version, an event's that of its object."""
+def _event_table(table: dict[str, Any]) -> dict[str, Any]:
+    """Gives a list's Table the version of its object, as the Table of an event has it."""
     version = table["rows"][0]["object"]["metadata"]["resourceVersion"]
     return {**table, "metadata": {"resourceVersion": version}}

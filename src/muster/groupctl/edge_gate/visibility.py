@@ -22,56 +22,60 @@ from muster.model.core import Pod
 from muster.model.kinds import decode_json
 from muster.model.meta import controller, key
 
-Whole = Callable[[str], Awaitable[bytes | None]]
-"""ns/name → the pod with all its fields in JSON, None if it is gone."""
+MAX_REMEMBERED_PODS = 100_000
+
+FetchPod = Callable[[str], Awaitable[bytes | None]]
+"""Takes ns/name; returns the pod with all its fields in JSON, None if it does not exist."""
 
 
 class PodVisibility:
+    """Returns why pods are held back, and remembers the pods that were sent."""
+
     def __init__(
         self,
         owners: OwnerResolver,
         editions: EditionCheck | None = None,
-        whole: Whole | None = None,
+        fetch_pod: FetchPod | None = None,
         *,
         strict: bool = False,
     ) -> None:
-        """`editions`: pods that are not in their group's edition are held, too; `whole` gets what is to be compared."""
+        """`editions`: pods that differ from their group's edition are held, too; `fetch_pod` reads them to compare."""
         self._owners = owners
         self._editions = editions
-        self._whole = whole
+        self._fetch_pod = fetch_pod
         self._sent = None if strict else SentPods()
 
-    async def held(self, pod: Pod, text: bytes | None = None) -> str | None:
-        """Why the pod is held; None: it is sent. An ApiError if the API server cannot be asked for its owners.
+    async def hold_reason(self, pod: Pod, text: bytes | None = None) -> str | None:
+        """Returns why the pod is held back; None if it is sent. Raises ApiError if its owners cannot be read.
 
-        `text`: all of the pod in JSON, if it is at hand.
+        `text`: the whole pod in JSON, if it is available.
         """
         if self._sent is not None and pod.metadata.uid in self._sent:
             return None
-        why = await self._waits_for(pod, text)
+        why = await self._hold_reason(pod, text)
         return None if why is not None and await self._was_sent(pod, text) else why
 
-    def send(self, pod: Pod, text: bytes | None) -> None:
-        """The pod is about to be shown to a client. One that has started needs not be remembered."""
+    def record_sent(self, pod: Pod, text: bytes | None) -> None:
+        """Records that the pod is about to be sent to a client. A pod that has started need not be remembered."""
         status = pod.status
         started = text is not None and (status.start_time or status.phase not in ("", "Pending"))
         if self._sent is not None and not started:
             self._sent.add(pod.metadata.uid)
 
-    async def _waits_for(self, pod: Pod, text: bytes | None) -> str | None:
+    async def _hold_reason(self, pod: Pod, text: bytes | None) -> str | None:
         if controller(pod.metadata) is None and self._editions is None:
             return hold_reason(pod.metadata.labels)
         try:
             application = await self._owners.application_of(pod)
         except OwnerLoop:
-            return None  # it belongs to no application, so nobody asked for a policy
+            return None  # it belongs to no application, so no policy is required
         why = hold_reason(application.labels)
         if why is not None:
             return f"{application}: {why}"
-        if self._editions is None or not self._editions.bear_on(application):
+        if self._editions is None or not self._editions.apply_to(application):
             return None
-        if text is None and self._whole is not None:
-            text = await self._whole(key(pod))
+        if text is None and self._fetch_pod is not None:
+            text = await self._fetch_pod(key(pod))
             found = None if text is None else decode_json(Pod, text)
             if found is None or found.metadata.uid != pod.metadata.uid:
                 return None
@@ -79,25 +83,23 @@ class PodVisibility:
         return None if text is None else await self._editions.outdated(application, pod, text)
 
     async def _was_sent(self, pod: Pod, text: bytes | None) -> bool:
-        """By its status; where only metadata is at hand, the status of this version is asked for once."""
+        """Returns whether the status shows that the pod was sent; if only metadata is available, reads it once per
+        version."""
         if self._sent is None:
             return False
         uid, version = pod.metadata.uid, pod.metadata.resource_version
         if text is not None:
-            return has_started(text, uid)  # not remembered: whoever asks POST /gate writes what they like
-        if self._whole is None or self._sent.is_waiting(uid, version):
+            return has_started(text, uid)  # not remembered: a caller of POST /gate can claim any status
+        if self._fetch_pod is None or self._sent.is_unstarted(uid, version):
             return False
-        text = await self._whole(key(pod))
+        text = await self._fetch_pod(key(pod))
         if text is None:
-            return False  # it is gone
+            return False  # it was deleted
         if has_started(text, uid):
             self._sent.add(uid)
             return True
-        self._sent.has_not_started(uid, version)
+        self._sent.record_unstarted(uid, version)
         return False
-
-
-MAX_REMEMBERED = 100_000
 
 
 class _Status(Struct, rename="camel"):
@@ -137,12 +139,13 @@ def has_started(text: bytes, uid: str) -> bool:
 
 
 class SentPods:
-    """By UID; the oldest are forgotten beyond MAX_REMEMBERED, by when they have started or are gone."""
+    """The pods that were sent, by UID. Beyond MAX_REMEMBERED_PODS the oldest are forgotten: by then they have started
+    or are gone."""
 
-    def __init__(self, most: int = MAX_REMEMBERED) -> None:
-        self._most = most
+    def __init__(self, limit: int = MAX_REMEMBERED_PODS) -> None:
+        self._limit = limit
         self._sent: dict[str, None] = {}
-        self._waiting: dict[str, str] = {}  # UID → the version at which it was seen not to have started
+        self._unstarted: dict[str, str] = {}  # UID → the version at which it was seen not to have started
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._sent
@@ -154,19 +157,19 @@ class SentPods:
         if uid:
             self._sent.pop(uid, None)
             self._sent[uid] = None
-            self._waiting.pop(uid, None)
-            _shorten(self._sent, self._most)
+            self._unstarted.pop(uid, None)
+            _drop_oldest(self._sent, self._limit)
 
-    def is_waiting(self, uid: str, version: str) -> bool:
-        """Whether the pod is known not to have started at this version of it."""
-        return bool(version) and self._waiting.get(uid) == version
+    def is_unstarted(self, uid: str, version: str) -> bool:
+        """Returns whether the pod is known not to have started at this version."""
+        return bool(version) and self._unstarted.get(uid) == version
 
-    def has_not_started(self, uid: str, version: str) -> None:
-        self._waiting.pop(uid, None)
-        self._waiting[uid] = version
-        _shorten(self._waiting, self._most)
+    def record_unstarted(self, uid: str, version: str) -> None:
+        self._unstarted.pop(uid, None)
+        self._unstarted[uid] = version
+        _drop_oldest(self._unstarted, self._limit)
 
 
-def _shorten(table: dict[str, str] | dict[str, None], most: int) -> None:
-    while len(table) > most:
+def _drop_oldest(table: dict[str, str] | dict[str, None], limit: int) -> None:
+    while len(table) > limit:
         del table[next(iter(table))]

@@ -1,7 +1,7 @@
-"""A watch of pods passed on event by event, as one would see it for whom held pods are not there.
+"""Filters a watch of pods event by event, as if held pods did not exist.
 
-A pod that is released comes as ADDED, one that is held again goes as DELETED, whether an event of the pod or a change
-of its application is the cause. `hidden` are the pods that the API server would show and this client does not see.
+A released pod is sent as ADDED and a pod that is held again as DELETED, whether an event of the pod or a change of its
+application is the cause. `held_back` are the pods that the API server would show and this client does not see.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from muster.model.core import Pod
 from muster.model.meta import ObjectMeta, Partial
 
 Fetch = Callable[[str], Awaitable[bytes | None]]
-"""ns/name → the pod in the client's form, ready to be an event's object; None if it is not among those asked for."""
+"""Takes ns/name; returns the pod in the client's media type as the object of an event, None if the watch does not
+include it."""
 
 ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
 
@@ -45,112 +46,118 @@ _pod = msgspec.json.Decoder(Pod)
 
 
 class WatchFilter:
+    """Filters the events of one watch."""
+
     def __init__(
-        self, keep: Keep, changes: ChangeLog, fetch: Fetch, *, since: str, bookmarks: bool, bare: bool = False
+        self, keep: Keep, changes: ChangeLog, fetch: Fetch, *, since: str, bookmarks: bool, strip_objects: bool = False
     ) -> None:
-        """`since`: the version that the client knows ("": it is told everything); `bare`: rows lose their object."""
-        self.hidden: set[str] = set()
-        self.unsure: set[str] = set()  # hidden ones that the client may have all the same, until it is told
-        self.turn = -1  # the last turn before `hidden` was known; −1: it began with nothing
-        self.known = -1  # the latest version that the client may have heard of earlier
+        """`since`: the version that the client knows ("" if it gets everything); `strip_objects` removes the objects of
+        rows."""
+        self.held_back: set[str] = set()
+        self.maybe_seen: set[str] = set()  # held pods that the client may have seen
+        self.evaluated_epoch = -1  # the epoch at which `held_back` was computed; −1: it starts empty
+        self.known_version = -1  # the highest version that the client may have seen in an earlier watch
         self._keep = keep
         self._changes = changes
         self._fetch = fetch
-        self._at = since
+        self._last_version = since
         self._bookmarks = bookmarks
-        self._bare = bare
-        self._columns: list[Any] | None = None  # a Table's, while no event has carried them to the client
-        self._titled = False
-        self._form: dict[str, str] = {"kind": "Pod", "apiVersion": "v1"}
+        self._strip_objects = strip_objects
+        self._columns: list[Any] | None = None  # of a Table, until an event has sent them to the client
+        self._columns_sent = False
+        self._type_meta: dict[str, str] = {"kind": "Pod", "apiVersion": "v1"}
 
     async def event(self, line: bytes) -> bytes:
-        """What the client is told of an event: the line itself, another, or nothing."""
+        """Returns what the client gets for an event: the same line, another one, or nothing."""
         event = _event.decode(line)
         if event.type not in (ADDED, MODIFIED, DELETED):
             if event.type == BOOKMARK:
-                self._note(_version(bytes(event.object)))
+                self._record_version(_version(bytes(event.object)))
             return line + b"\n"
         text = bytes(event.object)
         pod, version = self._read(text)
-        self._note(version)
+        self._record_version(version)
         if pod is None:
             return line + b"\n"
         key = _key(pod.metadata)
         if event.type == DELETED:
-            dropped = key in self.hidden and key not in self.unsure
-            self.hidden.discard(key)
-            self.unsure.discard(key)
-            return b"" if dropped else self._line(event.type, text)
-        if not await self._sent(pod, text):
-            # A new pod that is held was never seen, unless the client begins anew from before what it has seen.
-            seen = event.type == MODIFIED or _number(version) <= self.known
-            gone = seen and (key not in self.hidden or key in self.unsure)
-            self.hidden.add(key)
-            self.unsure.discard(key)
-            return self._line(DELETED, text) if gone else b""
-        self.unsure.discard(key)
-        if key in self.hidden:
-            self.hidden.discard(key)
-            return self._line(ADDED, text)
-        return self._line(event.type, text)
+            unseen = key in self.held_back and key not in self.maybe_seen
+            self.held_back.discard(key)
+            self.maybe_seen.discard(key)
+            return b"" if unseen else self._event_line(event.type, text)
+        if not await self._is_visible(pod, text):
+            # The client never saw a new pod that is held, unless it watches again from an earlier version.
+            seen = event.type == MODIFIED or _number(version) <= self.known_version
+            gone = seen and (key not in self.held_back or key in self.maybe_seen)
+            self.held_back.add(key)
+            self.maybe_seen.discard(key)
+            return self._event_line(DELETED, text) if gone else b""
+        self.maybe_seen.discard(key)
+        if key in self.held_back:
+            self.held_back.discard(key)
+            return self._event_line(ADDED, text)
+        return self._event_line(event.type, text)
 
     async def object(self, text: bytes) -> bytes | None:
-        """A single object as the client may see it; None: it is held."""
+        """Returns a single object as the client may see it; None if it is held."""
         pod, _ = self._read(text)
-        if pod is not None and not await self._sent(pod, text):
+        if pod is not None and not await self._is_visible(pod, text):
             return None
-        return self._with_columns(text) if self._bare else text
+        return self._with_columns(text) if self._strip_objects else text
 
-    async def look_again(self, change: Change) -> bytes:
-        """A pod whose application changed. If that was before `hidden` was known, what the client has is not known
-        either, and it is told in any case."""
+    async def reevaluate(self, change: Change) -> bytes:
+        """Evaluates a pod again because its application changed; returns the event to send or nothing.
+
+        If the change was before `held_back` was computed, it is unknown what the client has seen, and it gets an event
+        in any case."""
         text = await self._fetch(change.key)
         pod, version = (None, "") if text is None else self._read(text)
-        unknown = change.turn <= self.turn
+        unknown = change.epoch <= self.evaluated_epoch
         if text is None or pod is None:
             if unknown:
-                self.unsure.add(change.key)
-            return b""  # not there: if the client has it, the API server's own DELETED is on its way
-        sent = await self._sent(pod, text)
-        if not unknown and sent == (change.key not in self.hidden):
+                self.maybe_seen.add(change.key)
+            return b""  # deleted: if the client has it, the API server's DELETED event will follow
+        sent = await self._is_visible(pod, text)
+        if not unknown and sent == (change.key not in self.held_back):
             return b""
-        if _number(version) > _number(self._at):
-            # An event of this pod is on its way, and a client that hears of it now would believe that it has heard
-            # everything up to then. That event will tell it, as of a pod that was hidden (or shown) until now.
+        if _number(version) > _number(self._last_version):
+            # A later event of this pod will follow. If the client got this version now, it would assume that it has
+            # seen everything up to it. The later event is sent as for a pod that was hidden (or visible) until then.
             if not sent:
-                self.hidden.discard(change.key)
+                self.held_back.discard(change.key)
             elif unknown:
-                self.hidden.add(change.key)
-                self.unsure.add(change.key)
+                self.held_back.add(change.key)
+                self.maybe_seen.add(change.key)
             return b""
-        self.unsure.discard(change.key)
+        self.maybe_seen.discard(change.key)
         if sent:
-            self.hidden.discard(change.key)
-            return self._line(ADDED, text)
-        self.hidden.add(change.key)
-        return self._line(DELETED, text)
+            self.held_back.discard(change.key)
+            return self._event_line(ADDED, text)
+        self.held_back.add(change.key)
+        return self._event_line(DELETED, text)
 
     def bookmark(self) -> bytes:
-        """Where the client stands, after events that have no version of their own; nothing if it asked for none."""
-        if not self._bookmarks or not self._at.isdecimal() or self._at == "0":
+        """Returns a bookmark with the current version, to follow events without one; nothing if none was requested."""
+        if not self._bookmarks or not self._last_version.isdecimal() or self._last_version == "0":
             return b""
-        empty: dict[str, Any] = {**self._form, "metadata": {"resourceVersion": self._at, "creationTimestamp": None}}
-        if self._form["kind"] == "Table":
-            empty = {**self._form, "metadata": {"resourceVersion": self._at}, "columnDefinitions": None, "rows": []}
-        elif self._form["kind"] == "Pod":
+        version = {"resourceVersion": self._last_version}
+        empty: dict[str, Any] = {**self._type_meta, "metadata": {**version, "creationTimestamp": None}}
+        if self._type_meta["kind"] == "Table":
+            empty = {**self._type_meta, "metadata": version, "columnDefinitions": None, "rows": []}
+        elif self._type_meta["kind"] == "Pod":
             empty |= {"spec": {"containers": None}, "status": {}}
-        return _written(BOOKMARK, msgspec.json.encode(empty))
+        return _encode_event(BOOKMARK, msgspec.json.encode(empty))
 
-    async def _sent(self, pod: Pod, text: bytes) -> bool:
-        return await self._keep(pod, text if self._form["kind"] == "Pod" and pod.kind == "Pod" else None)
+    async def _is_visible(self, pod: Pod, text: bytes) -> bool:
+        return await self._keep(pod, text if self._type_meta["kind"] == "Pod" and pod.kind == "Pod" else None)
 
     # --- reading and writing
 
     def _read(self, text: bytes) -> tuple[Pod | None, str]:
-        """The pod of an event's object (its kind says how much of it is told) and the object's version."""
+        """Returns the pod of an event's object (its kind tells how much of it is known) and the object's version."""
         table = _table.decode(text) if b'"rows"' in text else None
         if table is not None and table.kind == "Table":
-            self._form = {"kind": "Table", "apiVersion": "meta.k8s.io/v1"}
+            self._type_meta = {"kind": "Table", "apiVersion": "meta.k8s.io/v1"}
             pod = pod_in(table.rows[0]) if table.rows else None
             return pod, table.metadata.resource_version or (pod.metadata.resource_version if pod else "")
         try:
@@ -158,34 +165,34 @@ class WatchFilter:
         except msgspec.ValidationError:
             pod = metadata_of(msgspec.json.decode(text))
         if pod.kind == "PartialObjectMetadata":
-            self._form = {"kind": pod.kind, "apiVersion": "meta.k8s.io/v1"}
+            self._type_meta = {"kind": pod.kind, "apiVersion": "meta.k8s.io/v1"}
         return pod, pod.metadata.resource_version
 
-    def _note(self, version: str) -> None:
+    def _record_version(self, version: str) -> None:
         if version:
-            self._at = version
-            self._changes.hand(version)
+            self._last_version = version
+            self._changes.record_sent(version)
 
-    def _line(self, type_: str, text: bytes) -> bytes:
-        if self._form["kind"] == "Table":
+    def _event_line(self, type_: str, text: bytes) -> bytes:
+        if self._type_meta["kind"] == "Table":
             text = self._with_columns(text)
-        return _written(type_, text)
+        return _encode_event(type_, text)
 
     def _with_columns(self, text: bytes) -> bytes:
-        """A Table's columns are told once, in the first event that is passed on."""
-        if self._titled and not self._bare and b'"columnDefinitions":null' in text:
+        """Sends a Table's columns once, in the first event that is forwarded."""
+        if self._columns_sent and not self._strip_objects and b'"columnDefinitions":null' in text:
             return text
         table = msgspec.json.decode(text)
         columns = table.get("columnDefinitions") or self._columns
-        table["columnDefinitions"] = None if self._titled else columns
-        self._titled = self._titled or bool(columns)
-        if self._bare:
+        table["columnDefinitions"] = None if self._columns_sent else columns
+        self._columns_sent = self._columns_sent or bool(columns)
+        if self._strip_objects:
             for row in table.get("rows") or ():
                 row["object"] = None
         return msgspec.json.encode(table)
 
     def remember_columns(self, line: bytes) -> None:
-        """The API server puts the columns into its first event: kept for when that one is held back."""
+        """Keeps the columns of the API server's first event, in case that event is held back."""
         if self._columns is None and b'"columnDefinitions":[' in line:
             self._columns = _table.decode(bytes(_event.decode(line).object)).column_definitions
 
@@ -202,5 +209,5 @@ def _number(version: str) -> int:
     return int(version) if version.isdecimal() else 0
 
 
-def _written(type_: str, text: bytes) -> bytes:
+def _encode_event(type_: str, text: bytes) -> bytes:
     return b'{"type":"' + type_.encode() + b'","object":' + text + b"}\n"

@@ -67,7 +67,7 @@ class World:
     def held(self, body: dict[str, Any], *, told: bool = True) -> str | None:
         text = json.dumps(body).encode()
         self.pods[f"default/{body['metadata']['name']}"] = text
-        return asyncio.run(self.visibility.held(decode_as(Pod, body), text if told else None))
+        return asyncio.run(self.visibility.hold_reason(decode_as(Pod, body), text if told else None))
 
 
 def made(image: str = "nginx:1.14", on: str = "node-a", **container: Any) -> dict[str, Any]:

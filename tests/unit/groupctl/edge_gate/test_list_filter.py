@@ -35,11 +35,11 @@ def body(items: list[dict[str, Any]], field: str = "items", **more: Any) -> byte
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
-def filtered(text: bytes, cuts: list[int] | None = None, *, bare: bool = False) -> tuple[bytes, list[str]]:
+def filtered(text: bytes, cuts: list[int] | None = None, *, strip_objects: bool = False) -> tuple[bytes, list[str]]:
     versions: list[str] = []
 
     async def run() -> bytes:
-        filter_ = ListFilter(keep, versions.append, bare=bare)
+        filter_ = ListFilter(keep, versions.append, strip_objects=strip_objects)
         out, at = b"", 0
         for cut in (*sorted(c % (len(text) + 1) for c in cuts or ()), len(text)):
             out += await filter_.feed(text[at:cut])
@@ -71,7 +71,7 @@ def test_a_list_without_items_passes_as_it_is() -> None:
 
 
 def test_a_row_loses_its_object_where_none_was_asked_for() -> None:
-    text, _ = filtered(body([row("free-1"), row("held-1")], "rows"), bare=True)
+    text, _ = filtered(body([row("free-1"), row("held-1")], "rows"), strip_objects=True)
     assert json.loads(text)["rows"] == [{"cells": ["free-1", 1, ""], "object": None}]
 
 
@@ -94,7 +94,7 @@ def test_a_long_list_is_never_kept_whole() -> None:
         most = 0
         for at in range(0, len(text), 65536):
             await filter_.feed(text[at : at + 65536])
-            most = max(most, len(filter_._held))
+            most = max(most, len(filter_._buffer))
         await filter_.finish()
         return most
 

@@ -65,7 +65,7 @@ def story(play: Callable[[FaultyApi, Gate], Coroutine[Any, Any, None]]) -> None:
 
         changes, metrics = ChangeLog(), Metrics()
         async with Upstream(api.access("gates-own")) as upstream:
-            visibility = PodVisibility(OwnerResolver(tables, missing), whole=upstream.pod)
+            visibility = PodVisibility(OwnerResolver(tables, missing), fetch_pod=upstream.pod)
             proxy = Proxy(upstream, visibility, changes, lambda: gate.wrong, metrics, api.report.append)
             connections = Connections(proxy.handle, api.report.append, metrics)
             listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
@@ -129,7 +129,7 @@ def test_a_list_is_asked_for_as_json_in_the_clients_name_and_filtered() -> None:
         assert (asked["Accept"], asked["Accept-Encoding"], asked["Authorization"]) == (
             "application/json", "identity", "Bearer abc",
         )  # fmt: skip
-        assert gate.changes.handed == 10
+        assert gate.changes.latest_sent == 10
 
     story(play)
 
@@ -198,9 +198,9 @@ def test_a_release_is_told_in_the_middle_of_a_watch_and_a_bookmark_follows() -> 
         api.plan("GET", PODS, give(pods()), give(pods(pod("a", version=12))))
         url = f"{PODS}?watch=1&resourceVersion=10&allowWatchBookmarks=true&labelSelector=x"
         async with gate.ask("GET", url) as answer:
-            await until(lambda: gate.changes.handed == 12)
+            await until(lambda: gate.changes.latest_sent == 12)
             gate.put(*free())
-            gate.changes.add([Change("default/a", turn=gate.changes.turned())], "13")
+            gate.changes.add([Change("default/a", epoch=gate.changes.start_epoch())], "13")
             first, then = [json.loads(await answer.content.readline()) for _ in range(2)]
         assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "a")
         assert (then["type"], then["object"]["metadata"]["resourceVersion"]) == ("BOOKMARK", "12")
@@ -215,7 +215,7 @@ def test_a_release_is_told_in_the_middle_of_a_watch_and_a_bookmark_follows() -> 
 
 def test_a_watch_from_before_the_log_is_expired() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
-        gate.changes.begin(100)
+        gate.changes.start_at(100)
         api.plan("WATCH", PODS, watching())
         status, event = await gate.get(f"{PODS}?watch=1&resourceVersion=99")
         assert (status, event["type"], event["object"]["code"], event["object"]["reason"]) == (

@@ -8,7 +8,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from muster.groupctl.edge_gate.authentication import TrustedHeaders, UnknownCaller, caller_of
 from muster.groupctl.edge_gate.request_head import BadRequest, Head, parse
-from muster.groupctl.edge_gate.targets import Target, asked_upstream, json_only, route_of
+from muster.groupctl.edge_gate.targets import Target, json_only, route_of, upstream_query
 
 TRUSTED = TrustedHeaders("X-User", "X-Group", frozenset({"x-user", "x-group"}), ("x-remote-", "x-extra-"))
 ADMIN = {"subject": ((("organizationName", "ops"),), (("organizationName", "dev"),), (("commonName", "ann"),))}
@@ -123,7 +123,7 @@ def test_heads_with_several_readings_are_refused(lines: str) -> None:
 def test_what_is_listed_is_new_enough_to_be_watched_from(asked: str, version: str | None) -> None:
     found = target(f"/api/v1/pods?{asked}")
     assert found is not None
-    query, _ = asked_upstream(found, 40)
+    query, _ = upstream_query(found, 40)
     assert query.get("resourceVersion") == version
     assert version != "40" or query["resourceVersionMatch"] == "NotOlderThan"
 
@@ -131,7 +131,7 @@ def test_what_is_listed_is_new_enough_to_be_watched_from(asked: str, version: st
 def test_a_single_pod_is_asked_for_among_those_that_the_client_asked_for() -> None:
     found = target("/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&labelSelector=a%3Db&watch=1")
     assert found is not None
-    assert found.one("d/x") == {
+    assert found.pod_selectors("d/x") == {
         "labelSelector": "a=b", "fieldSelector": "spec.nodeName=n1,metadata.name=x,metadata.namespace=d",
     }  # fmt: skip
     assert found.may_have("d/x", "n1") and found.may_have("d/x", "")

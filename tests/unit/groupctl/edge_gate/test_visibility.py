@@ -29,7 +29,7 @@ def test_a_pod_that_a_kubelet_has_accepted_was_sent(status: dict[str, Any] | Non
 
 
 def test_the_oldest_are_forgotten() -> None:
-    sent = SentPods(most=2)
+    sent = SentPods(limit=2)
     for uid in ("a", "b", "a", "c"):
         sent.add(uid)
     assert [uid in sent for uid in "abc"] == [True, False, True]

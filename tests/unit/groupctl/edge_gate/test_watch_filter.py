@@ -45,8 +45,8 @@ class World:
         self.filter.remember_columns(line)
         return told(asyncio.run(self.filter.event(line)))
 
-    def look(self, name: str, turn: int = 1) -> tuple[str, str] | None:
-        return told(asyncio.run(self.filter.look_again(Change(f"d/{name}", turn=turn))))
+    def look(self, name: str, epoch: int = 1) -> tuple[str, str] | None:
+        return told(asyncio.run(self.filter.reevaluate(Change(f"d/{name}", epoch=epoch))))
 
 
 def encode(value: object) -> bytes:
@@ -118,13 +118,13 @@ def test_a_pod_newer_than_the_watch_is_left_to_its_own_event() -> None:
 
 def test_a_client_that_comes_back_is_told_whatever_it_may_have() -> None:
     world = World(since="20")
-    world.filter.turn = 3
+    world.filter.evaluated_epoch = 3
     world.pods |= {"a": 11, "b": 12}
     world.held.add("b")
-    world.filter.hidden.add("d/b")
-    assert world.look("a", turn=3) == ("ADDED", "a")
-    assert world.look("b", turn=2) == ("DELETED", "b")
-    assert world.look("a", turn=4) is None
+    world.filter.held_back.add("d/b")
+    assert world.look("a", epoch=3) == ("ADDED", "a")
+    assert world.look("b", epoch=2) == ("DELETED", "b")
+    assert world.look("a", epoch=4) is None
 
 
 def test_a_bookmark_says_how_far_the_api_servers_own_events_went() -> None:
@@ -144,7 +144,7 @@ def test_bookmarks_and_errors_pass_as_they_are() -> None:
         b'{"type":"ERROR","object":{"kind":"Status","code":410}}',
     ):
         assert asyncio.run(world.filter.event(line)) == line + b"\n"
-    assert world.changes.handed == 99
+    assert world.changes.latest_sent == 99
 
 
 def test_the_columns_of_a_table_move_to_the_first_event_that_passes() -> None:
@@ -159,13 +159,13 @@ def test_the_columns_of_a_table_move_to_the_first_event_that_passes() -> None:
     assert said[0] == b""
     assert [json.loads(line)["object"]["columnDefinitions"] for line in said[1:]] == [[{"name": "Name"}], None]
     world.held.clear()
-    late = json.loads(asyncio.run(world.filter.look_again(Change("d/a", turn=1))))
+    late = json.loads(asyncio.run(world.filter.reevaluate(Change("d/a", epoch=1))))
     assert late["type"] == "ADDED" and late["object"]["columnDefinitions"] is None
 
 
 def test_the_log_tells_what_changed_at_or_after_a_version_and_says_when_it_does_not_reach_back() -> None:
-    changes = ChangeLog(kept=2)
-    changes.begin(10)
+    changes = ChangeLog(max_entries=2)
+    changes.start_at(10)
     assert changes.since("9") is None
     changes.hand("20")
     changes.add([Change("d/a")], "15")  # no answer up to 20 knew of it
@@ -180,17 +180,17 @@ def test_the_log_tells_what_changed_at_or_after_a_version_and_says_when_it_does_
 def test_a_pod_that_a_client_may_have_is_deleted_for_it_though_its_release_was_not_told_yet() -> None:
     for then in ("DELETED", "MODIFIED"):
         world = World(since="20")
-        world.filter.turn = 3
+        world.filter.evaluated_epoch = 3
         world.pods["a"] = 25
-        assert world.look("a", turn=3) is None  # its own event is on its way
+        assert world.look("a", epoch=3) is None  # its own event is on its way
         world.held.add("a")
         assert world.event(then, "a", 26) == ("DELETED", "a")
 
 
 def test_a_pod_that_went_before_its_hold_was_told_is_deleted_for_a_client_that_comes_back() -> None:
     world = World(since="20")
-    world.filter.turn = 3
+    world.filter.evaluated_epoch = 3
     world.held.add("a")
-    world.filter.hidden.add("d/a")
-    assert world.look("a", turn=3) is None
+    world.filter.held_back.add("d/a")
+    assert world.look("a", epoch=3) is None
     assert world.event("DELETED", "a", 26) == ("DELETED", "a")
