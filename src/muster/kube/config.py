@@ -56,7 +56,7 @@ class Access:
         return self._tls
 
     def anonymous_tls(self) -> ssl.SSLContext | None:
-        """Returns a TLS context with the same trust but without muster's certificate, for calls with another identity."""
+        """Returns a TLS context with the same trust, without muster's certificate: for calls with another identity."""
         return _tls(self._configuration, ours=False) if self._host.startswith("https://") else None
 
     @property

@@ -33,8 +33,8 @@ def test_the_oldest_are_forgotten() -> None:
     for uid in ("a", "b", "a", "c"):
         sent.add(uid)
     assert [uid in sent for uid in "abc"] == [True, False, True]
-    assert not SentPods().is_waiting("a", "")
-    sent.has_not_started("d", "7")
-    assert sent.is_waiting("d", "7") and not sent.is_waiting("d", "8")
+    assert not SentPods().is_unstarted("a", "")
+    sent.record_unstarted("d", "7")
+    assert sent.is_unstarted("d", "7") and not sent.is_waiting("d", "8")
     sent.add("d")
-    assert not sent.is_waiting("d", "7")
+    assert not sent.is_unstarted("d", "7")

@@ -167,7 +167,7 @@ def test_the_log_tells_what_changed_at_or_after_a_version_and_says_when_it_does_
     changes = ChangeLog(max_entries=2)
     changes.start_at(10)
     assert changes.since("9") is None
-    changes.hand("20")
+    changes.record_sent("20")
     changes.add([Change("d/a")], "15")  # no answer up to 20 knew of it
     changes.add([Change("d/b")], "25")
     assert changes.since("20") == [Change("d/a"), Change("d/b")]
