@@ -35,6 +35,6 @@ def test_the_oldest_are_forgotten() -> None:
     assert [uid in sent for uid in "abc"] == [True, False, True]
     assert not SentPods().is_unstarted("a", "")
     sent.record_unstarted("d", "7")
-    assert sent.is_unstarted("d", "7") and not sent.is_waiting("d", "8")
+    assert sent.is_unstarted("d", "7") and not sent.is_unstarted("d", "8")
     sent.add("d")
     assert not sent.is_unstarted("d", "7")
