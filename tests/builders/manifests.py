@@ -27,7 +27,7 @@ def manifest(
     kind: str,
     name: str,
     *,
-    namespace: str = "",
+    namespace: str = "default",
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
     meta: Mapping[str, Any] | None = None,
@@ -65,10 +65,12 @@ def node(
 
 def pod(
     name: str,
-    *,
-    namespace: str = "",
     group: str = "",
     on: str = "",
+    *,
+    namespace: str = "default",
+    cpu: object = 1,
+    memory: object = None,
     requests: Mapping[str, object] | None = None,
     limits: Mapping[str, object] | None = None,
     labels: Mapping[str, str] | None = None,
@@ -80,9 +82,11 @@ def pod(
 ) -> Manifest:
     """A pod with one container: it runs on the node `on`, or is pending.
 
-    `group` is its PodGroup, `container` has further fields of the container; other keywords are fields of its spec.
+    It requests `cpu` and `memory`, where they are not None; `requests` replaces both. `group` is its PodGroup,
+    `container` has further fields of the container; other keywords are fields of its spec.
     """
-    resources = {"requests": {resource: str(amount) for resource, amount in (requests or {}).items()}}
+    asked = {"cpu": cpu, "memory": memory} if requests is None else requests
+    resources = {"requests": {resource: str(amount) for resource, amount in asked.items() if amount is not None}}
     if limits:
         resources["limits"] = {resource: str(amount) for resource, amount in limits.items()}
     main = {"name": "main", "resources": resources, **(container or {})}
@@ -101,18 +105,21 @@ def queue(name: str, *, state: str = "", annotations: Mapping[str, str] | None =
 
 def group(
     name: str,
+    queue: str = "",
     *,
-    namespace: str = "",
+    namespace: str = "default",
+    minMember: int = 1,  # noqa: N803 - the field's name
     phase: str = "",
     annotations: Mapping[str, str] | None = None,
     created: str | None = None,
     **spec: Any,
 ) -> Manifest:
-    """A PodGroup; keywords are fields of its spec (`minMember`, `queue`, `minResources` …)."""
+    """A PodGroup; other keywords are fields of its spec (`minResources`, `priorityClassName` …)."""
+    body = {"minMember": minMember, **({"queue": queue} if queue else {}), **spec}
     status = {"phase": phase} if phase else {}
     meta = {"creationTimestamp": created} if created else None
     return manifest(
-        VOLCANO, "PodGroup", name, namespace=namespace, annotations=annotations, meta=meta, spec=spec, status=status
+        VOLCANO, "PodGroup", name, namespace=namespace, annotations=annotations, meta=meta, spec=body, status=status
     )
 
 

@@ -78,10 +78,6 @@ def members(group: str, count: int, gpus: int = 1, **more: Any) -> list[Object]:
     return [member(group, i, gpus, **more) for i in range(count)]
 
 
-def queue(name: str = "default", weight: int = 1) -> Object:
-    return typed(manifests.queue(name, weight=weight))
-
-
 def priority_class(name: str, value: int) -> Object:
     return made("scheduling.k8s.io/v1", "PriorityClass", {"name": name}, value=value)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from builders.small_cluster import pod
+from builders.manifests import Manifest, tables
+from builders.small_cluster import member_pod
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.core import Pod, PodDisruptionBudget, PriorityClass
-from muster.model.meta import LabelSelector, Object, ObjectMeta, key
+from muster.model.meta import LabelSelector, Object, ObjectMeta
 from muster.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 
 EVICTS = """
@@ -21,7 +22,7 @@ EVICTS_BY_VOLCANO = f"compatibility: volcano\n{EVICTS}"
 
 def waiting(name: str, group: str = "", on: str = "", cpu: str = "1", priority: int = 0) -> Pod:
     """A pod of muster's in the namespace d; with `on` it runs there."""
-    made = pod(name, group, on, cpu=cpu)
+    made = member_pod(name, group, on, cpu=cpu)
     assert isinstance(made, Pod)
     if not group:
         made.metadata.annotations = {}
@@ -47,11 +48,8 @@ def budget(app: str, allowed: int) -> PodDisruptionBudget:
     )
 
 
-def cluster_of(*objects: Object) -> EmbeddedCluster:
-    tables: dict[str, dict[str, Object]] = {}
-    for obj in objects:
-        tables.setdefault(type(obj).__name__, {})[key(obj)] = obj
-    return EmbeddedCluster(tables, 1000.0)
+def cluster_of(*objects: Object | Manifest) -> EmbeddedCluster:
+    return EmbeddedCluster(tables(objects), 1000.0)
 
 
 def bound(cluster: EmbeddedCluster) -> dict[str, str]:

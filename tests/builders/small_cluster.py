@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from builders import manifests
-from builders.manifests import manifest, state_of, typed
+from builders.manifests import manifest, typed
 from muster.config.types import Arguments, Config, PluginOption, Tier
 from muster.cycle.registry import plugin_class
 from muster.engine.core.jobs import Task
@@ -13,18 +13,15 @@ from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.model.meta import Object
 
-__all__ = ["LABEL", "node", "node_group", "option", "pod", "pod_group", "queue", "session_of", "state_of", "task"]
-
 LABEL = "volcano.sh/nodegroup-name"
 
 
-def node(name: str, group: str = "", labels: dict[str, str] | None = None, **amounts: object) -> Object:
-    """A node; resources as keywords, `nvidia_com__gpu=8` for nvidia.com/gpu."""
-    tags = {**(labels or {}), **({LABEL: group} if group else {})}
-    return typed(manifests.node(name, labels=tags, resources=_resources(amounts)))
+def grouped_node(name: str, group: str, **more: Any) -> Object:
+    """A node with the label of a node group, if `group` is not empty; other keywords are those of `manifests.node`."""
+    return typed(manifests.node(name, labels={LABEL: group} if group else {}, **more))
 
 
-def queue(
+def affinity_queue(
     name: str,
     required: list[str] = [],  # noqa: B006 - only read
     preferred: list[str] = [],  # noqa: B006
@@ -33,6 +30,7 @@ def queue(
     annotations: dict[str, str] | None = None,
     **spec: Any,
 ) -> Object:
+    """A queue with node groups it requires, prefers, must not use and avoids."""
     hard, soft = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
     if required or preferred or forbidden or avoided:
         spec["affinity"] = {
@@ -52,8 +50,10 @@ def pod_group(name: str, queue: str = "default", members: int = 1, annotations: 
     return typed(manifests.group(name, namespace="d", phase="Inqueue", annotations=annotations, **given))
 
 
-def pod(name: str, group: str, on: str = "", annotations: dict[str, str] | None = None, **amounts: object) -> Object:
-    """A pod of 1 cpu; resources as keywords, None for none of it."""
+def member_pod(
+    name: str, group: str, on: str = "", annotations: dict[str, str] | None = None, **amounts: object
+) -> Object:
+    """A pod of a PodGroup in the namespace d, of 1 cpu; resources as keywords (`nvidia_com__gpu=8` for nvidia.com/gpu), None for none of it."""
     asked = {k: v for k, v in {"cpu": "1", **_resources(amounts)}.items() if v is not None}
     return typed(manifests.pod(name, namespace="d", group=group, on=on, annotations=annotations, requests=asked))
 

@@ -26,7 +26,7 @@ def pod_with_volumes(name: str, *volumes: str | Manifest, on: str = "") -> Manif
         {"name": f"v{i}", "persistentVolumeClaim": {"claimName": v}} if isinstance(v, str) else {"name": f"v{i}"} | v
         for i, v in enumerate(volumes)
     ]
-    return manifests.pod(name, on=on, volumes=listed)
+    return manifests.pod(name, on=on, cpu=None, volumes=listed)
 
 
 def claim(name: str, storage_class: str | None = "local", size: str = "1Gi", **spec: object) -> Manifest:

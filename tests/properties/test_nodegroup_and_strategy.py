@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.small_cluster import node, node_group, option, pod, pod_group, queue, session_of, state_of, task
+from builders.small_cluster import node, node_group, option, pod, pod_group, queue, session_of, task
+from builders.manifests import state_of
 from muster.engine.core.hooks import Batch, NodeFilter, NodeScorer
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from builders.racks import RACK, ZONE, gang, gpu_node, made, member, members, queue, scheduler, topology
-from builders.small_cluster import state_of
+from builders.manifests import state_of
 from muster.model.meta import Object
 from muster.sim.explain import SetTrace, sets_tried
 

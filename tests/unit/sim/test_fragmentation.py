@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from builders.small_cluster import node, pod, pod_group, queue, state_of, task
+from builders.small_cluster import node, pod, pod_group, queue, task
+from builders.manifests import state_of
 from muster.sim.summary import fragmentation
 
 

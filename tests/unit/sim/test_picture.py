@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from builders.small_cluster import node, pod, pod_group, state_of, task
+from builders.small_cluster import node, pod, pod_group, task
+from builders.manifests import state_of
 from muster.engine.core.podgroups import GROUP
 from muster.sim.picture import group_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from builders.racks import gang, member
-from builders.small_cluster import state_of
+from builders.manifests import state_of
 from muster.engine.core.subgroups import SubGroup, sub_group_tree
 from muster.model.meta import Object
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.racks import gang, gpu_node, member, members, queue, scheduler
-from builders.small_cluster import state_of
+from builders.manifests import state_of
 from muster.engine.core.session import Session
 from muster.engine.domains.domain_capacity import FREE, NOW, DomainCapacity
 from muster.engine.domains.domain_tree import DomainTree, tree_of

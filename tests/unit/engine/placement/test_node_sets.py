@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from builders.racks import gang, gpu_node, members
-from builders.small_cluster import state_of
+from builders.manifests import state_of
 from muster.config.types import Arguments, Config, PluginOption, Tier
 from muster.cycle.host import hosted
 from muster.engine.core.hooks import NodeSet, NodeSetError, NodeSets, Plugin

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from builders.small_cluster import node, pod, pod_group, queue, state_of
+from builders.small_cluster import node, pod, pod_group, queue
+from builders.manifests import state_of
 from muster.engine.core.jobs import Job
 from muster.engine.core.resources import add
 from muster.engine.queues.accounts import JobSums, elastic, still_reserved

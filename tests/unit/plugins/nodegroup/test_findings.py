@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.small_cluster import node, node_group, option, pod_group, queue, session_of, state_of
+from builders.small_cluster import node, node_group, option, pod_group, queue, session_of
+from builders.manifests import state_of
 from muster.model.finding import Finding
 from muster.model.meta import Object
 from muster.plugins.nodegroup import NodeGroup

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders.small_cluster import node, node_group, option, pod, pod_group, queue, session_of, state_of, task
+from builders.small_cluster import node, node_group, option, pod, pod_group, queue, session_of, task
+from builders.manifests import state_of
 from muster.engine.core.hooks import Batch, NodeSet
 from muster.engine.core.session import Session
 from muster.model.meta import Object

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.small_cluster import queue, state_of
+from builders.small_cluster import queue
+from builders.manifests import state_of
 from muster.engine.core.jobs import Queue
 from muster.plugins.nodegroup.rules import Rule, points, reading, rule_of
 

@@ -18,7 +18,8 @@ from builders.node_groups import (
     thing,
     weights,
 )
-from builders.small_cluster import option, session_of, state_of
+from builders.small_cluster import option, session_of
+from builders.manifests import state_of
 from muster.engine.core.jobs import Status
 from muster.engine.core.session import Session
 from muster.engine.placement.trace import NodeTrace, explain

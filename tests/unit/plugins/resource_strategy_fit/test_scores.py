@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.small_cluster import node, option, pod, pod_group, queue, session_of, state_of, task
+from builders.small_cluster import node, option, pod, pod_group, queue, session_of, task
+from builders.manifests import state_of
 from muster.engine.core.hooks import Batch, Verdict
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builders.racks import RACK, ZONE, gang, gpu_node, hypernode, members, queue, scheduler, topology
-from builders.small_cluster import state_of
+from builders.manifests import state_of
 from muster.model.finding import Finding
 from muster.model.meta import Object
 from muster.plugins.topology import Topology
