@@ -98,7 +98,9 @@ def pod(
     )
 
 
-def queue(name: str, *, state: str = "", annotations: Mapping[str, str] | None = None, **spec: Any) -> Manifest:
+def queue(
+    name: str = "default", *, state: str = "", annotations: Mapping[str, str] | None = None, **spec: Any
+) -> Manifest:
     status = {"state": state} if state else {}
     return manifest(VOLCANO, "Queue", name, annotations=annotations, spec=spec, status=status)
 
@@ -108,7 +110,7 @@ def group(
     queue: str = "",
     *,
     namespace: str = "default",
-    minMember: int = 1,  # noqa: N803 - the field's name
+    minMember: int = 1,
     phase: str = "",
     annotations: Mapping[str, str] | None = None,
     created: str | None = None,

@@ -53,7 +53,10 @@ def pod_group(name: str, queue: str = "default", members: int = 1, annotations: 
 def member_pod(
     name: str, group: str, on: str = "", annotations: dict[str, str] | None = None, **amounts: object
 ) -> Object:
-    """A pod of a PodGroup in the namespace d, of 1 cpu; resources as keywords (`nvidia_com__gpu=8` for nvidia.com/gpu), None for none of it."""
+    """A pod of a PodGroup in the namespace d.
+
+    It requests 1 cpu; other amounts are keywords (`nvidia_com__gpu=8` for nvidia.com/gpu), None for no request.
+    """
     asked = {k: v for k, v in {"cpu": "1", **_resources(amounts)}.items() if v is not None}
     return typed(manifests.pod(name, namespace="d", group=group, on=on, annotations=annotations, requests=asked))
 

@@ -7,7 +7,8 @@ from itertools import combinations, product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.racks import RACK, cycle, gang, gpu_node, member, priority_class, queue, topology, where
+from builders.manifests import queue
+from builders.racks import RACK, cycle, gang, gpu_node, member, priority_class, topology, where
 from muster.model.meta import Object
 
 sizes = st.integers(1, 4)

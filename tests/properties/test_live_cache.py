@@ -11,8 +11,8 @@ import random
 import pytest
 from msgspec.structs import replace
 
+from builders.manifests import node, typed
 from builders.scheduler_objects import cluster_of, waiting
-from builders.small_cluster import node
 from muster.engine.core.plan import Eviction, Plan
 from muster.model.core import Node, Pod
 from muster.scheduler.cache import CONFIRM_TIMEOUT_S, Cache
@@ -47,7 +47,7 @@ class World:
         self.untold.append(Observed("Pod", key, self.pods.get(key)))
 
     def node_comes(self, name: str) -> None:
-        made = node(name, cpu=str(self.dice.randint(2, 9)))
+        made = typed(node(name, cpu=str(self.dice.randint(2, 9))))
         assert isinstance(made, Node)
         self.nodes[name] = made
         self.untold.append(Observed("Node", name, made))

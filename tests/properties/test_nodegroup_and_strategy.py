@@ -8,8 +8,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.small_cluster import node, node_group, option, pod, pod_group, queue, session_of, task
 from builders.manifests import state_of
+from builders.small_cluster import (
+    affinity_queue,
+    grouped_node,
+    member_pod,
+    node_group,
+    option,
+    pod_group,
+    session_of,
+    task,
+)
 from muster.engine.core.hooks import Batch, NodeFilter, NodeScorer
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
@@ -29,20 +38,24 @@ def clusters(draw: st.DrawFn) -> list[Object]:
     """Nodes in label groups and NodeGroup objects, a queue with some rule, pods running and waiting."""
     size = draw(st.integers(1, 6))
     nodes = [
-        node(
+        grouped_node(
             f"n{i}",
             draw(st.sampled_from(("", *GROUPS[:3]))),
             cpu=str(draw(amounts)),
-            nvidia_com__gpu=str(draw(amounts)),
+            resources={"nvidia.com/gpu": str(draw(amounts))},
         )
         for i in range(size)
     ]
     edge = node_group("edge", nodes=[f"n{i}" for i in range(size) if draw(st.booleans())])
     limits = json.dumps({"g1": {"cpu": draw(amounts)}})
     notes = {"volcano.sh/nodegroup-resource-limits": limits} if draw(st.booleans()) else {}
-    rule = queue("q", draw(names), draw(names), draw(names), draw(names), notes)
-    pods = [pod(f"r{i}", "j", f"n{i}", cpu=str(draw(amounts))) for i in range(size)]
-    waiting = pod("w", "j", cpu=str(draw(st.integers(1, 4))), nvidia_com__gpu=draw(st.sampled_from([None, "1", "3"])))
+    rule = affinity_queue(
+        "q", required=draw(names), preferred=draw(names), forbidden=draw(names), avoided=draw(names), annotations=notes
+    )
+    pods = [member_pod(f"r{i}", "j", on=f"n{i}", cpu=str(draw(amounts))) for i in range(size)]
+    waiting = member_pod(
+        "w", "j", cpu=str(draw(st.integers(1, 4))), nvidia_com__gpu=draw(st.sampled_from([None, "1", "3"]))
+    )
     return [*nodes, edge, rule, pod_group("j", "q"), *pods, waiting]
 
 
@@ -128,7 +141,7 @@ def test_by_the_prose_soft_lists_open_and_close_nothing(
     plain = [o for o in cluster if o.kind != "Queue"]
     verdicts = []
     for soft in ({}, {"preferred": preferred, "avoided": avoided}):
-        rule = queue("q", required=["g1", "edge"], forbidden=["g2"], **soft)
+        rule = affinity_queue("q", required=["g1", "edge"], forbidden=["g2"], **soft)
         session = session_of(state_of(*plain, rule), option("nodegroup"))
         plugin = session.plugins[0]
         assert isinstance(plugin, NodeGroup)

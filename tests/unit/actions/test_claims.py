@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.racks import RACK, ZONE, cycle, gang, gpu_node, member, members, priority_class, queue, topology, where
+from builders.manifests import queue
+from builders.racks import RACK, ZONE, cycle, gang, gpu_node, member, members, priority_class, topology, where
 from muster.engine.core.plan import Plan
 from muster.model.meta import Object
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.racks import BLOCK, RACK, ZONE, cycle, gang, gpu_node, hypernode, member, queue, topology, where
+from builders.manifests import queue
+from builders.racks import BLOCK, RACK, ZONE, cycle, gang, gpu_node, hypernode, member, topology, where
 from muster.model.meta import Object
 
 LEVELS = [topology(ZONE, BLOCK, RACK), queue()]

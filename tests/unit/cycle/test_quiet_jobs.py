@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from builders.manifests import node, queue, typed
 from builders.scheduler_objects import waiting
-from builders.small_cluster import node, pod_group, queue
+from builders.small_cluster import pod_group
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.jobs import Job
 from muster.engine.core.state import State
@@ -30,8 +31,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def running() -> tuple[State, Scheduler]:
     state = State()
     state.load({
-        "Node": {"n1": node("n1")},
-        "Queue": {"default": queue("default")},
+        "Node": {"n1": typed(node("n1"))},
+        "Queue": {"default": typed(queue("default"))},
         "PodGroup": {"d/pair": pod_group("pair", members=2), "d/other": pod_group("other", members=1)},
         "Pod": {f"d/{name}": waiting(name, group, on="n1") for name, group in
                 (("pair-0", "pair"), ("pair-1", "pair"), ("other-0", "other"))},

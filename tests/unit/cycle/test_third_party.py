@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from builders.racks import gang, gpu_node, members, queue
-from builders.manifests import state_of
+from builders.manifests import queue, state_of
+from builders.racks import gang, gpu_node, members
 from muster.cycle import registry
 from muster.cycle.configure import configure
 from muster.cycle.registry import plugin_class

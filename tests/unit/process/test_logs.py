@@ -7,8 +7,8 @@ import json
 
 import pytest
 
+from builders.manifests import node, queue
 from builders.scheduler_objects import cluster_of, waiting
-from builders.small_cluster import node, queue
 from fakes.stepped_scheduler import Faults, Leader
 from muster.process.logs import Log
 from muster.store import errors

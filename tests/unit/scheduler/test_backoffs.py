@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from builders.manifests import node, queue
 from builders.scheduler_objects import EVICTS, EVICTS_BY_VOLCANO, bound, budget, cluster_of, priority_class, waiting
-from builders.small_cluster import node, pod_group, queue
+from builders.small_cluster import pod_group
 from fakes.stepped_scheduler import Faults, Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.core import Pod

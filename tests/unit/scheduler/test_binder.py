@@ -7,8 +7,9 @@ import random
 
 import pytest
 
+from builders.manifests import node, queue
 from builders.scheduler_objects import EVICTS, bound, cluster_of, priority_class, waiting
-from builders.small_cluster import node, pod_group, queue
+from builders.small_cluster import pod_group
 from fakes.stepped_scheduler import Faults, KillAt, Leader, assert_gangs_whole
 from muster.cluster.embedded import EmbeddedCluster
 from muster.store import errors

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
+from builders.manifests import node, typed
 from builders.scheduler_objects import budget, waiting
-from builders.small_cluster import node
 from muster.engine.core.state import State
 from muster.model.core import Pod, PodDisruptionBudget
 from muster.model.meta import LabelSelector, LabelSelectorRequirement
@@ -54,7 +54,7 @@ def should_be_protected(state: State) -> set[str]:
 def test_after_any_change_the_same_pods_are_protected_as_after_a_full_search() -> None:
     dice = random.Random(7)
     state, budgets = State(), BudgetProtection()
-    state.load({"Node": {"n1": node("n1", cpu="900")}})
+    state.load({"Node": {"n1": typed(node("n1", cpu="900"))}})
     met = set()
     for _ in range(400):
         for _ in range(dice.randint(0, 3)):
@@ -77,7 +77,8 @@ def test_after_any_change_the_same_pods_are_protected_as_after_a_full_search() -
 def test_without_a_change_no_job_is_marked_as_changed() -> None:
     state, budgets = State(), BudgetProtection()
     state.load({
-        "Node": {"n1": node("n1", cpu="900")}, "PodDisruptionBudget": {"d/a": budget_of("a", "d", SELECTORS[0], 0)},
+        "Node": {"n1": typed(node("n1", cpu="900"))},
+        "PodDisruptionBudget": {"d/a": budget_of("a", "d", SELECTORS[0], 0)},
         "Pod": {f"d/p{i}": labelled(f"p{i}", "d", {"app": "a"}) for i in range(5)},
     })  # fmt: skip
     budgets.mark(state)

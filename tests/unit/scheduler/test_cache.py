@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from builders.manifests import node, typed
 from builders.scheduler_objects import cluster_of, waiting
-from builders.small_cluster import node
 from muster.engine.core.hooks import Effect
 from muster.engine.core.jobs import Status
 from muster.engine.core.plan import Eviction, Plan
@@ -125,7 +125,7 @@ def test_an_assumption_survives_the_deletion_and_return_of_its_node() -> None:
     assert cache.apply_messages() == Hint.SCHEDULE_NOW
     cache.state.refresh()
     assert cache.state.nodes.names == ["n2"] and free(cache, "n2") == 4000
-    cache.put(Observed("Node", "n1", node("n1", cpu="4")))
+    cache.put(Observed("Node", "n1", typed(node("n1", cpu="4"))))
     cache.apply_messages()
     cache.state.refresh()
     assert free(cache, "n1") == 3000 and drift(cache.state) == 0
@@ -176,7 +176,7 @@ def test_an_outdated_watch_event_does_not_unbind_a_pod() -> None:
 def test_a_heartbeat_needs_no_cycle_and_invalidates_nothing() -> None:
     cache, _ = made(waiting("a"))
     version = cache.state.nodes.version
-    same = node("n1", cpu="4")
+    same = typed(node("n1", cpu="4"))
     assert isinstance(same, Node)
     old = cache.state.nodes.objects[0]
     same.metadata = replace(old.metadata, resource_version="99")

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from builders.manifests import state_of
 from builders.scheduler_objects import EVICTS
 from builders.small_cluster import pod_group
-from builders.manifests import state_of
 from muster.cycle.configure import configure
 from muster.model.finding import Finding
 from muster.process.config_sources import ConfigContent

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from builders.manifests import node, queue
 from builders.node_groups import thing
 from builders.scheduler_objects import EVICTS, bound, cluster_of, waiting
-from builders.small_cluster import node, queue
 from fakes.stepped_scheduler import KillAt, Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.podgroups import MIN_MEMBER

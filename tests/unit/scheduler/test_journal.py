@@ -8,8 +8,9 @@ import random
 import pytest
 from msgspec.structs import replace
 
+from builders.manifests import node, queue, typed
 from builders.scheduler_objects import EVICTS, bound, cluster_of, waiting
-from builders.small_cluster import node, pod_group, queue
+from builders.small_cluster import pod_group
 from fakes.stepped_scheduler import Leader, assert_gangs_whole
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.core import Pod
@@ -51,7 +52,7 @@ def test_without_a_bound_pod_only_the_journal_is_removed() -> None:
 def test_the_remaining_pods_get_other_nodes_if_the_intended_ones_are_full() -> None:
     async def run() -> None:
         cluster = begun(bound_pods=1, free="0")
-        cluster.store.create(node("n3", cpu="4"))
+        cluster.store.create(typed(node("n3", cpu="4")))
         leader = Leader(cluster, holder="new")
         await leader.settle(4)
         assert bound(cluster) == {"gang-x-0": "n1", "gang-x-1": "n3", "gang-x-2": "n3"}

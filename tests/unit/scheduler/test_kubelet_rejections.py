@@ -6,8 +6,8 @@ import asyncio
 
 from msgspec.structs import replace
 
+from builders.manifests import node, queue
 from builders.scheduler_objects import bound, cluster_of, waiting
-from builders.small_cluster import node, queue
 from fakes.stepped_scheduler import Leader
 from muster.model.core import Pod
 from muster.scheduler.configuration import read_config

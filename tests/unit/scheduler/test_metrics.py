@@ -7,8 +7,9 @@ import json
 import re
 from pathlib import Path
 
+from builders.manifests import node, queue, typed
 from builders.scheduler_objects import cluster_of, waiting
-from builders.small_cluster import node, pod_group, queue
+from builders.small_cluster import pod_group
 from fakes.stepped_scheduler import Leader
 from muster.process.logs import Log
 from muster.process.settings import ClusterSettings, LeaseSettings
@@ -90,7 +91,7 @@ def test_a_cycle_exports_the_usage_of_queues_and_the_latency_of_actions() -> Non
 def test_a_share_is_exported_by_resource_and_by_node_group() -> None:
     async def run() -> None:
         group = {"volcano.sh/nodegroup-name": "gpu"}
-        red = queue("red", weight=1)
+        red = typed(queue("red", weight=1))
         red.spec.capability = {"cpu": "3"}
         cluster = cluster_of(
             red, node("n1", cpu="4", labels=group), node("n2", cpu="4"), pod_group("g", members=1, queue="red"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from builders.manifests import node, queue
 from builders.scheduler_objects import bound, cluster_of, waiting
-from builders.small_cluster import node, pod_group, queue
+from builders.small_cluster import pod_group
 from fakes.stepped_scheduler import Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.reading import ADMITTED, ALLOCATION_GATE

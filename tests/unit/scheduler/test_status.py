@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from builders.manifests import node, queue, typed
 from builders.scheduler_objects import bound, cluster_of, waiting
-from builders.small_cluster import node, pod_group, queue
+from builders.small_cluster import pod_group
 from fakes.stepped_scheduler import Leader
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup, Queue
@@ -43,7 +44,7 @@ def test_a_new_message_for_the_same_pod_is_delayed() -> None:
         cluster.advance(1000.0 + FIRST_MESSAGE_DELAY_S)
         await leader.turn()
         before = cluster.store.get(Pod, "d/big").status.conditions
-        cluster.store.create(node("n2", cpu="1"))
+        cluster.store.create(typed(node("n2", cpu="1")))
         leader.watch()
         await leader.turn()
         assert cluster.store.get(Pod, "d/big").status.conditions == before

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from builders.manifests import node, queue
 from builders.scheduler_objects import cluster_of, waiting
-from builders.small_cluster import node, queue
 from fakes.stepped_scheduler import Faults, StoreCalls
 from muster.model.core import Pod
 from muster.model.meta import Condition, Object

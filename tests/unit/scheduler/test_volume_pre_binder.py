@@ -6,8 +6,8 @@ import asyncio
 
 from msgspec.structs import replace
 
+from builders.manifests import node, queue
 from builders.scheduler_objects import bound, cluster_of, waiting
-from builders.small_cluster import node, queue
 from fakes.stepped_scheduler import Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.volumes.volume_claims import BIND_COMPLETED, SELECTED_NODE
@@ -39,9 +39,7 @@ def with_claim(provisioner: str, *, volume: bool) -> EmbeddedCluster:
     late = StorageClass(
         metadata=ObjectMeta(name="late"), provisioner=provisioner, volume_binding_mode="WaitForFirstConsumer"
     )
-    spec = PersistentVolumeSpec(
-        capacity={"storage": "2Gi"}, access_modes=["ReadWriteOnce"], storage_class_name="late"
-    )
+    spec = PersistentVolumeSpec(capacity={"storage": "2Gi"}, access_modes=["ReadWriteOnce"], storage_class_name="late")
     volumes = [PersistentVolume(metadata=ObjectMeta(name="pv1"), spec=spec)] if volume else []
     return cluster_of(queue("default"), node("n1"), pod, claim, late, *volumes)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from builders.racks import RACK, ZONE, gang, gpu_node, made, member, members, queue, scheduler, topology
-from builders.manifests import state_of
+from builders.manifests import queue, state_of
+from builders.racks import RACK, ZONE, gang, gpu_node, made, member, members, scheduler, topology
 from muster.model.meta import Object
 from muster.sim.explain import SetTrace, sets_tried
 

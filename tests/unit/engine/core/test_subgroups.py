@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.racks import gang, member
 from builders.manifests import state_of
+from builders.racks import gang, member
 from muster.engine.core.subgroups import SubGroup, sub_group_tree
 from muster.model.meta import Object
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.racks import gang, gpu_node, member, members, queue, scheduler
-from builders.manifests import state_of
+from builders.manifests import queue, state_of
+from builders.racks import gang, gpu_node, member, members, scheduler
 from muster.engine.core.session import Session
 from muster.engine.domains.domain_capacity import FREE, NOW, DomainCapacity
 from muster.engine.domains.domain_tree import DomainTree, tree_of
@@ -33,7 +33,9 @@ def test_what_is_being_released_counts_later_not_now() -> None:
     leaving = member("old", 0, gpus=1, on="n1")
     leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     nodes = [gpu_node(f"n{i}", gpus=i) for i in range(6)]
-    state = state_of(queue(), *nodes, gang("old", 0, phase="Running"), leaving, gang("job", 1), *members("job", 1))
+    state = state_of(
+        queue(), *nodes, gang("old", 0, phase="Running"), leaving, gang("job", 1), *members("job", 1)
+    )
     session = scheduler().session(state, 0.0)
     sums = DomainCapacity(session).copies(state.tasks["d/job-0"]).sums(pairs().everything)
     assert (sums[1][FREE, 0], sums[1][NOW, 0]) == (1, 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.racks import gpu_node, hypernode, made, topology
 from builders.manifests import state_of
+from builders.racks import gpu_node, hypernode, made, topology
 from muster.engine.core.nodes import Nodes
 from muster.engine.domains.domain_sources import Source, from_hypernodes, from_topology
 from muster.model.meta import Object

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders.racks import gang, gpu_node, members
 from builders.manifests import state_of
+from builders.racks import gang, gpu_node, members
 from muster.config.types import Arguments, Config, PluginOption, Tier
 from muster.cycle.host import hosted
 from muster.engine.core.hooks import NodeSet, NodeSetError, NodeSets, Plugin

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from builders.small_cluster import node, pod, pod_group, queue
-from builders.manifests import state_of
+from builders.manifests import node, queue, state_of
+from builders.small_cluster import member_pod, pod_group
 from muster.engine.core.jobs import Job
 from muster.engine.core.resources import add
 from muster.engine.queues.accounts import JobSums, elastic, still_reserved
@@ -48,13 +48,13 @@ def test_whatever_happens_to_jobs_their_sums_follow() -> None:
             state.jobs[key].mark_changed()
         else:
             on = dice.choice(["", "n0", "n1", "n2"])
-            state.upsert("Pod", f"d/{member}", pod(member, name, on, cpu=str(dice.randrange(1, 4))))
+            state.upsert("Pod", f"d/{member}", member_pod(member, name, on=on, cpu=str(dice.randrange(1, 4))))
         state.refresh()
         assert some(sums.over(state.jobs)) == anew(state.jobs)
 
 
 def test_the_sums_are_the_callers_own() -> None:
-    state = state_of(queue("default"), node("n0"), pod_group("g"), pod("g-0", "g", "n0", cpu="2"))
+    state = state_of(queue("default"), node("n0"), pod_group("g"), member_pod("g-0", "g", on="n0", cpu="2"))
     sums = JobSums(parts)
     sums.over(state.jobs)[0]["cpu"] = 0
     assert sums.over(state.jobs)[0]["cpu"] == 2000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.small_cluster import node, node_group, option, pod_group, queue, session_of
-from builders.manifests import state_of
+from builders.manifests import node, queue, state_of
+from builders.small_cluster import affinity_queue, grouped_node, node_group, option, pod_group, session_of
 from muster.model.finding import Finding
 from muster.model.meta import Object
 from muster.plugins.nodegroup import NodeGroup
 
-NODES = [node("n1", "gpu-east"), node("n2", "gpu-west")]
+NODES = [grouped_node("n1", "gpu-east"), grouped_node("n2", "gpu-west")]
 
 
 def examined(
@@ -26,14 +26,16 @@ def only(*objects: Object, **how: Any) -> Finding:
 
 
 def test_a_capability_beyond_the_groups_is_said_with_both_numbers() -> None:
-    found = only(queue("nlp", required=["gpu-east"], capability={"memory": "1024Gi", "cpu": "8"}))
+    found = only(affinity_queue("nlp", required=["gpu-east"], capability={"memory": "1024Gi", "cpu": "8"}))
     assert (found.code, found.object) == ("nodegroup-capability", "Queue nlp")
     assert "capability of memory is 1Ti, but the nodes it may use (node group gpu-east) hold 16Gi" in found.message
 
 
 def test_guarantee_and_deserved_are_held_against_the_groups_too() -> None:
     found = examined(
-        queue("nlp", required=["gpu-east"], guarantee={"resource": {"cpu": "9"}}, deserved={"nvidia.com/gpu": "1"})
+        affinity_queue(
+            "nlp", required=["gpu-east"], guarantee={"resource": {"cpu": "9"}}, deserved={"nvidia.com/gpu": "1"}
+        )
     )
     assert [f.code for f in found] == ["nodegroup-guarantee", "nodegroup-deserved"]
 
@@ -43,13 +45,16 @@ def test_a_queue_without_a_rule_is_not_held_against_anything() -> None:
 
 
 def test_a_group_on_no_node_is_named_with_the_nearest_name() -> None:
-    found = only(queue("nlp", required=["gpu-east", "gpu-wset"]))
+    found = only(affinity_queue("nlp", required=["gpu-east", "gpu-wset"]))
     assert (found.code, found.fix) == ("nodegroup-unknown", "did you mean gpu-west?")
     assert "gpu-wset" in found.message
 
 
 def test_a_queue_that_matches_no_node_is_told() -> None:
-    assert [f.code for f in examined(queue("nlp", required=["far"]))] == ["nodegroup-unknown", "nodegroup-no-node"]
+    assert [f.code for f in examined(affinity_queue("nlp", required=["far"]))] == [
+        "nodegroup-unknown",
+        "nodegroup-no-node",
+    ]
     found = only(queue("nlp"), arguments={"strict": True})
     assert found.code == "nodegroup-no-node"
     assert "names no node group" in found.message
@@ -62,15 +67,15 @@ def test_queues_that_only_hold_queues_are_not_missed() -> None:
 
 def test_an_inherited_rule_is_told_once_where_it_stands() -> None:
     session = session_of(
-        state_of(*NODES, queue("dept", required=["gpu-east", "far"]), queue("team", parent="dept")),
+        state_of(*NODES, affinity_queue("dept", required=["gpu-east", "far"]), queue("team", parent="dept")),
         option("nodegroup", enableHierarchy=True),
     )
     assert [f.object for f in NodeGroup.examine(session)] == ["Queue dept"]
 
 
 def test_an_empty_object_and_a_capital_letter_are_told() -> None:
-    assert only(node_group("edge"), queue("q", preferred=["edge"])).code == "nodegroup-empty"
-    found = only(node_group("beijing", nodes=["n1"]), queue("q", required=["Beijing"]))
+    assert only(node_group("edge"), affinity_queue("q", preferred=["edge"])).code == "nodegroup-empty"
+    found = only(node_group("beijing", nodes=["n1"]), affinity_queue("q", required=["Beijing"]))
     assert (found.code, found.fix) == ("nodegroup-case", "write beijing")
 
 
@@ -81,7 +86,7 @@ def test_a_limit_on_an_unknown_group_is_told() -> None:
 
 def test_a_weight_for_a_group_that_is_not_preferred_is_told() -> None:
     notes = {"muster.io/nodegroup-preferred-weights": '{"gpu-west": 3}'}
-    assert only(queue("q", preferred=["gpu-east"], annotations=notes)).code == "nodegroup-weights"
+    assert only(affinity_queue("q", preferred=["gpu-east"], annotations=notes)).code == "nodegroup-weights"
 
 
 def test_a_one_node_group_that_is_neither_true_nor_false_is_told() -> None:
@@ -91,23 +96,23 @@ def test_a_one_node_group_that_is_neither_true_nor_false_is_told() -> None:
 
 def test_scorers_that_can_outweigh_a_preference_are_told_with_the_weight_that_prevents_it() -> None:
     scorer = option("resource-strategy-fit", {"resourceStrategyFitWeight": 10})
-    preferring = queue("q", preferred=["gpu-east"])
+    preferring = affinity_queue("q", preferred=["gpu-east"])
     found = only(preferring, others=[scorer])
     assert found.code == "nodegroup-outweighed"
     assert "differ by 50 points, other scorers by up to 1000" in found.message
     assert found.fix.endswith("weight: 21")
     assert examined(preferring, arguments={"weight": 21}, others=[scorer]) == []
-    assert examined(queue("q", required=["gpu-east"]), others=[scorer]) == []
+    assert examined(affinity_queue("q", required=["gpu-east"]), others=[scorer]) == []
 
 
 def test_nodeorder_and_binpack_count_with_their_weights() -> None:
     scorers = [option("nodeorder", {"imagelocality.weight": 0}), option("binpack", {"binpack.weight": 4})]
-    found = only(queue("q", avoided=["gpu-east"]), others=scorers)
+    found = only(affinity_queue("q", avoided=["gpu-east"]), others=scorers)
     assert "differ by 1 points, other scorers by up to 1500" in found.message  # 100 · (1+0+1+2+2+3+0+2 + 4)
 
 
 def test_the_running_scheduler_hears_of_risks_but_not_of_points() -> None:
-    state = state_of(*NODES, queue("q", preferred=["gpu-est"], avoided=["gpu-east"]))
+    state = state_of(*NODES, affinity_queue("q", preferred=["gpu-est"], avoided=["gpu-east"]))
     session = session_of(state, option("nodegroup"), option("resource-strategy-fit"))
     assert len(session.warnings) == 1
     assert "gpu-est" in session.warnings[0]

@@ -7,14 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders.small_cluster import node, node_group, option, pod, pod_group, queue, session_of, task
-from builders.manifests import state_of
+from builders.manifests import node, queue, state_of
+from builders.small_cluster import (
+    affinity_queue,
+    grouped_node,
+    member_pod,
+    node_group,
+    option,
+    pod_group,
+    session_of,
+    task,
+)
 from muster.engine.core.hooks import Batch, NodeSet
 from muster.engine.core.session import Session
 from muster.model.meta import Object
 from muster.plugins.nodegroup import NodeGroup
 
-NODES = [node("n1", "g1"), node("n2", "g2"), node("n3", "g2"), node("n4")]
+NODES = [grouped_node("n1", "g1"), grouped_node("n2", "g2"), grouped_node("n3", "g2"), node("n4")]
 
 
 def opened(*objects: Object, arguments: dict[str, Any] | None = None, **switches: bool) -> tuple[Session, NodeGroup]:
@@ -39,29 +48,29 @@ def score(session: Session, plugin: NodeGroup, name: str) -> list[float]:
 
 
 def job(queue: str) -> list[Object]:
-    return [pod_group("j", queue), pod("j-0", "j")]
+    return [pod_group("j", queue), member_pod("j-0", "j")]
 
 
 def test_hard_rules_filter_and_soft_rules_score() -> None:
-    session, plugin = opened(queue("q", required=["g1", "g2"], preferred=["g1"]), *job("q"))
+    session, plugin = opened(affinity_queue("q", required=["g1", "g2"], preferred=["g1"]), *job("q"))
     assert fits(session, plugin, "j-0") == ["n1", "n2", "n3"]
     assert score(session, plugin, "j-0") == [150, 100, 100, 0]
 
 
 def test_the_weight_multiplies_all_points() -> None:
-    session, plugin = opened(queue("q", preferred=["g1"], avoided=["g2"]), *job("q"), arguments={"weight": 3})
+    session, plugin = opened(affinity_queue("q", preferred=["g1"], avoided=["g2"]), *job("q"), arguments={"weight": 3})
     assert score(session, plugin, "j-0") == [150, -3, -3, 0]
 
 
 def test_preferred_groups_may_have_weights_of_their_own() -> None:
     notes = {"muster.io/nodegroup-preferred-weights": '{"g1": 30}'}
-    session, plugin = opened(queue("q", preferred=["g1", "g2"], annotations=notes), *job("q"))
+    session, plugin = opened(affinity_queue("q", preferred=["g1", "g2"], annotations=notes), *job("q"))
     assert score(session, plugin, "j-0") == [30, 50, 50, 0]
 
 
 def test_weights_come_with_the_affinity_they_belong_to() -> None:
     notes = {"muster.io/nodegroup-preferred-weights": '{"g1": 70}'}
-    objects = [queue("dept", preferred=["g1"], annotations=notes), queue("team", parent="dept")]
+    objects = [affinity_queue("dept", preferred=["g1"], annotations=notes), queue("team", parent="dept")]
     session, plugin = opened(*objects, *job("team"), enableHierarchy=True)
     assert score(session, plugin, "j-0") == [70, 0, 0, 0]
 
@@ -69,7 +78,7 @@ def test_weights_come_with_the_affinity_they_belong_to() -> None:
 @pytest.mark.parametrize("text", ["{", "[]", '{"g1": "30"}', '{"g1": -1}', '{"g1": true}', "null"])
 def test_weights_that_cannot_be_read_leave_the_usual_points(text: str) -> None:
     notes = {"muster.io/nodegroup-preferred-weights": text}
-    session, plugin = opened(queue("q", preferred=["g1"], annotations=notes), *job("q"))
+    session, plugin = opened(affinity_queue("q", preferred=["g1"], annotations=notes), *job("q"))
     assert score(session, plugin, "j-0") == [50, 0, 0, 0]
     assert any("nodegroup-preferred-weights" in warning for warning in session.warnings)
 
@@ -81,7 +90,7 @@ def test_a_node_group_object_is_a_group_by_names_and_labels() -> None:
     session, plugin = opened(
         node("n5", labels={"zone": "edge"}),
         node_group("edge", nodes=["n4"], labels={"zone": "edge"}),
-        queue("q", required=["edge"]),
+        affinity_queue("q", required=["edge"]),
         *job("q"),
     )
     assert fits(session, plugin, "j-0") == ["n4", "n5"]
@@ -89,19 +98,19 @@ def test_a_node_group_object_is_a_group_by_names_and_labels() -> None:
 
 
 def test_the_label_wins_where_both_exist_under_one_name_and_the_conflict_is_reported() -> None:
-    session, plugin = opened(node_group("g1", nodes=["n4"]), queue("q", required=["g1"]), *job("q"))
+    session, plugin = opened(node_group("g1", nodes=["n4"]), affinity_queue("q", required=["g1"]), *job("q"))
     assert fits(session, plugin, "j-0") == ["n1"]
     assert [f.code for f in NodeGroup.examine(session)] == ["nodegroup-conflict"]
 
 
 def test_an_object_with_the_labels_own_nodes_is_no_conflict() -> None:
-    session, _ = opened(node_group("g1", nodes=["n1"]), queue("q", required=["g1"]))
+    session, _ = opened(node_group("g1", nodes=["n1"]), affinity_queue("q", required=["g1"]))
     assert NodeGroup.examine(session) == []
 
 
 def test_a_node_may_be_in_a_label_group_and_in_objects_groups() -> None:
     session, plugin = opened(
-        node_group("fast", nodes=["n1", "n2"]), queue("q", preferred=["fast"], forbidden=["g1"]), *job("q")
+        node_group("fast", nodes=["n1", "n2"]), affinity_queue("q", preferred=["fast"], forbidden=["g1"]), *job("q")
     )
     assert fits(session, plugin, "j-0") == ["n2", "n3", "n4"]
     refused = plugin.filter(task(session.state, "j-0"), session.state.nodes.everything())
@@ -111,14 +120,16 @@ def test_a_node_may_be_in_a_label_group_and_in_objects_groups() -> None:
 
 # --- limits
 
-LIMITED = queue(
+LIMITED = affinity_queue(
     "q", required=["g1", "g2"], annotations={"volcano.sh/nodegroup-resource-limits": '{"g2": {"cpu": "3"}}'}
 )
 
 
 def test_a_limit_counts_what_the_queue_holds_in_the_group_on_all_its_nodes() -> None:
-    running = [pod_group("r", "q"), pod("r-0", "r", "n2", cpu="2")]
-    session, plugin = opened(LIMITED, *running, pod_group("j", "q"), pod("j-0", "j"), pod("j-1", "j", cpu="2"))
+    running = [pod_group("r", "q"), member_pod("r-0", "r", on="n2", cpu="2")]
+    session, plugin = opened(
+        LIMITED, *running, pod_group("j", "q"), member_pod("j-0", "j"), member_pod("j-1", "j", cpu="2")
+    )
     assert fits(session, plugin, "j-0") == ["n1", "n2", "n3"]
     assert fits(session, plugin, "j-1") == ["n1"]
     refused = plugin.limits.filter(task(session.state, "j-1"), session.state.nodes.everything())
@@ -126,7 +137,9 @@ def test_a_limit_counts_what_the_queue_holds_in_the_group_on_all_its_nodes() -> 
 
 
 def test_a_limit_follows_the_cycle_and_its_undoing() -> None:
-    session, plugin = opened(LIMITED, pod_group("j", "q"), pod("j-0", "j", cpu="2"), pod("j-1", "j", cpu="2"))
+    session, plugin = opened(
+        LIMITED, pod_group("j", "q"), member_pod("j-0", "j", cpu="2"), member_pod("j-1", "j", cpu="2")
+    )
     statement = session.statement()
     statement.allocate([task(session.state, "j-0")], [2])
     assert fits(session, plugin, "j-1") == ["n1"]
@@ -162,18 +175,18 @@ def sets(session: Session, plugin: NodeGroup) -> list[list[str]]:
 
 
 def test_without_the_annotation_the_plugin_divides_nothing() -> None:
-    session, plugin = opened(queue("q", required=["g1"]), *job("q"))
+    session, plugin = opened(affinity_queue("q", required=["g1"]), *job("q"))
     assert plugin.node_sets(session.jobs["d/j"], [], NodeSet(np.arange(4)))[0] is False
 
 
 def one_group(queue_object: Object, *more: Object) -> list[list[str]]:
     group = pod_group("j", "q", annotations={"muster.io/one-node-group": "true"})
-    session, plugin = opened(queue_object, group, pod("j-0", "j"), *more)
+    session, plugin = opened(queue_object, group, member_pod("j-0", "j"), *more)
     return sets(session, plugin)
 
 
 def test_a_gang_is_tried_on_its_queues_groups_preferred_ones_first() -> None:
-    assert one_group(queue("q", required=["g1", "g2"], preferred=["g2"])) == [["n2", "n3"], ["n1"]]
+    assert one_group(affinity_queue("q", required=["g1", "g2"], preferred=["g2"])) == [["n2", "n3"], ["n1"]]
 
 
 def test_a_queue_without_a_rule_may_use_any_one_group() -> None:
@@ -181,23 +194,23 @@ def test_a_queue_without_a_rule_may_use_any_one_group() -> None:
 
 
 def test_avoided_groups_come_last_and_forbidden_ones_not_at_all() -> None:
-    assert one_group(queue("q", avoided=["g1"])) == [["n2", "n3"], ["n1"]]
-    assert one_group(queue("q", forbidden=["g1"])) == [["n2", "n3"]]
+    assert one_group(affinity_queue("q", avoided=["g1"])) == [["n2", "n3"], ["n1"]]
+    assert one_group(affinity_queue("q", forbidden=["g1"])) == [["n2", "n3"]]
 
 
 def test_the_rest_of_a_gang_goes_where_its_first_members_are() -> None:
-    assert one_group(queue("q", preferred=["g1"]), pod("j-1", "j", "n3")) == [["n2", "n3"]]
+    assert one_group(affinity_queue("q", preferred=["g1"]), member_pod("j-1", "j", on="n3")) == [["n2", "n3"]]
 
 
 # --- a new cluster under an old plugin
 
 
 def test_a_changed_label_is_noticed_in_the_next_cycle() -> None:
-    session, plugin = opened(queue("q", required=["g1"]), *job("q"))
+    session, plugin = opened(affinity_queue("q", required=["g1"]), *job("q"))
     session.close()
-    session.state.upsert("Node", "n4", node("n4", "g1"))
+    session.state.upsert("Node", "n4", grouped_node("n4", "g1"))
     again = Session(session.state, session.config, session.tiers, 1.0)
     assert fits(again, plugin, "j-0") == ["n1", "n4"]
     again.close()
-    session.state.upsert("Queue", "q", queue("q", required=["g2"]))
+    session.state.upsert("Queue", "q", affinity_queue("q", required=["g2"]))
     assert fits(Session(session.state, session.config, session.tiers, 2.0), plugin, "j-0") == ["n2", "n3"]

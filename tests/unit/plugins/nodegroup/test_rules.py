@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.small_cluster import queue
-from builders.manifests import state_of
+from builders.manifests import queue, state_of
+from builders.small_cluster import affinity_queue
 from muster.engine.core.jobs import Queue
 from muster.plugins.nodegroup.rules import Rule, points, reading, rule_of
 
@@ -78,7 +78,7 @@ def test_in_order_the_first_preferred_group_is_worth_most() -> None:
 
 def queues(**parents: str) -> dict[str, Queue]:
     made = [queue(name, parent=parent) for name, parent in parents.items()]
-    return state_of(*made, queue("dept", required=["g1"], parent="root")).queues
+    return state_of(*made, affinity_queue("dept", required=["g1"], parent="root")).queues
 
 
 def test_a_queue_without_affinity_has_its_nearest_ancestors() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from builders.manifests import state_of
 from builders.node_groups import (
     BINDING,
     REQUIRED,
@@ -19,7 +20,6 @@ from builders.node_groups import (
     weights,
 )
 from builders.small_cluster import option, session_of
-from builders.manifests import state_of
 from muster.engine.core.jobs import Status
 from muster.engine.core.session import Session
 from muster.engine.placement.trace import NodeTrace, explain

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.small_cluster import node, option, pod, pod_group, queue, session_of, task
-from builders.manifests import state_of
+from builders.manifests import node, queue, state_of
+from builders.small_cluster import member_pod, option, pod_group, session_of, task
 from muster.engine.core.hooks import Batch, Verdict
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
@@ -34,8 +34,8 @@ def retention(session: Session, plugin: ResourceStrategyFit, name: str) -> list[
 
 NODES = [
     node("node1", cpu="32", memory="64Gi"),
-    node("node2", cpu="16", memory="32Gi", nvidia_com__t4="10"),
-    node("node3", cpu="16", memory="32Gi", nvidia_com__t4="5", nvidia_com__a10="10"),
+    node("node2", cpu="16", memory="32Gi", resources={"nvidia.com/t4": "10"}),
+    node("node3", cpu="16", memory="32Gi", resources={"nvidia.com/t4": "5", "nvidia.com/a10": "10"}),
 ]
 SRA = {
     "sra.policy": "retention",
@@ -49,9 +49,9 @@ SRA = {
 def test_the_designs_retention_table() -> None:
     session, plugin = opened(
         *NODES,
-        pod("cpu-task-0", "j", cpu="2", memory="4Gi"),
-        pod("gpu-task-0", "j", cpu="2", memory="4Gi", nvidia_com__t4="2"),
-        pod("gpu-task-1", "j", cpu="2", memory="4Gi", nvidia_com__t4="1", nvidia_com__a10="2"),
+        member_pod("cpu-task-0", "j", cpu="2", memory="4Gi"),
+        member_pod("gpu-task-0", "j", cpu="2", memory="4Gi", nvidia_com__t4="2"),
+        member_pod("gpu-task-1", "j", cpu="2", memory="4Gi", nvidia_com__t4="1", nvidia_com__a10="2"),
         **SRA,
     )
     assert retention(session, plugin, "cpu-task-0") == [200, 100, 0]
@@ -60,17 +60,23 @@ def test_the_designs_retention_table() -> None:
 
 
 def test_retention_looks_at_presence_not_at_quantity() -> None:
-    session, plugin = opened(node("n", nvidia_com__t4="1"), pod("j-0", "j", cpu="99", nvidia_com__t4="4"), **SRA)
+    session, plugin = opened(
+        node("n", resources={"nvidia.com/t4": "1"}), member_pod("j-0", "j", cpu="99", nvidia_com__t4="4"), **SRA
+    )
     assert retention(session, plugin, "j-0") == [100]
 
 
 def test_a_node_that_takes_no_pods_has_no_retention_score() -> None:
-    session, plugin = opened(node("n", pods="0"), pod("j-0", "j"), **SRA)
+    session, plugin = opened(node("n", pods="0"), member_pod("j-0", "j"), **SRA)
     assert retention(session, plugin, "j-0") == [0]
 
 
 def test_most_and_least_allocated_count_the_pod_itself() -> None:
-    objects = [node("n", cpu="10", memory="10Gi"), pod("r", "j", "n", cpu="2"), pod("j-0", "j", cpu="1")]
+    objects = [
+        node("n", cpu="10", memory="10Gi"),
+        member_pod("r", "j", on="n", cpu="2"),
+        member_pod("j-0", "j", cpu="1"),
+    ]
     session, plugin = opened(*objects, resources={"cpu": {"type": "MostAllocated"}})
     assert strategy(session, plugin) == [pytest.approx(300)]
     session, plugin = opened(*objects, resources={"cpu": {"type": "LeastAllocated"}})
@@ -78,24 +84,24 @@ def test_most_and_least_allocated_count_the_pod_itself() -> None:
 
 
 def test_only_requested_resources_count_and_pods_if_configured() -> None:
-    objects = [node("n", cpu="10", pods="10"), pod("j-0", "j", cpu="1")]
+    objects = [node("n", cpu="10", pods="10"), member_pod("j-0", "j", cpu="1")]
     session, plugin = opened(*objects, resources={"cpu": {}, "memory": {}, "pods": {"weight": 2}})
     assert [part.resource for part in plugin.strategy.parts(task(session.state, "j-0"))] == ["cpu", "pods"]
 
 
 def test_an_absent_resource_scores_nothing_but_its_weight_counts() -> None:
     resources = {"cpu": {"type": "LeastAllocated", "weight": 1}, "x.io/g": {"type": "MostAllocated", "weight": 2}}
-    session, plugin = opened(node("n", cpu="10"), pod("j-0", "j", cpu="1", x_io__g="1"), resources=resources)
+    session, plugin = opened(node("n", cpu="10"), member_pod("j-0", "j", cpu="1", x_io__g="1"), resources=resources)
     assert strategy(session, plugin) == [pytest.approx(0.9 / 3 * 1000)]
 
 
 def test_an_overfull_node_scores_nothing_at_all() -> None:
-    session, plugin = opened(node("n", cpu="10", memory="1Gi"), pod("j-0", "j", cpu="1", memory="2Gi"))
+    session, plugin = opened(node("n", cpu="10", memory="1Gi"), member_pod("j-0", "j", cpu="1", memory="2Gi"))
     assert strategy(session, plugin) == [0]
 
 
 def test_a_weight_of_zero_turns_the_strategy_off() -> None:
-    session, plugin = opened(node("n"), pod("j-0", "j"), resourceStrategyFitWeight=0)
+    session, plugin = opened(node("n"), member_pod("j-0", "j"), resourceStrategyFitWeight=0)
     assert plugin.strategy.batch(task(session.state, "j-0")) == Batch.SKIP
     assert strategy(session, plugin) == [0]
 
@@ -105,7 +111,7 @@ def test_a_weight_of_zero_turns_the_strategy_off() -> None:
 
 def own(type_: str | None, weights: str | None) -> tuple[Session, ResourceStrategyFit]:
     notes = {key: value for key, value in ((TYPE, type_), (WEIGHT, weights)) if value is not None}
-    return opened(node("n", cpu="10", memory="4Gi"), pod("j-0", "j", cpu="1", memory="3Gi", annotations=notes))
+    return opened(node("n", cpu="10", memory="4Gi"), member_pod("j-0", "j", cpu="1", memory="3Gi", annotations=notes))
 
 
 def test_a_pods_annotations_replace_types_and_weights() -> None:
@@ -150,11 +156,11 @@ PROPORTIONAL = {
         "proportional": {"nvidia.com/gpu.cpu": 8, "nvidia.com/gpu.memory": 8},
     }
 }
-GPU_NODE = node("nodeC0-0", cpu="74", memory="128G", nvidia_com__gpu="8")
+GPU_NODE = node("nodeC0-0", cpu="74", memory="128G", resources={"nvidia.com/gpu": "8"})
 
 
 def test_the_designs_proportional_example() -> None:
-    first, second = (pod(f"single-1000-{i}", "j", cpu="8", memory="8G") for i in (0, 1))
+    first, second = (member_pod(f"single-1000-{i}", "j", cpu="8", memory="8G") for i in (0, 1))
     session, plugin = opened(GPU_NODE, first, second, **PROPORTIONAL)
     assert refusal(session, plugin, "single-1000-0").fits.all()
     session.statement().allocate([task(session.state, "single-1000-0")], [0])
@@ -165,8 +171,8 @@ def test_the_designs_proportional_example() -> None:
 
 
 def test_proportional_is_resolvable_where_an_empty_node_would_do_and_counts_without_what_is_released() -> None:
-    small, large = pod("small", "j", cpu="8", memory="8G"), pod("large", "j", cpu="11", memory="8G")
-    session, plugin = opened(GPU_NODE, pod("old", "k", on="nodeC0-0", cpu="8"), small, large, **PROPORTIONAL)
+    small, large = member_pod("small", "j", cpu="8", memory="8G"), member_pod("large", "j", cpu="11", memory="8G")
+    session, plugin = opened(GPU_NODE, member_pod("old", "k", on="nodeC0-0", cpu="8"), small, large, **PROPORTIONAL)
     verdicts = [refusal(session, plugin, name) for name in ("small", "large")]
     reasons = [verdict.reasons[int(verdict.code[0]) - 1].resolvable for verdict in verdicts]
     assert reasons == [True, False]
@@ -179,7 +185,7 @@ def test_proportional_is_resolvable_where_an_empty_node_would_do_and_counts_with
 
 def test_proportional_counts_memory_in_billions_of_bytes() -> None:
     session, plugin = opened(
-        GPU_NODE, pod("j-0", "j", memory="64G"), pod("j-1", "j", memory="64000000001"), **PROPORTIONAL
+        GPU_NODE, member_pod("j-0", "j", memory="64G"), member_pod("j-1", "j", memory="64000000001"), **PROPORTIONAL
     )
     assert refusal(session, plugin, "j-0").fits.all()
     refused = refusal(session, plugin, "j-1")
@@ -191,8 +197,8 @@ def test_pods_that_ask_for_the_primary_resource_and_nodes_without_it_are_not_con
     session, plugin = opened(
         GPU_NODE,
         node("plain"),
-        pod("j-0", "j", cpu="70", nvidia_com__gpu="1"),
-        pod("j-1", "j", cpu="70"),
+        member_pod("j-0", "j", cpu="70", nvidia_com__gpu="1"),
+        member_pod("j-1", "j", cpu="70"),
         **PROPORTIONAL,
     )
     assert plugin.proportional.batch(task(session.state, "j-0")) == Batch.SKIP

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.racks import RACK, ZONE, gang, gpu_node, hypernode, members, queue, scheduler, topology
-from builders.manifests import state_of
+from builders.manifests import queue, state_of
+from builders.racks import RACK, ZONE, gang, gpu_node, hypernode, members, scheduler, topology
 from muster.model.finding import Finding
 from muster.model.meta import Object
 from muster.plugins.topology import Topology

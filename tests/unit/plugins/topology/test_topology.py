@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.racks import BLOCK, RACK, ZONE, cycle, gang, gpu_node, made, member, members, queue, topology, where
+from builders.manifests import queue
+from builders.racks import BLOCK, RACK, ZONE, cycle, gang, gpu_node, made, member, members, topology, where
 from muster.model.meta import Object
 
 
