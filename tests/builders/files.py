@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from builders import manifests as objects
+from builders.manifests import Manifest, manifest, node, pod
 from muster.cluster.manifests import Manifests, read
 from muster.cycle.configure import configure
 from muster.cycle.scheduler import Scheduler
-
-Document = dict[str, Any]
 
 PREEMPTING = """\
 actions: "enqueue, allocate, preempt, backfill"
@@ -29,43 +26,24 @@ PACKING = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: pr
 SPREADING = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: nodeorder\n'
 
 
-def node(name: str, cpu: int = 4, labels: dict[str, str] | None = None, **amounts: str) -> Document:
-    return objects.node(name, cpu=cpu, labels=labels, resources=amounts)
+def priority_class(name: str, value: int) -> Manifest:
+    return manifest("scheduling.k8s.io/v1", "PriorityClass", name, value=value)
 
 
-def pod(name: str, cpu: str = "1", on: str = "", **more: Any) -> Document:
-    return objects.pod(name, on=on, requests={"cpu": cpu}, **more)
-
-
-def pod_group(name: str, **spec: Any) -> Document:
-    return objects.group(name, **spec)
-
-
-def queue(name: str, state: str = "", **spec: Any) -> Document:
-    return objects.queue(name, state=state, **spec)
-
-
-def priority_class(name: str, value: int) -> Document:
-    return thing("scheduling.k8s.io/v1", "PriorityClass", name, value=value)
-
-
-def replica_set(name: str, replicas: int, template: Document) -> Document:
+def replica_set(name: str, replicas: int, template: Manifest) -> Manifest:
     labels = {"app": name}
     made = {"metadata": {**template["metadata"], "labels": labels}, "spec": template["spec"]}
     del made["metadata"]["name"]
     spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": made}
-    return thing("apps/v1", "ReplicaSet", name, spec=spec)
+    return manifest("apps/v1", "ReplicaSet", name, spec=spec)
 
 
-thing = objects.manifest
-
-
-def text(*documents: Document) -> str:
+def text(*documents: Manifest) -> str:
     """The documents as a file: each begins on a line of its own."""
     return "".join(f"---\n{json.dumps(document)}\n" for document in documents)
 
 
-def manifests(*documents: Document) -> Manifests:
+def manifests(*documents: Manifest) -> Manifests:
     found = read([("cluster.yaml", text(*documents).encode())])
     assert not found.errors
     return found
@@ -77,7 +55,7 @@ def scheduler(configuration: str = PREEMPTING) -> Scheduler:
     return Scheduler(config)
 
 
-def full_cluster() -> list[Document]:
+def full_cluster() -> list[Manifest]:
     """One node, full with two pods of a ReplicaSet, and a pod of high priority that waits."""
     low = pod("low", priorityClassName="low")
     running = [pod(f"low-{i}", on="n1", labels={"app": "low"}, priorityClassName="low") for i in (1, 2)]
@@ -85,7 +63,7 @@ def full_cluster() -> list[Document]:
     return [node("n1", cpu=2), *classes, replica_set("low", 2, low), *running, pod("boss", priorityClassName="high")]
 
 
-def write(folder: Path, documents: Sequence[Document], configuration: str = "") -> list[str]:
+def write(folder: Path, documents: Sequence[Manifest], configuration: str = "") -> list[str]:
     """The manifests (and a configuration) as files; the options that name them."""
     (folder / "cluster.yaml").write_text(text(*documents))
     options = ["-f", str(folder / "cluster.yaml")]

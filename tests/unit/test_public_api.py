@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import muster
-from builders.files import node, pod
+from builders.manifests import node, pod
 from muster.cli import main
 from muster.model.kinds import decode
 from muster.model.meta import Object
@@ -22,7 +22,7 @@ CONFIG = {"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}, {"name
 
 
 def objects() -> list[dict[str, Any]]:
-    return [node("a"), pod("p"), pod("big", cpu="900")]
+    return [node("a", cpu=4), pod("p"), pod("big", cpu="900")]
 
 
 def write(folder: Path) -> tuple[str, str]:
@@ -86,9 +86,15 @@ def test_objects_that_were_given_are_not_changed() -> None:
     [
         ("no-such-file.yaml", "no-such-file.yaml: error: cannot be read"),
         ({"kind": "Pod"}, "objects\\[0\\]: error: Pod: apiVersion is missing"),
-        ([node("a"), {**pod("p"), "spec": {"containers": 3}}], "objects\\[1\\]: error: Pod default/p: spec.containers"),
-        ([node("a"), {**pod("p"), "metadata": {1: 2}}], "objects\\[1\\]: error"),
-        ([node("a"), {**pod("p"), "metadata": {"name": "p", "labels": {"a": object()}}}], "objects\\[1\\]: error"),
+        (
+            [node("a", cpu=4), {**pod("p"), "spec": {"containers": 3}}],
+            "objects\\[1\\]: error: Pod default/p: spec.containers",
+        ),
+        ([node("a", cpu=4), {**pod("p"), "metadata": {1: 2}}], "objects\\[1\\]: error"),
+        (
+            [node("a", cpu=4), {**pod("p"), "metadata": {"name": "p", "labels": {"a": object()}}}],
+            "objects\\[1\\]: error",
+        ),
         ([], "no usable object"),
         ([3], "objects\\[0\\] is neither a path nor an object"),
         (None, "not as NoneType"),
@@ -110,7 +116,7 @@ def test_the_exception_carries_the_findings(tmp_path: Path) -> None:
     assert [(f.file, f.line, bool(f.fix)) for f in caught.value.findings if f.severity == "error"] == [
         (str(file), 5, True)
     ]
-    left_out = muster.simulate([file, node("a")], keep_going=True)
+    left_out = muster.simulate([file, node("a", cpu=4)], keep_going=True)
     assert [finding.severity for finding in left_out.findings] == ["error"]
 
 
@@ -141,6 +147,6 @@ def test_a_time_is_a_number_or_a_timestamp() -> None:
 
 
 def test_validate_finds_what_is_wrong_and_raises_nothing() -> None:
-    found = muster.validate([{**node("a"), "kind": "Nod"}, pod("p")])
+    found = muster.validate([{**node("a", cpu=4), "kind": "Nod"}, pod("p")])
     assert not found.ok
     assert muster.validate(config=CONFIG).ok

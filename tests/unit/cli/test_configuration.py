@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from builders.files import node, pod
+from builders.manifests import node, pod
 from muster.cli import main
 from muster.config.announced_config import AnnouncedConfig
 from muster.cycle.validation import effective_hash, validate_configuration
@@ -32,7 +32,7 @@ RUNS = AnnouncedConfig("home/muster-scheduler", True, SOURCE, hash_of(ENQUEUE), 
 
 def snapshot(folder: Path, *schedulers: AnnouncedConfig) -> str:
     file = folder / "cluster.ndjson"
-    lines = [json.dumps(one) for one in (node("a"), pod("p"))]
+    lines = [json.dumps(one) for one in (node("a", cpu=4), pod("p"))]
     lines += [msgspec.json.encode(plain(one.config_map())).decode() for one in schedulers]
     file.write_text("\n".join(lines), encoding="utf-8")
     return str(file)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from builders.files import PREEMPTING, full_cluster, node, pod, write
+from builders.files import PREEMPTING, full_cluster, write
+from builders.manifests import node, pod
 from muster.cli import main
 
 
@@ -24,14 +25,14 @@ def test_the_json_has_the_keys_of_the_contract(tmp_path: Path) -> None:
 
 
 def test_the_table_ranks_the_nodes_and_tells_the_decision(tmp_path: Path) -> None:
-    options = write(tmp_path, [node("a", cpu=1), node("b"), pod("p", cpu="2")])
+    options = write(tmp_path, [node("a", cpu=1), node("b", cpu=4), pod("p", cpu="2")])
     lines = call("p", *options).stdout.splitlines()
     assert [line.split()[:2] for line in lines[-3:-1]] == [["b", "fits"], ["a", "no"]]
     assert lines[-1] == "default/p fits 1 of 2 nodes; the next cycle binds it to b"
 
 
 def test_sets_are_shown_when_asked_for(tmp_path: Path) -> None:
-    options = write(tmp_path, [node("a"), pod("p")])
+    options = write(tmp_path, [node("a", cpu=4), pod("p")])
     assert "No plugin divides the nodes" in call("p", *options, "--sets").stdout
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from builders.files import PACKING, PREEMPTING, SPREADING, full_cluster, node, pod, replica_set, text, thing, write
+from builders.files import PACKING, PREEMPTING, SPREADING, full_cluster, replica_set, text, write
+from builders.manifests import manifest, node, pod
 from muster.cli import main
 
 
@@ -31,18 +32,18 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_configuration_is_not_needed(tmp_path: Path) -> None:
-    result = call(*write(tmp_path, [node("n1"), pod("p")]), "-o", "json")
+    result = call(*write(tmp_path, [node("n1", cpu=4), pod("p")]), "-o", "json")
     assert json.loads(result.stdout)["binds"] == {"default/p": "n1"}
 
 
 def test_pending_pods_are_no_failure_unless_asked_for(tmp_path: Path) -> None:
-    options = write(tmp_path, [node("n1"), pod("p", cpu="9")])
+    options = write(tmp_path, [node("n1", cpu=4), pod("p", cpu="9")])
     assert call(*options).exit_code == 0
     assert call(*options, "--fail-on-pending").exit_code == 1
 
 
 def test_several_files_after_one_option(tmp_path: Path) -> None:
-    options = write(tmp_path, [node("n1")])
+    options = write(tmp_path, [node("n1", cpu=4)])
     (tmp_path / "more.yaml").write_text(text(pod("p")))
     result = call(*options, str(tmp_path / "more.yaml"), "-o", "json")
     assert json.loads(result.stdout)["binds"] == {"default/p": "n1"}
@@ -57,18 +58,18 @@ def test_the_tables_tell_placements_evictions_and_reasons(tmp_path: Path) -> Non
 
 def test_many_placements_are_told_by_group(tmp_path: Path) -> None:
     pods = [pod(f"p{i:03}", cpu="10m") for i in range(80)]
-    table = call(*write(tmp_path, [node("n1"), node("n2"), *pods])).stdout
+    table = call(*write(tmp_path, [node("n1", cpu=4), node("n2", cpu=4), *pods])).stdout
     assert "(single pods)" in table
     assert "p079" not in table
 
 
 def test_markup_in_names_is_not_markup(tmp_path: Path) -> None:
-    table = call(*write(tmp_path, [node("n1"), pod("p", nodeSelector={"[red]": "x"})])).stdout
+    table = call(*write(tmp_path, [node("n1", cpu=4), pod("p", nodeSelector={"[red]": "x"})])).stdout
     assert "1 pending" in table
 
 
 def test_two_configurations_are_compared(tmp_path: Path) -> None:
-    options = write(tmp_path, [node("n1"), node("n2"), pod("a"), pod("b")], PACKING)
+    options = write(tmp_path, [node("n1", cpu=4), node("n2", cpu=4), pod("a"), pod("b")], PACKING)
     other = tmp_path / "other.yaml"
     other.write_text(SPREADING)
     answer = json.loads(call(*options, "--compare", str(other), "-o", "json").stdout)
@@ -86,7 +87,7 @@ def test_a_broken_file_ends_with_its_place(tmp_path: Path) -> None:
 
 
 def test_a_bad_object_ends_the_run_unless_it_goes_on(tmp_path: Path) -> None:
-    options = write(tmp_path, [node("n1"), pod("fine"), pod("bad", cpu="-1")])
+    options = write(tmp_path, [node("n1", cpu=4), pod("fine"), pod("bad", cpu="-1")])
     stopped = call(*options)
     assert stopped.exit_code == 2
     assert "'-1' is negative" in stopped.stderr and "--keep-going" in stopped.stderr
@@ -97,13 +98,13 @@ def test_a_bad_object_ends_the_run_unless_it_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_not_there_ends_the_run_even_then(tmp_path: Path) -> None:
-    result = call(*write(tmp_path, [node("n1")]), "-f", str(tmp_path / "none.yaml"), "--keep-going")
+    result = call(*write(tmp_path, [node("n1", cpu=4)]), "-f", str(tmp_path / "none.yaml"), "--keep-going")
     assert result.exit_code == 2
     assert "cannot be read" in result.stderr
 
 
 def test_a_misspelt_plugin_ends_the_run_with_the_nearest_name(tmp_path: Path) -> None:
-    result = call(*write(tmp_path, [node("n1")], PREEMPTING.replace("gang", "gagn")))
+    result = call(*write(tmp_path, [node("n1", cpu=4)], PREEMPTING.replace("gang", "gagn")))
     assert result.exit_code == 2
     assert "scheduler.yaml:5: error: plugin gagn" in result.stderr
     assert "did you mean gang?" in result.stderr
@@ -111,32 +112,32 @@ def test_a_misspelt_plugin_ends_the_run_with_the_nearest_name(tmp_path: Path) ->
 
 def test_an_unusable_argument_is_warned_of_and_the_run_goes_on(tmp_path: Path) -> None:
     text = PREEMPTING + "    arguments: {leastrequested.weight: heavy}\n"
-    result = call(*write(tmp_path, [node("n1"), pod("p")], text), "-o", "json")
+    result = call(*write(tmp_path, [node("n1", cpu=4), pod("p")], text), "-o", "json")
     assert result.exit_code == 0
     assert "scheduler.yaml:10: warning" in result.stderr
 
 
 def test_other_kinds_are_skipped_and_counted(tmp_path: Path) -> None:
-    services = [thing("v1", "Service", name) for name in "ab"]
-    result = call(*write(tmp_path, [node("n1"), *services]), "-o", "json")
+    services = [manifest("v1", "Service", name) for name in "ab"]
+    result = call(*write(tmp_path, [node("n1", cpu=4), *services]), "-o", "json")
     assert "skipped: 2 Service (v1)" in result.stderr
 
 
 def test_log_lines_come_with_verbosity_on_stderr(tmp_path: Path) -> None:
-    options = write(tmp_path, [node("n1"), pod("p")])
+    options = write(tmp_path, [node("n1", cpu=4), pod("p")])
     assert call(*options).stderr == ""
     assert "Enter allocate" in call(*options, "-v", "3").stderr
 
 
 def test_names_of_schedulers_can_be_given(tmp_path: Path) -> None:
-    options = write(tmp_path, [node("n1"), pod("p", schedulerName="mine"), pod("q", schedulerName="muster")])
+    options = write(tmp_path, [node("n1", cpu=4), pod("p", schedulerName="mine"), pod("q", schedulerName="muster")])
     answer = json.loads(call(*options, "--scheduler-name", "mine", "-o", "json").stdout)
     assert answer["binds"] == {"default/p": "n1"}
     assert answer["pending"] == {}
 
 
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
-    options = write(tmp_path, [node("n1")])
+    options = write(tmp_path, [node("n1", cpu=4)])
     assert call(*options, "--now", "2026-01-31T08:00:00Z").exit_code == 0
     assert call(*options, "--now", "1700000000").exit_code == 0
     assert "is not a time" in call(*options, "--now", "soon").stderr
@@ -144,7 +145,7 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_that_never_settles_is_said_on_stderr(tmp_path: Path) -> None:
     again = replica_set("again", 1, pod("x", annotations={"muster.io/run-seconds": "5"}))
-    result = call(*write(tmp_path, [node("n1"), again]), "-o", "json")
+    result = call(*write(tmp_path, [node("n1", cpu=4), again]), "-o", "json")
     assert result.exit_code == 0
     assert "never settles" in result.stderr
     assert json.loads(result.stdout)["summary"]["settled"] is False

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from builders.files import Document, manifests, node, pod, pod_group, queue, replica_set, scheduler, thing, write
+from builders.files import manifests, replica_set, scheduler, write
+from builders.manifests import Manifest, group, manifest, node, pod, queue
 from builders.node_groups import REQUIRED as POLICY
 from muster.cli import main
 from muster.config import DEFAULT
@@ -32,20 +33,16 @@ def without(plugin: str, text: str = DEFAULT) -> str:
     return text.replace(f"  - name: {plugin}\n", "")
 
 
-def affinity(**lists: list[str]) -> Document:
+def affinity(**lists: list[str]) -> Manifest:
     return queue("q", affinity={"nodeGroupAffinity": lists})
 
 
-def group(annotations: dict[str, str] | None = None, **spec: Any) -> Document:
-    return {**pod_group("g", minMember=1, **spec), "metadata": {"name": "g", "annotations": annotations or {}}}
-
-
-def chips() -> Document:
+def chips() -> Manifest:
     return pod("p", containers=[{"name": "c", "resources": {"requests": {"cpu": "1", CHIPS: 1}}}])
 
 
-def ignored(configuration: str, *documents: Document) -> list[Finding]:
-    found = validate_cluster(scheduler(configuration), manifests(node("n1"), *documents), ("muster", "volcano"))
+def ignored(configuration: str, *documents: Manifest) -> list[Finding]:
+    found = validate_cluster(scheduler(configuration), manifests(node("n1", cpu=4), *documents), ("muster", "volcano"))
     return [finding for finding in found if finding.code in ("no-plugin", "unsupported")]
 
 
@@ -54,22 +51,25 @@ CASES = [
     ("nodegroup", affinity(**{SOFT: ["a"]}), "Queue q", "prefers node group a", "notice"),
     ("nodegroup", queue("q", affinity={"nodeGroupAntiAffinity": {HARD: ["c"]}}), "Queue q", "must not use", "error"),
     ("nodegroup", queue("q", affinity={"nodeGroupAntiAffinity": {SOFT: ["c"]}}), "Queue q", "avoids", "notice"),
-    ("nodegroup", group({"muster.io/one-node-group": "true"}), "PodGroup default/g", "one node group", "error"),
-    ("topology", group(LEVEL), "PodGroup default/g", "requires the level rack of topology dc", "error"),
-    ("topology", group(LEVEL_ALONE), "PodGroup default/g", "names a topology level in an annotation", "error"),
-    ("topology", group(LEVEL_PREFERRED), "PodGroup default/g", "prefers the level rack", "notice"),
-    ("topology", group(topologyConstraint={"topology": "dc", "requiredTopologyLevel": "rack"}), "PodGroup default/g",
+    ("nodegroup", group("g", annotations={"muster.io/one-node-group": "true"}), "PodGroup default/g",
+     "one node group", "error"),
+    ("topology", group("g", annotations=LEVEL), "PodGroup default/g",
      "requires the level rack of topology dc", "error"),
-    ("topology", group(networkTopology={"mode": "hard"}), "PodGroup default/g", "mode hard", "error"),
-    ("topology", group(networkTopology={"mode": "soft"}), "PodGroup default/g", "mode soft", "notice"),
+    ("topology", group("g", annotations=LEVEL_ALONE), "PodGroup default/g",
+     "names a topology level in an annotation", "error"),
+    ("topology", group("g", annotations=LEVEL_PREFERRED), "PodGroup default/g", "prefers the level rack", "notice"),
+    ("topology", group("g", topologyConstraint={"topology": "dc", "requiredTopologyLevel": "rack"}), "PodGroup default/g",
+     "requires the level rack of topology dc", "error"),
+    ("topology", group("g", networkTopology={"mode": "hard"}), "PodGroup default/g", "mode hard", "error"),
+    ("topology", group("g", networkTopology={"mode": "soft"}), "PodGroup default/g", "mode soft", "notice"),
     ("topology",
-     group(subGroups=[{"name": "w", "topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "r"}}]),
+     group("g", subGroups=[{"name": "w", "topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "r"}}]),
      "PodGroup default/g", "sub-group w: requires the level r of topology dc", "error"),
-    ("gang", group(subGroups=[{"name": "w", "minMember": 2}]), "PodGroup default/g", "has sub-groups", "error"),
-    ("gang", pod_group("g", minMember=2), "PodGroup default/g", "has a minMember above 1", "notice"),
+    ("gang", group("g", subGroups=[{"name": "w", "minMember": 2}]), "PodGroup default/g", "has sub-groups", "error"),
+    ("gang", group("g", minMember=2), "PodGroup default/g", "has a minMember above 1", "notice"),
     ("topology910", chips(), "Pod default/p", f"requests {CHIPS}", "error"),
     ("propagation", pod("p", labels={POLICY: "pp"}), "Pod default/p", "requires PropagationPolicy pp", "error"),
-    ("propagation", thing("apps/v1", "Deployment", "web", labels={POLICY: "pp"}, spec={"replicas": 0}),
+    ("propagation", manifest("apps/v1", "Deployment", "web", labels={POLICY: "pp"}, spec={"replicas": 0}),
      "Deployment default/web", "requires PropagationPolicy pp", "error"),
     ("predicates", pod("p", nodeSelector={"disk": "ssd"}), "Pod default/p", "has a nodeSelector", "error"),
     ("predicates", pod("p", affinity={"podAntiAffinity": {HARD: [ELSEWHERE]}}), "Pod default/p",
@@ -79,7 +79,7 @@ CASES = [
 
 @pytest.mark.parametrize(("plugin", "document", "about", "text", "severity"), CASES)
 def test_a_requirement_without_its_plugin_is_reported(
-    plugin: str, document: Document, about: str, text: str, severity: str
+    plugin: str, document: Manifest, about: str, text: str, severity: str
 ) -> None:
     (finding,) = ignored(without(plugin), document)
     assert (finding.severity, finding.object, finding.code) == (severity, about, "no-plugin")
@@ -109,7 +109,9 @@ def test_equal_requirements_are_one_finding_at_the_place_of_their_workload() -> 
 
 def test_the_list_of_providers_is_complete() -> None:
     assert set(PROVIDERS) == {
-        name for name in PLUGINS if plugin_class(name).required_by.__func__ is not Plugin.required_by.__func__  # type: ignore[attr-defined]
+        name
+        for name in PLUGINS
+        if plugin_class(name).required_by.__func__ is not Plugin.required_by.__func__  # type: ignore[attr-defined]
     }
 
 
@@ -118,7 +120,11 @@ def test_the_list_of_providers_is_complete() -> None:
 
 @pytest.mark.parametrize("command", [["simulate"], ["explain", "default/p"]])
 def test_simulate_and_explain_warn_and_go_on(tmp_path: Path, command: list[str]) -> None:
-    documents = [node("n1"), affinity(**{HARD: ["a"]}), pod("p", annotations={"scheduling.volcano.sh/queue-name": "q"})]
+    documents = [
+        node("n1", cpu=4),
+        affinity(**{HARD: ["a"]}),
+        pod("p", annotations={"scheduling.volcano.sh/queue-name": "q"}),
+    ]
     options = write(tmp_path, documents, without("nodegroup"))
     result = CliRunner().invoke(main, [*command, *options, "-o", "json"])
     assert result.exit_code == 0
@@ -131,7 +137,7 @@ def test_simulate_and_explain_warn_and_go_on(tmp_path: Path, command: list[str])
 
 
 def test_a_preference_is_no_warning_but_is_in_the_log(tmp_path: Path) -> None:
-    options = write(tmp_path, [node("n1"), affinity(**{SOFT: ["a"]}), pod("p")], without("nodegroup"))
+    options = write(tmp_path, [node("n1", cpu=4), affinity(**{SOFT: ["a"]}), pod("p")], without("nodegroup"))
     quiet = CliRunner().invoke(main, ["simulate", *options, "-o", "json"])
     assert json.loads(quiet.stdout)["summary"]["warnings"] == [] and quiet.stderr == ""
     told = CliRunner().invoke(main, ["simulate", *options, "-v", "1"])
@@ -139,5 +145,5 @@ def test_a_preference_is_no_warning_but_is_in_the_log(tmp_path: Path) -> None:
 
 
 def test_validate_exits_with_1(tmp_path: Path) -> None:
-    options = write(tmp_path, [node("n1"), affinity(**{HARD: ["a"]})], without("nodegroup"))
+    options = write(tmp_path, [node("n1", cpu=4), affinity(**{HARD: ["a"]})], without("nodegroup"))
     assert CliRunner().invoke(main, ["validate", *options]).exit_code == 1

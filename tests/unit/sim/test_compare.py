@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from builders.files import PACKING, SPREADING, manifests, node, pod, scheduler
+from builders.files import PACKING, SPREADING, manifests, scheduler
+from builders.manifests import node, pod
 from muster.sim.compare import Comparison
 from muster.sim.simulate import simulate
 
@@ -14,7 +15,7 @@ def compared(*documents: dict[str, object]) -> Comparison:
 
 
 def test_packing_and_spreading_differ_in_placements_and_fragmentation() -> None:
-    answer = compared(node("n1"), node("n2"), pod("a"), pod("b"), pod("whole", cpu="4"))
+    answer = compared(node("n1", cpu=4), node("n2", cpu=4), pod("a"), pod("b"), pod("whole", cpu="4"))
     assert answer.first.pending == {}
     assert answer.second.pending.keys() == {"default/whole"}
     assert answer.placements["default/whole"] == ("n2", None)
@@ -23,7 +24,7 @@ def test_packing_and_spreading_differ_in_placements_and_fragmentation() -> None:
 
 
 def test_the_first_answer_keeps_its_keys_and_the_other_stands_beside_it() -> None:
-    told = compared(node("n1"), node("n2"), pod("a"), pod("b")).to_dict()
+    told = compared(node("n1", cpu=4), node("n2", cpu=4), pod("a"), pod("b")).to_dict()
     assert {"binds", "pending", "evicts", "summary", "other", "differences"} <= told.keys()
     other, differences = told["other"], told["differences"]
     assert isinstance(other, dict) and isinstance(differences, dict)
@@ -33,6 +34,6 @@ def test_the_first_answer_keeps_its_keys_and_the_other_stands_beside_it() -> Non
 
 
 def test_equal_runs_do_not_differ() -> None:
-    answer = compared(node("n1"), pod("a"))
+    answer = compared(node("n1", cpu=4), pod("a"))
     assert answer.placements == {}
     assert answer.evicts == ([], [])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.files import PREEMPTING, full_cluster, manifests, node, pod, pod_group, queue, scheduler
+from builders.files import PREEMPTING, full_cluster, manifests, scheduler
+from builders.manifests import group, node, pod, queue
 from muster.model.finding import InputError
 from muster.sim.explain import Explanation, explain
 
@@ -24,7 +25,7 @@ def about(name: str, *documents: dict[str, object], configuration: str = PREEMPT
 
 
 def test_every_node_has_its_word() -> None:
-    answer = about("default/p", node("n1", cpu=1), node("n2"), pod("p", cpu="2", nodeSelector={"disk": "ssd"}))
+    answer = about("default/p", node("n1", cpu=1), node("n2", cpu=4), pod("p", cpu="2", nodeSelector={"disk": "ssd"}))
     assert answer.nodes.keys() == {"n1", "n2"}
     plugins = [plugin for plugin, _, _ in answer.nodes["n1"].reasons]
     assert plugins == ["predicates", "resources"]
@@ -32,7 +33,7 @@ def test_every_node_has_its_word() -> None:
 
 
 def test_infeasible_nodes_are_scored_and_every_scorer_has_its_key() -> None:
-    answer = about("p", node("n1", cpu=1), node("n2"), pod("p", cpu="2"))
+    answer = about("p", node("n1", cpu=1), node("n2", cpu=4), pod("p", cpu="2"))
     told = answer.to_dict()["nodes"]
     assert isinstance(told, dict)
     assert told["n1"]["feasible"] is False
@@ -41,25 +42,25 @@ def test_infeasible_nodes_are_scored_and_every_scorer_has_its_key() -> None:
 
 
 def test_the_decision_of_the_next_cycle_is_told() -> None:
-    assert about("p", node("n1"), pod("p")).decision.node == "n1"
+    assert about("p", node("n1", cpu=4), pod("p")).decision.node == "n1"
     waiting = about("boss", *full_cluster()).decision
     assert (waiting.node, waiting.pipelined) == (None, "n1")
     assert waiting.reason
 
 
 def test_asking_changes_nothing() -> None:
-    documents = [node("n1"), node("n2"), pod("p")]
+    documents = [node("n1", cpu=4), node("n2", cpu=4), pod("p")]
     assert about("p", *documents).to_dict() == about("p", *documents).to_dict()
 
 
 def test_node_sets_are_tried_one_by_one() -> None:
     label = "volcano.sh/nodegroup-name"
     sizes = {"large": 4, "small": 1}
-    nodes = [node(f"{group}{i}", cpu, {label: group}) for group, cpu in sizes.items() for i in (1, 2)]
-    group = pod_group("g", minMember=2, queue="q")
-    group["metadata"]["annotations"] = {"muster.io/one-node-group": "true"}
+    nodes = [node(f"{gang}{i}", cpu=cpu, labels={label: gang}) for gang, cpu in sizes.items() for i in (1, 2)]
+    gang = group("g", minMember=2, queue="q")
+    gang["metadata"]["annotations"] = {"muster.io/one-node-group": "true"}
     pods = [pod(f"p{i}", group="g", cpu="2") for i in (1, 2)]
-    answer = about("p1", *nodes, queue("q"), group, *pods, configuration=ONE_GROUP, sets=True)
+    answer = about("p1", *nodes, queue("q"), gang, *pods, configuration=ONE_GROUP, sets=True)
     assert answer.sets is not None
     by_label = {tried.label: tried for tried in answer.sets}
     assert by_label["node group large"].holds
@@ -69,7 +70,7 @@ def test_node_sets_are_tried_one_by_one() -> None:
 
 
 def test_without_a_plugin_that_divides_there_are_no_sets() -> None:
-    assert about("p", node("n1"), pod("p"), sets=True).sets is None
+    assert about("p", node("n1", cpu=4), pod("p"), sets=True).sets is None
 
 
 @pytest.mark.parametrize(
@@ -90,10 +91,10 @@ def test_a_pod_without_a_next_cycle_is_refused(name: str, why: str) -> None:
 
 def test_the_warnings_of_the_cycle_are_part_of_the_answer() -> None:
     rack = {"kai.scheduler/topology-required-placement": "rack"}
-    group = pod_group("g", minMember=1, queue="default")
-    group["metadata"]["annotations"] = rack  # type: ignore[index]
+    gang = group("g", minMember=1, queue="default")
+    gang["metadata"]["annotations"] = rack  # type: ignore[index]
     told = about(
-        "p", node("n1"), queue("default"), group, pod("p", group="g"),
+        "p", node("n1", cpu=4), queue("default"), gang, pod("p", group="g"),
         configuration=ONE_GROUP.replace("nodegroup", "topology"),
     ).to_dict()["warnings"]  # fmt: skip
     assert isinstance(told, list)

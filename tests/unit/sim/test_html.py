@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from builders.files import PACKING, full_cluster, manifests, node, pod, scheduler
+from builders.files import PACKING, full_cluster, manifests, scheduler
+from builders.manifests import node, pod
 from muster.sim.compare import Comparison
 from muster.sim.html import comparison_page, page
 from muster.sim.result import Result
@@ -61,15 +62,17 @@ def test_placements_evictions_and_reasons_are_shown() -> None:
 
 def test_what_comes_from_the_input_is_escaped() -> None:
     bad = "<script>alert(1)</script>"
-    text = page(run(node("n1", labels={"volcano.sh/nodegroup-name": bad}), pod("p", nodeSelector={bad: "x"})), bad)
+    text = page(
+        run(node("n1", cpu=4, labels={"volcano.sh/nodegroup-name": bad}), pod("p", nodeSelector={bad: "x"})), bad
+    )
     assert "<script" not in text
     assert "&lt;script&gt;" in text
 
 
 def test_two_runs_stand_on_one_page() -> None:
-    found = manifests(node("n1"), node("n2"), pod("a"), pod("b"))
+    found = manifests(node("n1", cpu=4), node("n2", cpu=4), pod("a"), pod("b"))
     packed = simulate(scheduler(PACKING), found.objects, 0.0, ("muster",))
-    spread = run(node("n1"), node("n2"), pod("a"), pod("b"))
+    spread = run(node("n1", cpu=4), node("n2", cpu=4), pod("a"), pod("b"))
     text = comparison_page(Comparison(("pack <1>", "spread"), packed, spread))
     checked(text)
     assert "Placements that differ" in text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from builders.files import manifests, node, pod, pod_group, scheduler, thing
+from builders.files import manifests, scheduler
+from builders.manifests import group, manifest, node, pod
 from muster.sim.html import page
 from muster.sim.html_topology import trees
 from muster.sim.result import Result
@@ -18,12 +19,12 @@ def run(*documents: dict[str, object]) -> Result:
 
 def racks(rack: str = "rack") -> list[dict[str, object]]:
     levels = {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "rack"}]}
-    group = pod_group("job", minMember=2)
+    gang = group("job", minMember=2)
     notes = {"kai.scheduler/topology": "tree", "kai.scheduler/topology-required-placement": "rack"}
-    group["metadata"]["annotations"] = notes
-    nodes = [node(f"n{i}", labels={"zone": "z", "rack": f"{rack}{i // 2}"}) for i in range(4)]
-    tree = thing("kueue.x-k8s.io/v1alpha1", "Topology", "tree", spec=levels)
-    return [tree, *nodes, group, pod("p0", group="job"), pod("p1", group="job")]
+    gang["metadata"]["annotations"] = notes
+    nodes = [node(f"n{i}", cpu=4, labels={"zone": "z", "rack": f"{rack}{i // 2}"}) for i in range(4)]
+    tree = manifest("kueue.x-k8s.io/v1alpha1", "Topology", "tree", spec=levels)
+    return [tree, *nodes, gang, pod("p0", group="job"), pod("p1", group="job")]
 
 
 def test_the_tree_is_drawn_with_what_runs_where() -> None:
@@ -40,10 +41,10 @@ def test_names_are_escaped() -> None:
 
 def test_hypernodes_are_a_tree_too() -> None:
     members = [{"type": "Node", "selector": {"regexMatch": {"pattern": "n[01]"}}}]
-    switch = thing("topology.volcano.sh/v1alpha1", "HyperNode", "s0", spec={"tier": 1, "members": members})
-    text = trees(run(switch, *[node(f"n{i}") for i in range(3)]))
+    switch = manifest("topology.volcano.sh/v1alpha1", "HyperNode", "s0", spec={"tier": 1, "members": members})
+    text = trees(run(switch, *[node(f"n{i}", cpu=4) for i in range(3)]))
     assert text.count('class="domain"') == 1 and "1 node outside" in text
 
 
 def test_without_a_topology_there_is_nothing_to_draw() -> None:
-    assert trees(run(node("n1"))) == ""
+    assert trees(run(node("n1", cpu=4))) == ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from builders.files import PREEMPTING, full_cluster, manifests, node, pod, pod_group, replica_set, scheduler, text
+from builders.files import PREEMPTING, full_cluster, manifests, replica_set, scheduler, text
+from builders.manifests import group, node, pod
 from muster.cluster.manifests import read
 from muster.sim.result import Result
 from muster.sim.simulate import MOST_CYCLES, simulate
@@ -18,14 +19,14 @@ def run(*documents: dict[str, object], cycles: int | None = None, configuration:
 
 
 def test_a_pod_is_bound_where_there_is_room() -> None:
-    result = run(node("n1"), node("n2", cpu=1), pod("p", cpu="2"))
+    result = run(node("n1", cpu=4), node("n2", cpu=1), pod("p", cpu="2"))
     assert result.binds == {"default/p": "n1"}
     assert result.pending == {}
     assert result.summary.settled
 
 
 def test_a_pod_that_fits_nowhere_is_pending_with_a_reason() -> None:
-    result = run(node("n1"), pod("p", cpu="5"))
+    result = run(node("n1", cpu=4), pod("p", cpu="5"))
     assert result.binds == {}
     assert "Insufficient cpu" in result.pending["default/p"]
 
@@ -50,30 +51,30 @@ def test_after_one_cycle_the_preemptor_still_waits_for_the_room() -> None:
 
 
 def test_workloads_make_their_pods_before_the_first_cycle() -> None:
-    result = run(node("n1"), replica_set("web", 3, pod("x")), cycles=1)
+    result = run(node("n1", cpu=4), replica_set("web", 3, pod("x")), cycles=1)
     assert len(result.binds) == 3
 
 
 def test_pods_of_other_schedulers_and_bound_pods_are_not_pending() -> None:
     other = pod("theirs", schedulerName="default-scheduler")
-    result = run(node("n1"), other, pod("there", on="n1"), pod("ours", schedulerName="volcano"))
+    result = run(node("n1", cpu=4), other, pod("there", on="n1"), pod("ours", schedulerName="volcano"))
     assert result.binds == {"default/ours": "n1"}
     assert result.pending == {}
 
 
 def test_a_running_pod_whose_group_is_gone_is_not_pending() -> None:
-    result = run(node("n1"), pod("p", on="n1", group="gone"))
+    result = run(node("n1", cpu=4), pod("p", on="n1", group="gone"))
     assert result.pending == {}
 
 
 def test_a_pod_whose_group_does_not_exist_waits_with_that_reason() -> None:
-    result = run(node("n1"), pod("p", group="gone"))
+    result = run(node("n1", cpu=4), pod("p", group="gone"))
     assert result.pending == {"default/p": "pod group default/gone does not exist"}
 
 
 def test_a_gang_that_does_not_fit_leaves_no_pod_behind() -> None:
     members = [pod(f"g-{i}", group="g", cpu="3") for i in range(3)]
-    result = run(node("n1"), node("n2"), pod_group("g", minMember=3), *members)
+    result = run(node("n1", cpu=4), node("n2", cpu=4), group("g", minMember=3), *members)
     assert result.binds == {}
     assert result.pending.keys() == {f"default/g-{i}" for i in range(3)}
 
@@ -87,7 +88,7 @@ def test_pods_that_end_make_room_for_those_that_wait() -> None:
 
 def test_a_run_that_goes_round_in_circles_is_stopped_and_said() -> None:
     again = replica_set("again", 1, pod("x", annotations={"muster.io/run-seconds": "5"}))
-    result = run(node("n1"), again)
+    result = run(node("n1", cpu=4), again)
     assert not result.summary.settled
     assert result.cycles < MOST_CYCLES
     assert "never settles" in result.summary.warnings[0]
@@ -101,20 +102,20 @@ def test_a_job_that_makes_progress_is_no_circle() -> None:
         "metadata": {"name": "steps"},
         "spec": {"completions": 12, "parallelism": 1, "template": template},
     }
-    result = run(node("n1"), job)
+    result = run(node("n1", cpu=4), job)
     assert result.summary.settled
     assert len(result.binds) == 12
 
 
 def test_the_answer_does_not_depend_on_the_order_of_the_documents() -> None:
-    documents = [*full_cluster(), node("n2"), *(pod(f"p{i}", cpu="2") for i in range(4))]
+    documents = [*full_cluster(), node("n2", cpu=4), *(pod(f"p{i}", cpu="2") for i in range(4))]
     first = run(*documents).to_dict()
     random.Random(7).shuffle(documents)
     assert run(*documents).to_dict() == first
 
 
 def test_the_summary_counts_and_shares() -> None:
-    result = run(node("n1"), node("n2"), pod("p", cpu="3"), pod("q", cpu="5"))
+    result = run(node("n1", cpu=4), node("n2", cpu=4), pod("p", cpu="3"), pod("q", cpu="5"))
     told = result.to_dict()["summary"]
     assert isinstance(told, dict)
     assert (told["pods"], told["bound"], told["pending"], told["evicted"], told["nodes"]) == (2, 1, 1, 0, 2)
@@ -124,6 +125,6 @@ def test_the_summary_counts_and_shares() -> None:
 
 
 def test_the_clock_starts_where_it_is_told() -> None:
-    found = read([("c.yaml", text(node("n1"), pod("p")).encode())])
+    found = read([("c.yaml", text(node("n1", cpu=4), pod("p")).encode())])
     result = simulate(scheduler(), found.objects, 1000.0, NAMES)
     assert result.cluster.clock.now() >= 1000.0

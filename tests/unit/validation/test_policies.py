@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from builders.files import manifests, node, scheduler, thing
+from builders.files import manifests, scheduler
+from builders.manifests import manifest, node
 from builders.node_groups import GROUP, REQUIRED, REQUIRED_OVERRIDE
 from muster.model.finding import Finding
 from muster.sim.validate import validate_cluster
@@ -12,16 +13,16 @@ WITHOUT = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: predicates\n'
 
 
 def found(configuration: str, *documents: dict[str, object]) -> list[Finding]:
-    return validate_cluster(scheduler(configuration), manifests(node("n1"), *documents), ("muster",))
+    return validate_cluster(scheduler(configuration), manifests(node("n1", cpu=4), *documents), ("muster",))
 
 
 def app(**labels: str) -> dict[str, object]:
-    return thing("apps/v1", "Deployment", "web", labels=labels, spec={"replicas": 0})
+    return manifest("apps/v1", "Deployment", "web", labels=labels, spec={"replicas": 0})
 
 
 def policy(weight: int) -> dict[str, object]:
     entries = [{"nodeGroupNames": ["Edge"], "weight": weight}]
-    return thing(f"{GROUP}/v1alpha1", "PropagationPolicy", "pp", spec={"staticWeightList": entries})
+    return manifest(f"{GROUP}/v1alpha1", "PropagationPolicy", "pp", spec={"staticWeightList": entries})
 
 
 def test_a_policy_that_cannot_be_used_is_an_error_at_the_place_of_the_field() -> None:
@@ -50,15 +51,13 @@ def test_policies_that_no_plugin_obeys_are_told() -> None:
 
 def test_faults_of_overrides_are_errors() -> None:
     rules = [{"imageOverrider": [{"component": "Tag", "operator": "add", "value": ""}]}]
-    override = thing(f"{GROUP}/v1alpha1", "OverridePolicy", "op", spec={"overrideRules": rules})
+    override = manifest(f"{GROUP}/v1alpha1", "OverridePolicy", "op", spec={"overrideRules": rules})
     errors = [f for f in found(WITH, override, app(**{REQUIRED_OVERRIDE: "op"})) if f.severity == "error"]
-    assert [f.message for f in errors] == [
-        "spec.overrideRules[0].imageOverrider[0].value: must not be empty for add"
-    ]
+    assert [f.message for f in errors] == ["spec.overrideRules[0].imageOverrider[0].value: must not be empty for add"]
 
 
 def test_a_policy_whose_name_no_label_can_carry_is_warned_of() -> None:
-    long = thing(f"{GROUP}/v1alpha1", "OverridePolicy", "p" * 64, spec={})
+    long = manifest(f"{GROUP}/v1alpha1", "OverridePolicy", "p" * 64, spec={})
     (warning,) = [f for f in found(WITH, long) if f.code == "policy"]
     assert (warning.severity, warning.object) == ("warning", f"OverridePolicy default/{'p' * 64}")
     assert "no label value" in warning.message
