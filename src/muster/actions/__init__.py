@@ -1,1 +1,1 @@
-"""What a cycle does, one file a verb: enqueue, allocate, backfill, reclaim, preempt."""
+"""The actions of a scheduling cycle: enqueue, allocate, backfill, reclaim and preempt, each in a module of its name."""

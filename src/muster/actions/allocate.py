@@ -3,7 +3,7 @@
 The loop is Volcano's: the first queue in queue order that is not overused, its first job in job order, the
 job's tasks in task order. A job that becomes ready is committed and, if tasks are left, goes back into its queue, so
 that what is above the minimum is given out one pod at a time and jobs take turns. A job that is only pipelined keeps
-what it reserved; one that is neither gives everything back.
+what it reserved. A job that is neither ready nor pipelined gives everything back.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def run(session: Session) -> None:
 
 
 def eligible(session: Session) -> dict[str, list[Task]]:
-    """Job → its pods to place, in task order. Jobs that may not be scheduled are left out with their reason."""
+    """Returns the pods to place per job, in task order. Jobs that may not be scheduled get a reason instead."""
     enqueues = "enqueue" in session.config.actions
     waiting: dict[str, list[Task]] = {}
     for job in session.active.values():
@@ -50,7 +50,7 @@ def eligible(session: Session) -> dict[str, list[Task]]:
             job.phase = "Inqueue"
         tasks = [t for t in candidates(job) if not t.best_effort]
         if not tasks or (job.key in session.promises.kept and not session.ready(job)):
-            continue  # nothing to place, or its minimum is promised: the rest comes after that
+            continue  # nothing to place, or its minimum is promised: the pods above the minimum must wait for that
         reason = session.valid(job)
         if reason is not None:
             job.attempt.refusal = reason
@@ -69,7 +69,7 @@ class JobStep:
         self.root = sub_group_tree(job) if session.dividers else None  # its sub-groups
 
     def run(self, tasks: list[Task]) -> bool:
-        """Removes the tasks that were placed or given up. True: the job is ready, and the rest may go on."""
+        """Places tasks and removes those that were placed or given up; returns whether the job is ready for more."""
         session, job = self.session, self.job
         sets: Sequence[NodeSet | None] | None = divide_nodes(session, job, tasks)
         if sets is None and self.root is None:
@@ -78,7 +78,7 @@ class JobStep:
         outcome = on_sets(session, job, tasks, [None] if sets is None else sets, self.place_group)
         if outcome is not Outcome.FAILED:
             return outcome is Outcome.READY
-        # No set holds it. A surplus pod of a ready job is given up alone, a gang as a whole.
+        # No node set can hold it. A surplus pod of a ready job is given up alone, a gang as a whole.
         lost = equal_run(session, tasks, 0) if session.ready(job) else list(tasks)
         failed = job.attempt.refusal is not None and job.attempt.refusal.code == FAILED
         for task in () if failed else lost:
@@ -87,14 +87,14 @@ class JobStep:
         return session.ready(job)
 
     def place_group(self, statement: Statement, tasks: list[Task], within: NodeSet | None) -> None:
-        """Place the job on one node set: in task order, or sub-group by sub-group."""
+        """Places the job on one node set: in task order, or sub-group by sub-group."""
         if self.root is None:
             self._place_in_order(statement, tasks, within, set())
         else:
             SubGroupPlacement(self.session, statement, self.queue, self.job, self.root).place(tasks, within)
 
     def _on_all_nodes(self, tasks: list[Task]) -> Outcome:
-        """Without node sets, tasks that cannot be placed are removed, too."""
+        """Places the job on all nodes. Without node sets, tasks that cannot be placed are removed as well."""
         job = self.job
 
         def place_job(statement: Statement, left: list[Task], within: NodeSet | None) -> None:
@@ -108,14 +108,14 @@ class JobStep:
     def _place_in_order(
         self, statement: Statement, tasks: list[Task], within: NodeSet | None, failed_roles: set[str]
     ) -> None:
-        """Place tasks in order, in runs as long as the gang still needs."""
+        """Places tasks in order, in runs no longer than what the gang still needs."""
         session, job = self.session, self.job
         at, missing = 0, session.missing(job)
         failures = RoleFailures(session, NAME, tasks if missing else ())
         while at < len(tasks):
             run = run_of(session, tasks, at, max(1, missing))
             if not session.sound and run[0].role and run[0].role in failed_roles:
-                at += len(run)  # Volcano: other pods of a role that failed are not tried, whatever they ask for
+                at += len(run)  # Volcano does not try other pods of a role that failed, whatever they request
                 continue
             run = run[: session.admits(self.queue, run[0], len(run))]
             if not run:
@@ -151,7 +151,7 @@ def _note(job: Job, tasks: Sequence[Task], text: str) -> None:
 
 
 def run_of(session: Session, tasks: Sequence[Task], at: int, most: int) -> list[Task]:
-    """Consecutive tasks that get the same answers: one signature and role, none promised a node."""
+    """Returns consecutive tasks that get the same answers: equal signature and role, and no promised node."""
     first = tasks[at]
     signature = session.signature(first)
     run = [first]
@@ -169,7 +169,7 @@ def equal_run(session: Session, tasks: Sequence[Task], at: int) -> list[Task]:
 
 
 def may_continue(job: Job, failed_roles: set[str]) -> bool:
-    """Volcano: may the job still reach its minimum without the tasks that found no node?"""
+    """Returns whether the job can still reach its minimum without the tasks that found no node, as Volcano asks."""
     if job.min_available == len(job.tasks):
         return False
     if job.min_available < job.roles_total:
@@ -177,7 +177,7 @@ def may_continue(job: Job, failed_roles: set[str]) -> bool:
         return job.ready + able >= job.min_available
     if not job.roles:
         return True
-    # As in the gang's own check, a pod that asks for nothing counts while it waits.
+    # As in the check of the gang plugin, a pending pod that requests nothing counts.
     met = Counter(t.role for t in job.tasks.values() if t.status in READY_LIKE or _asks_for_nothing(t))
     return all(met[role] >= job.roles.get(role, 0) for role in failed_roles)
 

@@ -1,4 +1,4 @@
-"""Other ways to fill a node set with pods of different sizes than one after the other in task order."""
+"""Orders and arrangements, other than task order, in which pods of different sizes can fill a node set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Vector = NDArray[np.int64]
 
 
 def mixed(session: Session, tasks: Sequence[Task]) -> bool:
-    """Do the tasks differ? Equal ones fill a set in any order alike."""
+    """Returns whether the tasks differ. The order of equal tasks makes no difference."""
     return len({session.signature(task) for task in tasks}) > 1
 
 
@@ -34,7 +34,7 @@ def largest_first(session: Session, tasks: Sequence[Task], within: NodeSet | Non
 
 
 def selections(session: Session, job: Job, tasks: Sequence[Task], count: int) -> Iterator[list[Task]]:
-    """Which pods make the number: as many of each kind as there are, the largest first."""
+    """Yields the selections of pods that add up to the number, with the largest pods first."""
     root = sub_group_tree(job)
     leaf = {t.key: group.name for group in root.groups() for t in group.own} if root is not None else {}
     members: dict[object, list[Task]] = {}
@@ -42,13 +42,13 @@ def selections(session: Session, job: Job, tasks: Sequence[Task], count: int) ->
         members.setdefault((session.signature(task), task.role, leaf.get(task.key, "")), []).append(task)
     amounts = [range(min(len(some), count), -1, -1) for some in members.values()]
     if len(amounts) > 8:
-        return  # so many kinds have too many combinations
+        return  # too many kinds have too many combinations
     for counts in islice((c for c in product(*amounts) if sum(c) == count), _SELECTIONS):
         yield [task for some, n in zip(members.values(), counts, strict=True) for task in some[:n]]
 
 
 def node_for_each(session: Session, tasks: Sequence[Task], within: NodeSet | None) -> list[NodeSet] | None:
-    """A node per task, as a set of one, such that all fit once what is releasing is gone; None: none was found."""
+    """Returns a node set of one node per task so that all fit once releasing pods are gone; None if none was found."""
     if len(tasks) > _MOST:
         return None
     nodes = session.state.nodes
@@ -62,7 +62,7 @@ def node_for_each(session: Session, tasks: Sequence[Task], within: NodeSet | Non
 
 
 def _emptiest(session: Session, tasks: Sequence[Task]) -> NodeSet:
-    """The nodes that could take any of the tasks; of many, those that have most free."""
+    """Returns the nodes that could take any of the tasks; if there are many, those with the most free capacity."""
     nodes = session.state.nodes
     able = np.zeros(len(nodes), np.bool_)
     for task in {session.signature(task): task for task in tasks}.values():
@@ -81,7 +81,7 @@ def _free(session: Session, within: NodeSet | None) -> np.ndarray:
 
 
 def by_size(requests: Sequence[Vector], kinds: Sequence[int], total: Vector) -> list[int]:
-    """Positions, the largest share of the total first, those of one kind together and in the given order."""
+    """Returns positions by share of the total, largest first; those of one kind stay together in the given order."""
     share = [float((request / np.maximum(total, 1)).max()) for request in requests]
     return sorted(range(len(requests)), key=lambda i: (-share[i], kinds[i]))
 
@@ -93,7 +93,7 @@ def pack(
 
     Placing pods one after the other by score can fail where another arrangement would do. The search takes the largest
     pods first and tries the fullest nodes that suffice first; nodes in the same state are tried once. It is exact for
-    requests and for nodes that take a pod or never do; other filters are not asked.
+    requests and for nodes that always or never take a pod; it does not evaluate other filters.
 
     Requests of one kind are interchangeable; `usable[i]` are the nodes that may take request i at all.
     """

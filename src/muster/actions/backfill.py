@@ -1,8 +1,8 @@
-"""backfill: gives nodes to pods that ask for nothing. Filters decide, room is not looked at, nor is any quota.
+"""backfill: gives nodes to pods that request nothing. Filters decide; capacity and quotas are not checked.
 
-Jobs that are admitted and valid, in queue, job and task order. Volcano: pods that an earlier action had pipelined are
-taken back first; and once a job is ready everything it holds is bound, also what allocate had only reserved for it.
-Where plugins divide the nodes for a job, its pods go into one set, as many as it needs to have its minimum.
+It serves jobs that are admitted and valid, in queue, job and task order. As in Volcano, pods that an earlier action had
+pipelined are unplaced first, and once a job is ready everything it holds is bound, even what allocate only reserved.
+Where plugins divide the nodes for a job, the pods that it needs for its minimum go into one node set.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def run(session: Session) -> None:
 
 
 def _waiting(session: Session) -> dict[str, list[Task]]:
-    """Job → its pods to place, in task order."""
+    """Returns the pods to place per job, in task order."""
     waiting: dict[str, list[Task]] = {}
     for job in session.active.values():
         if job.is_pending or not (job.best_effort_pending or job.waiting) or session.valid(job) is not None:
@@ -51,7 +51,7 @@ def _waiting(session: Session) -> dict[str, list[Task]]:
 
 
 def _take_back(session: Session, job: Job) -> None:
-    """Undo the job's pipelined pods that ask for nothing."""
+    """Undoes the placement of the job's pipelined pods that request nothing."""
     kept = session.promises.kept
 
     def promised(move: Move) -> bool:
@@ -94,7 +94,7 @@ def _on_sets(
     sets: Sequence[NodeSet],
     answers: dict[int, Answers],
 ) -> None:
-    """The first set that takes as many as the job needs to have its minimum on nodes."""
+    """Places on the first node set that takes as many pods as the job needs for its minimum."""
     placed = sum(1 for task in job.tasks.values() if task.node >= 0)
     needed = min(max(job.min_available - placed, 1), len(tasks))
     for node_set in sets:
@@ -107,7 +107,7 @@ def _on_sets(
 def _fill(
     session: Session, statement: Statement, tasks: list[Task], within: NodeSet | None, answers: dict[int, Answers]
 ) -> None:
-    """As many of the tasks as find a node, in order."""
+    """Places as many of the tasks as find a node, in order."""
     placement = session.placement
     at = 0
     while at < len(tasks):

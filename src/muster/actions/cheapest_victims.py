@@ -1,7 +1,7 @@
-"""Of the nodes where evictions could let a pod in, the one whose victims cost least.
+"""Finds the node where evicting the cheapest victims lets a pod in.
 
-What victims on a node cost is estimated first, and known after they were evicted there. Both are kept from pod to pod
-and from claim to claim, and computed anew for nodes that changed.
+The cost of victims on a node is first estimated, and known once they were evicted there. Both values are kept from pod
+to pod and from claim to claim, and recomputed for nodes that changed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
 from muster.engine.placement.batch import best_heads
 
-_EXACT = 16  # of so many nodes the cheapest is found for certain
-_TOLERATED = 1.25  # of more, one whose victims are at most so many times those that another may need
-_ESTIMATED = 64  # nodes that are compared with each other; of more, those with the best scores first
+_EXACT = 16  # up to so many nodes the cheapest is found for certain
+_TOLERATED = 1.25  # above that, victims may be so many times as many as those that another node may need
+_ESTIMATED = 64  # nodes that are compared with each other; if there are more, those with the best scores
 
-Entry = tuple[Cost, float, int]  # what victims cost at least or probably, the score (smaller is better), the node
-# Evicts on a node at a level of priority, by all orders of the units or by one; what it cost, or None.
+Entry = tuple[Cost, float, int]  # a lower bound or estimate of the cost, the score (smaller is better), the node
+# Evicts on a node up to a priority, by all orders of the units or by one; returns the cost, or None.
 EvictOn = Callable[[Statement, Task, int, int, int, bool], Cost | None]
 
 
 @dataclass(slots=True)
 class _Compared:
-    """Nodes that are compared with each other. The next pod finds all but the node of the last one as they were."""
+    """Nodes that are compared with each other. For the next pod, only the node that was taken last has changed."""
 
     level: int
     left: list[Entry] = field(default_factory=list)  # a heap
@@ -39,13 +39,13 @@ class _Compared:
 
 
 class CheapestVictims:
-    """The choices of one attempt of a claim."""
+    """Chooses the victims in one attempt of a claim."""
 
     def __init__(
         self, session: Session, pool: VictimPool, costs: VictimCosts, evict_on: EvictOn,
         limits: Callable[[], Mapping[str, float]],
     ) -> None:  # fmt: skip
-        """`limits`: what all further victims together may hold at most, where that is known."""
+        """`limits` is the most that all further victims together may hold, where that is known."""
         self.session = session
         self.pool = pool
         self.costs = costs
@@ -53,17 +53,17 @@ class CheapestVictims:
         self._evict_on = evict_on
         self._limits = limits
         self._kind: tuple[int, int, bool] | None = None
-        self._known: dict[int, Cost | None] = {}  # node → what victims cost there, for tasks of that kind
+        self._known: dict[int, Cost | None] = {}  # node → the cost of victims there, for tasks of that kind
         self._seen = 0
         self._exact = True
         self._compared: _Compared | None = None
 
     def begin(self) -> None:
-        """Another run of equal tasks follows."""
+        """Starts another run of equal tasks."""
         self._compared = None
 
     def make_way(self, statement: Statement, task: Task, wanted: int, able: Bools) -> bool:
-        """Evict what costs least, so that an able node takes one more such task; False: nothing is enough."""
+        """Evicts the cheapest victims that let one more such task in; returns False if no victims are enough."""
         compared, self._compared = self._compared, None
         goes_on = compared is not None and self._goes_on(compared, task, wanted)
         if compared is not None and goes_on and self._on_best(statement, task, wanted, compared):
@@ -86,7 +86,7 @@ class CheapestVictims:
         return False
 
     def _goes_on(self, compared: _Compared, task: Task, wanted: int) -> bool:
-        """Are the nodes to be compared the same as for the task before, with the same scores?"""
+        """Returns whether the nodes to compare and their scores are the same as for the previous task."""
         changed = set(self.nodes.log[self._seen :])
         if compared.last is None or changed != {compared.last[0]}:
             return False
@@ -129,12 +129,12 @@ class CheapestVictims:
         return found
 
     def _moves_others(self, task: Task) -> bool:
-        """May evictions and placements on one node change which others are able, or their scores?"""
+        """Returns whether evictions and placements on one node may change the filters or scores of other nodes."""
         answers = self.session.placement.answers(task)
         return answers.normalises or any(not term.capacity for term in answers.moving_filters())
 
     def _on_best(self, statement: Statement, task: Task, wanted: int, compared: _Compared) -> bool:
-        """Evict on the node that costs least. Estimates say where to look first, what was tried is known."""
+        """Evicts on the cheapest node. Estimates decide which node is tried first; a tried node has an exact cost."""
         left = compared.left
         tried: set[int] = set()
         while left:
@@ -150,17 +150,17 @@ class CheapestVictims:
                 tried.add(node)
                 heappush(left, found)
                 statement.rollback(start)
-            self._seen = len(self.nodes.log)  # whatever was tried is undone
+            self._seen = len(self.nodes.log)  # every trial has been undone
         return False
 
     def _is_best(self, found: Entry, other: Entry) -> bool:
-        """Is what was found no worse than what another node may cost? Estimates are often too low."""
+        """Returns whether the cost found is no worse than what another node may cost. Estimates are often too low."""
         if self._exact:
             return found <= other
         return found[0][0] <= other[0][0] and found[0][1] <= other[0][1] * _TOLERATED
 
     def _bounds(self, task: Task, wanted: int, nodes: Sequence[int], level: int) -> list[Cost | None]:
-        """What victims cost on each of the nodes; kept from step to step, and computed anew where something changed."""
+        """Returns the cost bound of victims per node; it is cached and recomputed only for nodes that changed."""
         kind = (self.session.signature(task), level, self._exact)
         if self._kind != kind:
             self._remember()
@@ -178,6 +178,6 @@ class CheapestVictims:
         return [known[node] for node in nodes]
 
     def _remember(self) -> None:
-        """What was learned serves the next claims on the same pool, too."""
+        """Stores the known costs for the next claims on the same pool."""
         if self._kind is not None:
             self.pool.known[self._kind] = (self._known, self._seen)

@@ -1,4 +1,4 @@
-"""The jobs that may claim capacity in this cycle, and whose turn it is."""
+"""The jobs that may claim capacity in this cycle, in the order in which they are served."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Serve = Callable[[Job], bool]
 
 
 class ClaimQueue:
-    """Jobs with pods that wait: admitted, or held back for want of capacity only; valid, and not in a back-off."""
+    """Valid jobs with pending pods that are not in back-off: admitted, or refused only for lack of capacity."""
 
     def __init__(self, session: Session, rule: str) -> None:
         self.session = session
@@ -33,28 +33,28 @@ class ClaimQueue:
             return False
         if job.is_pending and self._enqueues and not self._held_back(job):
             return False
-        # A gang whose minimum is promised waits for that before it claims more.
+        # A gang whose minimum is promised must get it before it claims more.
         return session.valid(job) is None and (session.ready(job) or not session.pipelined(job))
 
     def _held_back(self, job: Job) -> bool:
-        """Does enqueue not admit the job, but for want of capacity only?"""
+        """Returns whether enqueue refuses the job only for lack of capacity."""
         if not self._enqueued and job.min_resources is not None:
-            self.session.enqueueable(job)  # enqueue has its turn later in this cycle
+            self.session.enqueueable(job)  # enqueue runs later in this cycle
         return job.attempt.may_evict
 
     def serve_all(self, serve: Serve) -> None:
-        """Serve the first job of the first queue until no job gets anything more."""
+        """Serves the first job of the first queue, repeatedly, until no job gets anything more."""
         session = self.session
         queues, sorted_at = [session.queues[name] for name in self._jobs], -1
         while queues:
-            if sorted_at != len(session.committed):  # claims move queues
+            if sorted_at != len(session.committed):  # claims change the queue order
                 sorted_at = len(session.committed)
                 queues.sort(key=cmp_to_key(session.queue_cmp), reverse=True)
             heap = self._jobs[queues[-1].name]
             job = heapq.heappop(heap)[2]
             served = serve(job)
             if queues[-1].fifo and not session.ready(job):
-                heap.clear()  # nobody behind it is served
+                heap.clear()  # fifo: no job behind it is served
             elif served and self._may_claim(job):
                 heapq.heappush(heap, (session.job_key(job), job.key, job))
             if not heap:

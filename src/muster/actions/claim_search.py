@@ -1,8 +1,8 @@
-"""Every way to serve a small claim: which pods, on which nodes, with which victims; a search bounded by a budget.
+"""Exhaustive search for a small claim: which pods, on which nodes, with which victims; bounded by a budget.
 
 Choosing the cheapest victims node by node can fail where another choice would do: budgets, minimums and shares limit
-what may go together, and pods of different sizes fit in one order and not in another. Where a claim is small, this
-looks at the other choices, too. Where it is not, or the budget runs out, the claim fails.
+what may be evicted together, and pods of different sizes fit in one order and not in another. For a small claim this
+module tries the other choices as well. If the claim is not small, or the budget runs out, the claim fails.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ClaimSearch:
         self._seen: set[object] = set()
 
     def solve(self, tasks: Sequence[Task], gang: bool) -> bool:
-        """Leave a solution in the statement; False: none was found."""
+        """Leaves a solution in the statement; returns False if none was found."""
         evicting = self.evicting
         if len(evicting.claim.tasks) > PODS or len(self.nodes) > NODES or len(evicting.pool.members) > VICTIMS:
             return False
@@ -51,7 +51,7 @@ class ClaimSearch:
         return False
 
     def _place(self, tasks: Sequence[Task], at: int, first: int) -> bool:
-        """PlaceTasks the tasks from `at` on; an equal task goes to no earlier node than the one before it."""
+        """Places the tasks from `at` on. An equal task goes to no earlier node than the task before it."""
         session, statement = self.session, self.statement
         if at == len(tasks):
             return session.pipelined(self.evicting.claim.job) and self._settled()
@@ -77,14 +77,14 @@ class ClaimSearch:
         return False
 
     def _look(self) -> object:
-        """What later choices depend on: who is gone, and what was placed where."""
+        """Returns what later choices depend on: the evicted pods, and what was placed where."""
         moves = self.statement.moves
         gone = frozenset(m.task.key for m in moves if m.kind == MoveKind.EVICT)
         placed = Counter((m.task.signature, m.nodes[0]) for m in moves if m.kind == MoveKind.PIPELINE)
         return gone, frozenset(placed.items())
 
     def _covers(self, task: Task, node: int) -> Iterator[None]:
-        """Each time with a set of victims on the node evicted that lets the task in."""
+        """Yields once for each set of victims on the node that lets the task in, while that set is evicted."""
         level = self.evicting.pool.levels[-1]
         order = next(iter(self.evicting.orders(node, task, level)))
         yield from self._subsets(order, 0, lambda: self.evicting.enough(task, node), task)
@@ -108,7 +108,7 @@ class ClaimSearch:
             self.statement.rollback(start)
 
     def _settled(self) -> bool:
-        """Is the queue within its limit, if need be with further victims?"""
+        """Returns whether the queue is within its limit, after further evictions if needed."""
         evicting = self.evicting
         if evicting.settle_quota(self.statement):
             return True

@@ -1,8 +1,8 @@
-"""Claims of preempt and reclaim: a job that cannot get its nodes otherwise takes them from units that may go.
+"""Claims of preempt and reclaim: a job that cannot get nodes otherwise takes them from units that may be evicted.
 
 A claim covers everything that the claimer needs: a job up to its minimum, above it one pod. It is placed with its
-victims removed, under every filter, in node sets where plugins divide the nodes, and nothing is evicted if the whole of
-it cannot be placed. What it gets is a promise (`engine.promises`), which later cycles keep.
+victims removed, under every filter, in node sets where plugins divide the nodes. Nothing is evicted if the whole claim
+cannot be placed. A claim that succeeds gets a promise (`engine.promises`), which later cycles keep.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from muster.engine.evictions.claim import RECLAIM, Claim, Units
 from muster.engine.evictions.victims import Opinions
 from muster.engine.placement.node_sets import divide_nodes
 
-_SETS = 32  # node sets that are compared by what their victims cost
+_SETS = 32  # node sets that are compared by the cost of their victims
 
 Solution = tuple[tuple[object, ...], list[Task], NodeSet | None, bool]  # cost, order of pods, set, searched
 
@@ -40,7 +40,7 @@ class Claims:
         self.units = Units(session)
         self._opinions = Opinions(session, rule)
         self._pools: dict[tuple[object, ...], VictimPool] = {}
-        # MoveKind of claim → a claim for so many pods came to nothing, with so much decided.
+        # Kind of claim → a claim for so many pods failed, when so many moves had been committed.
         self._failed: dict[tuple[object, ...], tuple[int, int]] = {}
 
     @property
@@ -48,12 +48,12 @@ class Claims:
         return self._opinions.names_nobody
 
     def serve(self, job: Job, *, within: bool = False) -> bool:
-        """Make one claim for the job and commit it; False: nothing was decided."""
+        """Makes one claim for the job and commits it; returns False if nothing was decided."""
         statement = self.solve(job, within=within)
         if statement is None:
             return False
         evicts = any(move.kind in (MoveKind.EVICT, MoveKind.WITHDRAW) for move in statement.moves)
-        # A job that needs no victim is allocate's. If allocate has had its turn, it only lacked the search.
+        # allocate serves jobs that need no victim. If allocate has already run, only its search was too narrow.
         if not evicts and (job.attempt.may_evict or not self._allocated_before()):
             statement.discard()
             return False
@@ -79,7 +79,7 @@ class Claims:
     # --- one claim
 
     def solve(self, job: Job, *, within: bool = False) -> Statement | None:
-        """A statement with the evictions and promises of a claim for the job; None: there is no way to serve it."""
+        """Returns a statement with the evictions and promises of a claim for the job; None if it cannot be served."""
         queue = job.queue
         gang = not self.session.pipelined(job)
         tasks = self._claimable(job, gang)
@@ -101,12 +101,15 @@ class Claims:
         return None
 
     def _claimable(self, job: Job, gang: bool) -> list[Task]:
-        """The job's pods that may claim, in task order."""
+        """Returns the job's pods that may claim, in task order."""
         tasks = [t for t in candidates(job) if t.shape.spec.preemption_policy != "Never"]
         return self.session.in_order(t for t in tasks if not (gang and t.best_effort))
 
     def _kind(self, job: Job, tasks: list[Task], gang: bool, within: bool) -> tuple[object, ...] | None:
-        """Of claims of one kind, one for more pods fails where one for fewer did; None: this one is of its own kind."""
+        """Returns the kind of the claim; None if no other claim is of its kind.
+
+        If a claim for some pods failed, a claim of the same kind for more pods fails as well.
+        """
         if sub_group_tree(job) is not None or job.roles:
             return None
         if self.session.dividers and divide_nodes(self.session, job, tasks) is not None:
@@ -140,10 +143,10 @@ class Claims:
                     statement = session.statement()
                     if self._attempt(evicting, statement, order, gang, node_set, search):
                         if len(orders) == len(sets) == 1:
-                            return statement  # there is nothing to compare it with
+                            return statement  # there is no other solution to compare it with
                         solution = (evicting.total(statement), order, node_set, search)
                         statement.discard()
-                        pool.known.clear()  # what was learned from evictions that are undone does not hold
+                        pool.known.clear()  # costs that were computed with evictions that are now undone are not valid
                         if best is None or solution[0] < best[0]:
                             best = solution
                         break
@@ -152,7 +155,7 @@ class Claims:
                     if root is not None and any(group.constrained for group in root.groups()):
                         break
             if best is not None and (not gang or not best[0][0]):
-                break  # the first pod in task order that can be served; or nobody has to go
+                break  # the first pod in task order that can be served; or no eviction is needed
         if best is None:
             return None
         _, order, node_set, search = best
@@ -165,7 +168,7 @@ class Claims:
         return None
 
     def _given_enough(self, claim: Claim, pool: VictimPool) -> bool:
-        """Could nodes hold the claim, by what is free and what the queues may give, one resource at a time?"""
+        """Returns whether nodes could hold the claim, by free capacity and what queues may give, per resource."""
         nodes, first = self.session.state.nodes, claim.tasks[0]
         alike = len({self.session.signature(task) for task in claim.tasks}) == 1
         usable = self.session.placement.answers(first).static if alike else np.ones(len(nodes), np.bool_)
@@ -180,7 +183,7 @@ class Claims:
         return True
 
     def _pool(self, claim: Claim) -> VictimPool:
-        """The pods that could go; claims of one queue and priority share them."""
+        """Returns the pool of possible victims; claims of one queue and priority share it."""
         queues = giving(self.session, self.units, claim)
         takes_promises = claim.last_resort and self.rule != RECLAIM
         if claim.within or takes_promises or not self._opinions.names_all:
@@ -191,7 +194,7 @@ class Claims:
         if pool is None or not pool.current():
             pool = self._pools[kind] = VictimPool(self.session, self.units, self._opinions, claim, queues)
         elif claim.last_resort:
-            pool.known.clear()  # what a whole job may give depends on the claim
+            pool.known.clear()  # how much a whole job may give depends on the claim
         return pool
 
     def _attempt(
@@ -203,7 +206,7 @@ class Claims:
         node_set: NodeSet | None,
         search: bool,
     ) -> bool:
-        """PlaceTasks what the job needs, settle the queue's quota, give back whom nobody needs."""
+        """Places what the job needs, keeps the queue within its quota, and gives back victims that are not needed."""
         session, job = self.session, evicting.claim.job
         root = sub_group_tree(job)
         if search:
@@ -220,7 +223,7 @@ class Claims:
         if not placed or not session.pipelined(job) or not evicting.settle_quota(statement):
             return False
         if self.rule == RECLAIM and any(placed[n] > evicting.claim.request.get(n, 0) for n in placed):
-            return False  # other sub-groups than the queue was asked for
+            return False  # the pods are of other sub-groups than those that the queue admitted
         evicting.reprieve(statement)
         return True
 
@@ -240,7 +243,7 @@ class Claims:
             at += equal
 
     def _short(self, job: Job, task: Task | None = None) -> int:
-        """How many more pods (of the task's role) the job needs to have its minimum."""
+        """Returns how many more pods (of the task's role) the job needs for its minimum."""
         short = max(job.min_available - job.ready - job.waiting - job.best_effort_pending, 0)
         if not job.roles or job.min_available < job.roles_total:
             return short
@@ -253,7 +256,7 @@ class Claims:
         return sum(1 for t in job.tasks.values() if t.role == role and (t.node >= 0 or t.best_effort))
 
     def _least(self, job: Job, order: Sequence[Task], gang: bool) -> list[Task]:
-        """The pods of the order that the claim is about."""
+        """Returns the pods of the order that the claim covers."""
         if not gang:
             return list(order[:1])
         if (root := sub_group_tree(job)) is not None:
@@ -274,7 +277,7 @@ class Claims:
         return chosen
 
     def _orders(self, job: Job, tasks: list[Task], gang: bool) -> Iterator[list[Task]]:
-        """Orders to try the pods in: task order and, where they differ, by size."""
+        """Yields the orders in which the pods are tried: task order and, if they differ, by size."""
         session = self.session
         if not gang:
             alike = dict[tuple[int, int], Task]()
@@ -282,7 +285,7 @@ class Claims:
                 alike.setdefault((session.signature(task), task.priority), task)
             yield from ([task] for task in alike.values())
             return
-        # Pods of low priority may evict fewer others: the claim is tried without them, too.
+        # Pods of low priority may evict fewer others, so the claim is also tried without them.
         for least in sorted({task.priority for task in tasks}):
             some = [task for task in tasks if task.priority >= least]
             yield some
@@ -292,7 +295,7 @@ class Claims:
                 yield largest[::-1]
 
     def _admitted(self, claim: Claim) -> bool:
-        """Plugins that limit queues without saying what they hold are asked pod by pod, before anything goes."""
+        """Asks plugins that limit queues but do not report usage, pod by pod, before anything is evicted."""
         session, counts = self.session, dict[int, list[Task]]()
         for task in claim.tasks:
             counts.setdefault(session.signature(task), []).append(task)
@@ -318,7 +321,7 @@ class Claims:
 
 
 def needed(group: SubGroup, order: Sequence[Task], at_least: int = 0) -> list[Task]:
-    """The pods that a job with sub-groups claims: of the parts that must hold, the largest first, and of the group."""
+    """Returns the pods that a job with sub-groups claims: those of required sub-groups, largest first, then its own."""
     chosen: list[Task] = []
     parts = sorted(group.children, key=lambda part: (-part.shortfall(), part.name))
     count = len(parts) if group.least is None else group.least - sum(1 for part in parts if not part.shortfall())
@@ -336,10 +339,10 @@ def _alike(session: Session, a: Task, b: Task) -> bool:
 
 
 def _at_most(free: Amounts, freed: Amounts, amount: int, most: float) -> int:
-    """How many pods of this amount nodes can hold if victims give `most` in all, and on each node what is `freed`.
+    """Returns how many pods of this size nodes can hold if victims give `most` in total, and per node what is `freed`.
 
-    What is left on a node beside the pods that fit counts for the next one: the first pod that needs victims there
-    needs the least, and every further one its whole amount.
+    The capacity left on a node beside the pods that fit counts for the next pod: the first pod that needs victims there
+    needs the least, and every further pod its whole request.
     """
     fit = free // amount
     needs = amount - (free - fit * amount)
@@ -350,7 +353,7 @@ def _at_most(free: Amounts, freed: Amounts, amount: int, most: float) -> int:
 
 
 def _enough_at_most(session: Session, tasks: Sequence[Task], pool: VictimPool, node_set: NodeSet | None) -> bool:
-    """Would the nodes hold so many pods, by sums and one kind of pod at a time, if all of the pool were gone?"""
+    """Returns whether nodes could hold so many pods, per kind of pod and by sums, if the whole pool were evicted."""
     nodes = session.state.nodes
     axis = nodes.axis
     index = np.arange(len(nodes)) if node_set is None else node_set.index

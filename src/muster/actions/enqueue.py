@@ -1,8 +1,8 @@
-"""enqueue: admits pending groups, so that pods are only worked on when their queue could take the group's minimum.
+"""enqueue: admits pending groups, so that pods are scheduled only if their queue could take the group's minimum.
 
-Queues are taken in queue order, their pending jobs in job order. A job that is refused is passed over; those behind it
-are still asked (Volcano: traverse), unless the queue's dequeueStrategy is fifo: then they wait behind it. Admission
-changes no share, so the orders made at the start hold to the end.
+Queues are taken in queue order, their pending jobs in job order. After a refused job the next jobs are still considered
+(Volcano: traverse), unless the queue's dequeueStrategy is fifo: then they wait behind it. Admission changes no share,
+so the orders that were computed at the start stay valid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def run(session: Session) -> None:
             if blocker is not None and queue.fifo:
                 job.attempt.refusal = behind(blocker)
                 continue
-            # Volcano: a group that names no minimum resources is not asked about.
+            # Volcano: plugins are not asked about a group that has no minimum resources.
             refusal = None if job.min_resources is None else session.enqueueable(job)
             if refusal is None:
                 session.enqueued(job)

@@ -1,7 +1,7 @@
-"""Places pods of a claim: on nodes that have the capacity, and where evictions give it.
+"""Places pods of a claim: on nodes with enough capacity, and on nodes where evictions free enough.
 
-It places like `Placement.promise`, and besides chooses victims: of all nodes the one whose victims cost least per pod
-that gets a node. Evictions are moves of the same statement, so that every filter, account and minimum follows them.
+It places as `Placement.promise` does, and also chooses victims: on the node whose victims cost least per pod that is
+placed. Evictions are moves of the same statement, so that every filter, account and minimum takes them into account.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from muster.engine.core.session import Session
 from muster.engine.core.statement import Move, Statement, perform, revert
 from muster.engine.evictions.claim import Claim, Unit, Units
 
-Make = Callable[[], Unit | None]  # a unit as it is when its turn comes
+Make = Callable[[], Unit | None]  # makes a unit with its current pods
 
 
 class EvictingPlacement:
-    """One attempt of a claim. Whoever uses it commits or discards the statement."""
+    """One attempt of a claim. The caller commits or discards the statement."""
 
     def __init__(self, session: Session, units: Units, pool: VictimPool, claim: Claim) -> None:
         self.session = session
@@ -42,7 +42,7 @@ class EvictingPlacement:
         self.cheapest = CheapestVictims(session, pool, self.costs, self._evict_on, self.gives_at_most)
 
     def moving(self, task: Task) -> bool:
-        """Does a filter besides the capacity look at what the node holds?"""
+        """Returns whether a filter other than the capacity depends on the pods of the node."""
         signature = self.session.signature(task)
         found = self._moving.get(signature)
         if found is None:
@@ -56,30 +56,30 @@ class EvictingPlacement:
     # --- placing
 
     def place(self, statement: Statement, run: Sequence[Task], within: NodeSet | None) -> int:
-        """Pipeline equal tasks in order, with evictions where needed; how many found a node."""
+        """Pipelines equal tasks in order, with evictions where needed; returns how many found a node."""
         done = self.session.placement.promise(statement, run, within)
         self.cheapest.begin()
         start = statement.checkpoint()
         while done < len(run) and self._make_way(statement, run[done], len(run) - done, within):
             placed = self._promise(statement, start, run[done:], within)
             if not placed:
-                break  # a rule between pods refuses what the node itself would take
+                break  # a rule between pods refuses the task on a node with enough capacity
             done += placed
             start = statement.checkpoint()
         return done
 
     def _promise(self, statement: Statement, start: int, run: Sequence[Task], within: NodeSet | None) -> int:
-        """Pipeline equal tasks onto what the moves from `start` on have freed. Before them no node took such a task."""
+        """Pipelines equal tasks onto what the moves since `start` have freed. Before them no node took such a task."""
         task, freed = run[0], {node for move in statement.moves[start:] for node in move.nodes}
         if len(freed) != 1 or self.moving(task) or self.session.placement.answers(task).batch() != Batch.COLUMNS:
             return self.session.placement.promise(statement, run, within)
-        (node,) = freed  # there is nothing to choose
+        (node,) = freed  # there is only one node
         count = min(self.costs.copies(task, node), len(run))
         statement.pipeline(list(run[:count]), [node] * count)
         return count
 
     def _make_way(self, statement: Statement, task: Task, wanted: int, within: NodeSet | None) -> bool:
-        """Evict what costs least for at least one more such task. False: nothing that may go is enough."""
+        """Evicts the cheapest victims for at least one more such task; returns False if no victims are enough."""
         if not self.pool.levels:
             return False
         placement = self.session.placement
@@ -95,7 +95,7 @@ class EvictingPlacement:
     def _evict_on(
         self, statement: Statement, task: Task, wanted: int, node: int, level: int, exact: bool
     ) -> Cost | None:
-        """Evict the cheapest set found on the node that lets the task in; its cost, or None with nothing evicted."""
+        """Evicts the cheapest set found on the node that lets the task in; returns its cost, None if there is none."""
         start = statement.checkpoint()
         best: tuple[Cost, list[Unit]] | None = None
         orders = list(self.orders(node, task, level)) if exact else [self._in_turn(node, task, level)]
@@ -115,7 +115,7 @@ class EvictingPlacement:
         return best[0]
 
     def _in_turn(self, node: int, task: Task, level: int) -> Iterator[Make]:
-        """The units with pods on the node, by priority: single pods that free most, then whole jobs, then promises."""
+        """Yields the units on the node by priority: single pods that free most, then whole jobs, then promises."""
         here, at = self.pool.in_turn(node, level, task.shape), 0
         while at < len(here):
             some: list[Task] = []
@@ -131,7 +131,7 @@ class EvictingPlacement:
             yield lambda u=promise: u  # type: ignore[misc]
 
     def orders(self, node: int, task: Task, level: int) -> Iterator[list[Make]]:
-        """Orders of the units with pods on the node: by preference, and those that free most of what is asked first."""
+        """Yields orders of the units on the node: by preference, and by how much they free of what is requested."""
         entries: list[tuple[tuple[float, ...], float, str, Make]] = []
         jobs: dict[str, Job] = {}
         wanted = asked(task.shape.amounts)
@@ -149,12 +149,12 @@ class EvictingPlacement:
             whole = self.pool.whole(job)
             if whole is not None and whole.priority <= level:
                 mine = [t for t in whole.tasks if t.node == node]
-                # What is left of the job when its turn comes: some of its pods may have gone one by one.
+                # The rest of the job: some of its pods may have been evicted one by one before.
                 entries.append((whole.cost, relief(mine), job.key, lambda j=job: self.pool.whole(j)))  # type: ignore[misc]
         for promise in self.pool.promises_on(node, level):
             mine = [t for t in promise.tasks if t.node == node]
             entries.append((promise.cost, relief(mine), promise.job.key, lambda u=promise: u))  # type: ignore[misc]
-        entries.sort(key=lambda e: e[2], reverse=True)  # among equals the last by name goes first
+        entries.sort(key=lambda e: e[2], reverse=True)  # of equal units the last by name is evicted first
         by_preference = sorted(entries, key=lambda e: e[0])
         yield [e[3] for e in by_preference]
         largest = sorted(entries, key=lambda e: (e[0][0], -e[1] / e[0][1], e[0]))
@@ -168,7 +168,7 @@ class EvictingPlacement:
         enough: Callable[[], bool],
         short: Callable[[], list[str]],
     ) -> list[Unit] | None:
-        """Evict units in order until it is enough, then give back what is not needed; None: everything is undone."""
+        """Evicts units in order until it is enough, then gives back those not needed; None if undone as not enough."""
         start = statement.checkpoint()
         taken: list[Unit] = []
         covered = enough()
@@ -193,7 +193,7 @@ class EvictingPlacement:
         return not self.moving(task) or self.session.placement.passes(task, node)
 
     def _short(self, task: Task, node: int) -> list[str]:
-        """The resources that the node lacks; none: a filter refuses."""
+        """Returns the resources that the node lacks; empty if a filter refuses."""
         axis, free = self.nodes.axis, self.nodes.future_idle[:, node]
         return [n for n, a in task.shape.amounts.items() if int(free[axis.rows[n]]) < a]
 
@@ -212,14 +212,14 @@ class EvictingPlacement:
             self._moves.append(move)
 
     def taken(self, statement: Statement) -> list[Unit]:
-        """The units that the statement evicts."""
+        """Returns the units that the statement evicts."""
         found = {id(u): u for m in statement.moves if (u := self._unit_of.get(id(m)))}
         return list(found.values())
 
     def give_back(
         self, statement: Statement, taken: Sequence[Unit], enough: Callable[[], bool], *, placed: bool = False
     ) -> list[Unit]:
-        """Give back units as long as it stays enough without them, those that cost most first; the rest."""
+        """Gives back units that are not needed, the most expensive first; returns the units that stay evicted."""
         left = list(taken)
         wholes = Counter(id(unit.job) for unit in taken if unit.whole and not unit.promise)
         moves: dict[int, list[Move]] = {}
@@ -228,7 +228,7 @@ class EvictingPlacement:
                 moves.setdefault(id(of), []).append(move)
         for unit in sorted(taken, key=lambda u: (*(-c for c in u.cost), u.tasks[0].key)):
             if not unit.whole and wholes[id(unit.job)]:
-                continue  # one pod alone would be less than the job's minimum
+                continue  # a single pod would leave the job below its minimum
             mine = moves[id(unit)]
             if placed and self._lacks(mine):
                 continue
@@ -247,7 +247,7 @@ class EvictingPlacement:
     # --- the whole claim
 
     def overflow(self) -> list[str]:
-        """The resources of the claim in which the queue passes its limit, or what it held where that is more."""
+        """Returns the claim's resources in which the queue exceeds its limit, or its prior usage if that is more."""
         over: dict[str, None] = {}
         for (held, limit), before in zip(self.session.usage(self.claim.queue), self._before, strict=True):
             for name in self.claim.request:
@@ -256,7 +256,7 @@ class EvictingPlacement:
         return list(over)
 
     def settle_quota(self, statement: Statement) -> bool:
-        """Further units of the queue go where it would pass its limit; False: that is not enough."""
+        """Evicts further units of the queue where it would exceed its limit; returns False if that is not enough."""
         if not self.overflow():
             return True
         if self.claim.rule != "preempt":
@@ -264,7 +264,7 @@ class EvictingPlacement:
         return self._cover(statement, self.everything(), lambda: not self.overflow(), self.overflow) is not None
 
     def everything(self) -> list[Make]:
-        """Every unit of the pool by preference: single pods, then whole jobs."""
+        """Returns every unit of the pool by preference: single pods, then whole jobs."""
         tasks = sorted(self.pool.tasks, key=lambda t: t.key, reverse=True)
         singles = sorted((self.units.single(t) for t in tasks), key=lambda u: u.cost)
         makes: list[Make] = [lambda u=unit: u for unit in singles]  # type: ignore[misc]
@@ -274,7 +274,7 @@ class EvictingPlacement:
         return makes
 
     def holds(self) -> bool:
-        """Do the nodes and the queue still hold what was placed?"""
+        """Returns whether the nodes and the queue still have the capacity for what was placed."""
         if self.overflow():
             return False
         at = sorted(self._used)
@@ -286,20 +286,20 @@ class EvictingPlacement:
         return not any(self.moving(task) for task in self.claim.tasks) or self._accepted()
 
     def _lacks(self, evictions: Sequence[Move]) -> bool:
-        """Would a node lack what was placed on it, without one of these evictions?"""
+        """Returns whether a node would lack capacity for what was placed on it, without one of these evictions."""
         future_idle, axis = self.nodes.future_idle, self.nodes.axis
         for move in evictions:
             if move.kind != MoveKind.EVICT or move.nodes[0] not in self._used:
                 continue
             free, amounts = future_idle[:, move.nodes[0]], move.task.shape.amounts
             if any(free[axis.rows[n]] < amounts.get(n, 0) for n in self._asked):
-                # As if it had been tried: what is known of the nodes is asked anew.
+                # As if it had been tried: the known costs of the nodes are computed again.
                 self.nodes.log.extend([one.nodes[0] for one in evictions])
                 return True
         return False
 
     def _accepted(self) -> bool:
-        """Would every filter take the placed pods again, one after the other?"""
+        """Returns whether every filter would accept the placed pods again, one after the other."""
         session, placement = self.session, self.session.placement
         for move in reversed(self._promised):
             revert(session, move)
@@ -318,14 +318,14 @@ class EvictingPlacement:
         return accepted
 
     def reprieve(self, statement: Statement) -> None:
-        """Give back every unit that the claim turns out not to need."""
+        """Gives back every unit that the claim does not need."""
         self._promised = [m for m in statement.moves if m.kind == MoveKind.PIPELINE]
         self._used = {node for move in self._promised for node in move.nodes}
         self._asked = {n for t in self.claim.tasks for n, a in t.shape.amounts.items() if a > 0}
         self.give_back(statement, self.taken(statement), self.holds, placed=True)
 
     def placed(self, statement: Statement) -> dict[str, int]:
-        """What the pods that found a node ask for, without `pods`."""
+        """Returns the sum of the requests of the placed pods, without `pods`."""
         total: dict[str, int] = {}
         for move in statement.moves:
             if move.kind == MoveKind.PIPELINE:
@@ -333,7 +333,7 @@ class EvictingPlacement:
         return total if not total else dict(asked(total)) or {"": 0}
 
     def total(self, statement: Statement) -> tuple[object, ...]:
-        """What the attempt costs: priorities from the highest down, pods, whole jobs, age. Smaller is better."""
+        """Returns the cost of the attempt: priorities from the highest down, pods, whole jobs, age; less is better."""
         taken = self.taken(statement)
         pods = sorted((task.priority for unit in taken for task in unit.tasks), reverse=True)
         age = -min((unit.created for unit in taken), default=0.0)
@@ -341,5 +341,5 @@ class EvictingPlacement:
 
 
 def _helps(unit: Unit, lacking: Sequence[str]) -> bool:
-    """Does the unit free something of what is lacking? Where nothing is, a filter refuses, and anybody may be why."""
+    """Returns whether the unit frees a lacking resource; if none is lacking, a filter refuses and any unit may help."""
     return not lacking or any(task.shape.amounts.get(name, 0) > 0 for name in lacking for task in unit.tasks)

@@ -2,8 +2,8 @@
 
 Where queues form a tree, a placement moves its queue, and with it everything below the same ancestors, against the
 rest. Each ancestor therefore has a heap of what is directly below it, and the levels above the queue that was taken
-out stay out of their heaps until it is put back: what remains in a heap has not moved against its neighbours. (Volcano
-has one heap of all queues, which is stale after such a move.) Without a tree there is one heap.
+out stay out of their heaps until it is put back. What remains in a heap keeps its order. (Volcano has one heap of all
+queues, which is stale after such a move.) Without a tree there is one heap.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class QueueLevel:
     __slots__ = ("heap", "inner")
 
     def __init__(self) -> None:
-        self.heap: list[tuple[Any, Queue | QueueLevel]] = []  # with the rank of the queue, or of the level's first one
+        self.heap: list[tuple[Any, Queue | QueueLevel]] = []  # by rank of the queue, or of the level's first queue
         self.inner: dict[str, QueueLevel] = {}
 
 
@@ -40,7 +40,7 @@ class QueueTree:
         self._build(queues)
 
     def pop(self) -> Queue | None:
-        """Take out the first queue."""
+        """Takes out the first queue."""
         self._return()
         if self._reorder_epoch != (now := self._session.queue_reorder_epoch()):
             self._reorder_epoch = now
@@ -56,11 +56,11 @@ class QueueTree:
             level = found
 
     def push(self, queue: Queue) -> None:
-        """Put back the queue that was taken out last."""
+        """Puts back the queue that was taken out last."""
         heapq.heappush(self._path[-1].heap, (self._rank(queue), queue))
 
     def _return(self) -> None:
-        """Put the levels of the last path back into the heaps above them, at their new positions."""
+        """Puts the levels of the last path back into the heaps above them, at their new positions."""
         path, self._path = self._path, []
         while len(path) > 1:
             level = path.pop()
@@ -117,7 +117,7 @@ class JobQueue:
         self._queues = QueueTree(session, [session.queues[name] for name in self._jobs])
 
     def pop(self) -> tuple[Queue, Job] | None:
-        """Take out the next job and its queue; both are put back separately."""
+        """Takes out the next job and its queue. Both are put back separately."""
         while (queue := self._queues.pop()) is not None:
             overused = self.session.overused(queue)
             if overused is not None:
@@ -129,7 +129,7 @@ class JobQueue:
         return None
 
     def block(self, queue: Queue, job: Job) -> None:
-        """The job did not get its minimum: in a fifo queue nobody behind it is served."""
+        """Records that the job did not get its minimum: in a fifo queue no job behind it is served."""
         if queue.fifo:
             self._refuse(queue, behind(job))
             self._jobs[queue.name] = []
@@ -142,7 +142,7 @@ class JobQueue:
         self._queues.push(queue)
 
     def _refuse_behind_unserved(self) -> None:
-        """In fifo queues, jobs wait behind one that is not scheduled here (not admitted yet, or promised capacity)."""
+        """Refuses jobs of fifo queues behind a job that is not scheduled here (not admitted, or promised capacity)."""
         session = self.session
         for name, heap in self._jobs.items():
             queue = session.queues[name]

@@ -1,7 +1,7 @@
-"""A job on node sets: one after the other until a set holds it; an attempt that fails leaves no trace.
+"""Tries a job on one node set after the other until a set can hold it; a failed attempt is undone completely.
 
-A set that could start the job now is better than one where it must wait for capacity that is being released: the
-latter is remembered and taken if there is no other. Where pods differ in size and all of them are needed, a set that
+A set that could start the job now is better than a set where it must wait for capacity that is being released: the
+latter is remembered and used if there is no other. Where pods differ in size and all of them are needed, a set that
 failed in task order is tried with the largest first, and then by a search (`arrangements`).
 """
 
@@ -24,12 +24,12 @@ PlaceTasks = Callable[[Statement, list[Task], NodeSet | None], None]  # removes 
 class Outcome(Enum):
     READY = "ready"  # may be committed
     KEPT = "kept"  # waits for capacity that is being released; what it reserved stays reserved this cycle
-    FAILED = "failed"  # everything is given back
+    FAILED = "failed"  # everything is undone
 
 
 @dataclass(slots=True)
 class Trial:
-    """An attempt and what it has done so far; somebody has to settle or discard its statement."""
+    """An attempt with its statement, which the caller must settle or discard."""
 
     outcome: Outcome
     statement: Statement
@@ -52,7 +52,7 @@ Watch = Callable[[Trial], None]
 
 
 def attempt(session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: PlaceTasks) -> Trial:
-    """One attempt in one order of the tasks."""
+    """Makes one attempt in one order of the tasks."""
     statement, left = session.statement(), list(tasks)
     place(statement, left, within)
     moved = within is None or bool(statement.moves)
@@ -70,22 +70,22 @@ def on_set(
     session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: PlaceTasks,
     failed: Watch | None = None,
 ) -> Trial:  # fmt: skip
-    """All attempts on one set: in task order, and where that may matter in other ways.
+    """Makes all attempts on one set: in task order, then in other orders where that may help.
 
-    `failed` is told of the attempt in task order while what it placed still stands.
+    `failed` is called after the attempt in task order, before its placements are undone.
     """
     trial = attempt(session, job, tasks, within, place)
     if trial.outcome is Outcome.FAILED:
         if failed is not None:
             failed(trial)
         trial.settle()
-        # Volcano tries task order alone.
+        # Volcano tries only task order.
         all_needed = within is not None and session.missing(job) >= len(tasks)
         if mixed(session, tasks) and (all_needed or not session.volcano):
             for order, how in _arrangements(session, job, tasks, within, place):
                 trial = attempt(session, job, order, within, how)
                 # On all nodes another order must let the job start now: recorded decisions of Volcano show that a job
-                # that fails in task order keeps nothing of what is being released.
+                # that fails in task order keeps no capacity that is being released.
                 if trial.outcome is Outcome.READY or (trial.outcome is Outcome.KEPT and within is not None):
                     break
                 trial.statement.discard()
@@ -96,7 +96,7 @@ def on_set(
 def on_sets(
     session: Session, job: Job, tasks: list[Task], sets: Sequence[NodeSet | None], place: PlaceTasks
 ) -> Outcome:
-    """The first set that holds the job; removes the tasks that were placed or given up."""
+    """Returns the trial on the first set that can hold the job; removes the tasks that were placed or given up."""
     later: NodeSet | None = None
     found = False
     for node_set in sets:
@@ -121,7 +121,7 @@ def on_sets(
 def _arrangements(
     session: Session, job: Job, tasks: Sequence[Task], within: NodeSet | None, place: PlaceTasks
 ) -> Iterator[tuple[list[Task], PlaceTasks]]:
-    """Other ways to fill the nodes: the largest pods first, the smallest, then each on the node that a search found."""
+    """Yields other orders: the largest pods first, the smallest first, then each on the node that a search found."""
     largest = largest_first(session, tasks, within)
     for order in (largest, largest[::-1]):
         if any(a is not b for a, b in zip(order, tasks, strict=True)):

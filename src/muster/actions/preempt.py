@@ -35,7 +35,7 @@ def run(session: Session) -> None:
 
 
 def _later_reclaim(session: Session) -> Claims | None:
-    """The claims of reclaim, if it has its turn after preempt; before preempt it has served what it could."""
+    """Returns the claims of reclaim if reclaim runs after preempt; if it ran before, it has served what it could."""
     actions = session.config.actions
     if RECLAIM not in actions or actions.index(RECLAIM) < actions.index(PREEMPT):
         return None

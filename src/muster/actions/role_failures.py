@@ -1,7 +1,7 @@
-"""What one pod of a role could not use, the next ones of that role in the job are not offered (Volcano's error cache).
+"""Skips nodes on which another pod of the same role and job failed (Volcano's error cache).
 
-Pods of a role are usually equal; then this changes nothing. Where they differ a pod is kept from nodes that only
-another pod of its role failed on. `predicateErrorCacheEnable: false` of the action turns that off; of allocate and
+Pods of a role are usually equal; then this changes nothing. Where they differ, a pod may miss a node on which only
+another pod of its role failed. `predicateErrorCacheEnable: false` of the action turns that off; of allocate and
 preempt, that is: Volcano's backfill and reclaim start afresh with each pod, so there is nothing to turn off.
 """
 
@@ -23,7 +23,7 @@ SWITCH = "predicateErrorCacheEnable"
 class RoleFailures:
     """The failures of one step of a job, per role.
 
-    Only roles are followed whose pods differ, or want to be near others: their siblings may make a node fit later on.
+    Only roles whose pods differ, or have pod affinity, are recorded: a node may fit them once a sibling is placed.
     """
 
     def __init__(self, session: Session, action: str, tasks: Sequence[Task]) -> None:
@@ -39,7 +39,7 @@ class RoleFailures:
             self._refused = {}
 
     def place_run(self, statement: Statement, run: Sequence[Task], within: NodeSet | None) -> int:
-        """PlaceTasks equal tasks as Placement does, on the nodes that no task of their role has failed on."""
+        """Places equal tasks as Placement does, on the nodes that no task of their role has failed on."""
         placement = self._session.placement
         refused = self._refused.get(run[0].role)
         if refused is None:
@@ -48,13 +48,13 @@ class RoleFailures:
         placed = placement.place(statement, run[:-1], offered) if len(run) > 1 else 0
         if placed < len(run) - 1:
             return placed
-        # The last task of the run is the one that has seen most nodes fail; what it fills itself is not a failure.
+        # The last task of the run has failed on most nodes; a node that the run itself filled is not a failure.
         refused |= ~placement.fits(run[-1], MoveKind.PIPELINE)
         return placed + placement.place(statement, run[-1:], offered)
 
 
 class PreemptRoleFailures:
-    """The failures of preempt: per job and role the nodes that some pod of the role could not have, whoever goes."""
+    """The failures of preempt: per job and role the nodes that no eviction makes usable for some pod of the role."""
 
     def __init__(self, session: Session, action: str) -> None:
         self._session = session
@@ -62,7 +62,7 @@ class PreemptRoleFailures:
         self._refused: dict[tuple[str, str], Bools] = {}
 
     def without_failed(self, task: Task, mask: Bools) -> Bools:
-        """The mask without the nodes that a pod of the task's role failed on before; the task's own are noted."""
+        """Returns the mask without nodes on which a pod of the task's role failed, and records the task's failures."""
         if not self._on or not task.role or task.job is None:
             return mask
         role = (task.job.key, task.role)

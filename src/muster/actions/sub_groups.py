@@ -1,8 +1,8 @@
 """Places the sub-groups of a job in nested domains: each inside the node set that was chosen for its parent.
 
-A depth-first search: a sub-group is tried on its sets inside its parent's; if it finds none, the parent's set fails and
-the parent's next set is tried. Sub-groups are taken by what they lack, the largest first; one that succeeded is not
-tried elsewhere alone, only together with its parent's set.
+This is a depth-first search: a sub-group is tried on its node sets inside its parent's; if it finds none, the parent's
+set fails and the parent's next set is tried. Sub-groups are taken by what they lack, the largest first. A sub-group
+that succeeded is not tried elsewhere alone, only together with its parent's next set.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SubGroupPlacement:
         root: SubGroup,
         claim: Placer | None = None,
     ) -> None:
-        """`claim` places pods of a claim: everything is promised, and the queue is asked for the claim as a whole."""
+        """With `claim` all pods are promised a node, and the queue must admit the claim as a whole."""
         self.session = session
         self.statement = statement
         self.queue = queue
@@ -43,7 +43,7 @@ class SubGroupPlacement:
         self.claim = claim
 
     def place(self, tasks: list[Task], within: NodeSet | None) -> None:
-        """PlaceTasks what the job needs of these tasks; removes the tasks that were tried."""
+        """Places the tasks that the job needs; removes the tasks that were tried."""
         offered = {task.key: task for task in tasks}
         if self.session.missing(self.job):
             if not self._minimum(self.root, offered, within):
@@ -61,7 +61,7 @@ class SubGroupPlacement:
     # --- minimums
 
     def _minimum(self, group: SubGroup, offered: dict[str, Task], within: NodeSet | None) -> bool:
-        """All that the group must have: of its parts, then of its own pods."""
+        """Places the minimum of the group: that of its sub-groups, then its own pods."""
         parts = sorted(group.children, key=lambda part: (-self._size(part), part.name))
         least = len(parts) if group.least is None else group.least
         held = sum(1 for part in parts if part.shortfall() == 0)
@@ -94,7 +94,7 @@ class SubGroupPlacement:
         return False
 
     def _size(self, group: SubGroup) -> float:
-        """What the group still needs, as a share of the cluster."""
+        """Returns what the group still needs, as a share of the cluster."""
         axis = self.session.state.axis
         total = np.maximum(self.session.state.nodes.alloc.sum(axis=1), 1)
         amounts = np.zeros(axis.size)
@@ -106,7 +106,7 @@ class SubGroupPlacement:
     # --- beyond the minimums
 
     def _more(self, offered: dict[str, Task], within: NodeSet | None) -> bool:
-        """One step more: a part that lacks pods as a whole, else a pod. False: nothing left could be placed."""
+        """Places one more unit: a sub-group that lacks pods, else a pod; returns False if nothing could be placed."""
         for task in self.session.in_order(offered.values()):
             if task.key not in offered:
                 continue
@@ -140,7 +140,7 @@ class SubGroupPlacement:
         return sets
 
     def _own(self, group: SubGroup, offered: dict[str, Task], count: int, within: NodeSet | None) -> bool:
-        """So many of the group's own pods, in runs of equal ones; all or none."""
+        """Places so many of the group's own pods, in runs of equal pods; all or none."""
         session, statement = self.session, self.statement
         if not count:
             return True

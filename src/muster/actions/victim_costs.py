@@ -1,4 +1,4 @@
-"""What victims on a node cost a claim: for certain, at least, or probably."""
+"""The cost of victims on a node for a claim: exact, as a lower bound, or as an estimate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class VictimCosts:
         self._gains: dict[tuple[int, str], int] = {}
 
     def of(self, taken: Sequence[Unit], task: Task, wanted: int) -> Cost:
-        """Of units that are gone, per task that fits now."""
+        """Returns the cost of evicted units per task that now fits."""
         if not taken:
             return FREE
         at = {victim.node for unit in taken for victim in unit.tasks if victim.node >= 0}
@@ -40,7 +40,7 @@ class VictimCosts:
         return max(min((int(free[axis.rows[n]]) // a for n, a in task.shape.amounts.items() if a > 0), default=1), 0)
 
     def bound(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
-        """What the victims on the node cost at least; None: nobody there may go."""
+        """Returns a lower bound of the cost of victims on the node; None if no pod there may be evicted."""
         promised = [t for unit in self.pool.promises_on(node, level) for t in unit.tasks if t.node == node]
         here = self.pool.here(node, level) + promised
         if not here:
@@ -63,10 +63,10 @@ class VictimCosts:
         return (float(level), least / max(most, 1), 0.0, -float("inf"))
 
     def estimate(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
-        """What the victims on the node probably cost: surplus pods, or the cheapest job that goes as a whole."""
+        """Returns the estimated cost of victims on the node: surplus pods, or the cheapest job evicted as a whole."""
         here = self.pool.here(node, level)
         if not here:
-            return self.bound(task, wanted, node, level)  # there may be promises to take
+            return self.bound(task, wanted, node, level)  # there may be promises that can be withdrawn
         axis = self.nodes.axis
         free = self.nodes.future_idle[:, node]
         short = {n: a - int(free[axis.rows[n]]) for n, a in task.shape.amounts.items() if a > int(free[axis.rows[n]])}
@@ -101,12 +101,12 @@ class VictimCosts:
             best = option if best is None else min(best, option)
             if whole is None and pods <= 1:
                 break  # one surplus pod is enough
-        if best is None:  # several jobs would have to go as a whole
+        if best is None:  # several jobs would have to be evicted as a whole
             best = (float(sum(pods for pods, _, _ in wholes)), len(wholes))
         return (float(level), best[0], float(best[1]), 0.0)
 
     def _one_is_enough(self, here: Sequence[Task], short: Mapping[str, int], relief: Mapping[int, float]) -> bool:
-        """Is it certain that one surplus pod is enough, and the one that would be taken?"""
+        """Returns whether one surplus pod is certainly enough, and is the pod that would be evicted."""
         most = max(relief.values())
         seen: set[int] = set()
         for one in here:
@@ -114,14 +114,14 @@ class VictimCosts:
             assert job is not None
             if id(job) in seen:
                 continue
-            seen.add(id(job))  # only its first pod here is a surplus pod for certain
+            seen.add(id(job))  # only its first pod here is certainly a surplus pod
             if relief[one.shape.id] == most and self.units.surplus(job):
                 best = {t.shape.id: t.shape.amounts for t in here if relief[t.shape.id] == most}
                 return all(amounts.get(n, 0) >= a for amounts in best.values() for n, a in short.items())
         return False
 
     def _gain(self, task: Task, job: Job) -> int:
-        """How many such tasks would fit where the job is, by what its pods ask for."""
+        """Returns how many such tasks would fit in place of the job, by the requests of its pods."""
         signature = (self.session.signature(task), job.key)
         found = self._gains.get(signature)
         if found is None:

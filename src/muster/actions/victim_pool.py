@@ -1,4 +1,4 @@
-"""The pods that could go for claims of one kind, as columns: what they would free on each node, by priority."""
+"""The possible victims of claims of one kind, as columns: what they would free on each node, by priority."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Cost = tuple[float, ...]  # of victims: highest priority, victims per pod placed
 
 
 class VictimPool:
-    """Candidates of one claim, after the protections of single pods and the tiers' opinions."""
+    """The candidates of one claim, after the protections of single pods and the opinions of the tiers."""
 
     def __init__(
         self, session: Session, units: Units, opinions: Opinions, claim: Claim, queues: Sequence[Queue]
@@ -36,13 +36,13 @@ class VictimPool:
         self._since = len(session.committed)
         self.members = {task.key for task in self.tasks}
         self._within = claim.within
-        every = len(self.tasks) == sum([len(tasks) for _, tasks in able])  # do the tiers name all of them?
-        # Jobs of which every pod that holds a node may go.
+        every = len(self.tasks) == sum([len(tasks) for _, tasks in able])  # whether the tiers name all of them
+        # Jobs of which every pod that has a node may be evicted.
         self._complete: dict[str, list[Task]] = {
             job.key: tasks for job, tasks in able
             if _all_that_hold(units, job, tasks) and (every or all(task.key in self.members for task in tasks))
         }  # fmt: skip
-        self.promises = _promises(session, units, claim)  # node → the promises of pods there that may be taken
+        self.promises = _promises(session, units, claim)  # node → the promises of pods there that may be withdrawn
         self._node = np.array([task.node for task in self.tasks], np.int64)
         self._priority = np.array([task.priority for task in self.tasks], np.int64)
         promised = {unit.priority for some in self.promises.values() for unit in some}
@@ -50,13 +50,13 @@ class VictimPool:
         self._freed: dict[int, Amounts] = {}
         self._anybody: dict[int, Bools] = {}
         # Pods only leave while the pool is in use.
-        self._shapes: dict[str, dict[Shape, int]] = {}  # queue → how many of each shape could go
+        self._shapes: dict[str, dict[Shape, int]] = {}  # queue → how many of each shape may be evicted
         self._ratios: dict[tuple[str, str, str], float] = {}
         self._here: dict[tuple[int, int], list[Task]] = {}
         self._in_turn: dict[tuple[int, int, int], list[Task]] = {}
 
     def current(self) -> bool:
-        """Take in the evictions that were committed meanwhile; False: the pool must be made anew."""
+        """Applies the evictions that were committed meanwhile; returns False if the pool must be rebuilt."""
         committed = self.session.committed
         if len(committed) < self._since:
             return False  # a promise was withdrawn
@@ -72,16 +72,16 @@ class VictimPool:
         return True
 
     def gives_at_most(self, units: Units, claim: Claim) -> dict[str, float]:
-        """What further victims together hold at most of each resource of the claim: a bound, without any search."""
+        """Returns an upper bound of what further victims together hold of each resource of the claim."""
         if self.promises:
-            return {}  # what they free is not counted here
+            return {}  # what withdrawn promises free is not counted here
         total = dict.fromkeys(claim.request, 0.0)
         for queue in self.queues:
             if not self._of(queue.name):
                 continue
             limits = units.gives_at_most(claim, queue)
             if any(x < min([shape.amounts.get(by, 0) for shape in self._of(queue.name)]) for by, x in limits.items()):
-                continue  # less than any of its pods holds
+                continue  # less than each of its pods has
             for name in total:
                 most = float(sum([shape.amounts.get(name, 0) * n for shape, n in self._of(queue.name).items()]))
                 total[name] += min([most, *(x * self._ratio(queue.name, name, by) for by, x in limits.items())])
@@ -96,7 +96,7 @@ class VictimPool:
         return self._shapes.get(queue, {})
 
     def _ratio(self, queue: str, name: str, by: str) -> float:
-        """How much of the one resource a pod of the queue holds at most for each unit of the other."""
+        """Returns how much of one resource a pod of the queue has at most for each unit of the other."""
         found = self._ratios.get((queue, name, by))
         if found is None:
             amounts = [(shape.amounts.get(name, 0), shape.amounts.get(by, 0)) for shape in self._of(queue)]
@@ -105,7 +105,7 @@ class VictimPool:
         return found
 
     def here(self, node: int, level: int) -> list[Task]:
-        """Those on the node up to this priority that are still there."""
+        """Returns the candidates on the node up to this priority that are not evicted yet."""
         return [t for t in self._on(node, level) if t.status is not Status.RELEASING]
 
     def _on(self, node: int, level: int) -> list[Task]:
@@ -116,7 +116,7 @@ class VictimPool:
         return found
 
     def in_turn(self, node: int, level: int, wanted: Shape) -> list[Task]:
-        """The same in the order in which they go: by priority, those that hold most of what is wanted, the newest."""
+        """Returns them in eviction order: by priority, then by how much they have of what is wanted, newest first."""
         key = node, level, wanted.id
         found = self._in_turn.get(key)
         if found is None:
@@ -130,9 +130,9 @@ class VictimPool:
         return [unit for unit in self.promises.get(node, ()) if unit.priority <= level]
 
     def whole(self, job: Job) -> Unit | None:
-        """All pods of the job that hold a node, if each of them may go.
+        """Returns all pods of the job that have a node, if each of them may be evicted.
 
-        A job that gets pods in this very cycle is left alone: what is bound to it now would stay behind.
+        A job that gets pods in this same cycle is not evicted: the pods that are bound now would stay behind.
         """
         if job.count[Status.ALLOCATED] or job.count[Status.PIPELINED] or self._within:
             return None
@@ -142,7 +142,7 @@ class VictimPool:
         return Unit(tasks, True, max([task.priority for task in tasks]), min([task.created for task in tasks]))
 
     def freed(self, level: int) -> Amounts:
-        """Resources × nodes: what would be free besides if everybody up to this priority were gone."""
+        """Returns resources × nodes: what evicting all candidates up to this priority would free."""
         found = self._freed.get(level)
         if found is None:
             nodes = self.session.state.nodes
@@ -163,7 +163,7 @@ class VictimPool:
         return found
 
     def anybody(self, level: int) -> Bools:
-        """The nodes where anybody up to this priority could go."""
+        """Returns the nodes with a candidate up to this priority."""
         found = self._anybody.get(level)
         if found is None:
             found = self._anybody[level] = np.any(self.freed(level), axis=0)
@@ -174,20 +174,20 @@ class VictimPool:
 
 
 def _all_that_hold(units: Units, job: Job, tasks: Sequence[Task]) -> bool:
-    """Are these all pods of the job that hold a node?"""
+    """Returns whether these are all pods of the job that have a node."""
     if not tasks or len(tasks) == units.holding(job):
         return bool(tasks)
     return len(tasks) == sum([task.node >= 0 and task.status in HOLDING for task in job.tasks.values()])
 
 
 def _promises(session: Session, units: Units, claim: Claim) -> dict[int, list[Unit]]:
-    """Promises to jobs of the claimer's queue and of lower priority: they are taken like a victim, as a whole."""
+    """Returns promises to jobs of lower priority in the claimer's queue: each is withdrawn as a whole, like a job."""
     found: dict[int, list[Unit]] = {}
     if claim.rule != PREEMPT or claim.within or not claim.last_resort:
         return found
     for key, pods in session.promises.kept.items():
         if key in session.promises.made:
-            continue  # what a cycle gives it does not take away again
+            continue  # a cycle does not withdraw what it has promised itself
         job = session.jobs[key]
         tasks = tuple(job.tasks[pod] for pod in pods if job.tasks[pod].status == Status.PIPELINED)
         if job.queue is not claim.queue or job is claim.job or not tasks or units.priority(job) >= claim.priority:
@@ -201,7 +201,7 @@ def _promises(session: Session, units: Units, claim: Claim) -> dict[int, list[Un
 
 
 def giving(session: Session, units: Units, claim: Claim) -> list[Queue]:
-    """The queues whose pods could go: the claimer's own, or the others that give anything."""
+    """Returns the queues whose pods may be evicted: the claimer's own, or the others that give anything."""
     if claim.rule == PREEMPT:
         return [claim.queue]
     return [
@@ -221,6 +221,6 @@ def _jobs(units: Units, claim: Claim, queues: Sequence[Queue]) -> list[Job]:
 
 
 def relief_by_shape(tasks: Sequence[Task], wanted: Sequence[tuple[str, int]]) -> dict[int, float]:
-    """Shape → the largest part of what is wanted, in any resource, that a pod of the shape holds."""
+    """Returns per shape the largest fraction of what is wanted, in any resource, that a pod of the shape has."""
     shapes = {task.shape for task in tasks}
     return {shape.id: max([shape.amounts.get(n, 0) / a for n, a in wanted], default=0.0) for shape in shapes}

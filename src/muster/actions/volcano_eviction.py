@@ -1,4 +1,4 @@
-"""What reclaim and preempt share by Volcano's rules: capacity for one task on one node, with no needless victims."""
+"""What reclaim and preempt share by Volcano's rules: freeing capacity for one task on one node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Enough = Callable[[], bool]
 
 
 def make_room(statement: Statement, claimer: Task, victims: Sequence[Task], rule: str, enough: Enough) -> bool:
-    """Evict in victim order until it is enough, then give back whoever turns out not to be needed."""
+    """Evicts in victim order until it is enough, then gives back victims that are not needed."""
     start = statement.checkpoint()
     for victim in victims:
         if enough():
@@ -30,7 +30,7 @@ def make_room(statement: Statement, claimer: Task, victims: Sequence[Task], rule
 
 
 def reprieve(statement: Statement, start: int, enough: Enough) -> None:
-    """Spare victims, highest priority first, as long as it stays enough without them."""
+    """Gives back victims, highest priority first, as long as the others are enough."""
     session = statement.session
     made = statement.moves[start:]
     if len(made) < 2:
@@ -41,14 +41,14 @@ def reprieve(statement: Statement, start: int, enough: Enough) -> None:
         if enough():
             spared.add(id(move))
         else:
-            # An eviction done again is the same integers again.
+            # Repeating an eviction restores the same integers.
             again = statement.session.statement()
             again.evict(move.task, move.by, move.rule)
     statement.moves[start:] = [m for m in made if id(m) not in spared]
 
 
 def evictable(session: Session, node: int, statuses: tuple[Status, ...]) -> list[Task]:
-    """Pods on the node that belong to a job of the session and may be evicted at all."""
+    """Returns the pods on the node that belong to a job of the session and may be evicted at all."""
     return [
         t for t in session.state.nodes.on[node].values()
         if t.status in statuses and t.preemptable and t.job is not None and t.job.queue is not None
@@ -56,7 +56,7 @@ def evictable(session: Session, node: int, statuses: tuple[Status, ...]) -> list
 
 
 def within_reach(session: Session, task: Task, victims: Victims) -> Bools:
-    """The nodes worth a visit: not refused for good, somebody there might go, and all that is used there would do."""
+    """Returns the nodes worth trying: no final refusal, a possible victim, and enough capacity if all were evicted."""
     nodes = session.state.nodes
     assert task.job is not None
     mask = session.placement.answers(task).curable & victims.promising & ~victims.exhausted(task.job.queue_name)
@@ -67,7 +67,7 @@ def within_reach(session: Session, task: Task, victims: Victims) -> Bools:
 
 
 def divided(session: Session, job: Job) -> bool:
-    """Do plugins divide the nodes for the job? Volcano has no evictions for such jobs, so muster's rules serve them."""
+    """Returns whether plugins divide the nodes for the job. Volcano never evicts for such jobs; muster's rules do."""
     if not session.dividers:
         return False
     root = sub_group_tree(job)
@@ -78,7 +78,7 @@ def divided(session: Session, job: Job) -> bool:
 
 
 class Memo:
-    """Claims that came to nothing: an equal task of the same job, with nothing changed since, need not ask again."""
+    """Failed claims: an equal task of the same job is not tried again while nothing has changed."""
 
     def __init__(self) -> None:
         self._failed: dict[tuple[str, int], int] = {}

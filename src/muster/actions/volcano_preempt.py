@@ -1,8 +1,8 @@
 """preempt by Volcano's rules (`compatibility: volcano`).
 
-Phase 1, per queue and job: for each task the nodes by score; victims in victim order until
-the queue admits the task, it fits what will be free, and every filter passes. Phase 2: pending tasks of a starving job
-may evict tasks of the same job. `enableTopologyAwarePreemption` instead compares the smallest victim sets of all nodes.
+Phase 1, per queue and job: each task tries the nodes by score and evicts in victim order until the queue admits the
+task, it fits what will be free, and every filter passes. Phase 2: pending tasks of a starving job may
+evict tasks of the same job. `enableTopologyAwarePreemption` instead compares the smallest victim sets of all nodes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def between_jobs(session: Session, victims: Victims, jobs: Sequence[Job], attemp
 
 def within_job(session: Session, job: Job, attempt: Attempt) -> None:
     if job.attempt.divided:
-        return  # a member that makes room for another of the same gang brings it into no domain
+        return  # evicting one member for another of the same gang does not bring the gang into one domain
     for task in session.in_order(candidates(job)):
         statement = session.statement()
         assigned = attempt(statement, task, lambda victim: victim.job is job)
@@ -92,7 +92,7 @@ def within_job(session: Session, job: Job, attempt: Attempt) -> None:
 
 
 def may_preempt(session: Session, task: Task) -> bool:
-    """Not with policy Never, nor while a pod of lower priority is already leaving the node it was promised."""
+    """Returns False with policy Never, or while a pod of lower priority is terminating on the task's nominated node."""
     if task.shape.spec.preemption_policy == "Never":
         return False
     node = session.state.nodes.rank.get(task.nominated, -1) if task.nominated else -1
@@ -104,7 +104,7 @@ def may_preempt(session: Session, task: Task) -> bool:
 
 
 def _given(session: Session, victims: Victims, task: Task, node: int, eligible: Eligible) -> list[Task]:
-    """Who may go for the task on this node, in victim order."""
+    """Returns the pods that may be evicted for the task on this node, in victim order."""
     assert task.job is not None
     queue = task.job.queue_name
     here = [t for t in evictable(session, node, (Status.BOUND, Status.RUNNING)) if t.job and t.job.queue_name == queue]
@@ -147,7 +147,7 @@ def _by_score(
 def _dry_runs(
     session: Session, statement: Statement, victims: Victims, task: Task, eligible: Eligible, mask: Bools
 ) -> bool:
-    """The node whose smallest victim set matters least; a node where nobody has to go is not a candidate."""
+    """Returns the node with the least important victim set; a node that needs no victim is not a candidate."""
     best: tuple[tuple[float, ...], int, list[Task]] | None = None
     for node in np.flatnonzero(mask).tolist():
         given = _given(session, victims, task, node, eligible)
@@ -170,7 +170,7 @@ def _dry_runs(
 
 
 def _harm(victims: Sequence[Task]) -> tuple[float, ...]:
-    """kube-scheduler's order of candidates: priorities first, then numbers, then who started last."""
+    """Returns kube-scheduler's order of candidates: priorities first, then numbers, then the latest start."""
     highest = max(t.priority for t in victims)
     started = [seconds(t.pod.status.start_time or t.pod.metadata.creation_timestamp) for t in victims]
     earliest = min(s for s, t in zip(started, victims, strict=True) if t.priority == highest)

@@ -1,9 +1,8 @@
 """reclaim by Volcano's rules (`compatibility: volcano`).
 
-Queues in queue order, overused ones dropped; every starving job of a queue before the next queue; a
-job's tasks until it no longer starves. On the first node (by name) where the victims that the plugins give up are
-enough, they are evicted and the task is pipelined. A job that ends pipelined commits its evictions, any other gives
-them back.
+Queues are taken in queue order without overused queues, every starving job of a queue before the next queue, and a
+job's tasks until it no longer starves. On the first node (by name) where the victims that the plugins name are enough,
+they are evicted and the task is pipelined. A job that ends pipelined commits its evictions, any other job undoes them.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def run(session: Session) -> None:
     queues, log = [session.queues[name] for name in jobs], session.state.nodes.log
     sorted_at = -1
     while queues:
-        if sorted_at != len(log):  # evictions move queues
+        if sorted_at != len(log):  # evictions change the queue order
             sorted_at = len(log)
             queues.sort(key=cmp_to_key(session.queue_cmp), reverse=True)
         queue = queues.pop()
@@ -88,7 +87,7 @@ def _may_claim(session: Session, task: Task) -> bool:
 
 
 def _enough(session: Session, task: Task, node: int) -> bool:
-    """Volcano: only the room counts, filters are not asked again; but devices must be the right ones."""
+    """Volcano: only the capacity counts, filters are not evaluated again; but the right devices must be free."""
     if not session.placement.fits_future(task, node):
         return False
     return not any(p.wants(task) for p in session.pickers) or session.placement.passes(task, node)

@@ -1,5 +1,5 @@
-"""Volcano's ``scheduler.yaml`` as a typed ``Config``: text in, objects and findings out. Which plugins and
-arguments exist is told from outside (``Known``), so this room needs no plugin to be imported.
+"""Reads Volcano's ``scheduler.yaml`` into a typed ``Config`` and a list of findings. The caller passes the plugins and
+arguments that exist (``Known``), so this package imports no plugin.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which configuration a scheduler announces: on its Lease, and in a snapshot as a ConfigMap with the text.
+"""The configuration that a scheduler announces: on its Lease, and in a snapshot as a ConfigMap with the text.
 
 A scheduler writes `lease_annotations` on its Lease. A snapshot has one ConfigMap for each such Lease, under the
-Lease's name, with the same annotations, and one without a source where no scheduler has announced anything.
+Lease's name, with the same annotations. If no scheduler has announced anything, it has one without a source.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_LEASE = "kube-system/no-scheduler"
 
 
 def lease_annotations(source: str, digest: str, names: Iterable[str]) -> dict[str, str]:
-    """What a scheduler writes on its Lease."""
+    """Returns the annotations that a scheduler writes on its Lease."""
     return {SOURCE: source, HASH: digest, NAMES: ",".join(names)}
 
 
@@ -46,14 +46,14 @@ class AnnouncedConfig:
 
     @classmethod
     def of_lease(cls, lease: str, notes: Mapping[str, str], *, running: bool) -> AnnouncedConfig | None:
-        """From the annotations of a Lease; None if a scheduler that announces nothing wrote it."""
+        """Reads the annotations of a Lease; returns None if the scheduler that wrote it announces nothing."""
         if SOURCE not in notes:
             return None
         names = tuple(filter(None, notes.get(NAMES, "").split(",")))
         return cls(lease, running, notes[SOURCE], notes.get(HASH, ""), names)
 
     def config_map(self) -> ConfigMap:
-        """As it stands in a snapshot."""
+        """Returns the ConfigMap that stands for it in a snapshot."""
         namespace, _, name = (self.lease or _NO_LEASE).partition("/")
         notes = lease_annotations(self.source, self.hash, self.names) if self.lease else {}
         notes = {**notes, LEASE: self.lease, RUNNING: "true" if self.running else "false"}
@@ -62,7 +62,7 @@ class AnnouncedConfig:
 
 
 def announced_configs_in(objects: Mapping[str, Mapping[str, Object]]) -> list[AnnouncedConfig]:
-    """What a snapshot says of schedulers, by the names of their Leases; nothing for other manifests."""
+    """Returns the announced configurations of a snapshot, by name of the Lease; none for other manifests."""
     found = []
     for _, one in sorted(objects.get("ConfigMap", {}).items()):
         notes = one.metadata.annotations

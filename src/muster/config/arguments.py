@@ -1,7 +1,7 @@
-"""The arguments of one plugin or action: what was written, where, and readers that know what to do with a bad value.
+"""The arguments of one plugin or action, with their lines and typed readers.
 
-A reader never fails. A value that cannot be used gives way to the default, and a finding says so with file and line; it
-is recorded once, however often the value is read.
+A reader never fails. If a value cannot be used, the default is used instead, and a finding with file and line reports
+it; it is recorded once, however often the value is read.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from muster.model.yamlscalar import resolve
 
 __all__ = ["Arguments", "as_bool"]
 
-_LARGEST = 2**63 - 1  # what a column of integers can hold
-# What Go's ParseBool takes, and the words that YAML 1.1, Volcano's reader, takes for booleans.
+_LARGEST = 2**63 - 1  # the largest value of a column of integers
+# What Go's ParseBool accepts, and the booleans of YAML 1.1, which Volcano's reader accepts.
 _TRUE = {"1", "t", "true", "y", "yes", "on"}
 _FALSE = {"0", "f", "false", "n", "no", "off"}
 
 
 def as_bool(value: object) -> bool | None:
-    """The boolean that a value or a text stands for; None if it stands for none."""
+    """Returns the boolean that a value or a text stands for; None if it is not a boolean."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -64,11 +64,11 @@ class Arguments(Mapping[str, Any]):
 
     @property
     def findings(self) -> list[Finding]:
-        """What the readers had to say so far, nested mappings included."""
+        """Returns the findings of the readers so far, including those of nested mappings."""
         return list(self._findings.values())
 
     def line_of(self, key: str) -> builtins.int | None:
-        """The line of a key in its file."""
+        """Returns the line of a key in its file."""
         return self._line_of((*self._path, key))
 
     def warn(self, key: str, message: str, fix: str = "", code: str = "argument-value") -> None:
@@ -81,7 +81,7 @@ class Arguments(Mapping[str, Any]):
     def int(
         self, key: str, default: builtins.int, minimum: builtins.int | None = None, maximum: builtins.int | None = None
     ) -> builtins.int:
-        """A whole number. Volcano: a float is not one, whatever its value."""
+        """Reads a whole number. As in Volcano, a float is not a whole number, whatever its value."""
         if key not in self._values:
             return default
         try:
@@ -101,7 +101,7 @@ class Arguments(Mapping[str, Any]):
         minimum: builtins.float | None = None,
         maximum: builtins.float | None = None,
     ) -> builtins.float:
-        """A number."""
+        """Reads a number."""
         if key not in self._values:
             return default
         try:
@@ -113,7 +113,7 @@ class Arguments(Mapping[str, Any]):
             return default
 
     def bool(self, key: str, default: builtins.bool) -> builtins.bool:
-        """True or false."""
+        """Reads a boolean."""
         if key not in self._values:
             return default
         value = self._values[key]
@@ -127,7 +127,7 @@ class Arguments(Mapping[str, Any]):
         return taken
 
     def text(self, key: str, default: str, choices: Sequence[str] = ()) -> str:
-        """A text; one of the choices, when there are any."""
+        """Reads a text; it must be one of the choices, if there are any."""
         if key not in self._values:
             return default
         value = self._values[key]
@@ -138,9 +138,9 @@ class Arguments(Mapping[str, Any]):
         return default
 
     def mapping(self, key: str) -> Arguments:
-        """A mapping below this one; empty if there is none."""
+        """Returns the nested mapping of a key; empty if there is none."""
         value = self._values.get(key)
-        if value is not None and not isinstance(value, dict):  # a key with nothing under it is an empty mapping
+        if value is not None and not isinstance(value, dict):  # a key without a value is an empty mapping
             self._give_way(key, "none", "is not a mapping", "a mapping")
             value = None
         below = Arguments(value or {}, owner=self.owner, file=self.file, line_of=self._line_of)
@@ -149,7 +149,7 @@ class Arguments(Mapping[str, Any]):
         return below
 
     def strings(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
-        """Names, separated by commas or as a list."""
+        """Reads names, separated by commas or as a list."""
         value = self._values.get(key)
         if isinstance(value, str):
             value = value.split(",")
@@ -176,7 +176,7 @@ class Arguments(Mapping[str, Any]):
         return number
 
     def _give_way(self, key: str, default: object, why: object, wish: str) -> None:
-        """The value cannot be used and the default takes its place."""
+        """Warns that the value cannot be used and returns the default."""
         value = self._values[key]
         if value is None:
             self.warn(key, f"has no value: using {default}", f"give {wish}, or leave the key out")

@@ -1,6 +1,6 @@
-"""The configuration when none is given: Volcano's own default, and four plugins that serve only what asks for them.
+"""The built-in configuration: Volcano's default, and four plugins that only affect the objects that use them.
 
-nodegroup serves queues that name node groups, topology groups that name a Topology or networkTopology, topology910
+nodegroup affects queues that name node groups, topology groups that name a Topology or networkTopology, topology910
 pods that request chips, propagation applications with a PropagationPolicy. Other objects are scheduled as without them.
 """
 

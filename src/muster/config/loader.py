@@ -1,8 +1,7 @@
-"""From the text of a ``scheduler.yaml`` to a ``Config`` and what there is to say about it.
+"""Loads the text of a ``scheduler.yaml`` into a ``Config`` and a list of findings.
 
-A name nobody knows is an error with the nearest right one beside it: a misspelt plugin that is silently skipped is how
-clusters end up scheduling without it. Names that Volcano has and muster has not are warnings, so that files can be
-brought along.
+An unknown name is an error that suggests the nearest known name: if a misspelt plugin were skipped silently, the
+cluster would be scheduled without it. Names that only Volcano has are warnings, so that Volcano's files can be used.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Path = tuple[str | int, ...]
 
 
 def load(text: str, name: str, known: Known) -> tuple[Config, list[Finding]]:
-    """The configuration as far as it could be understood; with a finding of severity error it must not be used."""
+    """Returns the configuration as far as it is valid; with a finding of severity error it must not be used."""
     try:
         source = find_configuration(text, name)
     except YamlError as error:
@@ -73,7 +72,7 @@ class _Loading:
         return ""
 
     def entries(self, value: object, path: Path, what: str) -> Iterator[tuple[dict[str, Any], Path]]:
-        """The mappings of a list; anything else in their place is an error."""
+        """Yields the mappings of a list; any other entry is an error."""
         if value is None:
             return
         if not isinstance(value, list):
@@ -136,7 +135,7 @@ class _Loading:
             yield Tier(tuple(options))
 
     def check_hierarchy(self, options: list[PluginOption], path: Path) -> None:
-        """Volcano: both would order the queues of one tier, each by its own notion of fairness."""
+        """Reports, as Volcano does, two plugins that would order the queues of one tier by different rules."""
         drf = next((option for option in options if option.name == "drf"), None)
         if drf is not None and drf.enabled("enableHierarchy") and any(o.name == "proportion" for o in options):
             message = "drf with enableHierarchy cannot stand in the same tier as proportion"
@@ -205,7 +204,7 @@ class _Loading:
     def arguments(
         self, value: object, path: Path, about: str, known: frozenset[str], volcano_only: Mapping[str, str]
     ) -> Arguments:
-        """The arguments with their lines. Those that only Volcano has (`volcano_only`) are left out with a warning."""
+        """Returns the arguments with their lines. Those that only Volcano has are left out with a warning."""
         if value is not None and not isinstance(value, dict):
             self.say("error", path, about, "config-shape", "arguments should be a mapping", "write `key: value` lines")
         values = dict(value) if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""Names that are not known: which they are, and which right name is nearest."""
+"""Finds unknown names and the nearest known name for each."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MOST_LISTED = 40
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name most like the given one, whatever its case; None if none is like it."""
+    """Returns the most similar name, ignoring case; None if none is similar."""
     by_lower = {candidate.lower(): candidate for candidate in sorted(names)}
     close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
-    """What to write instead: the nearest name, else those there are."""
+    """Returns what to write instead: the nearest name, else all known names."""
     listed = sorted(names)
     near = nearest(name, listed)
     if near is not None:
@@ -33,7 +33,7 @@ def suggest(name: str, names: Iterable[str]) -> str:
 def unknown_arguments(
     values: Mapping[str, Any], known: frozenset[str], above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
-    """The paths of arguments that no known name or prefix covers."""
+    """Yields the paths of arguments that no known name or prefix covers."""
     for key, value in values.items():
         path = (*above, key)
         flat = ".".join(path)
@@ -45,5 +45,5 @@ def unknown_arguments(
 
 
 def covers(pattern: str, name: str) -> bool:
-    """Is it the name itself, or a prefix of it that ends in `*`?"""
+    """Returns whether the pattern is the name, or a prefix of it that ends in `*`."""
     return name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))

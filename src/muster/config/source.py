@@ -1,4 +1,4 @@
-"""Finds the configuration in what was given: a ``scheduler.yaml`` itself, or the ConfigMap that carries one."""
+"""Finds the configuration in a text: a ``scheduler.yaml`` itself, or a ConfigMap that contains one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LineOf = Callable[[Sequence[str | int]], int]
 
 @dataclass(frozen=True)
 class Source:
-    """The configuration's top-level mapping, and the line in the file for each path in it."""
+    """The top-level mapping of a configuration, and the line in the file for each path in it."""
 
     value: dict[str, Any]
     name: str
@@ -28,13 +28,13 @@ class Source:
 
 
 def find_configuration(text: str, name: str) -> Source:
-    """The configuration in a text; ``YamlError`` says what is there instead."""
+    """Returns the configuration in a text; a ``YamlError`` says what the text contains instead."""
     documents = load_all(text, name)
     if not documents:
         raise YamlError(name, 1, f"the configuration is empty: it should be {SHAPE}")
     maps = list(_config_maps(documents))
     if maps:
-        # The others of a release (the admission's, the dashboard's) hold something else.
+        # The other ConfigMaps of a release (admission, dashboard) contain something else.
         config_map = max(maps, key=lambda one: _holds_configuration(one.data))
         return _unwrap(config_map, text, name)
     if len(documents) > 1:
@@ -46,25 +46,25 @@ def find_configuration(text: str, name: str) -> Source:
 
 
 def key_of_configuration(data: Mapping[str, object]) -> str:
-    """The key of a ConfigMap's data that has the configuration; empty if there is none.
+    """Returns the key of a ConfigMap's data that has the configuration; empty if there is none.
 
-    Volcano takes a key that ends in .conf. Where there are several, the one with a configuration below it counts.
+    Volcano takes a key that ends in .conf. If there are several, the key whose text is a configuration is used.
     """
     keys = [key for key in data if isinstance(key, str) and (key.endswith(".conf") or _is_configuration(data[key]))]
     return min(keys, key=lambda key: (not _is_configuration(data[key]), not key.endswith(".conf"), key), default="")
 
 
 class NoConfiguration(Exception):
-    """Why a ConfigMap has no configuration."""
+    """Raised for a ConfigMap without a configuration; the message says why."""
 
 
 def content_of(there: ConfigMap, key: str = "") -> bytes:
-    """The configuration in a ConfigMap of the cluster, under this key or the one that ends in .conf."""
+    """Returns the configuration in a ConfigMap of the cluster, under this key or a key that ends in .conf."""
     keys = [*there.data, *there.binary_data]
     named = key or key_of_configuration({**dict.fromkeys(keys, ""), **there.data})
     if named in there.data:
         return there.data[named].encode()
-    if named in there.binary_data:  # where the API server's clients put what is no text
+    if named in there.binary_data:  # where clients of the API server put data that is not text
         try:
             return base64.b64decode(there.binary_data[named])
         except binascii.Error:
@@ -81,7 +81,7 @@ class _ConfigMap:
 
 
 def _config_maps(documents: Sequence[Document]) -> Iterator[_ConfigMap]:
-    """The ConfigMaps of all documents, those in a List (`kubectl get -o yaml`) included."""
+    """Yields the ConfigMaps of all documents, including those in a List (`kubectl get -o yaml`)."""
     for document in documents:
         items = document.value.get("items") if isinstance(document.value, dict) else None
         found: list[tuple[tuple[str | int, ...], object]] = [((), document.value)]
@@ -98,7 +98,7 @@ def _place(document: Document, at: tuple[str | int, ...]) -> tuple[int, LineOf]:
 
 
 def _holds_configuration(data: Mapping[str, Any]) -> tuple[bool, bool]:
-    """How likely this ConfigMap is meant: it has a configuration; it has a key that should have one."""
+    """Returns a rank: higher if the ConfigMap has a configuration, lower if only a key for a configuration."""
     key = key_of_configuration(data)
     return bool(key) and _is_configuration(data[key]), bool(key)
 
@@ -124,7 +124,7 @@ def _unwrap(config_map: _ConfigMap, text: str, name: str) -> Source:
     inner = data[key]
     if not isinstance(inner, str):
         raise YamlError(name, at, f"{key} should be a text: write `{key}: |` and indent the configuration below it")
-    # In a block (`|`) the text stands line by line under its key; in quotes its lines are not to be found again.
+    # A block (`|`) has the text line by line under its key; of a quoted text the lines are not known.
     lines = [line.strip() for line in inner.split("\n")]
     below = [line.strip() for line in text.split("\n")[at : at + len(lines)]]
     in_block = all(a == b for a, b in zip(lines, below, strict=False) if a)

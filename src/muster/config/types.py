@@ -1,4 +1,4 @@
-"""The configuration as understood: actions in their order, tiers of plugins with their switches and arguments."""
+"""The types of a configuration: actions in their order, tiers of plugins with their switches and arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muster.model.yamlwrite import dump
 __all__ = ["COMPATIBILITIES", "OFF_BY_DEFAULT", "SWITCHES", "Arguments", "Config", "Known", "PluginOption", "Tier"]
 
 
-# Volcano: some keys begin with `enable`, some with `enabled`; files are full of both, so the spelling is kept as it is.
+# Volcano: some keys begin with `enable`, some with `enabled`; files use both, so the spelling is kept.
 SWITCHES: tuple[str, ...] = (
     "enableJobOrder",
     "enableHierarchy",
@@ -41,7 +41,7 @@ SWITCHES: tuple[str, ...] = (
     "enabledSubJobOrder",
     "enabledHyperNodeGradient",
 )
-# Volcano: every switch that is absent is on, but for these two.
+# Volcano: every absent switch is on, except these two.
 OFF_BY_DEFAULT = frozenset({"enableHierarchy", "enabledClusterOrder"})
 COMPATIBILITIES = ("volcano",)
 """The values of the key ``compatibility``."""
@@ -51,9 +51,9 @@ COMPATIBILITIES = ("volcano",)
 class Known:
     """The names a configuration may use: each plugin and action with its arguments.
 
-    An argument is an exact name, or a prefix that ends in ``*``. Of a nested mapping the path counts: ``sra.weight`` is
-    the flat argument of that name and ``weight`` under ``sra``; keys under a mapping are checked where names of them
-    are known.
+    An argument is an exact name, or a prefix that ends in ``*``. A nested mapping is compared by path: ``sra.weight``
+    is the flat argument of that name and ``weight`` under ``sra``. Keys of a mapping are checked if names of them are
+    known.
     """
 
     plugins: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class PluginOption:
     line: int | None = None
 
     def enabled(self, switch: str) -> bool:
-        """Whether a switch is on, given or by default."""
+        """Returns whether a switch is on, as given or by default."""
         return self.switches.get(switch, switch not in OFF_BY_DEFAULT)
 
 
@@ -89,25 +89,25 @@ class Config:
     tiers: tuple[Tier, ...] = ()
     configurations: dict[str, Arguments] = field(default_factory=dict)
     compatibility: str = ""
-    """Whose rules of eviction hold: muster's own (empty) or those of one of ``COMPATIBILITIES``."""
+    """Whose eviction rules apply: muster's (empty) or those of one of ``COMPATIBILITIES``."""
 
     def plugins(self) -> Iterator[PluginOption]:
-        """All plugins, tier by tier."""
+        """Yields all plugins, tier by tier."""
         for tier in self.tiers:
             yield from tier.plugins
 
     def plugin(self, name: str) -> PluginOption | None:
-        """The plugin of that name, if it is configured."""
+        """Returns the plugin of that name, if it is configured."""
         return next((option for option in self.plugins() if option.name == name), None)
 
     def findings(self) -> list[Finding]:
-        """What the readers of arguments had to say so far: complete once plugins and actions have read theirs."""
+        """Returns the findings about arguments so far: complete once plugins and actions have read theirs."""
         owners = [*(option.arguments for option in self.plugins()), *self.configurations.values()]
         return [finding for arguments in owners for finding in arguments.findings]
 
 
 def render(config: Config) -> dict[str, Any]:
-    """Plain values that, written as YAML, load as the same configuration."""
+    """Returns plain values that, written as YAML, load as the same configuration."""
     understood: dict[str, Any] = {
         "actions": ", ".join(config.actions),
         "tiers": [{"plugins": [_plugin(option) for option in tier.plugins]} for tier in config.tiers],
@@ -122,7 +122,7 @@ def render(config: Config) -> dict[str, Any]:
 
 
 def render_text(config: Config) -> str:
-    """The same as YAML."""
+    """Returns the configuration as YAML, as ``validate --effective`` prints it."""
     return dump(render(config))
 
 

@@ -1,4 +1,4 @@
-"""What Volcano's files may name and muster does not have: plugins, actions and arguments, and what to use instead."""
+"""Plugins, actions and arguments that Volcano has and muster does not, and what to use instead."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["VOLCANO_ACTIONS", "VOLCANO_ARGUMENTS", "VOLCANO_PLUGINS", "SERVED_BY
 
 
 class VolcanoOnly(NamedTuple):
-    """What the name does in Volcano, and what to do without it."""
+    """What a name does in Volcano, and what to use instead."""
 
     did: str
     instead: str
 
 
 SERVED_BY = {"network-topology-aware": "topology"}
-"""Names that another plugin of muster answers to."""
+"""Volcano's names for plugins that have another name in muster."""
 
 VOLCANO_PLUGINS = {
     "capacity-card": VolcanoOnly(
@@ -97,4 +97,4 @@ VOLCANO_ARGUMENTS: dict[str, dict[str, str]] = {
         "maxCandidateNodesAbsolute": _ALL_NODES,
     },
 }
-"""Plugin or action → its arguments in some version of Volcano that have no effect here, and why or what to do."""
+"""Plugin or action → its arguments in some version of Volcano that have no effect in muster, and why or what to do."""

@@ -1,3 +1,3 @@
-"""State and configuration in, plan out: the registry of plugins and actions, their typed arguments, and the cycle
-that runs them.
+"""Turns a state and a configuration into a plan: the registry of plugins and actions, the plugin host, and the
+scheduling cycle.
 """

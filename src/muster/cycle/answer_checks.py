@@ -1,7 +1,7 @@
-"""What the answers of third-party plugins must be: one check per method of the plugin interface.
+"""Checks the answers of third-party plugins: one check per method of the plugin interface.
 
-A check gets the answer and what was asked, and returns the answer as the engine uses it; `Wrong` says what it is
-instead.
+A check gets the answer and the arguments of the call, and returns the answer as the engine uses it. It raises `Wrong`
+if the answer is invalid.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Check = Callable[..., Any]
 
 
 class Wrong(Exception):
-    """What an answer is, and what it should be."""
+    """Raised for an invalid answer; it says what the answer is and what it should be."""
 
     def __init__(self, answer: object, wanted: str) -> None:
         super().__init__(f"{_shown(answer)} instead of {wanted}")
@@ -96,7 +96,7 @@ def _sets(answer: object, *asked: object) -> tuple[bool, Any]:
 
 
 def sets_inside(sets: Iterable[NodeSet], within: NodeSet) -> tuple[list[NodeSet], Index]:
-    """Each set without the nodes that are not in `within`, in node order; and these nodes."""
+    """Returns each set without the nodes that are not in `within`, in node order; and these nodes."""
     found, left_out = [], [np.empty(0, np.int64)]
     for one in sets:
         kept, first = np.unique(np.asarray(one.index).astype(np.int64), return_index=True)

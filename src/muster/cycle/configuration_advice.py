@@ -1,4 +1,4 @@
-"""What a configuration does without saying so: rules that are never asked, switches and weights without effect."""
+"""Advice on a valid configuration: plugins that are never called, switches and weights without effect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VOLCANO_PERMITS = (
 
 
 def advice(scheduler: Scheduler, text: str, name: str) -> list[Finding]:
-    """To be asked of a configuration that loaded without error."""
+    """Returns the advice on a configuration that loaded without error."""
     return list(_Advice(scheduler, text, name).all())
 
 
@@ -101,7 +101,7 @@ class _Advice:
                         yield self.say("warning", option, "never-asked", message, "add enqueue, or take it out")
 
     def compatibility(self) -> Iterator[Finding]:
-        """What Volcano's rules permit and muster's own forbid."""
+        """Yields what Volcano's rules permit and muster's rules forbid."""
         evicting = [action for action in VICTIM_HOOKS if action in self.actions]
         if self.by_volcano and evicting:
             message = VOLCANO_PERMITS.format(actions=" and ".join(evicting))
@@ -110,7 +110,7 @@ class _Advice:
             yield Finding("warning", self.name, line, "compatibility", "compatibility-volcano", message, fix)
 
     def victims(self, action: str) -> Iterator[Finding]:
-        """Actions that evict, where no plugin has an opinion on victims: then nobody is evicted."""
+        """Yields a finding if the action is configured and no plugin names victims: then no pod is evicted."""
         if action not in self.actions:
             return
         pairs = [pair for tier in self.tiers for pair in tier]
@@ -130,7 +130,7 @@ class _Advice:
         yield self.say("warning", None, "no-victims", message, fix)
 
     def switches(self, plugin: Plugin, option: PluginOption) -> Iterator[Finding]:
-        """Switches for extension points that the plugin does not have."""
+        """Yields switches for extension points that the plugin does not have."""
         for switch in option.switches:
             those = [hook for hook in _switched() if hook.switch == switch]
             if those and not any(isinstance(plugin, hook) for hook in those):
@@ -153,17 +153,17 @@ class _Advice:
 
 
 def has_opinion(action: str, plugin: Plugin, option: PluginOption) -> bool:
-    """Does the plugin name victims in `preempt` or `reclaim`? Without any opinion nobody is evicted."""
+    """Returns whether the plugin names victims in `preempt` or `reclaim`. If no plugin does, no pod is evicted."""
     hook = VICTIM_HOOKS[action]
     if not isinstance(plugin, VictimHints) or not isinstance(plugin, hook) or plugin.opinion == Opinion.NONE:
         return False
     if option.name == "drf" and action == "reclaim" and not option.enabled("enableHierarchy"):
-        return False  # it has queues to compare only with the hierarchy
+        return False  # without the hierarchy it does not compare queues
     return option.enabled(hook.switch or "")
 
 
 def _switched() -> list[type[Hook]]:
-    """Every extension point that has a switch."""
+    """Returns every extension point that has a switch."""
     return [
         kind for kind in vars(hooks).values()
         if isinstance(kind, type) and issubclass(kind, Hook) and kind.switch is not None

@@ -1,4 +1,4 @@
-"""From the text of a configuration to a Config, checked against the plugins and actions there are."""
+"""Loads the text of a configuration into a Config, checked against the plugins and actions that exist."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from muster.model.finding import Finding
 
 
 def configure(text: str, name: str) -> tuple[Config, list[Finding]]:
-    """The configuration and what there is to say about it; with a finding of severity error it must not be used.
+    """Returns the configuration and its findings; with a finding of severity error it must not be used.
 
-    The text is read first to see which plugins it names, so that only those are imported, and then with their
-    arguments known.
+    The text is read twice: first to find the plugins that it names, so that only those are imported, and then
+    with their arguments known.
     """
     first, findings = load(text, name, _any_arguments(PLUGINS))
     others: Iterable[str] = ()
@@ -26,7 +26,7 @@ def configure(text: str, name: str) -> tuple[Config, list[Finding]]:
 
 
 def _with_cause(finding: Finding) -> Finding:
-    """A plugin that is installed but cannot be loaded is not merely unknown."""
+    """Replaces the finding of an unknown plugin by the cause, if the plugin is installed but cannot be loaded."""
     why = broken().get(finding.object.removeprefix("plugin ")) if finding.code == "unknown-plugin" else None
     if why is None:
         return finding
@@ -39,6 +39,6 @@ def _any_arguments(plugins: Iterable[str]) -> Known:
 
 
 def default_configuration() -> Config:
-    """The built-in configuration, for when none is given."""
+    """Returns the built-in configuration, which is used if none is given."""
     config, _ = configure(DEFAULT, DEFAULT_NAME)
     return config

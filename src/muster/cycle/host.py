@@ -57,7 +57,7 @@ def is_built_in(cls: type) -> bool:
 
 
 def hosted(cls: type[P], package: str = "") -> type[P]:
-    """The plugin class as the scheduler uses it: a built-in one as it is, another package's behind the host."""
+    """Returns the class that the scheduler uses: a built-in class itself, a third-party class behind the host."""
     if is_built_in(cls) or "_host" in vars(cls):
         return cls
     caller = _Caller(str(getattr(cls, "name", cls.__name__)), package or cls.__module__.partition(".")[0])
@@ -75,7 +75,7 @@ def hosted(cls: type[P], package: str = "") -> type[P]:
 
 @dataclass(frozen=True, slots=True)
 class _Caller:
-    """Calls methods of one plugin."""
+    """Calls the methods of one plugin."""
 
     plugin: str
     package: str
@@ -96,7 +96,7 @@ class _Caller:
 
 
 def _implemented(cls: type[Plugin]) -> list[str]:
-    """The methods of the plugin interface that the class does not inherit from the interface itself."""
+    """Returns the methods of the plugin interface that the class does not inherit from the interface itself."""
     interface = [base for base in cls.__mro__ if is_built_in(base) and issubclass(base, Plugin | Hook)]
     names = {name for base in interface for name in vars(base) if not name.startswith("_")}
     found = []
@@ -109,7 +109,7 @@ def _implemented(cls: type[Plugin]) -> list[str]:
 
 
 def _through(caller: _Caller, cls: type, name: str) -> Any:
-    """The method `name` of the class, called through the host."""
+    """Returns the method `name` of the class, called through the host."""
     member = inspect.getattr_static(cls, name)
     original = member.__func__ if isinstance(member, classmethod | staticmethod) else member
 
@@ -129,7 +129,7 @@ def _opening(caller: _Caller, cls: type[Plugin]) -> Any:
 
 
 def _dividing(ask: Callable[..., Any]) -> Any:
-    """`node_sets` or `group_sets`: nodes outside the given set are left out of the answer, with a warning."""
+    """Returns `node_sets` or `group_sets`; nodes outside the given set are removed from the answer, with a warning."""
 
     def method(self: Any, job: Job, *given: Any) -> tuple[bool, Sequence[NodeSet]]:
         relevant, sets = ask(self, job, *given)
@@ -150,7 +150,7 @@ def _dividing(ask: Callable[..., Any]) -> Any:
 
 
 def _terms(caller: _Caller, ask: Callable[..., Any], wrap: Callable[..., Any]) -> Any:
-    """`filters` or `scorers`: terms that are objects beside the plugin are called through the host, too."""
+    """Returns `filters` or `scorers`; terms that are separate objects are called through the host as well."""
 
     def method(self: Plugin) -> list[Any]:
         terms = caller.call("terms", partial(ask, self))

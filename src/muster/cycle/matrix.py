@@ -1,4 +1,4 @@
-"""Which plugin does what: computed from the classes, so that it cannot be out of date."""
+"""The table of plugins and their extension points, computed from the classes, so that it cannot be out of date."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PluginRow:
 
 
 def extension_points() -> dict[str, type[Hook]]:
-    """Every extension point there is, in the order of the interface."""
+    """Returns every extension point, in the order of the interface."""
     return {
         name: kind for name, kind in vars(hooks).items()
         if isinstance(kind, type) and issubclass(kind, Hook) and kind is not Hook and _asks(kind)
@@ -34,7 +34,7 @@ def extension_points() -> dict[str, type[Hook]]:
 
 
 def matrix() -> list[PluginRow]:
-    """Every plugin that is installed, by name."""
+    """Returns every installed plugin, by name."""
     points = extension_points()
     rows = []
     for name in sorted([*PLUGINS, *third_party()]):
@@ -45,7 +45,7 @@ def matrix() -> list[PluginRow]:
 
 
 def _asks(kind: type[Hook]) -> bool:
-    """Has the class a question of its own? One that only collects what others share has none."""
+    """Returns whether the class has abstract methods. A class that only collects what others share has none."""
     return bool(getattr(kind, "__abstractmethods__", ()))
 
 

@@ -1,4 +1,4 @@
-"""The end of a cycle: its moves become a plan, and every pod left without a node gets its true first cause."""
+"""Turns the moves of a cycle into a plan, and finds the first cause for every pod without a node."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from muster.engine.core.plan import Condition, Eviction, Plan, PodReason
 from muster.engine.core.session import Session
 
 _UNBOUND = (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
-# Codes of a pod that could start if another pod of its group could: they do not name the group's own cause.
+# Codes of a pod that could start if another pod of its group could: they are not the cause of the group's wait.
 _FOLLOWS = ("pipelined", "gang")
 _READY = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
-# As numbers, for they are looked up for every job of every cycle.
+# As integers, because they are looked up for every job in every cycle.
 _PENDING, _PIPELINED, _ALLOCATED = (int(status) for status in _UNBOUND)
 _RUNNING, _BOUND, _SUCCEEDED, _FAILED, _RELEASING = (
     int(s) for s in (Status.RUNNING, Status.BOUND, Status.SUCCEEDED, Status.FAILED, Status.RELEASING)
@@ -48,7 +48,7 @@ def plan_of(session: Session) -> Plan:
 
 
 def _effects(session: Session, plan: Plan) -> None:
-    concerned: dict[int, list[BindEffects]] = {}  # shape → who has something to write with its pods
+    concerned: dict[int, list[BindEffects]] = {}  # shape → the plugins with effects for its pods
     for key in plan.binds:
         task = session.state.tasks[key]
         writers = concerned.get(task.shape.id)
@@ -76,7 +76,7 @@ def _plan_job(session: Session, job: Job, plan: Plan) -> None:
         reason = first_cause(session, job, task, plan)
         if gang:
             origins.append((reason.code in _FOLLOWS, task.key, reason.text))
-        # A pod that only waits for promised room to become free is not unschedulable.
+        # A pod that only waits for promised capacity to become free is not unschedulable.
         text = f"{reason.text} {gang}" if gang and reason.code != "pipelined" else reason.text
         if job.attempt.divided and reason.code != "pipelined":
             text = f"unschedulable on cluster: {text}"
@@ -95,7 +95,7 @@ def _plan_job(session: Session, job: Job, plan: Plan) -> None:
 
 
 def phase_at_close(job: Job, *, unschedulable: bool) -> str:
-    """The PodGroup's phase after the cycle, as Volcano's job updater has it."""
+    """Returns the PodGroup's phase after the cycle, as Volcano's job updater computes it."""
     count = job.count
     if count[_RUNNING] and unschedulable:
         return "Unknown"
@@ -104,7 +104,7 @@ def phase_at_close(job: Job, *, unschedulable: bool) -> str:
     if count[_RELEASING]:
         scheduled += sum(1 for t in job.tasks.values() if t.status == Status.RELEASING and t.node >= 0)
     if scheduled >= job.min_available:
-        # Volcano calls a group of minimum 0 completed before anything ran; that is not copied.
+        # Volcano sets a group with minimum 0 to Completed before anything ran; muster does not copy that.
         if scheduled and scheduled == finished:
             return "Completed"
         if scheduled:
@@ -113,10 +113,10 @@ def phase_at_close(job: Job, *, unschedulable: bool) -> str:
 
 
 def gang_line(job: Job, waiting: list[Task]) -> str:
-    """Volcano's line about the group: how many of its pods are short, and what states they are in.
+    """Returns Volcano's message about the group: how many of its pods are missing, and the states of its pods.
 
-    Volcano counts what the minimum lacks even where it asks for more pods than there are ("3/1 tasks"); here no more
-    are short than wait.
+    Volcano counts what the minimum lacks even if there are fewer pods ("3/1 tasks"); here the number of missing pods is
+    at most the number of pending pods.
     """
     fit = sum([t.key in job.attempt.would_fit for t in waiting]) if job.attempt.would_fit else 0
     short = min(max(job.min_available - job.ready - fit, 0) or len(waiting), len(waiting))
@@ -164,7 +164,7 @@ def first_cause(session: Session, job: Job, task: Task, plan: Plan) -> PodReason
 
 
 def _pipelined(session: Session, job: Job, task: Task, plan: Plan) -> str:
-    """What a pod that was promised a node waits for: pods that leave its node, or the rest of its group."""
+    """Returns what a pod with a promised node waits for: terminating pods on its node, or the rest of its group."""
     node = plan.pipelined[task.key]
     if _releases(session, node):
         return f"waits for capacity that is being released on node {node}."

@@ -1,7 +1,7 @@
-"""Which plugins and actions there are: name in the configuration → class or function.
+"""The registry of plugins and actions: name in the configuration → class or function.
 
-Built-in ones are named here and imported when a configuration names them; third parties register a Plugin class under
-the entry-point group `muster.plugins`.
+Built-in plugins are listed here and imported when a configuration names them. Third parties register a Plugin class
+under the entry-point group `muster.plugins`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ACTIONS: dict[str, frozenset[str]] = {
 
 
 def plugin_class(name: str) -> type[Plugin]:
-    """The class of a built-in or third-party plugin; KeyError if there is none."""
+    """Returns the class of a built-in or third-party plugin; raises KeyError if there is none."""
     target = PLUGINS.get(name)
     if target is None:
         return third_party()[name]
@@ -70,30 +70,30 @@ def action(name: str) -> Action:
 
 
 def third_party() -> dict[str, type[Plugin]]:
-    """Plugins that other packages registered; a name of ours cannot be taken over."""
+    """Returns the plugins that other packages registered. They cannot replace a built-in plugin."""
     return _registered()[0]
 
 
 def broken() -> dict[str, str]:
-    """Plugins that other packages registered and that cannot be used: name → why."""
+    """Returns the registered plugins of other packages that cannot be used: name → why."""
     return _registered()[1]
 
 
 def package_of(name: str) -> str:
-    """The distribution package that provides a plugin, with its version."""
+    """Returns the distribution package that provides a plugin, with its version."""
     if name in PLUGINS:
         return "muster"
     return ", ".join(dict.fromkeys(_package(point) for point in entry_points(group=GROUP) if point.name == name))
 
 
 def kinds_read(config: Config) -> tuple[type[Object], ...]:
-    """The kinds that the configured plugins declare to read, each once."""
+    """Returns the kinds that the configured plugins declare to read, each once."""
     classes = (plugin_class(option.name) for option in config.plugins())
     return tuple(dict.fromkeys(kind for cls in classes for kind in cls.reads))
 
 
 def third_party_kinds() -> dict[tuple[str, str], type[CustomResource]]:
-    """The custom resources that plugins of other packages read, by apiVersion and kind."""
+    """Returns the custom resources that plugins of other packages read, by apiVersion and kind."""
     kinds = (kind for cls in third_party().values() for kind in cls.reads if issubclass(kind, CustomResource))
     return {(f"{kind.group}/{kind.version}", kind.kind_name): kind for kind in kinds if kind.group}
 
@@ -120,13 +120,13 @@ def _registered() -> tuple[dict[str, type[Plugin]], dict[str, str]]:
 
 
 class _Unusable(Exception):
-    """Why what an entry point names is not a plugin that can be used."""
+    """Raised if an entry point does not name a usable plugin; the message says why."""
 
 
 def _usable(point: EntryPoint) -> type[Plugin]:
     try:
         cls = point.load()
-    except Exception as fault:  # whatever another package does while it is imported
+    except Exception as fault:  # the import of another package may raise anything
         raise _Unusable(f"cannot be imported: {type(fault).__name__}: {fault}") from None
     if not isinstance(cls, type) or not issubclass(cls, Plugin):
         raise _Unusable("is not a class derived from muster.plugin.Plugin")
@@ -146,7 +146,7 @@ def _usable(point: EntryPoint) -> type[Plugin]:
 
 
 def _unreadable(kind: object) -> str:
-    """Why objects of this kind cannot be watched; empty if they can."""
+    """Returns why objects of this kind cannot be watched; empty if they can."""
     if not isinstance(kind, type) or not issubclass(kind, Object):
         return "is not a Kubernetes kind: derive it from muster.plugin.CustomResource"
     if issubclass(kind, CustomResource) and kind is not CustomApplication and not (kind.version and kind.plural):
@@ -161,9 +161,9 @@ def _package(point: EntryPoint) -> str:
 
 
 def known(names: Iterable[str] | None = None) -> Known:
-    """What a configuration may say, for its loader. Only the plugins named are imported, unless all are wanted."""
+    """Returns the names that a configuration may use. Only the named plugins are imported, unless all are wanted."""
     wanted = None if names is None else set(names)
-    # Looking for other packages' plugins takes time that a configuration of built-in ones need not spend.
+    # Finding the plugins of other packages takes time, which a configuration with only built-in plugins does not need.
     others = third_party() if wanted is None or not wanted <= PLUGINS.keys() else {}
     return Known(
         plugins={

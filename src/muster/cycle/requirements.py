@@ -1,7 +1,8 @@
 """Requirements of objects that nothing in the configuration provides.
 
-`validate` reports a hard one as an error, `simulate` and `explain` as a warning before they go on. A soft one is a
-notice. What a plugin provides is said by the plugin (`Plugin.required_by`); `UNSUPPORTED` is what none provides yet.
+`validate` reports a hard requirement as an error, `simulate` and `explain` as a warning before they go on. A soft
+requirement is a notice. Each plugin declares what it provides (`Plugin.required_by`); `UNSUPPORTED` lists what no
+plugin provides yet.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ __all__ = ["PROVIDERS", "ignored", "ignored_by_kind", "warnings"]
 Kind = tuple[str, bool, str, str, str]
 """What is required, whether it is hard, the finding's code, why it is ignored, and what to do."""
 
-# The plugins that have `required_by`. They are named so that the others need not be imported to be asked.
+# The plugins that have `required_by`. They are listed so that the others need not be imported.
 PROVIDERS = ("gang", "predicates", "nodegroup", "topology", "topology910", "propagation")
 _ADD = "add `- name: {}` to the last tier of the configuration"
 
 
 def native_groups(state: State) -> Iterator[Requirement]:
-    """Pods that name a PodGroup of Kubernetes' own API (spec.schedulingGroup since 1.36, spec.workloadRef in 1.35)."""
+    """Yields pods that name a PodGroup of the Kubernetes API (spec.schedulingGroup since 1.36, workloadRef in 1.35)."""
     for task in waiting(state):
         spec = task.pod.spec
         for field, given in (("schedulingGroup", spec.scheduling_group), ("workloadRef", spec.workload_ref)):
@@ -47,12 +48,12 @@ UNSUPPORTED: tuple[tuple[Callable[[State], Iterator[Requirement]], str, str], ..
 
 
 def ignored(config: Config, state: State) -> list[Finding]:
-    """A finding for each requirement that is ignored; it names the first object that has it and counts the others."""
+    """Returns a finding per ignored requirement; it names the first object that has it and counts the others."""
     return list(ignored_by_kind(config, state).values())
 
 
 def ignored_by_kind(config: Config, state: State) -> dict[Kind, Finding]:
-    """The same by what is required and why it is ignored, whatever objects require it."""
+    """Returns the ignored requirements by what is required and why it is ignored, for all objects together."""
     found: dict[Kind, list[str]] = {}
     for text, hard, code, why, fix, about in _ignored(config, state):
         found.setdefault((text, hard, code, why, fix), []).append(about)
@@ -66,7 +67,7 @@ def ignored_by_kind(config: Config, state: State) -> dict[Kind, Finding]:
 
 
 def warnings(config: Config, state: State, log: Log) -> list[str]:
-    """The hard ones for people who run something; soft ones go to the log."""
+    """Returns the hard requirements as warnings for the user; soft requirements are logged."""
     texts = []
     for finding in ignored(config, state):
         text = f"{finding.object}: {finding.message} ({finding.fix})"
@@ -92,7 +93,7 @@ def _ignored(config: Config, state: State) -> Iterator[tuple[str, bool, str, str
 
 
 def _why(name: str, option: PluginOption | None, requirement: Requirement) -> tuple[str, str] | None:
-    """Why it is ignored and what to do; None: the plugin is there and the part that provides it is on."""
+    """Returns why it is ignored and what to do; None if the plugin is configured and the needed switch is on."""
     if option is None:
         return f"the plugin {name} is not configured: this is ignored", _ADD.format(name)
     if requirement.switch and not option.enabled(requirement.switch):

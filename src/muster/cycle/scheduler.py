@@ -1,4 +1,4 @@
-"""A scheduler: a configuration's plugins, and the cycle that turns a state into a plan."""
+"""The scheduler: the plugins of a configuration, and the cycle that turns a state into a plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from muster.model.finding import Finding
 class Scheduler:
     """The plugins and actions of a configuration; immutable. The live scheduler builds one in each leadership term.
 
-    `last` are plugins that no configuration names, asked after all others. `measure` times plugins and actions.
+    `last` are plugins outside the configuration, called after all others. `measure` times plugins and actions.
     `classes` are plugin classes by name that need not be registered.
     """
 
@@ -45,7 +45,7 @@ class Scheduler:
         super().__setattr__(name, value)
 
     def findings(self) -> list[Finding]:
-        """What the plugins found unusable in their arguments."""
+        """Returns the findings of the plugins about their arguments."""
         found = self.config.findings()
         for tier, options in zip(self.tiers, self.config.tiers, strict=False):
             for plugin, option in zip(tier, options.plugins, strict=True):
@@ -56,7 +56,7 @@ class Scheduler:
         return Session(state, self.config, self.tiers, now, log, self._measure)
 
     def decide(self, session: Session) -> Plan:
-        """Run the actions in their order."""
+        """Runs the actions in their order."""
         with collector_paused():
             for name, run in self.actions:
                 session.log(3, f"Enter {name}")
@@ -67,9 +67,9 @@ class Scheduler:
     def cycle(
         self, state: State, now: float, log: Log = silent, look: Callable[[Session], None] | None = None
     ) -> Plan:
-        """One scheduling cycle. The state is as before when it returns; the plan says what to do.
+        """Runs one scheduling cycle and returns its plan. The state is unchanged when it returns.
 
-        `look` may read the session, after everything is decided and before it is taken back.
+        `look` may read the session after everything is decided and before it is undone.
         """
         session = self.session(state, now, log)
         try:
@@ -83,6 +83,6 @@ class Scheduler:
             session.close()
         for key, phase in plan.phases.items():
             if key not in state.objects["PodGroup"]:
-                state.jobs[key].phase = phase  # a group in memory has no object to remember it
+                state.jobs[key].phase = phase  # a group without an object has no status that keeps it
                 state.jobs[key].mark_changed()
         return plan

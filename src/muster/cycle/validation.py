@@ -1,4 +1,4 @@
-"""A configuration checked whole: what the loader, the plugins and the remarks find, and what it amounts to."""
+"""Validates a whole configuration: findings of the loader and the plugins, advice, and the effective configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["effective", "effective_hash", "validate_configuration"]
 
 
 def validate_configuration(text: str, name: str) -> tuple[Scheduler, list[Finding]]:
-    """A scheduler with the configuration as far as it is usable, and all there is to say about it."""
+    """Returns a scheduler with the configuration as far as it is usable, and all findings about it."""
     config, findings = configure(text, name)
     scheduler = Scheduler(config)
     usable = all(finding.severity != "error" for finding in findings)
@@ -27,7 +27,7 @@ def validate_configuration(text: str, name: str) -> tuple[Scheduler, list[Findin
 
 
 def effective(scheduler: Scheduler) -> dict[str, Any]:
-    """The configuration as understood: every plugin with its arguments as it read them."""
+    """Returns the effective configuration: every plugin with its arguments as it read them."""
     plain = render(scheduler.config)
     for tier, entries in zip(scheduler.tiers, plain["tiers"], strict=True):
         for plugin, entry in zip(tier, entries["plugins"], strict=True):
@@ -38,6 +38,6 @@ def effective(scheduler: Scheduler) -> dict[str, Any]:
 
 
 def effective_hash(scheduler: Scheduler) -> str:
-    """Equal for configurations that are understood alike: comments and the order of arguments do not count."""
+    """Returns a hash that ignores comments and the order of arguments: equal for equivalent configurations."""
     text = json.dumps(effective(scheduler), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
