@@ -90,7 +90,7 @@ def test_client_certificates_as_data_and_as_files(control_plane: ControlPlane, t
 def test_a_token_that_was_rotated_in_its_file(
     control_plane: ControlPlane, tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(config, "RELOAD_AT_MOST_EVERY", 0.0)
+    monkeypatch.setattr(config, "MIN_RELOAD_PERIOD_S", 0.0)
     (tmp_path / "token").write_text("not.a.token")
     access = load(str(kubeconfig(tmp_path, control_plane, {"tokenFile": "token"})))
     (tmp_path / "token").write_text(token)
@@ -100,7 +100,7 @@ def test_a_token_that_was_rotated_in_its_file(
 def test_a_plugins_token_until_it_expires(
     control_plane: ControlPlane, tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(config, "KEEP_HEADER", 0.0)
+    monkeypatch.setattr(config, "HEADER_CACHE_S", 0.0)
     (tmp_path / "token").write_text("not.a.token")
     soon = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     status = f'{{"token": pathlib.Path("{tmp_path}/token").read_text(), "expirationTimestamp": "{soon}"}}'
@@ -114,7 +114,7 @@ def test_a_plugins_token_until_it_expires(
 def test_a_plugins_certificate_until_it_expires(
     control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(config, "RELOAD_AT_MOST_EVERY", 0.0)
+    monkeypatch.setattr(config, "MIN_RELOAD_PERIOD_S", 0.0)
     certificate, key = control_plane.authority.client("short-lived", "people", timedelta(seconds=4))
     later = control_plane.authority.client("long-lived", "people")
     current = tmp_path / "current"
@@ -178,7 +178,7 @@ def test_the_account_of_the_pod_it_runs_in_and_its_rotated_token(
 ) -> None:
     from kubernetes import config as official
 
-    monkeypatch.setattr(config, "RELOAD_AT_MOST_EVERY", 0.0)
+    monkeypatch.setattr(config, "MIN_RELOAD_PERIOD_S", 0.0)
     monkeypatch.setattr(official, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "not-there"))
     address, _, port = control_plane.url.removeprefix("https://").rpartition(":")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", address)

@@ -12,7 +12,7 @@ from muster.engine.domains.domain_sources import MAX_PATTERN_CHARACTERS
 from muster.groupctl.extender import server
 from muster.groupctl.webhook import handler, review
 from muster.kube.client import Limits
-from muster.kube.list_watch import LONGEST_LINE
+from muster.kube.list_watch import MAX_EVENT_BYTES
 from muster.model import extender
 from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH
 from muster.model.yamltext import MAX_CHARACTERS
@@ -31,7 +31,7 @@ def row(begins: str) -> list[int]:
 def test_the_limits_are_those_of_the_code() -> None:
     assert row("a text of YAML") == [MAX_CHARACTERS // MIB, MAX_DEPTH, MAX_ALIASED]
     assert row("a snapshot") == [LARGEST_SNAPSHOT // 2**30]
-    assert row("an answer") == [Limits().answer_bytes // MIB, LONGEST_LINE // MIB]
+    assert row("an answer") == [Limits().answer_bytes // MIB, MAX_EVENT_BYTES // MIB]
     limits = Limits()
     assert row("a request") == [limits.request_bytes // MIB, limits.seconds, limits.writes_at_once]
     bodies = (server.MAX_NAMES_BODY_BYTES, server.MAX_BODY_BYTES, handler.MAX_BODY_BYTES)

@@ -1,4 +1,4 @@
-"""Which configuration a command uses: that of -c, else the one that a snapshot or the live cluster names."""
+"""Loads the configuration of a command: that of -c, else the one that a snapshot or the live cluster names."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from muster.sim.inputs import ConfigText, LoadedConfig
 
 
-def given(config: str | None) -> ConfigText | None:
+def config_from_flag(config: str | None) -> ConfigText | None:
     """Reads the configuration of -c. It is read before everything else, because it has precedence."""
     from muster.sim.inputs import ConfigText
 
     return None if config is None else ConfigText(config_text(config), config)
 
 
-def chosen_from(objects: Objects, scheduler_names: Sequence[str]) -> ConfigText:
-    """Without -c: the configuration that the snapshot or the live cluster names, else the built-in default."""
+def config_from_objects(objects: Objects, scheduler_names: Sequence[str]) -> ConfigText:
+    """Returns the configuration that the snapshot or the live cluster names, else the built-in default."""
     from muster.sim.inputs import config_for
 
     try:
@@ -37,10 +37,10 @@ def scheduler_of(config: str | None) -> Scheduler:
     """Builds a scheduler with the configuration of -c, or with the built-in one."""
     from muster.sim.inputs import default_config
 
-    return used(given(config) or default_config()).scheduler
+    return load_and_report(config_from_flag(config) or default_config()).scheduler
 
 
-def used(text: ConfigText) -> LoadedConfig:
+def load_and_report(text: ConfigText) -> LoadedConfig:
     """Builds a scheduler with that configuration; prints what the loader and the plugins find on stderr."""
     from muster.sim.inputs import load_config
 
@@ -55,5 +55,6 @@ def used(text: ConfigText) -> LoadedConfig:
 
 
 def warn(loaded: LoadedConfig) -> None:
+    """Prints the warnings of a configuration on stderr."""
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -50,20 +50,20 @@ def plan(
     Without -f: what the cluster as it stands would see. Nothing is written.
     """
     from muster.cli.answer import print_json, waiting
-    from muster.cli.configuration import chosen_from, given, used
+    from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.live import read_cluster, webhook_is_alive
     from muster.cli.reading import read_manifests
     from muster.sim.plan import overlaid
     from muster.sim.plan import plan as played
 
-    told = given(config)
-    one = None if told is None else used(told)
+    told = config_from_flag(config)
+    one = None if told is None else load_and_report(told)
     if clusters:
         there, alive = read_manifests(clusters, keep_going=keep_going), False
     else:
         there = read_cluster(kubeconfig, context, discreet=False)
         alive = webhook_is_alive(kubeconfig, context) if webhook is None else False
-    one = one or used(chosen_from(there.objects, ("muster", "volcano")))
+    one = one or load_and_report(config_from_objects(there.objects, ("muster", "volcano")))
     changes = read_manifests(files, keep_going=keep_going) if files else None
     objects = overlaid(there.objects, changes.objects if changes is not None else {})
     with waiting("playing"):

@@ -48,13 +48,13 @@ def explain(
     --live the configuration is that of the running scheduler, unless -c names another.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.configuration import chosen_from, given, used
+    from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.reading import BadInput, log, read_manifests
     from muster.model.finding import InputError
     from muster.sim.api import explain as run
 
-    text = given(config)
-    one = None if text is None else used(text)
+    text = config_from_flag(config)
+    one = None if text is None else load_and_report(text)
     if live == bool(files):
         raise click.UsageError("give either manifests with -f FILE_OR_DIR, or --live")
     if live:
@@ -64,7 +64,7 @@ def explain(
         now = time.time() if now is None else now
     else:
         manifests = read_manifests(files, keep_going=keep_going)
-    one = one or used(chosen_from(manifests.objects, scheduler_names))
+    one = one or load_and_report(config_from_objects(manifests.objects, scheduler_names))
     try:
         with waiting("explaining"):
             answer = run(

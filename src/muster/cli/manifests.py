@@ -44,7 +44,8 @@ _ASKED_FOR = [part.verb for part in PARTS.values() if not part.by_default]
     "server's (docs/webhook-and-gate.md).",
 )  # fmt: skip
 @click.option(
-    "--accounts-only", is_flag=True,
+    "--accounts-only",
+    is_flag=True,
     help="Only the namespace, the accounts and their rights: for parts that run outside, such as a static pod.",
 )
 @click.option("--values", type=click.Path(), metavar="FILE", help="Where the parts run and what they may use: "
@@ -154,13 +155,13 @@ def _has_default_queue(kubeconfig: str | None, context: str | None) -> bool:
 
 def _configuration(path: str | None) -> str:
     """The text for the ConfigMap; what cannot be used is refused here, not in the cluster."""
-    from muster.cli.configuration import given, used
+    from muster.cli.configuration import config_from_flag, load_and_report
     from muster.config.default import DEFAULT
     from muster.config.source import find_configuration
     from muster.model.yamlwrite import dump
 
-    text = given(path)
+    text = config_from_flag(path)
     if text is None:
         return DEFAULT
-    used(text)
+    load_and_report(text)
     return dump(find_configuration(text.text, text.source).value)

@@ -53,7 +53,7 @@ def simulate(
     until nothing changes any more: evicted pods go, those that waited for their capacity are bound.
     """
     from muster.cli.answer import waiting
-    from muster.cli.configuration import chosen_from, given, used
+    from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.reading import log, read_manifests
     from muster.sim.api import simulate as run
     from muster.sim.compare import Comparison
@@ -61,9 +61,11 @@ def simulate(
 
     keep_freed_memory()
 
-    first, second = (None if one is None else used(one) for one in (given(config), given(compare)))
+    first, second = (
+        None if one is None else load_and_report(one) for one in (config_from_flag(config), config_from_flag(compare))
+    )
     manifests = read_manifests(files, keep_going=keep_going)
-    first = first or used(chosen_from(manifests.objects, scheduler_names))
+    first = first or load_and_report(config_from_objects(manifests.objects, scheduler_names))
     with waiting("simulating"):
         results = [
             run(

@@ -45,17 +45,17 @@ def validate(
     Prints what is wrong and where, what could never be scheduled and why, and what the configuration does silently.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.configuration import chosen_from, given, warn
+    from muster.cli.configuration import config_from_flag, config_from_objects, warn
     from muster.cli.reading import BadInput
     from muster.model.finding import InputError
     from muster.model.yamlwrite import dump
     from muster.sim.api import validate as run
     from muster.sim.inputs import read_cluster, require_objects
 
-    text = given(config)
+    text = config_from_flag(config)
     with waiting("reading"):
         manifests = read_cluster(files) if files else None
-    text = text or chosen_from({} if manifests is None else manifests.objects, scheduler_names)
+    text = text or config_from_objects({} if manifests is None else manifests.objects, scheduler_names)
     with waiting("validating"):
         answer = run(manifests, config=text, privileged=privileged, scheduler_names=scheduler_names)
     warn(answer.configuration)

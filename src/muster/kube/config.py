@@ -1,7 +1,7 @@
-"""How to get into the cluster: kubeconfig, in-cluster account, exec plugins, OIDC. All of it by the official client.
+"""Access to the cluster through the official client: kubeconfig, in-cluster account, exec plugins, OIDC.
 
-From its Configuration come the host, the TLS context and, for each request, the authorization header. Reading a token
-file or calling an exec plugin may take a while, so that is done in a thread, and its answer is kept for some seconds.
+Its Configuration provides the host, the TLS context and, for each request, the authorization header. Reading a token
+file or calling an exec plugin may take long, so that is done in a thread, and the result is cached for some seconds.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
 
-# The official client itself looks at a token file once a minute and at a plugin's token when it has expired.
-KEEP_HEADER = 10.0
-# A server that answers 401 to everything must not make us run an exec plugin for each request.
-RELOAD_AT_MOST_EVERY = 5.0
+# The official client itself reads a token file once a minute and a plugin's token when it has expired.
+HEADER_CACHE_S = 10.0
+# If a server answers 401 to everything, the exec plugin must not run for each request.
+MIN_RELOAD_PERIOD_S = 5.0
+_IMPERSONATION_FIELDS = ("as", "as-uid", "as-groups", "as-user-extra")
+_AUTH_PROVIDERS = ("gcp", "oidc")
+_PROXY_SCHEMES = ("http", "https")
 
 
 class NoAccess(Exception):
@@ -34,11 +37,11 @@ class NoAccess(Exception):
 
 
 class Access:
-    """Host, TLS and authorization as the official client understands them; `reload` reads everything again."""
+    """Host, TLS and authorization as the official client reads them; `reload` reads everything again."""
 
     def __init__(self, configuration: Configuration, source: tuple[str | None, str | None] | None = None) -> None:
         self.on_refusal: Callable[[ApiError], None] = _nothing
-        """Hears of every answer that is an error, of all clients with this access."""
+        """Called with every error response to a client with this access."""
         self._source = source
         self._refreshing = asyncio.Lock()
         self._loaded_at = time.monotonic()
@@ -57,11 +60,11 @@ class Access:
 
     def anonymous_tls(self) -> ssl.SSLContext | None:
         """Returns a TLS context with the same trust, without muster's certificate: for calls with another identity."""
-        return _tls(self._configuration, ours=False) if self._host.startswith("https://") else None
+        return _tls(self._configuration, with_certificate=False) if self._host.startswith("https://") else None
 
     @property
     def server_name(self) -> str | None:
-        """The name to ask for and check in TLS, where it is not that of the host."""
+        """The TLS server name, if it differs from the host."""
         return self._server_name
 
     @property
@@ -69,19 +72,19 @@ class Access:
         return self._proxy
 
     async def header(self) -> str | None:
-        """The authorization header, refreshed as the official client does it."""
+        """Returns the authorization header, refreshed as the official client does it."""
         if time.monotonic() < self._header_until:
             return self._header
         async with self._refreshing:
             if time.monotonic() >= self._header_until:
                 self._header = await asyncio.to_thread(_authorization, self._configuration)
-                self._header_until = time.monotonic() + KEEP_HEADER
+                self._header_until = time.monotonic() + HEADER_CACHE_S
         return self._header
 
     async def reload(self) -> bool:
-        """Read the kubeconfig (and run its plugin) anew, for the server refused us; False if that was done just now."""
+        """Reads the kubeconfig (and runs its plugin) again after a 401; False if that was done a moment ago."""
         async with self._refreshing:
-            if self._source is None or time.monotonic() < self._loaded_at + RELOAD_AT_MOST_EVERY:
+            if self._source is None or time.monotonic() < self._loaded_at + MIN_RELOAD_PERIOD_S:
                 return False
             self._loaded_at = time.monotonic()
             self._use(await asyncio.to_thread(_configuration, *self._source))
@@ -101,7 +104,7 @@ def _nothing(error: ApiError) -> None:
 
 
 def load(kubeconfig: str | None = None, context: str | None = None) -> Access:
-    """The file given, else $KUBECONFIG or ~/.kube/config, else the account of the pod we run in."""
+    """Loads the given file, else $KUBECONFIG or ~/.kube/config, else the service account of the pod."""
     return Access(_configuration(kubeconfig, context), (kubeconfig, context))
 
 
@@ -119,17 +122,17 @@ def _configuration(kubeconfig: str | None, context: str | None) -> Configuration
             files = Kubeconfigs(locations)
             context = context or files.context()
             faults = files.unsupported(context)
-            with logged_errors() as complaints:
+            with client_errors() as complaints:
                 config.load_kube_config(kubeconfig, context, found)  # type: ignore[no-untyped-call]
             if faults or complaints:
                 raise NoAccess(f"{_named(kubeconfig)}: {'; '.join([*faults, *complaints])}")
         else:
             config.load_incluster_config(found)  # type: ignore[no-untyped-call]
     except config.ConfigException as problem:
-        # It names the place by all that stands there, tokens and keys as well.
+        # The message contains the whole entry, tokens and keys as well.
         raise NoAccess(f"{_named(kubeconfig)}: {re.sub(r'/{.*}', '', str(problem), flags=re.DOTALL)}") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
-        # What the official client raises for a file that is no kubeconfig.
+        # The official client raises these for a file that is not a kubeconfig.
         raise NoAccess(f"{_named(kubeconfig)} cannot be used: {problem}") from None
     except Exception as problem:
         if type(problem).__module__.split(".")[0] == "yaml":
@@ -155,12 +158,12 @@ def _authorization(configuration: Configuration) -> str | None:
     return str(setting["value"]) if setting and setting["value"] else None
 
 
-def _tls(configuration: Configuration, *, ours: bool = True) -> ssl.SSLContext:
+def _tls(configuration: Configuration, *, with_certificate: bool = True) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(
             cafile=configuration.ssl_ca_cert or None, cadata=getattr(configuration, "ca_cert_data", None) or None
         )
-        if configuration.cert_file and ours:
+        if configuration.cert_file and with_certificate:
             context.load_cert_chain(configuration.cert_file, configuration.key_file or None, _no_password)
     except (OSError, ValueError) as problem:
         raise NoAccess(f"the certificates of the kubeconfig cannot be used: {problem}") from None
@@ -172,7 +175,7 @@ def _tls(configuration: Configuration, *, ours: bool = True) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Nobody is there to be asked."""
+    """Refuses to ask for a password, because nobody could enter one."""
     raise ValueError("the client key is encrypted (give one without a password)")
 
 
@@ -187,11 +190,6 @@ def _proxy(configuration: Configuration) -> str | None:
     return str(configuration.proxy)
 
 
-_IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
-_PROVIDERS = ("gcp", "oidc")
-_PROXIES = ("http", "https")
-
-
 class Kubeconfigs:
     """All files of a KUBECONFIG, merged as the official client does it."""
 
@@ -202,25 +200,25 @@ class Kubeconfigs:
         self._files: list[dict[str, Any]] = list(merger.config_files.values())
 
     def context(self) -> str | None:
-        """The one that counts if none is asked for."""
+        """Returns the current context, which is used if none is given."""
         return next((str(name) for file in self._files if (name := file.get("current-context"))), None)
 
     def unsupported(self, context: str | None) -> list[str]:
-        """What the context asks for and would not get; one line each, with what to do."""
+        """Returns the unsupported settings of a context, one message each, with what to do."""
         chosen = self._named("contexts", context).get("context") or {}
         who, where = chosen.get("user"), chosen.get("cluster")
         user = self._named("users", who).get("user") or {}
         cluster = self._named("clusters", where).get("cluster") or {}
         found = [
             f"user {who!r}: {key}: impersonation is not supported (use an account of its own)"
-            for key in _IMPERSONATION
+            for key in _IMPERSONATION_FIELDS
             if user.get(key)
         ]
         provider = (user.get("auth-provider") or {}).get("name")
-        if provider is not None and provider not in _PROVIDERS:
+        if provider is not None and provider not in _AUTH_PROVIDERS:
             found.append(f"user {who!r}: auth-provider {provider!r} is not supported (use an exec plugin)")
         proxy = cluster.get("proxy-url")
-        if proxy and urlsplit(proxy).scheme not in _PROXIES:
+        if proxy and urlsplit(proxy).scheme not in _PROXY_SCHEMES:
             found.append(f"cluster {where!r}: proxy-url {proxy!r} is not supported (use an http:// one)")
         server = cluster.get("server", "")
         if server and urlsplit(server).scheme not in ("http", "https"):
@@ -233,8 +231,9 @@ class Kubeconfigs:
 
 
 @contextmanager
-def logged_errors() -> Iterator[list[str]]:
-    """What the official client complains of: a login plugin that fails it only logs, and goes on as nobody."""
+def client_errors() -> Iterator[list[str]]:
+    """Collects the errors that the official client logs: if an exec plugin fails, it only logs that and goes on without
+    credentials."""
     messages: list[str] = []
 
     class _Collect(logging.Handler):

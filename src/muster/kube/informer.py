@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client
-from muster.kube.list_watch import PAGE, SILENCE, Report, Selection, Step, list_all, watch
+from muster.kube.list_watch import PAGE_SIZE, SILENCE_TIMEOUT_S, Report, Selection, Step, list_all, watch
 from muster.kube.resources import Resource
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
@@ -29,9 +29,9 @@ BACKOFF_RESET_S = 1.0
 class Pace(NamedTuple):
     """How an informer reads."""
 
-    page: int = PAGE
+    page: int = PAGE_SIZE
     """Objects in a page of a list."""
-    silence: float = SILENCE
+    silence: float = SILENCE_TIMEOUT_S
     """Seconds of silence after which a watch is considered dead."""
     absent_again: float = 30.0
     """Seconds until a kind that the cluster does not have is looked for again."""

@@ -18,16 +18,23 @@ from muster.model.meta import Object, Partial
 from muster.model.shape import Problem
 from muster.store import Change, errors
 
-PAGE = 1000
-# A list that is too old before its last page came is begun again; the last time it is taken in one piece.
-RESTARTS = 3
+PAGE_SIZE = 1000
+# A list that expires before its last page is started again; the last attempt requests it in one page.
+MAX_RESTARTS = 3
+# client-go requests watches of this length, so that not all of them are renewed at once.
+MIN_WATCH_S, MAX_WATCH_S = 240, 480
+# Bookmarks arrive about every minute; a connection that is silent for longer is dead.
+SILENCE_TIMEOUT_S = 180.0
+MAX_EVENT_BYTES = 16 * 2**20
+
+_CHANGES = {change.value: change for change in Change}
 
 Report = Callable[[str], None]
-"""Receives messages about problems that stop nothing."""
+"""Receives messages about problems that do not stop the caller."""
 
 
 class Selection(Struct, frozen=True):
-    """Which objects of a resource: all, or those of a namespace, with labels, with fields."""
+    """Selects objects of a resource: all, or those of a namespace, with labels, with fields."""
 
     resource: Resource
     namespace: str = ""
@@ -54,15 +61,15 @@ class _RawPage(Struct, gc=False):
 
 
 class Page(Struct):
-    """Some objects of a list, and the resourceVersion that the whole list is of."""
+    """Some objects of a list, and the resourceVersion of the whole list."""
 
     objects: list[Object]
     resource_version: str
     more: str
 
 
-async def pages(client: Client, selection: Selection, report: Report, *, size: int = PAGE) -> AsyncIterator[Page]:
-    """The list in pages, all of one resourceVersion. Gone in the middle if it got too old on the way."""
+async def pages(client: Client, selection: Selection, report: Report, *, size: int = PAGE_SIZE) -> AsyncIterator[Page]:
+    """Lists in pages of one resourceVersion. Raises Gone in between if that version has expired."""
     params = selection.params()
     if size:
         params["limit"] = str(size)
@@ -77,25 +84,25 @@ async def pages(client: Client, selection: Selection, report: Report, *, size: i
 
 
 async def list_all(
-    client: Client, selection: Selection, report: Report, *, size: int = PAGE
+    client: Client, selection: Selection, report: Report, *, size: int = PAGE_SIZE
 ) -> tuple[list[Object], str]:
-    """All objects and their resourceVersion, whatever it takes."""
-    for attempt in range(RESTARTS + 1):
+    """Returns all objects and their resourceVersion; starts again if the list expires."""
+    for attempt in range(MAX_RESTARTS + 1):
         objects: list[Object] = []
         version = ""
         try:
-            async for page in pages(client, selection, report, size=size if attempt < RESTARTS else 0):
+            async for page in pages(client, selection, report, size=size if attempt < MAX_RESTARTS else 0):
                 objects.extend(page.objects)
                 version = page.resource_version
             return objects, version
         except errors.Gone:
-            if attempt == RESTARTS:
+            if attempt == MAX_RESTARTS:
                 raise
     raise AssertionError("a list ends in an answer or in an error")
 
 
 def decode_page(resource: Resource, body: bytes, report: Report) -> Page:
-    """A page of a list. An object that cannot be read is left out and reported; the others are taken."""
+    """Decodes a page of a list. An object that cannot be decoded is left out and reported."""
     try:
         typed = _page_decoder(resource.kind).decode(body)
         objects, meta = typed.items or [], typed.metadata
@@ -109,23 +116,23 @@ def decode_page(resource: Resource, body: bytes, report: Report) -> Page:
     except (msgspec.DecodeError, RecursionError) as error:
         raise errors.BadAnswer(f"GET {resource.path()}", f"not JSON: {error}", code=502) from None
     for obj in objects:
-        _place(resource, obj)
+        _set_api_version(resource, obj)
     return Page(objects, meta.resource_version, meta.continue_)
 
 
 def decode_object(resource: Resource, text: bytes, report: Report) -> Object | None:
-    """One object, or None (and a report) if it has something in it that cannot be read."""
+    """Decodes one object; None, with a report, if it cannot be decoded."""
     try:
         obj = decode_json(resource.kind, text)
     except Problem as problem:
         report(f"{resource.name}: {_name_in(text)} is left out: {problem}")
         return None
-    _place(resource, obj)
+    _set_api_version(resource, obj)
     return obj
 
 
-def _place(resource: Resource, obj: Object) -> None:
-    """Returns the apiVersion; items of a list lack it, and few kinds have several."""
+def _set_api_version(resource: Resource, obj: Object) -> None:
+    """Sets the apiVersion, which items of a list lack."""
     if obj.api_version != resource.api_version:
         obj.api_version = resource.api_version
 
@@ -155,19 +162,10 @@ def _name_in(text: bytes) -> str:
         return "an object without a name"
 
 
-# Kubernetes' clients ask for watches of this length, so that not all of them are made anew at once.
-SHORTEST, LONGEST = 240, 480
-# Bookmarks come about every minute; a connection that is silent for longer is dead.
-SILENCE = 180.0
-LONGEST_LINE = 16 * 2**20
-
-_CHANGES = {change.value: change for change in Change}
-
-
 class Step(Struct):
-    """One line of a watch: a change, or (no change) a bookmark that only carries the resourceVersion on.
+    """One line of a watch: a change, or (change None) a bookmark that only advances the resourceVersion.
 
-    The object of a change is None where it cannot be read; it then counts as not being there.
+    The object of a change is None if it cannot be decoded; it then counts as absent.
     """
 
     change: Change | None
@@ -198,24 +196,24 @@ _status = msgspec.json.Decoder(errors.ApiStatus)
 
 
 async def watch(
-    client: Client, selection: Selection, since: str, report: Report, *, silence: float = SILENCE
+    client: Client, selection: Selection, since: str, report: Report, *, silence: float = SILENCE_TIMEOUT_S
 ) -> AsyncGenerator[list[Step], None]:
-    """What happened after `since`, in batches as they come off the wire, until the server ends the watch.
+    """Yields the changes after `since` in batches as they arrive, until the server ends the watch.
 
     The first batch is empty: the server has accepted the watch.
 
-    Gone if `since` is too long ago: then list again and compare. Any other error, and the end, mean: again from the
-    last resourceVersion seen.
+    Raises Gone if `since` is too old: the caller then lists again and compares. After any other error, and after the
+    end, the caller watches again from the last resourceVersion seen.
     """
     params = {
         **selection.params(),
         "watch": "1",
         "allowWatchBookmarks": "true",
         "resourceVersion": since,
-        "timeoutSeconds": str(random.randint(SHORTEST, LONGEST)),
+        "timeoutSeconds": str(random.randint(MIN_WATCH_S, MAX_WATCH_S)),
     }
     async with client.stream(selection.path, params=params, silence=silence) as parts:
-        yield []  # the watch stands
+        yield []  # the watch is established
         async for lines in _lines(parts, f"WATCH {selection.path}"):
             steps: list[Step] = []
             failure: errors.ApiError | None = None
@@ -225,7 +223,7 @@ async def watch(
                 except errors.ApiError as error:
                     failure = error
                     break
-            # What came before a bad line has happened all the same.
+            # The changes before an invalid line are valid.
             if steps:
                 yield steps
             if failure is not None:
@@ -242,8 +240,8 @@ async def _lines(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[list[b
             rest, size = [], 0
         rest.append(tail)
         size += len(tail)
-        if size > LONGEST_LINE:
-            raise errors.TooLarge(what, f"an event has more than {LONGEST_LINE} bytes")
+        if size > MAX_EVENT_BYTES:
+            raise errors.TooLarge(what, f"an event has more than {MAX_EVENT_BYTES} bytes")
 
 
 def _step(selection: Selection, line: bytes, report: Report) -> Step:

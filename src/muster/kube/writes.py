@@ -1,4 +1,4 @@
-"""What muster writes: bindings, evictions, patches of status and annotations, whole objects of its own kinds."""
+"""The writes of muster: bindings, evictions, patches of status and annotations, whole objects of its own kinds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _POD = resource_of(Pod)
 
 FENCE = "muster.io/fence"
 """Annotation of a pending pod: the leader that refuses the bindings of every leader before it."""
-# How often a binding is sent again because the pod had changed in between.
-REBINDS = 4
+# How often a binding is sent, if the pod changes in between.
+MAX_BIND_ATTEMPTS = 4
 
 
 class _ServedName(Partial, kw_only=True):
@@ -31,7 +31,7 @@ class _ServedName(Partial, kw_only=True):
 
 
 class _Served(Partial, kw_only=True):
-    """What the server has under an apiVersion, subresources and all."""
+    """The resources that the server has under an apiVersion, with their subresources."""
 
     resources: list[_ServedName] = []
 
@@ -49,9 +49,10 @@ class Writes:
         self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str, version: str = "",
         fence: str = "",
     ) -> None:  # fmt: skip
-        """Give the pod its node, and the annotations with it. Conflict if it has another node, is another pod or goes.
+        """Binds the pod to its node and sets the annotations. Raises Conflict if it has another node, is another pod or
+        is terminating.
 
-        Safe to be sent twice: if an answer was lost, a Conflict is looked into, and our own earlier success is one.
+        Safe to send twice: if a response was lost, a Conflict is examined, and our own earlier binding is a success.
         With a `version` only the pod of that resourceVersion is bound. If the pod has changed since, the binding is
         sent again, unless the pod's fence is no longer `fence`: then another leader decides about the pod.
         """
@@ -68,24 +69,24 @@ class Writes:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         path = _POD.path(key, sub="binding")
-        for left in reversed(range(REBINDS)):
+        for left in reversed(range(MAX_BIND_ATTEMPTS)):
             if version:
                 meta["resourceVersion"] = version
             try:
                 await self.client.request("POST", path, body=binding, repeatable=True)
                 return
             except errors.Conflict:
-                pod = await self._same(key, uid)
+                pod = await self._current(key, uid)
                 if pod is not None and pod.spec.node_name == node:
                     return
                 if not left or not version or pod is None or not _may_bind(pod, fence):
                     raise
                 if pod.metadata.resource_version == version:
-                    raise  # it did not change: something else is wrong with it
+                    raise  # it did not change: the conflict has another cause
                 version = pod.metadata.resource_version
 
-    async def _same(self, key: str, uid: str) -> Pod | None:
-        """The pod as it is now, if it is still that one."""
+    async def _current(self, key: str, uid: str) -> Pod | None:
+        """Reads the pod; None if it was deleted or is another pod now."""
         try:
             pod = await self.get(Pod, key)
         except errors.ApiError:
@@ -95,16 +96,16 @@ class Writes:
     async def evict(
         self, key: str, *, uid: str, dry_run: bool = False, grace: int | None = None, version: str = ""
     ) -> None:
-        """Ask the pod to leave. BudgetRefused if a PodDisruptionBudget says no, Conflict if it is another pod by now,
-        or (with a `version`) changed in any way.
+        """Evicts the pod. Raises BudgetRefused if a PodDisruptionBudget refuses, Conflict if it is another pod now or,
+        with a `version`, has changed.
 
-        With `dry_run` the server only says whether it would. Ask that first: it takes from the budget before it looks
-        at the uid, so a real eviction of the wrong pod costs a disruption for two minutes.
+        With `dry_run` the server only checks. Do that first: the server counts a disruption before it compares the uid,
+        so evicting the wrong pod costs a disruption for two minutes.
         """
         namespace, _, name = key.partition("/")
         options: dict[str, Any] = {}
         if uid or version:
-            options["preconditions"] = _only_if(uid, version)["metadata"]
+            options["preconditions"] = _preconditions(uid, version)["metadata"]
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         if dry_run:
@@ -116,7 +117,7 @@ class Writes:
             "deleteOptions": options,
         }
         params = {"dryRun": "All"} if dry_run else None
-        # The uid makes it safe to ask twice: a pod that has gone is NotFound, its successor a Conflict.
+        # The uid makes it safe to send twice: a deleted pod is NotFound, its successor a Conflict.
         await self.client.request(
             "POST", _POD.path(key, sub="eviction"), params=params, body=eviction, repeatable=bool(uid) or dry_run
         )
@@ -124,38 +125,38 @@ class Writes:
     async def pod_condition(
         self, key: str, condition: Condition, *, uid: str, version: str = "", nominated: str | None = None
     ) -> Pod:
-        """Set one condition of a pod and, if given, its nominated node ("" takes it away); the others stay theirs.
+        """Sets one condition of a pod and, if given, its nominated node ("" removes it).
 
-        Conflict if uid or resourceVersion differ.
+        Raises Conflict if uid or resourceVersion differ.
         """
         status: dict[str, Any] = {"conditions": [msgspec.to_builtins(condition)]}
         if nominated is not None:
             status["nominatedNodeName"] = nominated or None
-        merge = {**_only_if(uid, version), "status": status}
-        # Conditions are merged by their type only by a strategic patch; the kubelet writes to the same list.
+        merge = {**_preconditions(uid, version), "status": status}
+        # Only a strategic patch merges conditions by type; the kubelet writes to the same list.
         return await self._patch(Pod, _POD, key, merge, "status", STRATEGIC_MERGE_PATCH)
 
     async def set_images(
         self, key: str, containers: Mapping[str, str], init_containers: Mapping[str, str], *, uid: str
     ) -> Pod:
-        """Give containers, by their names, other images. Conflict if it is another pod by now."""
+        """Sets the images of containers by name. Raises Conflict if it is another pod now."""
         spec: dict[str, Any] = {}
         for field, images in (("containers", containers), ("initContainers", init_containers)):
             if images:
                 spec[field] = [{"name": name, "image": image} for name, image in sorted(images.items())]
-        # Only a strategic patch finds a container by its name and leaves the rest of it as it is.
-        return await self._patch(Pod, _POD, key, {**_only_if(uid, ""), "spec": spec}, "", STRATEGIC_MERGE_PATCH)
+        # Only a strategic patch finds a container by its name and keeps its other fields.
+        return await self._patch(Pod, _POD, key, {**_preconditions(uid, ""), "spec": spec}, "", STRATEGIC_MERGE_PATCH)
 
     # --- any kind
 
     async def get(self, kind: type[T], key: str, api_version: str = "") -> T:
-        """The object as it is now; NotFound."""
+        """Reads the object; raises NotFound."""
         resource = resource_of(kind, api_version)
         path = resource.path(key)
         return _decoded(kind, resource, await self.client.request("GET", path), f"GET {path}")
 
     async def whole(self, kind: type[Object], key: str) -> dict[str, Any]:
-        """The object as the server has it, with the fields that the model has not; NotFound."""
+        """Reads the object with the fields that the model lacks; raises NotFound."""
         path = resource_of(kind).path(key)
         try:
             return msgspec.json.decode(await self.client.request("GET", path), type=dict[str, Any])
@@ -165,18 +166,18 @@ class Writes:
     async def patch_status(
         self, kind: type[T], key: str, status: Mapping[str, Any], *, uid: str = "", version: str = ""
     ) -> T:
-        """Merge into status only (null removes, lists are replaced). Conflict if uid or resourceVersion differ."""
-        merge = {**_only_if(uid, version), "status": status}
+        """Merges into status (null removes, lists are replaced). Raises Conflict if uid or resourceVersion differ."""
+        merge = {**_preconditions(uid, version), "status": status}
         resource = resource_of(kind)
         if resource not in self._plain_status:
             try:
                 return await self._patch(kind, resource, key, merge, "status", MERGE_PATCH)
             except errors.NotFound:
-                # The answer is the same whether the object or the subresource is not there.
+                # The response is the same if the object or the subresource is missing.
                 if await self._serves_status(resource):
                     raise
             self._plain_status.add(resource)
-        # Volcano: in its own definition of PodGroup the status is no subresource, but a field like the others.
+        # Volcano: in its definition of PodGroup the status is not a subresource.
         return await self._patch(kind, resource, key, merge, "", MERGE_PATCH)
 
     async def _serves_status(self, resource: Resource) -> bool:
@@ -190,19 +191,19 @@ class Writes:
     async def annotate(
         self, kind: type[T], key: str, annotations: Mapping[str, str | None], *, uid: str = "", version: str = ""
     ) -> T:
-        """Set annotations (None removes one). Conflict if uid or resourceVersion differ."""
-        merge = _only_if(uid, version)
+        """Sets annotations (None removes one). Raises Conflict if uid or resourceVersion differ."""
+        merge = _preconditions(uid, version)
         merge.setdefault("metadata", {})["annotations"] = dict(annotations)
         return await self._patch(kind, resource_of(kind), key, merge, "", MERGE_PATCH)
 
     async def patch(
         self, kind: type[T], key: str, merge: Mapping[str, Any], *, sub: str = "", api_version: str = ""
     ) -> T:
-        """A merge patch (RFC 7386) as it is given."""
+        """Sends a merge patch (RFC 7386)."""
         return await self._patch(kind, resource_of(kind, api_version), key, merge, sub, MERGE_PATCH)
 
     async def apply(self, kind: type[T], key: str, fields: Mapping[str, Any], *, manager: str) -> T:
-        """Server-side apply of these fields, also where others own them. Conflict if a uid is given and differs."""
+        """Applies these fields (server-side), also if others own them. Raises Conflict if a uid is given and differs."""
         resource = resource_of(kind)
         name = key.rpartition("/")[2]
         meta = {**fields.get("metadata", {}), "name": name}
@@ -211,21 +212,21 @@ class Writes:
         return await self._patch(kind, resource, key, body, "", APPLY_PATCH, params)
 
     async def create(self, obj: T) -> T:
-        """AlreadyExists if there is one. Not sent twice where the first may have worked."""
+        """Creates the object; raises AlreadyExists. It is not sent again if the first request may have succeeded."""
         resource = resource_of(type(obj), obj.api_version)
         path = resource.path(namespace=(obj.metadata.namespace or "default") if obj.namespaced else "")
         body = await self.client.request("POST", path, body=plain(obj))
         return _decoded(type(obj), resource, body, f"POST {path}")
 
     async def update(self, obj: T, *, sub: str = "") -> T:
-        """Put the object in the place of the stored one; only sensible for kinds that the model has whole."""
+        """Replaces the stored object; only for kinds of which the model has all fields."""
         resource = resource_of(type(obj), obj.api_version)
         path = resource.path(key_of(obj), sub=sub)
         body = await self.client.request("PUT", path, body=plain(obj))
         return _decoded(type(obj), resource, body, f"PUT {path}")
 
     async def delete(self, kind: type[Object], key: str, *, grace: int | None = None, uid: str = "") -> None:
-        """Delete the object; Conflict if it is another one by now."""
+        """Deletes the object; raises Conflict if it is another one now."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
@@ -249,7 +250,7 @@ def _may_bind(pod: Pod, fence: str) -> bool:
     return not gone and pod.metadata.annotations.get(FENCE, "") == fence
 
 
-def _only_if(uid: str, version: str) -> dict[str, Any]:
+def _preconditions(uid: str, version: str) -> dict[str, Any]:
     wanted = {name: value for name, value in (("uid", uid), ("resourceVersion", version)) if value}
     return {"metadata": wanted} if wanted else {}
 

@@ -162,7 +162,7 @@ def test_a_new_token_in_the_file_is_found_when_the_old_one_is_refused(
 ) -> None:
     from muster.kube import config
 
-    monkeypatch.setattr(config, "RELOAD_AT_MOST_EVERY", 0.0)
+    monkeypatch.setattr(config, "MIN_RELOAD_PERIOD_S", 0.0)
 
     async def story(api: FaultyApi) -> list[str]:
         path = Path(kubeconfig(tmp_path, "token: old"))

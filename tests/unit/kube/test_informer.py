@@ -170,7 +170,7 @@ def test_a_line_that_stays_unreadable_is_stepped_over_by_a_new_list() -> None:
 
 
 def test_an_event_that_has_no_end_is_not_gathered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_watch, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(list_watch, "MAX_EVENT_BYTES", 10_000)
 
     def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, give(listed([], 5)), give(listed([pod("a", 6)], 7)))

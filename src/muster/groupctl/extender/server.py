@@ -83,7 +83,7 @@ class ExtenderServer:
         self._max_body_bytes = max_body_bytes
         self._ready = ready
         self._listener = Listener(
-            at, self._handle, self._body_limit, tls=tls, trusted=trusted, limits=limits, refused=_error
+            at, self._handle, self._body_limit, tls=tls, trusted=trusted, limits=limits, format_refusal=_error
         )
         self.port = self._listener.port
         self._probes: Listener | None = None
@@ -96,7 +96,7 @@ class ExtenderServer:
             waits=lambda: scheduling.waits,
             connections=lambda: len(load),
             closed=lambda: load.closed,
-            body_bytes=lambda: load.held,
+            body_bytes=lambda: load.body_bytes,
         )
 
     def start(self) -> None:
@@ -173,9 +173,7 @@ class Metrics:
         self, *, reservations: Value, waits: Value, connections: Value, closed: Value, body_bytes: Value
     ) -> None:
         self.registry = registry = CollectorRegistry()
-        self._requests = Counter(
-            "muster_extender_requests", "Requests answered.", ["verb", "code"], registry=registry
-        )
+        self._requests = Counter("muster_extender_requests", "Requests answered.", ["verb", "code"], registry=registry)
         self._seconds = Histogram(
             "muster_extender_request_seconds", "Time to answer.", ["verb"], buckets=BUCKETS_S, registry=registry
         )

@@ -107,7 +107,7 @@ class WebhookService(Component):
         listener = Listener(at, handler, lambda path, authenticated: MAX_BODY_BYTES, tls=self._registration.tls)
         self.metrics.connections.set_function(lambda: len(listener.load))
         self.metrics.closed.set_function(lambda: listener.load.closed)
-        self.metrics.body_bytes.set_function(lambda: listener.load.held)
+        self.metrics.body_bytes.set_function(lambda: listener.load.body_bytes)
         listener.start()
         try:
             yield {"port": listener.port}

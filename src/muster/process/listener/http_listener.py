@@ -1,7 +1,7 @@
-"""An HTTP/1.1 listener with a thread for each connection: its handler gets whole requests, within the limits.
+"""An HTTP/1.1 listener with a thread for each connection: its handler gets complete requests, within the limits.
 
-The bytes are parsed by h11. A request says the length of its body, so that one above the limit is refused before it is
-read.
+The bytes are parsed by h11. A request must announce the length of its body, so that a body above the limit is refused
+before it is read.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ import h11
 from muster.process.listener.limits import LIMITS, Connection, Limits, Load
 
 TEXT, JSON = "text/plain; charset=utf-8", "application/json"
-_PIECE = 1 << 16
-_LARGE = 1 << 19
-_LOOK_AGAIN_S = 0.005
-_STOPPING_S = 5.0
-_BACKLOG = 1024
+_CHUNK_BYTES = 1 << 16
+_MAPPED_BODY_BYTES = 1 << 19
+_POLL_PERIOD_S = 0.005
+_STOP_TIMEOUT_S = 5.0
+_BACKLOG_CONNECTIONS = 1024
 
 
 @dataclass(slots=True)
 class Request:
+    """A complete request."""
+
     method: str
     path: str  # without the query
     body: memoryview
@@ -42,6 +44,8 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
+    """A response; `kind` is its content type."""
+
     status: int
     body: bytes
     kind: str = JSON
@@ -56,42 +60,42 @@ class Refusal(Exception):
 
 
 Handler = Callable[[Request], Response]
-Largest = Callable[[str, bool], int]
-"""Path, and whether the client is authenticated → the largest body in bytes."""
+BodyLimit = Callable[[str, bool], int]
+"""Takes the path and whether the client is authenticated; returns the largest allowed body in bytes."""
 
 
-def _say(refusal: Refusal) -> Response:
+def _as_text(refusal: Refusal) -> Response:
     return Response(refusal.status, f"{refusal}\n".encode(), TEXT)
 
 
 class Listener:
-    """`start` it; `stop` ends it once the requests in work are answered."""
+    """Listens from `start` until `stop`, which waits for the requests in progress."""
 
     def __init__(
         self,
         at: tuple[str, int],
         handler: Handler,
-        largest: Largest,
+        body_limit: BodyLimit,
         *,
         tls: ssl.SSLContext | None = None,
         trusted: bool = False,
         limits: Limits = LIMITS,
-        refused: Callable[[Refusal], Response] = _say,
+        format_refusal: Callable[[Refusal], Response] = _as_text,
     ) -> None:
-        """`trusted`: every client counts as authenticated (loopback, clusters in files). Otherwise those that show a
-        certificate that `tls` verifies. `refused`: how a refusal is written. OSError if it cannot listen there.
+        """`trusted`: every client counts as authenticated (loopback, clusters in files). Otherwise only clients with a
+        certificate that `tls` verifies. `format_refusal` writes a refusal. Raises OSError if it cannot listen.
         """
         self.load = Load(limits)
         self._handler = handler
-        self._largest = largest
+        self._body_limit = body_limit
         self._tls = tls
         self._trusted = trusted
         self._limits = limits
-        self._refused = refused
-        self._turns = _Turns(limits.decoded_bytes)
+        self._format_refusal = format_refusal
+        self._decode_queue = _DecodeQueue(limits.decoded_bytes)
         self._stopping = False
         family = socket.AF_INET6 if ":" in at[0] else socket.AF_INET
-        self._socket = socket.create_server(at, family=family, backlog=_BACKLOG)
+        self._socket = socket.create_server(at, family=family, backlog=_BACKLOG_CONNECTIONS)
         self.port = int(self._socket.getsockname()[1])
         self._accepting = threading.Thread(target=self._accept, daemon=True, name="listener")
 
@@ -99,16 +103,16 @@ class Listener:
         self._accepting.start()
 
     def stop(self) -> None:
-        """Accept nothing more, close idle connections, and wait for the answers that are being made."""
+        """Accepts no more connections, closes idle ones and waits for the responses in progress."""
         self._stopping = True
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
-        self._accepting.join(_STOPPING_S)
+        self._accepting.join(_STOP_TIMEOUT_S)
         self._socket.close()
-        until = monotonic() + _STOPPING_S
+        until = monotonic() + _STOP_TIMEOUT_S
         while len(self.load) and monotonic() < until:
             self.load.abort_idle()
-            sleep(_LOOK_AGAIN_S)
+            sleep(_POLL_PERIOD_S)
 
     # --- connections
 
@@ -117,13 +121,13 @@ class Listener:
             try:
                 raw, _ = self._socket.accept()
             except OSError:
-                # Out of file descriptors, or the client is gone already: the next one may do better.
-                sleep(_LOOK_AGAIN_S)
+                # Out of file descriptors, or the client has disconnected: the next one may succeed.
+                sleep(_POLL_PERIOD_S)
                 continue
-            connection = Connection(partial(_shut, raw))
-            # Those that have to wait stay in the kernel's queue.
+            connection = Connection(partial(_shut_down, raw))
+            # Further connections wait in the kernel's backlog.
             while not self.load.open(connection) and not self._stopping:
-                sleep(_LOOK_AGAIN_S)
+                sleep(_POLL_PERIOD_S)
             threading.Thread(target=self._serve, args=(raw, connection), daemon=True, name="connection").start()
 
     def _serve(self, raw: socket.socket, connection: Connection) -> None:
@@ -133,7 +137,7 @@ class Listener:
             if self._tls is not None:
                 raw.settimeout(self._limits.request_s)
                 client = secure = self._tls.wrap_socket(raw, server_side=True, do_handshake_on_connect=False)
-                connection.abort = partial(_shut, client)
+                connection.abort = partial(_shut_down, client)
                 if connection.aborted:
                     return
                 secure.do_handshake()
@@ -144,36 +148,36 @@ class Listener:
             while not self._stopping and self._answer(exchange, idle):
                 idle = self._limits.idle_s
         except (OSError, ValueError):
-            pass  # a client that went away, or was closed at a limit
+            pass  # the client disconnected, or was closed at a limit
         finally:
             self.load.close(connection)
             client.close()
 
     def _answer(self, exchange: _Exchange, idle: float) -> bool:
-        """One request; whether another one may follow."""
+        """Answers one request; returns whether another one may follow."""
         connection = exchange.connection
         try:
             head = exchange.head(idle)
             if head is None:
                 return False
             method, path = head.method.decode(), head.target.decode().partition("?")[0]
-            body = exchange.body(head, self._largest(path, connection.authenticated))
+            body = exchange.body(head, self._body_limit(path, connection.authenticated))
             self.load.received(connection)
-            with self._turns.taken(len(body), exchange.deadline):
+            with self._decode_queue.admitted(len(body), exchange.deadline):
                 request = Request(method, path, body, connection.authenticated, exchange.deadline)
                 response = self._handler(request)
             del body, request
         except Refusal as refusal:
-            response = self._refused(refusal)
+            response = self._format_refusal(refusal)
         except h11.RemoteProtocolError as fault:
-            response = self._refused(Refusal(fault.error_status_hint or 400, f"not an HTTP request: {fault}"))
-        goes_on = exchange.send(response)
+            response = self._format_refusal(Refusal(fault.error_status_hint or 400, f"not an HTTP request: {fault}"))
+        keep_open = exchange.send(response)
         self.load.answered(connection)
-        return goes_on
+        return keep_open
 
 
 class _Exchange:
-    """Requests and answers of one connection, each within its time."""
+    """Reads the requests and writes the responses of one connection, each before its deadline."""
 
     def __init__(self, client: socket.socket, connection: Connection, load: Load) -> None:
         self.connection = connection
@@ -183,7 +187,7 @@ class _Exchange:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=load.limits.head_bytes)
 
     def head(self, idle: float) -> h11.Request | None:
-        """The next request's head; None: the client is done."""
+        """Reads the next request's head; None if the client has closed the connection or is idle for too long."""
         if self._http.our_state is h11.DONE:
             self._http.start_next_cycle()
         self.deadline = monotonic() + idle
@@ -197,24 +201,25 @@ class _Exchange:
         event = self._next()
         return event if isinstance(event, h11.Request) else None
 
-    def body(self, head: h11.Request, largest: int) -> memoryview:
+    def body(self, head: h11.Request, body_limit: int) -> memoryview:
+        """Reads the body; raises Refusal if it is too large or its length is missing."""
         length = dict(head.headers).get(b"content-length")
         if (length is None and head.method == b"POST") or b"transfer-encoding" in dict(head.headers):
             raise Refusal(HTTPStatus.LENGTH_REQUIRED, "the request must have a Content-Length")
         announced = int(length or 0)
-        if announced > largest:
-            self._drain(announced, 2 * largest)
+        if announced > body_limit:
+            self._drain(announced, 2 * body_limit)
             raise Refusal(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {announced} bytes is above the limit of {largest}"
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {announced} bytes is above the limit of {body_limit}"
             )
         if self._http.they_are_waiting_for_100_continue:
             self._write(h11.InformationalResponse(status_code=100, headers=[]))
-        # A mapping of its own goes back to the system as a whole; the heap would keep what large bodies leave behind.
-        body = memoryview(bytearray(announced) if announced < _LARGE else mmap(-1, announced))
+        # A separate mapping is returned to the system; the heap would keep the memory of large bodies.
+        body = memoryview(bytearray(announced) if announced < _MAPPED_BODY_BYTES else mmap(-1, announced))
         end = 0
         while isinstance(event := self._next(), h11.Data):
             size = len(event.data)
-            self._take(size)
+            self._count_bytes(size)
             body[end : end + size] = event.data
             end += size
         if not isinstance(event, h11.EndOfMessage):
@@ -222,14 +227,14 @@ class _Exchange:
         return body
 
     def send(self, response: Response) -> bool:
-        """Whether the connection stays open."""
+        """Writes a response; returns whether the connection stays open."""
         headers = [("Content-Type", response.kind), ("Content-Length", str(len(response.body)))]
         keep = self._http.their_state is h11.DONE
         if not keep:
             headers.append(("Connection", "close"))
         if self._http.our_state is h11.ERROR:
             return False
-        self.deadline = max(self.deadline, monotonic() + 1.0)  # a refusal for lateness must still be sent
+        self.deadline = max(self.deadline, monotonic() + 1.0)  # a refusal because of a timeout must still be sent
         events = (
             h11.Response(status_code=response.status, headers=headers), h11.Data(data=response.body), h11.EndOfMessage()
         )  # fmt: skip
@@ -246,64 +251,67 @@ class _Exchange:
         return event
 
     def _receive(self) -> None:
-        self._client.settimeout(self._left())
-        self._http.receive_data(self._client.recv(_PIECE))
+        self._client.settimeout(self._time_left())
+        self._http.receive_data(self._client.recv(_CHUNK_BYTES))
 
     def _drain(self, announced: int, most: int) -> None:
-        """Who still sends when the connection is closed does not see the answer. What is far too much is not read."""
+        """Reads the rest of a refused body: a client that is still sending when the connection closes does not see the
+        response. A body that is far too large is not read."""
         left = min(announced, most)
         with suppress(Refusal):
             while left > 0 and isinstance(event := self._next(), h11.Data):
                 left -= len(event.data)
 
-    def _take(self, size: int) -> None:
+    def _count_bytes(self, size: int) -> None:
         while not self._load.take(self.connection, size):
             if self.connection.aborted:
                 raise ConnectionError("closed at a limit")
             if monotonic() > self.deadline:
                 raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are in memory: try again")
-            sleep(_LOOK_AGAIN_S)
+            sleep(_POLL_PERIOD_S)
 
     def _write(self, *events: h11.Event) -> None:
         pieces = [self._http.send(event) or b"" for event in events]
-        if sum(map(len, pieces)) <= _PIECE:
-            pieces = [b"".join(pieces)]  # one packet, where it fits
+        if sum(map(len, pieces)) <= _CHUNK_BYTES:
+            pieces = [b"".join(pieces)]  # one packet if it fits
         for piece in pieces:
             view = memoryview(piece)
             while view:
-                self._client.settimeout(self._left())
+                self._client.settimeout(self._time_left())
                 view = view[self._client.send(view) :]
 
-    def _left(self) -> float:
+    def _time_left(self) -> float:
         left = self.deadline - monotonic()
         if left <= 0:
             raise TimeoutError
         return left
 
 
-class _Turns:
-    """Bodies that are decoded and answered at a time: the smallest first, and of these the one that came first."""
+class _DecodeQueue:
+    """Limits the bytes of the bodies that are decoded at a time: smallest first, then first come, first served."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._used = 0
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._used_bytes = 0
         self._waiting: list[tuple[int, int]] = []  # size and number: a heap
         self._numbers = count()
         self._changed = threading.Condition()
 
     @contextmanager
-    def taken(self, size: int, deadline: float) -> Iterator[None]:
-        size = min(size, self._most)
+    def admitted(self, size: int, deadline: float) -> Iterator[None]:
+        """Waits until the body may be decoded; raises Refusal after the deadline."""
+        size = min(size, self._limit_bytes)
         with self._changed:
-            me = (size, next(self._numbers))
-            heappush(self._waiting, me)
+            ticket = (size, next(self._numbers))
+            heappush(self._waiting, ticket)
             fits = self._changed.wait_for(
-                lambda: self._waiting[0] == me and self._used + size <= self._most, max(deadline - monotonic(), 0.0)
+                lambda: self._waiting[0] == ticket and self._used_bytes + size <= self._limit_bytes,
+                max(deadline - monotonic(), 0.0),
             )
-            self._waiting.remove(me)
+            self._waiting.remove(ticket)
             heapify(self._waiting)
             if fits:
-                self._used += size
+                self._used_bytes += size
             self._changed.notify_all()
         if not fits:
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are being answered: try again")
@@ -311,11 +319,11 @@ class _Turns:
             yield
         finally:
             with self._changed:
-                self._used -= size
+                self._used_bytes -= size
                 self._changed.notify_all()
 
 
-def _shut(client: socket.socket) -> None:
+def _shut_down(client: socket.socket) -> None:
     with suppress(OSError):
-        # Not SSLSocket's own, which takes the TLS away from the thread that reads.
+        # Not SSLSocket.shutdown, which removes the TLS object that the reading thread uses.
         socket.socket.shutdown(client, socket.SHUT_RDWR)

@@ -1,7 +1,7 @@
 """The limits of a listener: connections, time per request, and bytes of request bodies in memory.
 
-At a limit the connection that has kept others waiting longest is closed: first those of unauthenticated clients, never
-one whose request is being answered. A slow or silent client therefore cannot keep out one that sends at once.
+At a limit the connection that has waited for its client longest is closed: first those of unauthenticated clients,
+never one whose request is being answered. A slow or silent client therefore cannot exclude one that sends at once.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
+    """The limits of one listener."""
+
     connections: int = 64
     request_s: float = 10.0  # from the first byte of a request to the last of its answer; for a handshake, too
     idle_s: float = 300.0  # between two requests of a connection
@@ -24,7 +26,7 @@ class Limits:
     # Bodies that are decoded and answered at a time, or one that is larger: JSON takes many times its size in memory.
     decoded_bytes: int = 4 * MIB
     head_bytes: int = 64 << 10
-    grace_s: float = 0.5  # a connection that waits for less is not closed in favour of another one
+    grace_s: float = 0.5  # a connection that waits for less time is not closed in favour of another one
 
 
 LIMITS = Limits()
@@ -36,9 +38,9 @@ class Connection:
 
     abort: Callable[[], None]
     authenticated: bool = False
-    answering: bool = False  # the request is here as a whole
+    answering: bool = False  # the request is complete
     since: float = 0.0  # when it was opened, or its last answer ended, or the request began that is being received
-    held: int = 0  # bytes of its request's body
+    body_bytes: int = 0  # of its request, in memory
     aborted: bool = field(default=False)
 
 
@@ -48,7 +50,7 @@ class Load:
     def __init__(self, limits: Limits = LIMITS, now: Callable[[], float] = monotonic) -> None:
         self.limits = limits
         self.closed = 0  # connections that were closed at a limit
-        self.held = 0
+        self.body_bytes = 0
         self._now = now
         self._open: dict[Connection, None] = {}
         self._lock = Lock()
@@ -57,7 +59,7 @@ class Load:
         return len(self._open)
 
     def open(self, connection: Connection) -> bool:
-        """Count it; False: there are too many, and one is closed if it may be. Ask again."""
+        """Counts a connection; False if there are too many: then one is closed if possible. Call again."""
         with self._lock:
             if len(self._open) >= self.limits.connections:
                 self._close_one(lambda one: True)
@@ -67,18 +69,20 @@ class Load:
             return True
 
     def close(self, connection: Connection) -> None:
+        """Counts a connection as closed."""
         with self._lock:
             self._open.pop(connection, None)
             self._release(connection)
 
     def take(self, connection: Connection, size: int) -> bool:
-        """Count bytes of a body; False: there are too many, and those of another one are given up. Ask again."""
+        """Counts bytes of a body; False if there are too many: then another connection is closed if possible. Call
+        again."""
         with self._lock:
-            if self.held + size > self.limits.body_bytes:
-                self._close_one(lambda one: one.held > 0 and one is not connection)
+            if self.body_bytes + size > self.limits.body_bytes:
+                self._close_one(lambda one: one.body_bytes > 0 and one is not connection)
                 return False
-            self.held += size
-            connection.held += size
+            self.body_bytes += size
+            connection.body_bytes += size
             return True
 
     def began(self, connection: Connection) -> None:
@@ -103,13 +107,13 @@ class Load:
                     one.abort()
 
     def _release(self, connection: Connection) -> None:
-        self.held -= connection.held
-        connection.held = 0
+        self.body_bytes -= connection.body_bytes
+        connection.body_bytes = 0
 
-    def _close_one(self, among: Callable[[Connection], bool]) -> None:
+    def _close_one(self, eligible: Callable[[Connection], bool]) -> None:
         late = self._now() - self.limits.grace_s
         found = [
-            one for one in self._open if not one.answering and not one.aborted and one.since <= late and among(one)
+            one for one in self._open if not one.answering and not one.aborted and one.since <= late and eligible(one)
         ]
         if found:
             victim = min(found, key=lambda one: (one.authenticated, one.since))

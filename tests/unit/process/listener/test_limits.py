@@ -68,9 +68,9 @@ def test_bytes_are_counted_until_the_answer_and_the_oldest_gives_way(clock: Cloc
     load.began(new)
     assert not load.take(new, 30) and closed == ["stalled"]
     load.close(stalled)
-    assert load.take(new, 30) and load.held == 30
+    assert load.take(new, 30) and load.body_bytes == 30
     load.answered(new)
-    assert load.held == 0
+    assert load.body_bytes == 0
 
 
 @pytest.mark.parametrize(
