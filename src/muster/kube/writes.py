@@ -203,7 +203,7 @@ class Writes:
         return await self._patch(kind, resource_of(kind, api_version), key, merge, sub, MERGE_PATCH)
 
     async def apply(self, kind: type[T], key: str, fields: Mapping[str, Any], *, manager: str) -> T:
-        """Applies these fields (server-side), also if others own them. Raises Conflict if a uid is given and differs."""
+        """Applies these fields (server-side), even if others own them. Raises Conflict if a given uid differs."""
         resource = resource_of(kind)
         name = key.rpartition("/")[2]
         meta = {**fields.get("metadata", {}), "name": name}
