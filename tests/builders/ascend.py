@@ -72,7 +72,7 @@ def chip_pod(
     job: str = "",
     on: str = "",
     held: Sequence[int] | str | None = None,
-    phase: str = "",
+    phase: str | None = None,
     leaving: bool = False,
     notes: dict[str, str] | None = None,
     priority: int = 0,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from builders.manifests import Manifest, tables
 from muster.cluster.embedded import EmbeddedCluster
-from muster.model.core import Container, Node, NodeStatus, Pod, PodSpec, PodTemplateSpec, ResourceRequirements
-from muster.model.meta import LabelSelector, Object, ObjectMeta, OwnerReference, key
+from muster.model.core import Container, Pod, PodSpec, PodTemplateSpec, ResourceRequirements
+from muster.model.meta import LabelSelector, Object, ObjectMeta
 
 
 def spec(cpu: str = "1", grace: int | None = None) -> PodSpec:
@@ -22,29 +21,13 @@ def selector(app: str = "web") -> LabelSelector:
     return LabelSelector(match_labels={"app": app})
 
 
-def pod(name: str, node: str = "", phase: str = "", labels: dict[str, str] | None = None, owner: str = "") -> Pod:
-    made = Pod(metadata=ObjectMeta(name=name, labels=labels or {}), spec=spec())
-    made.spec.node_name = node
-    made.status.phase = phase
-    if owner:
-        kind, _, owner_name = owner.partition("/")
-        made.metadata.owner_references = [OwnerReference(kind=kind, name=owner_name, controller=True)]
-    return made
+def owned_by(owner: str) -> Manifest:
+    """The metadata of an object that `Kind/name` controls."""
+    kind, _, name = owner.partition("/")
+    return {"ownerReferences": [{"kind": kind, "name": name, "controller": True}]}
 
 
-def node(name: str, labels: dict[str, str] | None = None) -> Node:
-    status = NodeStatus(allocatable={"cpu": "8", "memory": "16Gi", "pods": "110"})
-    return Node(metadata=ObjectMeta(name=name, labels=labels or {}), status=status)
-
-
-def tables(objects: Iterable[Object]) -> dict[str, dict[str, Object]]:
-    found: dict[str, dict[str, Object]] = {}
-    for obj in objects:
-        found.setdefault(type(obj).__name__, {})[key(obj)] = obj
-    return found
-
-
-def cluster(*objects: Object, now: float = 1000.0) -> EmbeddedCluster:
+def cluster(*objects: Object | Manifest, now: float = 1000.0) -> EmbeddedCluster:
     return EmbeddedCluster(tables(objects), now)
 
 

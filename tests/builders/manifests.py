@@ -75,7 +75,7 @@ def pod(
     limits: Mapping[str, object] | None = None,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
-    phase: str = "",
+    phase: str | None = None,
     meta: Mapping[str, Any] | None = None,
     container: Mapping[str, Any] | None = None,
     **spec: Any,
@@ -92,7 +92,7 @@ def pod(
     main = {"name": "main", "resources": resources, **(container or {})}
     notes = {**({GROUP_ANNOTATION: group} if group else {}), **(annotations or {})}
     body: Manifest = {"containers": [main], **spec, **({"nodeName": on} if on else {})}
-    status = {"phase": phase or ("Running" if on else "Pending")}
+    status = {"phase": ("Running" if on else "Pending") if phase is None else phase}
     return manifest(
         "v1", "Pod", name, namespace=namespace, labels=labels, annotations=notes, meta=meta, spec=body, status=status
     )

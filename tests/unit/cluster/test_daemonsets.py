@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from builders.embedded import bind_all, cluster, node, pods_of, selector, template
-from muster.model.affinity import Taint
+from builders.embedded import bind_all, cluster, pods_of, selector, template
+from builders.manifests import node, typed
 from muster.model.batch import DaemonSet, DaemonSetSpec
 from muster.model.core import Node, Pod
 from muster.model.meta import ObjectMeta
@@ -32,9 +32,11 @@ def test_every_node_gets_one_pod_that_only_it_can_have() -> None:
 
 
 def test_taints_and_selectors_keep_pods_away_but_cordons_do_not() -> None:
-    tainted, cordoned, other = node("tainted", {"os": "l"}), node("cordoned", {"os": "l"}), node("other")
-    tainted.spec.taints = [Taint(key="own", value="x", effect="NoSchedule")]
-    cordoned.spec.taints = [Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")]
+    own = {"key": "own", "value": "x", "effect": "NoSchedule"}
+    tainted = node("tainted", labels={"os": "l"}, taints=[own])
+    cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    cordoned = node("cordoned", labels={"os": "l"}, taints=[cordon])
+    other = node("other")
     made = daemon_set()
     made.spec.template.spec.node_selector = {"os": "l"}
     c = cluster(tainted, cordoned, other, made)
@@ -43,7 +45,7 @@ def test_taints_and_selectors_keep_pods_away_but_cordons_do_not() -> None:
 
 def test_a_new_node_gets_its_pod_and_a_lost_one_loses_it() -> None:
     c = cluster(node("a"), daemon_set())
-    c.store.create(node("b"))
+    c.store.create(typed(node("b")))
     c.step()
     assert sorted(pinned(p) for p in pods_of(c).values()) == ["a", "b"]
     c.store.delete(Node, "a")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from builders.embedded import bind_all, cluster, node, pod, pods_of, selector, template
+from builders.embedded import bind_all, cluster, owned_by, pods_of, selector, template
+from builders.manifests import node, pod
 from muster.model.batch import Deployment, DeploymentSpec, ReplicaSet, UpdateStrategy
 from muster.model.meta import ObjectMeta
 from muster.model.pod_states import is_healthy
@@ -36,7 +37,8 @@ def test_a_deployment_read_back_with_everything_it_made_makes_nothing_more() -> 
 
 def test_pods_whose_replica_set_is_not_in_the_input_are_counted() -> None:
     old = [
-        pod(f"web-abc-{i}", node="n", phase="Running", labels={"app": "web"}, owner="ReplicaSet/web-abc") for i in "xy"
+        pod(f"web-abc-{i}", on="n", phase="Running", labels={"app": "web"}, meta=owned_by("ReplicaSet/web-abc"))
+        for i in "xy"
     ]
     c = cluster(node("n"), deployment(3), *old)
     assert [s.metadata.name for s in c.store.list(ReplicaSet).items] == ["web-abc"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from builders.embedded import bind_all, cluster, node, pod, selector, template
+from builders.embedded import bind_all, cluster, selector, template
+from builders.manifests import node, pod
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.batch import ReplicaSet, ReplicaSetSpec
 from muster.model.core import PodDisruptionBudget
@@ -24,7 +25,7 @@ def allowed(c: EmbeddedCluster) -> int | None:
 
 def test_an_eviction_uses_the_budget_and_a_ready_successor_gives_it_back() -> None:
     spec = ReplicaSetSpec(replicas=2, selector=selector(), template=template())
-    running = [pod(f"web-{i}", node="n", phase="Running", labels={"app": "web"}) for i in "ab"]
+    running = [pod(f"web-{i}", on="n", phase="Running", labels={"app": "web"}) for i in "ab"]
     c = cluster(node("n"), ReplicaSet(metadata=ObjectMeta(name="web"), spec=spec), budget(1), *running)
     c.step()
     assert allowed(c) == 1
@@ -36,7 +37,7 @@ def test_an_eviction_uses_the_budget_and_a_ready_successor_gives_it_back() -> No
 
 
 def test_it_never_says_less_than_none() -> None:
-    running = [pod(f"web-{i}", node="n", phase="Running", labels={"app": "web"}) for i in "ab"]
+    running = [pod(f"web-{i}", on="n", phase="Running", labels={"app": "web"}) for i in "ab"]
     c = cluster(node("n"), budget(1), *running)
     for name in "ab":
         c.store.evict(f"default/web-{name}", by="default/x", rule="preempt")
@@ -45,6 +46,6 @@ def test_it_never_says_less_than_none() -> None:
 
 
 def test_a_budget_without_status_stays_without() -> None:
-    c = cluster(node("n"), budget(None), pod("a", node="n", labels={"app": "web"}))
+    c = cluster(node("n"), budget(None), pod("a", on="n", phase="", labels={"app": "web"}))
     c.step()
     assert allowed(c) is None

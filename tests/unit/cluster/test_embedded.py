@@ -6,13 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.embedded import bind_all, cluster, node, pod, pods_of, selector, template
+from builders.embedded import bind_all, cluster, pods_of, selector, template
+from builders.manifests import node, pod, typed
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.hooks import Effect
 from muster.engine.core.plan import Condition, Eviction, Plan, PodReason
 from muster.engine.core.state import State
 from muster.model.batch import ReplicaSet, ReplicaSetSpec
-from muster.model.core import Pod, PodSchedulingGate
+from muster.model.core import Node, Pod, PodSchedulingGate
 from muster.model.meta import ObjectMeta
 from muster.model.scheduling import PodGroup, PodGroupSpec
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
@@ -59,7 +60,7 @@ def test_a_binding_that_fails_is_told_and_stops_nothing() -> None:
 
 
 def test_an_evicted_pod_and_its_group_hear_of_it() -> None:
-    victim = pod("v", node="n", phase="Running")
+    victim = typed(pod("v", on="n", phase="Running"))
     victim.metadata.annotations = {GROUP: "gang"}
     c = cluster(node("n"), victim, group())
     c.apply(Plan(evictions=[Eviction("default/v", "n", "default/p", "preempt")]))
@@ -68,7 +69,7 @@ def test_an_evicted_pod_and_its_group_hear_of_it() -> None:
 
 
 def test_a_victim_does_not_learn_names_of_another_namespace() -> None:
-    c = cluster(node("n"), pod("v", node="n", phase="Running"))
+    c = cluster(node("n"), pod("v", on="n", phase="Running"))
     c.apply(Plan(evictions=[Eviction("default/v", "n", "secret/p", "reclaim")]))
     found = pods_of(c)["v"].metadata.annotations
     assert found == {"muster.io/evicted-by": "a pod of another namespace", "muster.io/evicted-rule": "reclaim"}
@@ -89,7 +90,7 @@ def test_a_waiting_pod_says_why_and_says_it_once() -> None:
 
 
 def test_a_gated_pod_is_left_alone() -> None:
-    gated = pod("a")
+    gated = typed(pod("a"))
     gated.spec.scheduling_gates = [PodSchedulingGate(name="wait")]
     c = cluster(gated)
     c.apply(Plan(reasons={"default/a": PodReason("gated", "the pod is gated")}))
@@ -97,7 +98,7 @@ def test_a_gated_pod_is_left_alone() -> None:
 
 
 def test_a_pod_for_which_room_is_made_is_nominated_until_it_is_bound() -> None:
-    c = cluster(node("n"), pod("v", node="n", phase="Running"), pod("p"))
+    c = cluster(node("n"), pod("v", on="n", phase="Running"), pod("p"))
     reasons = {"default/p": PodReason("waits", "waits for room on n")}
     promised = {"default/p": "n"}
     evictions = [Eviction("default/v", "n", "default/p", "preempt")]
@@ -185,12 +186,12 @@ def _do(c: EmbeddedCluster, what: str, n: int) -> None:
         case "advance":
             moment = c.next_time()
             c.advance(c.clock.now() + 1 if moment is None else moment)
-        case "node" if not c.store.known(type(node("x")), f"n{n}"):
-            c.store.create(node(f"n{n}"))
+        case "node" if not c.store.known(Node, f"n{n}"):
+            c.store.create(typed(node(f"n{n}")))
         case "group":
             c.apply(Plan(phases={"default/gang": ("Pending", "Inqueue", "Running")[n % 3]}))
         case "pod" if not c.store.known(Pod, f"default/p{n}"):
-            member = pod(f"p{n}")
+            member = typed(pod(f"p{n}"))
             member.metadata.annotations = {GROUP: "gang"}
             c.store.create(member)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from builders.embedded import bind_all, cluster, node, pod, pods_of, template
+from builders.embedded import bind_all, cluster, owned_by, pods_of, template
+from builders.manifests import node, pod
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.batch import CronJob, CronJobSpec, Job, JobSpec
 from muster.model.meta import ObjectMeta
@@ -71,7 +72,7 @@ def test_a_suspended_job_has_no_pods() -> None:
 def test_too_many_failures_end_the_job() -> None:
     made = job(1, 1)
     made.spec.backoff_limit = 0
-    c = cluster(made, pod("train-x", node="n", phase="Failed", owner="Job/train"))
+    c = cluster(made, pod("train-x", on="n", phase="Failed", meta=owned_by("Job/train")))
     assert at_work(c) == 0
     assert [x.type for x in c.store.get(Job, "default/train").status.conditions] == ["Failed"]
 

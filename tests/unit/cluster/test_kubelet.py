@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from builders.embedded import cluster, node, pod, pods_of
+from builders.embedded import cluster, pods_of
+from builders.manifests import node, pod, typed
 from muster.model.core import Pod
 
 
@@ -17,23 +18,23 @@ def test_a_bound_pod_runs_at_the_next_step() -> None:
 
 
 def test_the_input_is_as_it_was_written_until_the_first_step() -> None:
-    c = cluster(node("n"), pod("a", node="n"))
+    c = cluster(node("n"), pod("a", on="n", phase=""))
     assert pods_of(c)["a"].status.phase == ""
     c.step()
     assert pods_of(c)["a"].status.phase == "Running"
 
 
 def test_a_pod_on_a_node_that_is_not_there_does_not_run_until_it_is() -> None:
-    c = cluster(pod("a", node="n"))
+    c = cluster(pod("a", on="n", phase=""))
     c.step()
     assert pods_of(c)["a"].status.phase == ""
-    c.store.create(node("n"))
+    c.store.create(typed(node("n")))
     c.step()
     assert pods_of(c)["a"].status.phase == "Running"
 
 
 def test_a_deleted_pod_goes_when_its_grace_is_over() -> None:
-    c = cluster(node("n"), pod("a", node="n", phase="Running"))
+    c = cluster(node("n"), pod("a", on="n", phase="Running"))
     c.store.delete(Pod, "default/a", grace=20)
     c.step()
     assert c.next_time() == 1020.0
@@ -45,7 +46,7 @@ def test_a_deleted_pod_goes_when_its_grace_is_over() -> None:
 
 
 def test_a_pod_that_is_leaving_in_the_input_is_seen_leaving() -> None:
-    old = pod("a", node="n", phase="Running")
+    old = typed(pod("a", on="n", phase="Running"))
     old.metadata.deletion_timestamp = "1970-01-01T00:00:10Z"
     c = cluster(node("n"), old)
     c.step()
@@ -57,7 +58,7 @@ def test_a_pod_that_is_leaving_in_the_input_is_seen_leaving() -> None:
 
 
 def test_a_pod_that_leaves_without_ever_having_had_a_node_goes_too() -> None:
-    old = pod("a")
+    old = typed(pod("a"))
     old.metadata.deletion_timestamp = "1970-01-01T00:00:10Z"
     c = cluster(old)
     c.advance(1001.0)
@@ -65,8 +66,8 @@ def test_a_pod_that_leaves_without_ever_having_had_a_node_goes_too() -> None:
 
 
 def test_a_pod_ends_well_only_if_it_is_told_how_long_it_runs() -> None:
-    short, long = pod("short", node="n"), pod("long", node="n")
-    short.metadata.annotations = {"muster.io/run-seconds": "5"}
+    short = pod("short", on="n", phase="", annotations={"muster.io/run-seconds": "5"})
+    long = pod("long", on="n", phase="")
     c = cluster(node("n"), short, long)
     c.step()
     assert c.next_time() == 1005.0
@@ -76,7 +77,7 @@ def test_a_pod_ends_well_only_if_it_is_told_how_long_it_runs() -> None:
 
 
 def test_a_length_that_is_no_number_is_told_once_and_the_pod_runs_on() -> None:
-    odd = pod("a", node="n")
+    odd = typed(pod("a", on="n", phase=""))
     odd.metadata.annotations = {"muster.io/run-seconds": "soon"}
     c = cluster(node("n"), odd)
     c.step()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from builders.embedded import node, pod
+from builders.manifests import Manifest, node, pod, typed
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import HISTORY, MemoryStore
 from muster.model.core import Node, Pod
@@ -15,12 +15,12 @@ from muster.model.meta import Object, key
 from muster.store import AlreadyExists, ApiError, Change, Conflict, Gone, NotFound, WatchEvent
 
 
-def store(*objects: Object) -> MemoryStore:
-    return MemoryStore(VirtualClock(1000.0), objects)
+def store(*objects: Object | Manifest) -> MemoryStore:
+    return MemoryStore(VirtualClock(1000.0), [typed(obj) for obj in objects])
 
 
 def test_what_is_created_gets_uid_namespace_time_and_version() -> None:
-    made = store().create(pod("a"))
+    made = store().create(typed(pod("a")))
     meta = made.metadata
     assert (meta.uid, meta.namespace, meta.resource_version) == ("default/a", "default", "1")
     assert meta.creation_timestamp == "1970-01-01T00:16:40Z"
@@ -29,12 +29,12 @@ def test_what_is_created_gets_uid_namespace_time_and_version() -> None:
 def test_an_object_made_anew_under_its_old_name_is_another_one() -> None:
     s = store(pod("a"))
     s.delete(Pod, "default/a")
-    assert s.create(pod("a")).metadata.uid == "default/a.2"
+    assert s.create(typed(pod("a"))).metadata.uid == "default/a.2"
 
 
 def test_a_name_is_given_once() -> None:
     with pytest.raises(AlreadyExists):
-        store(pod("a")).create(pod("a"))
+        store(pod("a")).create(typed(pod("a")))
 
 
 def test_what_is_not_there_is_not_found() -> None:
@@ -43,7 +43,7 @@ def test_what_is_not_there_is_not_found() -> None:
         lambda: s.get(Pod, "default/a"),
         lambda: s.delete(Pod, "default/a"),
         lambda: s.bind("default/a", "n"),
-        lambda: s.update(pod("a")),
+        lambda: s.update(typed(pod("a"))),
     ):
         with pytest.raises(NotFound):
             attempt()
@@ -69,7 +69,7 @@ def test_an_update_that_changes_nothing_is_no_event() -> None:
 
 
 def test_status_and_the_rest_are_written_apart() -> None:
-    s = store(pod("a"))
+    s = store(pod("a", phase=""))
     s.patch(Pod, "default/a", {"status": {"phase": "Failed"}, "spec": {"priority": 3}})
     assert (s.get(Pod, "default/a").status.phase, s.get(Pod, "default/a").spec.priority) == ("", 3)
     s.patch(Pod, "default/a", {"status": {"phase": "Failed"}, "spec": {"priority": 4}}, status=True)
@@ -77,7 +77,7 @@ def test_status_and_the_rest_are_written_apart() -> None:
 
 
 def test_a_null_in_a_patch_takes_away() -> None:
-    s = store(node("n", {"zone": "a", "rack": "r"}))
+    s = store(node("n", labels={"zone": "a", "rack": "r"}))
     s.patch(Node, "n", {"metadata": {"labels": {"zone": None}}})
     assert s.get(Node, "n").metadata.labels == {"rack": "r"}
 
@@ -106,21 +106,19 @@ def test_another_uid_is_another_pod() -> None:
 
 
 def test_a_pod_on_a_node_is_given_its_grace_and_one_without_goes_at_once() -> None:
-    s = store(pod("on", node="n"), pod("off"))
+    s = store(pod("on", on="n", phase=""), pod("off"))
     s.delete(Pod, "default/on")
     s.delete(Pod, "default/off")
     left = s.list(Pod).items
     assert [p.metadata.name for p in left] == ["on"]
     assert left[0].metadata.deletion_timestamp == "1970-01-01T00:17:10Z"
     with pytest.raises(Conflict, match="being deleted"):
-        pending = store(
-            replace(pod("x"), metadata=replace(pod("x").metadata, deletion_timestamp="1970-01-01T00:17:10Z"))
-        )
+        pending = store(pod("x", meta={"deletionTimestamp": "1970-01-01T00:17:10Z"}))
         pending.bind("default/x", "n")
 
 
 def test_a_second_deletion_can_only_shorten_the_grace() -> None:
-    s = store(pod("a", node="n"))
+    s = store(pod("a", on="n", phase=""))
     s.delete(Pod, "default/a", grace=20)
     s.delete(Pod, "default/a", grace=60)
     assert s.get(Pod, "default/a").metadata.deletion_grace_period_seconds == 20
@@ -129,7 +127,7 @@ def test_a_second_deletion_can_only_shorten_the_grace() -> None:
 
 
 def test_an_evicted_pod_says_for_whom_and_why() -> None:
-    s = store(pod("a", node="n", phase="Running"))
+    s = store(pod("a", on="n", phase="Running"))
     s.evict("default/a", by="default/b", rule="preempt")
     meta = s.get(Pod, "default/a").metadata
     assert meta.annotations == {"muster.io/evicted-by": "default/b", "muster.io/evicted-rule": "preempt"}
@@ -139,13 +137,13 @@ def test_an_evicted_pod_says_for_whom_and_why() -> None:
 def test_a_watch_sees_only_the_kinds_it_asked_for() -> None:
     s = store()
     watch = s.watch("0", (Node,))
-    s.create(pod("a"))
-    s.create(node("n"))
+    s.create(typed(pod("a")))
+    s.create(typed(node("n")))
     s.delete(Node, "n")
     assert [(e.change, e.key) for e in watch.take()] == [(Change.ADDED, "n"), (Change.DELETED, "n")]
     assert watch.take() == []
     watch.close()
-    s.create(node("m"))
+    s.create(typed(node("m")))
     assert watch.take() == []
 
 
@@ -174,7 +172,7 @@ def _write(s: MemoryStore, what: str, name: str, step: int) -> None:
     at = f"default/{name}"
     match what:
         case "create":
-            s.create(pod(name))
+            s.create(typed(pod(name)))
         case "label":
             s.patch(Pod, at, {"metadata": {"labels": {"step": str(step)}}})
         case "status":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from builders.embedded import bind_all, cluster, node, pod, pods_of, selector, template
+from builders.embedded import bind_all, cluster, owned_by, pods_of, selector, template
+from builders.manifests import node, pod
 from muster.model.batch import ReplicaSet, ReplicaSetSpec, ReplicationController, ReplicationControllerSpec
 from muster.model.core import Pod
 from muster.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
@@ -29,18 +30,18 @@ def test_as_many_pods_are_made_as_are_asked_for_with_the_same_names_every_time()
 
 
 def test_pods_in_the_input_count_by_reference_or_by_selector() -> None:
-    c = cluster(replica_set(3), pod("mine", owner="ReplicaSet/web"), pod("orphan", labels={"app": "web"}))
+    c = cluster(replica_set(3), pod("mine", meta=owned_by("ReplicaSet/web")), pod("orphan", labels={"app": "web"}))
     assert len(pods_of(c)) == 3
     assert pods_of(c)["orphan"].metadata.owner_references[0].name == "web"
 
 
 def test_a_pod_of_somebody_else_is_not_adopted() -> None:
-    other = pod("other", labels={"app": "web"}, owner="ReplicaSet/elsewhere")
+    other = pod("other", labels={"app": "web"}, meta=owned_by("ReplicaSet/elsewhere"))
     assert len(pods_of(cluster(replica_set(1), other))) == 2
 
 
 def test_surplus_pods_go_and_those_without_a_node_go_first() -> None:
-    running = [pod(f"run-{i}", node="n", phase="Running", labels={"app": "web"}) for i in range(2)]
+    running = [pod(f"run-{i}", on="n", phase="Running", labels={"app": "web"}) for i in range(2)]
     c = cluster(node("n"), replica_set(2), *running, pod("waits", labels={"app": "web"}))
     assert sorted(pods_of(c)) == ["run-0", "run-1"]
 

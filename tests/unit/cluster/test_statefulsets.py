@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from builders.embedded import bind_all, cluster, node, pods_of, selector, template
+from builders.embedded import bind_all, cluster, pods_of, selector, template
+from builders.manifests import node
 from muster.model.batch import Ordinals, StatefulSet, StatefulSetSpec
 from muster.model.meta import ObjectMeta
 from muster.model.pod import ResourceRequirements, VolumeClaimSpec

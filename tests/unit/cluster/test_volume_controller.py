@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.embedded import cluster, node, pod
+from builders.embedded import cluster
+from builders.manifests import node, pod, typed
 from muster.cluster.volume_controller import settle_claim
 from muster.model.core import Pod, Volume
 from muster.model.meta import ObjectMeta
@@ -69,7 +70,7 @@ def test_saying_it_twice_changes_nothing_and_saying_otherwise_is_a_conflict() ->
 
 
 def test_a_volume_is_made_in_the_zone_of_the_chosen_node() -> None:
-    c = cluster(node("n", {"zone": "z1"}), claim(), fast("zone"))
+    c = cluster(node("n", labels={"zone": "z1"}), claim(), fast("zone"))
     settle_claim(c.store, "default/data", "", "n")
     made = c.store.get(PersistentVolume, "pvc-default-data")
     assert reach(made) == [("zone", ["z1"])]
@@ -82,7 +83,7 @@ def test_a_volume_is_made_in_the_zone_of_the_chosen_node() -> None:
 def test_the_drivers_own_topology_goes_before_the_classes() -> None:
     driver = CSINodeDriver(name="csi.example", topology_keys=["kubernetes.io/hostname"])
     csi = CSINode(metadata=ObjectMeta(name="n"), spec=CSINodeSpec(drivers=[driver]))
-    c = cluster(node("n", {"zone": "z1", "kubernetes.io/hostname": "n"}), claim(), fast("zone"), csi)
+    c = cluster(node("n", labels={"zone": "z1", "kubernetes.io/hostname": "n"}), claim(), fast("zone"), csi)
     settle_claim(c.store, "default/data", "", "n")
     assert reach(c.store.get(PersistentVolume, "pvc-default-data")) == [("kubernetes.io/hostname", ["n"])]
 
@@ -100,7 +101,7 @@ def test_without_a_provisioner_no_volume_can_be_made() -> None:
 
 
 def test_an_ephemeral_volume_has_a_claim_that_goes_with_its_pod() -> None:
-    user = pod("a")
+    user = typed(pod("a"))
     template = VolumeClaimTemplate(spec=claim(storage_class=None).spec)
     user.spec.volumes = [Volume(name="scratch", ephemeral=EphemeralSource(volume_claim_template=template))]
     standard = fast()

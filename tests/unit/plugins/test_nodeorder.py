@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders.filter_clusters import by_node, node, plugin, pod, session, state, task
+from builders.filter_clusters import by_node, plugin, session, task
+from builders.manifests import node, pod, state_of, typed
 from muster.engine.core.hooks import Batch, NodeScorer
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.state import State
@@ -34,8 +35,10 @@ def score(world: State, term: str, weight: int = 1, among: str = "", name: str =
     return by_node(world, raw.tolist())
 
 
-def two_nodes(**pod_asks: Any) -> State:
-    return state(node("a", "4", 10000), node("b", "6", 10000), pod("p", **pod_asks))
+def two_nodes(cpu: str | None = None, memory: int | None = None) -> State:
+    return state_of(
+        node("a", cpu="4", memory=10000), node("b", cpu="6", memory=10000), pod("p", cpu=cpu, memory=memory)
+    )
 
 
 def test_least_requested_rounds_each_share_and_the_mean_down() -> None:
@@ -48,7 +51,9 @@ def test_most_requested_mirrors_it() -> None:
 
 
 def test_what_a_node_has_already_counts() -> None:
-    world = state(node("a", "10", 20000), pod("old", on="a", cpu="6", memory=5000), pod("p", cpu="3", memory=5000))
+    world = state_of(
+        node("a", cpu="10", memory=20000), pod("old", on="a", cpu="6", memory=5000), pod("p", cpu="3", memory=5000)
+    )
     assert score(world, "leastrequested") == {"a": 30}  # cpu 10, memory 50
     assert score(world, "mostrequested") == {"a": 70}
     # shares 0.6 and 0.25, then 0.9 and 0.5: evenness 82, then 80
@@ -56,18 +61,18 @@ def test_what_a_node_has_already_counts() -> None:
 
 
 def test_more_than_there_is_scores_0_or_100() -> None:
-    world = state(node("a", "2", 10000), pod("p", cpu="3", memory=5000))
+    world = state_of(node("a", cpu="2", memory=10000), pod("p", cpu="3", memory=5000))
     assert score(world, "leastrequested") == {"a": 25}
     assert score(world, "mostrequested") == {"a": 75}
 
 
 def test_a_container_without_requests_counts_as_100m_and_200Mi() -> None:
-    world = state(node("a", "1", "400Mi"), pod("p"))
+    world = state_of(node("a", cpu="1", memory="400Mi"), pod("p", cpu=None))
     assert score(world, "leastrequested") == {"a": 70}  # cpu 90, memory 50
 
 
 def test_a_resource_the_node_does_not_offer_takes_no_part() -> None:
-    world = state(node("a", "4", 0), node("b", 0, 0), pod("p", cpu="1"))
+    world = state_of(node("a", cpu="4", memory=0), node("b", cpu=0, memory=0), pod("p", cpu="1"))
     assert score(world, "leastrequested") == {"a": 75, "b": 0}
     assert score(world, "mostrequested") == {"a": 25, "b": 0}
     assert score(world, "balancedresource") == {"a": 75, "b": 75}
@@ -79,16 +84,21 @@ def test_balanced_is_75_where_evenness_stays_and_less_where_it_suffers() -> None
 
 
 def test_balanced_prefers_the_node_that_the_pod_evens_out() -> None:
-    world = state(node("a", "4", 10000), node("b", "4", 10000), pod("old", on="a", memory=5000), pod("p", cpu="2"))
+    world = state_of(
+        node("a", cpu="4", memory=10000),
+        node("b", cpu="4", memory=10000),
+        pod("old", on="a", memory=5000, cpu=None),
+        pod("p", cpu="2"),
+    )
     assert score(world, "balancedresource") == {"a": 87, "b": 62}
 
 
 def test_balanced_counts_gpus_where_the_pod_asks_for_them() -> None:
     gpus = {"nvidia.com/gpu": 8}
-    world = state(
-        node("a", "4", 10000, offers=gpus),
-        node("b", "4", 10000),
-        pod("p", cpu="2", memory=5000, gpu=8),
+    world = state_of(
+        node("a", cpu="4", memory=10000, resources=gpus),
+        node("b", cpu="4", memory=10000),
+        pod("p", requests={"cpu": "2", "memory": 5000, "nvidia.com/gpu": 8}),
         pod("q", cpu="2"),
     )
     # shares 0.5, 0.5, 1: standard deviation 0.2357…, evenness 76; without GPUs the two shares are equal
@@ -101,7 +111,9 @@ def test_balanced_says_nothing_of_a_pod_that_asks_for_nothing() -> None:
 
 
 def test_balanced_counts_real_requests_only() -> None:
-    world = state(node("a", "1", "1Gi"), pod("old", on="a"), pod("p", cpu="500m", memory="512Mi"))
+    world = state_of(
+        node("a", cpu="1", memory="1Gi"), pod("old", on="a", cpu=None), pod("p", cpu="500m", memory="512Mi")
+    )
     assert score(world, "balancedresource") == {"a": 75}
 
 
@@ -114,11 +126,11 @@ def preferring(*weights: tuple[int, str]) -> dict[str, Any]:
 
 def test_preferred_node_affinity_is_scaled_to_the_best_candidate() -> None:
     labels = {"x": "1", "y": "1", "z": "1"}
-    world = state(
-        node("a", labels={"x": "1"}),
-        node("b", labels={"y": "1"}),
-        node("c", labels=labels),
-        pod("p", affinity=preferring((2, "x"), (4, "y"), (5, "z"))),
+    world = state_of(
+        node("a", cpu=4, memory="8Gi", labels={"x": "1"}),
+        node("b", cpu=4, memory="8Gi", labels={"y": "1"}),
+        node("c", cpu=4, memory="8Gi", labels=labels),
+        pod("p", affinity=preferring((2, "x"), (4, "y"), (5, "z")), cpu=None),
     )
     assert score(world, "nodeaffinity") == {"a": 18, "b": 36, "c": 100}
     assert score(world, "nodeaffinity", weight=2) == {"a": 36, "b": 72, "c": 200}
@@ -128,7 +140,12 @@ def test_preferred_node_affinity_is_scaled_to_the_best_candidate() -> None:
 
 def test_taints_that_a_pod_minds_cost() -> None:
     soft = [{"key": key, "effect": "PreferNoSchedule"} for key in "xy"]
-    world = state(node("a"), node("b", taints=soft[:1]), node("c", taints=soft), pod("p"))
+    world = state_of(
+        node("a", cpu=4, memory="8Gi"),
+        node("b", cpu=4, memory="8Gi", taints=soft[:1]),
+        node("c", cpu=4, memory="8Gi", taints=soft),
+        pod("p", cpu=None),
+    )
     assert score(world, "tainttoleration") == {"a": 100, "b": 50, "c": 0}
     assert score(world, "tainttoleration", weight=3) == {"a": 300, "b": 150, "c": 0}
     assert score(world, "tainttoleration", among="ab") == {"a": 100, "b": 0, "c": 0}
@@ -140,7 +157,7 @@ def test_without_such_taints_every_node_has_100() -> None:
 
 def test_images_that_lie_there_count() -> None:
     held = [{"names": ["app:latest"], "sizeBytes": 600 * 1024 * 1024}]
-    world = state(node("a", images=held), node("b"), pod("p"))
+    world = state_of(node("a", images=held), node("b"), pod("p", container={"image": "app"}))
     assert score(world, "imagelocality", weight=2) == {"a": 56, "b": 0}
 
 
@@ -159,7 +176,12 @@ def test_a_weight_of_0_switches_a_term_off() -> None:
 
 @pytest.mark.parametrize("term", ["leastrequested", "mostrequested", "balancedresource"])
 def test_hypothetical_columns_score_as_real_ones_would(term: str) -> None:
-    world = state(node("a", "7", 12345), node("b", "6", 10007), pod("p", cpu="700m", memory=1234), pod("q", cpu="1"))
+    world = state_of(
+        node("a", cpu="7", memory=12345),
+        node("b", cpu="6", memory=10007),
+        pod("p", cpu="700m", memory=1234),
+        pod("q", cpu="1"),
+    )
     nodes, asked = world.nodes, task(world, "p")
     scorer = terms(world, **{term: 1})[term]
     ahead = scorer.raw(asked, nodes.hypothetical(np.array([1, 1]), asked.shape, MoveKind.ALLOCATE, np.array([1, 2])))
@@ -171,7 +193,7 @@ def test_hypothetical_columns_score_as_real_ones_would(term: str) -> None:
 
 
 def test_without_predicates_the_load_is_that_of_the_cycles_beginning() -> None:
-    world = state(node("a", "4", 10000), pod("p", cpu="1", memory=1000))
+    world = state_of(node("a", cpu="4", memory=10000), pod("p", cpu="1", memory=1000))
     order = plugin(NodeOrder, balancedresource__weight=0, tainttoleration__weight=0)
     assert isinstance(order, NodeOrder)
     statement = session(world, order).statement()
@@ -187,7 +209,7 @@ def test_without_predicates_the_load_is_that_of_the_cycles_beginning() -> None:
 
 def oversubscribed(*pods: Any) -> State:
     more = {"volcano.sh/oversubscription-cpu": "6000", "volcano.sh/oversubscription-memory": "10000"}
-    return state(node("a", "4", 10000, annotations=more), node("b", "10", 20000), *pods)
+    return state_of(node("a", cpu="4", memory=10000, annotations=more), node("b", cpu="10", memory=20000), *pods)
 
 
 def test_least_most_and_balanced_do_not_see_oversubscription() -> None:
@@ -204,8 +226,9 @@ def test_an_oversubscribed_node_beyond_its_own_allocatable_scores_0_or_100() -> 
 
 
 def test_a_node_that_becomes_oversubscribed_later_keeps_its_scores() -> None:
-    world = state(node("a", "4", 10000), node("b", "4", 10000), pod("p", cpu="3", memory=5000))
+    world = state_of(node("a", cpu="4", memory=10000), node("b", cpu="4", memory=10000), pod("p", cpu="3", memory=5000))
     before = score(world, "leastrequested")
-    world.nodes.replace(node("a", "4", 10000, annotations={"volcano.sh/oversubscription-cpu": "6000"}))
+    notes = {"volcano.sh/oversubscription-cpu": "6000"}
+    world.nodes.replace(typed(node("a", cpu="4", memory=10000, annotations=notes)))
     assert score(world, "leastrequested") == before
     assert world.nodes.everything().idle[0].tolist() == [10000, 4000]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.filter_clusters import node, plugin, pod, session, state, task
+from builders.filter_clusters import plugin, session, task
+from builders.manifests import node, pod, state_of
 from muster.engine.core.hooks import Batch
 from muster.engine.core.state import State
 from muster.model.core import Node, Pod
@@ -29,40 +30,59 @@ def refusals(world: State, name: str = "p", **arguments: Any) -> dict[str, tuple
 
 
 def test_a_node_full_of_pods_is_refused_for_now() -> None:
-    world = state(node("a", pods=1), node("b", pods=2), pod("old", on="a"), pod("p"))
+    world = state_of(
+        node("a", cpu=4, memory="8Gi", pods=1),
+        node("b", cpu=4, memory="8Gi", pods=2),
+        pod("old", on="a", cpu=None),
+        pod("p", cpu=None),
+    )
     assert refusals(world) == {"a": ("pod-count", "node(s) pod number exceeded", True)}
 
 
 def test_a_node_without_pods_takes_none() -> None:
-    world = state(node("a", pods=0), pod("p"))
+    world = state_of(node("a", cpu=4, memory="8Gi", pods=0), pod("p", cpu=None))
     assert list(refusals(world)) == ["a"]
 
 
 def test_a_cordoned_node_is_refused_for_good() -> None:
-    world = state(node("a", cordoned=True), node("b"), pod("p"))
+    world = state_of(
+        node("a", cpu=4, memory="8Gi", unschedulable=True), node("b", cpu=4, memory="8Gi"), pod("p", cpu=None)
+    )
     assert refusals(world) == {"a": ("unschedulable", "node(s) were unschedulable", False)}
 
 
 def test_a_node_that_the_selector_leaves_out_is_refused_for_good() -> None:
-    world = state(node("a", labels={"disk": "ssd"}), node("b"), pod("p", nodeSelector={"disk": "ssd"}))
+    world = state_of(
+        node("a", cpu=4, memory="8Gi", labels={"disk": "ssd"}),
+        node("b", cpu=4, memory="8Gi"),
+        pod("p", nodeSelector={"disk": "ssd"}, cpu=None),
+    )
     text = "node(s) didn't match Pod's node affinity/selector"
     assert refusals(world) == {"b": ("node-affinity", text, False)}
 
 
 def test_an_untolerated_taint_is_named() -> None:
-    world = state(node("a", taints=TAINT), node("b"), pod("p"))
+    world = state_of(node("a", cpu=4, memory="8Gi", taints=TAINT), node("b", cpu=4, memory="8Gi"), pod("p", cpu=None))
     assert refusals(world) == {"a": ("taint", "node(s) had untolerated taint {gpu: a100}", False)}
 
 
 def test_a_host_port_in_use_is_refused_for_now() -> None:
     port = [{"hostPort": 80}]
-    world = state(node("a"), node("b"), pod("old", on="a", ports=port), pod("p", ports=port))
+    world = state_of(
+        node("a", cpu=4, memory="8Gi"),
+        node("b", cpu=4, memory="8Gi"),
+        pod("old", on="a", cpu=None, container={"ports": port}),
+        pod("p", cpu=None, container={"ports": port}),
+    )
     text = "node(s) didn't have free ports for the requested pod ports"
     assert refusals(world) == {"a": ("host-ports", text, True)}
 
 
 def test_a_pod_with_resource_claims_fits_nowhere() -> None:
-    world = state(node("a"), pod("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}]))
+    world = state_of(
+        node("a", cpu=4, memory="8Gi"),
+        pod("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}], cpu=None),
+    )
     [(code, text, resolvable)] = refusals(world).values()
     assert code == "resource-claims" and "resourceClaims" in text and not resolvable
 
@@ -70,7 +90,11 @@ def test_a_pod_with_resource_claims_fits_nowhere() -> None:
 def test_switches_turn_filters_off() -> None:
     port = [{"hostPort": 80}]
     selector = {"disk": "ssd"}
-    world = state(node("a", taints=TAINT), pod("old", on="a", ports=port), pod("p", ports=port, nodeSelector=selector))
+    world = state_of(
+        node("a", cpu=4, memory="8Gi", taints=TAINT),
+        pod("old", on="a", cpu=None, container={"ports": port}),
+        pod("p", nodeSelector=selector, cpu=None, container={"ports": port}),
+    )
     switches = ("NodeAffinity", "TaintToleration", "NodePorts")
     off: dict[str, Any] = {f"predicate__{name}Enable": False for name in switches}
     assert refusals(world)["a"][0] == "node-affinity"
@@ -78,7 +102,9 @@ def test_switches_turn_filters_off() -> None:
 
 
 def test_equal_pods_with_a_host_port_share_no_node() -> None:
-    world = state(node("a"), pod("p", ports=[{"hostPort": 80}]), pod("q"))
+    world = state_of(
+        node("a", cpu=4, memory="8Gi"), pod("p", cpu=None, container={"ports": [{"hostPort": 80}]}), pod("q", cpu=None)
+    )
     rules = plugin(Predicates)
     assert isinstance(rules, Predicates)
     session(world, rules)
@@ -88,8 +114,10 @@ def test_equal_pods_with_a_host_port_share_no_node() -> None:
 
 
 def test_answers_for_some_nodes_are_those_for_all() -> None:
-    objects: list[Node | Pod] = [node(f"n{i}", taints=TAINT if i % 2 else [], cordoned=i == 4) for i in range(6)]
-    world = state(*objects, pod("p", cpu="1"))
+    objects: list[Node | Pod] = [
+        node(f"n{i}", cpu=4, memory="8Gi", taints=TAINT if i % 2 else [], unschedulable=i == 4) for i in range(6)
+    ]
+    world = state_of(*objects, pod("p", cpu="1"))
     rules = plugin(Predicates)
     assert isinstance(rules, Predicates)
     session(world, rules)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders.filter_clusters import node, pod
-from builders.filter_clusters import state as read
+from builders.manifests import node, pod, state_of, typed
 from muster.engine.core.podgroups import (
     MIN_MEMBER,
     NETWORK_MODE,
@@ -26,7 +25,7 @@ def replica_set(members: str, uid: str = "u") -> ReplicaSet:
 
 
 def owned(name: str, on: str = "", uid: str = "u") -> Pod:
-    one = pod(name, on, cpu=1)
+    one = typed(pod(name, on=on, cpu=1))
     one.metadata.owner_references = [
         OwnerReference(
             api_version="apps/v1", kind="ReplicaSet", name="web-1", uid=uid, controller=True, block_owner_deletion=True
@@ -36,7 +35,7 @@ def owned(name: str, on: str = "", uid: str = "u") -> Pod:
 
 
 def test_a_group_has_the_uid_of_the_controller_or_of_the_pod_in_its_name() -> None:
-    alone = pod("a")
+    alone = typed(pod("a"))
     alone.metadata.uid = "p"
     assert (group_name(owned("b")), group_name(alone)) == ("podgroup-u", "podgroup-p")
 
@@ -54,13 +53,13 @@ def test_a_number_that_is_none_is_one(text: str, members: int) -> None:
 
 
 def test_a_pod_may_say_how_near_its_group_must_be() -> None:
-    near = pod("a")
+    near = typed(pod("a"))
     near.metadata.annotations = {NETWORK_MODE: "Soft", NETWORK_TIER: "2"}
     assert derived_group(near, {}, None).spec.network_topology == NetworkTopology(mode="soft", highest_tier_allowed=2)
 
 
 def test_a_written_group_goes_with_the_owners_and_keeps_none_of_them_waiting() -> None:
-    alone = pod("a")
+    alone = typed(pod("a"))
     alone.metadata.uid = "p"
     (pods,), (sets,) = owners_of_group(alone), owners_of_group(owned("b"))
     assert (pods.kind, pods.uid, pods.controller) == ("Pod", "p", True)
@@ -69,7 +68,7 @@ def test_a_written_group_goes_with_the_owners_and_keeps_none_of_them_waiting() -
 
 def test_a_group_in_memory_follows_its_owner_in_whatever_order_they_come() -> None:
     for first in ("owner", "pods"):
-        state = read(node("n1"))
+        state = state_of(node("n1"))
         if first == "owner":
             state.upsert("ReplicaSet", "default/web-1", replica_set("2"))
         for name in ("a", "b"):
@@ -84,7 +83,7 @@ def test_a_group_in_memory_follows_its_owner_in_whatever_order_they_come() -> No
 
 
 def test_an_owner_of_the_same_name_but_another_uid_or_kind_says_nothing() -> None:
-    state = read(node("n1"))
+    state = state_of(node("n1"))
     state.upsert("ReplicaSet", "default/web-1", replica_set("2", uid="other"))
     state.upsert("Job", "default/web-1", Job(metadata=ObjectMeta(name="web-1", annotations={MIN_MEMBER: "5"})))
     state.upsert("Pod", "default/a", owned("a"))
@@ -93,7 +92,7 @@ def test_an_owner_of_the_same_name_but_another_uid_or_kind_says_nothing() -> Non
 
 
 def test_pods_stay_together_when_their_group_is_written_and_when_it_is_deleted() -> None:
-    state = read(node("n1"), owned("a"), owned("b", "n1"))
+    state = state_of(node("n1"), owned("a"), owned("b", "n1"))
     written = derived_group(owned("a"), {"cpu": 1000}, replica_set("2"))
     state.upsert("PodGroup", "default/podgroup-u", written)
     job = state.jobs["default/podgroup-u"]

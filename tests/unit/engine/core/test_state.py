@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders.filter_clusters import node, pod
-from builders.filter_clusters import state as read
+from builders.manifests import node, pod, state_of, typed
 from builders.queued_jobs import group, made, queue, task, world
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
@@ -14,14 +13,14 @@ from muster.model.meta import OwnerReference
 
 
 def owned(name: str, created: str, on: str = "", **spec: object) -> Pod:
-    one = pod(name, on, cpu=1, **spec)
+    one = typed(pod(name, on=on, cpu=1, **spec))
     one.metadata.creation_timestamp = created
     one.metadata.owner_references = [OwnerReference(kind="Job", name="owner", uid="u", controller=True)]
     return one
 
 
 def test_a_queue_that_names_a_new_resource_gives_it_a_row_at_once() -> None:
-    state = read(node("n1"), pod("a", "n1", cpu=1))
+    state = state_of(node("n1"), pod("a", on="n1", cpu=1))
     state.upsert("Queue", "q", queue("q", capability={"rare.io/thing": 1}))
     state.remove("Pod", "default/a")
     assert len(state.nodes.rows) == 4 * state.axis.size + 2
@@ -29,7 +28,7 @@ def test_a_queue_that_names_a_new_resource_gives_it_a_row_at_once() -> None:
 
 
 def test_pods_follow_their_priority_class() -> None:
-    state = read(pod("a", priorityClassName="high"))
+    state = state_of(pod("a", priorityClassName="high"))
     assert task(state, "default/a").priority == 1
     high = made("scheduling.k8s.io/v1", "PriorityClass", {"name": "high"}, value=9)
     state.upsert("PriorityClass", "high", high)
@@ -48,7 +47,7 @@ def test_the_oldest_pod_of_an_owner_speaks_for_its_group_in_memory() -> None:
     old = owned("z", "2026-01-01T00:00:00Z", priorityClassName="high")
     young = owned("a", "2026-01-02T00:00:00Z")
     for pods in ((old, young), (young, old)):
-        state = read(node("n1"), *pods)
+        state = state_of(node("n1"), *pods)
         state.refresh()
         job = state.jobs["default/podgroup-u"]
         assert job.created == 1767225600.0
@@ -57,7 +56,7 @@ def test_the_oldest_pod_of_an_owner_speaks_for_its_group_in_memory() -> None:
 
 def test_a_group_in_memory_runs_as_soon_as_one_of_its_pods_does_until_a_cycle_finds_that_none_does() -> None:
     waits = owned("a", "2026-01-01T00:00:00Z")
-    state = read(node("n1"), waits, owned("b", "2026-01-02T00:00:00Z", "n1"))
+    state = state_of(node("n1"), waits, owned("b", "2026-01-02T00:00:00Z", "n1"))
     state.refresh()
     assert state.jobs["default/podgroup-u"].phase == "Running"
     state.remove("Pod", "default/b")
@@ -68,7 +67,7 @@ def test_a_group_in_memory_runs_as_soon_as_one_of_its_pods_does_until_a_cycle_fi
 
 
 def test_a_group_in_memory_stays_admitted_while_its_pods_wait() -> None:
-    state = read(node("n1"), owned("a", "2026-01-01T00:00:00Z"))
+    state = state_of(node("n1"), owned("a", "2026-01-01T00:00:00Z"))
     state.jobs["default/podgroup-u"].phase = "Inqueue"
     state.upsert("Pod", "default/b", owned("b", "2026-01-02T00:00:00Z"))
     state.refresh()

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from builders.filter_clusters import node, pod, state
+from builders.manifests import node, pod, state_of
 from muster.config.default import DEFAULT
 from muster.config.loader import load
 from muster.cycle.registry import known
@@ -24,8 +24,8 @@ TAINTED = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
 
 
 def cluster(count: int) -> State:
-    nodes = [node(f"n{i:04}", OFFERS[i % 3]) for i in range(count)]
-    return state(*nodes, *[pod(f"p{i}", cpu=f"{i}m") for i in range(1, 9)])
+    nodes = [node(f"n{i:04}", cpu=OFFERS[i % 3]) for i in range(count)]
+    return state_of(*nodes, *[pod(f"p{i}", cpu=f"{i}m") for i in range(1, 9)])
 
 
 def columns(nodes: Nodes) -> np.ndarray:
@@ -82,10 +82,10 @@ def test_every_node_is_as_the_one_of_its_kind_whatever_comes_and_goes() -> None:
 
 def test_pods_of_all_sizes_land_where_they_would_if_every_node_were_asked_about() -> None:
     draw = random.Random(3)
-    nodes = [node(f"n{i:04}", OFFERS[i % 3], taints=TAINTED if i % 5 == 0 else []) for i in range(300)]
+    nodes = [node(f"n{i:04}", cpu=OFFERS[i % 3], taints=TAINTED if i % 5 == 0 else []) for i in range(300)]
     pods = [pod(f"p{i}", cpu=f"{draw.randint(100, 3000)}m", memory=f"{draw.randint(100, 3000)}Mi") for i in range(60)]
     scheduler = Scheduler(load(DEFAULT, "built in", known())[0])
-    fast = scheduler.cycle(state(*nodes, *pods), 0.0).binds
+    fast = scheduler.cycle(state_of(*nodes, *pods), 0.0).binds
     with without_shortcuts():
-        assert scheduler.cycle(state(*nodes, *pods), 0.0).binds == fast
+        assert scheduler.cycle(state_of(*nodes, *pods), 0.0).binds == fast
     assert len(fast) == 60

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.filter_clusters import by_node, node, pod, state, task
+from builders.filter_clusters import by_node, task
+from builders.manifests import node, pod, state_of, typed
 from muster.engine.core.state import State
 from muster.engine.pod_rules.node_selectors import Preferred, Required
 
@@ -35,7 +36,7 @@ def names(operator: str, *values: str) -> dict[str, Any]:
 
 
 def accepted(**spec: Any) -> str:
-    world = state(*NODES, pod("p", **spec))
+    world = state_of(*NODES, pod("p", **spec))
     answer = by_node(world, Required().of(task(world, "p").shape, world.nodes))
     return "".join(name for name, yes in answer.items() if yes)
 
@@ -83,15 +84,15 @@ def test_a_term_that_cannot_be_evaluated_selects_nothing_and_the_others_count() 
 
 def test_weights_of_preferred_terms_add_up_and_empty_terms_count_nothing() -> None:
     terms = preferred((2, labels("zone", "In", "east")), (5, labels("disk", "In", "ssd")), (50, {}))
-    world = state(*NODES, pod("p", affinity=terms))
+    world = state_of(*NODES, pod("p", affinity=terms))
     assert by_node(world, Preferred().of(task(world, "p").shape, world.nodes)) == {"a": 7, "b": 2, "c": 0}
 
 
 def test_answers_follow_a_changed_label() -> None:
-    world = state(*NODES, pod("p", nodeSelector={"disk": "ssd"}))
+    world = state_of(*NODES, pod("p", nodeSelector={"disk": "ssd"}))
     rule = Required()
     assert chosen(world, rule) == ["a"]
-    world.upsert("Node", "c", node("c", labels={"disk": "ssd"}))
+    world.upsert("Node", "c", typed(node("c", labels={"disk": "ssd"})))
     assert chosen(world, rule) == ["a", "c"]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.filter_clusters import by_node, node, pod, session, state, task
+from builders.filter_clusters import by_node, session, task
+from builders.manifests import node, pod, state_of, typed
 from muster.engine.core.nodes import MoveKind
 from muster.engine.pod_rules.ports import HostPorts, host_ports
 
@@ -27,13 +28,17 @@ def port(number: int, address: str = "", protocol: str = "TCP") -> dict[str, obj
     ],
 )
 def test_ports_conflict(used: dict[str, object], wanted: dict[str, object], conflict: bool) -> None:
-    world = state(node("a"), node("b"), pod("old", on="a", ports=[used]), pod("new", ports=[wanted]))
+    world = state_of(
+        node("a"), node("b"), pod("old", on="a", container={"ports": [used]}), pod("new", container={"ports": [wanted]})
+    )
     ports = session(world).shared(HostPorts)
     assert by_node(world, ports.taken(task(world, "new").shape)) == {"a": conflict, "b": False}
 
 
 def test_moves_are_followed_and_taken_back_exactly() -> None:
-    world = state(node("a"), node("b"), pod("one", ports=[port(80)]), pod("two", ports=[port(80)]))
+    world = state_of(
+        node("a"), node("b"), pod("one", container={"ports": [port(80)]}), pod("two", container={"ports": [port(80)]})
+    )
     now = session(world)
     ports, shape = now.shared(HostPorts), task(world, "two").shape
     statement = now.statement()
@@ -46,7 +51,9 @@ def test_moves_are_followed_and_taken_back_exactly() -> None:
 
 
 def test_an_evicted_pod_gives_its_port_up_to_pods_that_wait_until_it_is_gone() -> None:
-    world = state(node("a"), pod("old", on="a", ports=[port(80)]), pod("new", ports=[port(80)]))
+    world = state_of(
+        node("a"), pod("old", on="a", container={"ports": [port(80)]}), pod("new", container={"ports": [port(80)]})
+    )
     now = session(world)
     ports, shape = now.shared(HostPorts), task(world, "new").shape
     statement = now.statement()
@@ -63,4 +70,6 @@ def test_sidecars_hold_ports_and_other_init_containers_do_not() -> None:
         {"name": "side", "restartPolicy": "Always", "ports": [port(1)]},
         {"name": "once", "ports": [port(2)]},
     ]
-    assert [p.number for p in host_ports(pod("p", ports=[port(3)], initContainers=inits).spec)] == [1, 3]
+    assert [
+        p.number for p in host_ports(typed(pod("p", initContainers=inits, container={"ports": [port(3)]})).spec)
+    ] == [1, 3]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.filter_clusters import by_node, node, pod, state, task
+from builders.filter_clusters import by_node, task
+from builders.manifests import node, pod, state_of, typed
 from muster.engine.core.state import State
 from muster.engine.pod_rules.taints import TolerationResult, Tolerations
 
@@ -18,7 +19,7 @@ NODES = (
     node("gpu", taints=[taint("gpu", "a100")]),
     node("old", taints=[taint("old", effect="PreferNoSchedule"), taint("slow", effect="PreferNoSchedule")]),
     node("leaving", taints=[taint("old", effect="PreferNoSchedule"), taint("leaving", "soon", "NoExecute")]),
-    node("shut", cordoned=True),
+    node("shut", unschedulable=True),
 )
 
 
@@ -27,7 +28,7 @@ def standing(world: State, rule: Tolerations | None = None) -> TolerationResult:
 
 
 def against(*tolerations: dict[str, Any]) -> tuple[State, TolerationResult]:
-    world = state(*NODES, pod("p", tolerations=list(tolerations)))
+    world = state_of(*NODES, pod("p", tolerations=list(tolerations)))
     return world, standing(world)
 
 
@@ -55,7 +56,7 @@ def test_tolerations_match_by_value_by_key_and_by_effect() -> None:
 
 
 def test_the_first_untolerated_taint_of_the_node_is_named() -> None:
-    world = state(
+    world = state_of(
         node("n", taints=[taint("one"), taint("two"), taint("three")]), pod("p", tolerations=[{"key": "one"}])
     )
     assert standing(world).taints[0].key == "two"
@@ -73,8 +74,8 @@ def test_an_unknown_operator_tolerates_nothing() -> None:
 
 
 def test_answers_follow_a_changed_taint() -> None:
-    world = state(*NODES, pod("p"))
+    world = state_of(*NODES, pod("p"))
     rule = Tolerations()
     assert keys(standing(world, rule))[0] == ""
-    world.upsert("Node", "bare", node("bare", taints=[taint("new")]))
+    world.upsert("Node", "bare", typed(node("bare", taints=[taint("new")])))
     assert keys(standing(world, rule)) == ["new", "gpu", "leaving", "", ""]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.filter_clusters import by_node, node, pod, state, task
+from builders.filter_clusters import by_node, task
+from builders.manifests import node, pod, state_of, typed
 from muster.plugins.nodeorder.preferences import ImageScores, full_name
 
 MB = 1024 * 1024
@@ -16,7 +17,7 @@ def image(name: str, size: float) -> dict[str, Any]:
 
 def scores(images: dict[str, list[dict[str, Any]]], *wanted: str) -> dict[str, int]:
     containers = [{"name": name, "image": f"registry/{name}"} for name in wanted]
-    world = state(*(node(name, images=held) for name, held in images.items()), pod("p", containers=containers))
+    world = state_of(*(node(name, images=held) for name, held in images.items()), pod("p", containers=containers))
     return by_node(world, ImageScores().of(task(world, "p").shape, world.nodes).tolist())
 
 
@@ -46,10 +47,10 @@ def test_an_image_that_is_on_more_nodes_counts_more() -> None:
 
 
 def test_a_node_that_pulls_an_image_changes_the_answers() -> None:
-    world = state(node("one", images=[image("a", 600)]), node("two"), pod("p", image="registry/a"))
+    world = state_of(node("one", images=[image("a", 600)]), node("two"), pod("p", container={"image": "registry/a"}))
     rule, shape = ImageScores(), task(world, "p").shape
     assert rule.of(shape, world.nodes).tolist() == [28, 0]
-    world.upsert("Node", "two", node("two", images=[image("a", 600)]))
+    world.upsert("Node", "two", typed(node("two", images=[image("a", 600)])))
     assert rule.of(shape, world.nodes).tolist() == [59, 59]
 
 
