@@ -1,8 +1,9 @@
-"""The store on a live cluster: knows the API server, nothing of scheduling.
+"""The store on a live cluster. It talks to the API server and does not depend on scheduling.
 
-Access by the official client (config), calls with limits and retries (client, errors), kinds and their paths
-(resources), lists and watches kept as tables with their changes (lists, watch, informer, informers), what is written
-(writes, events), who may write (lease) and what an account lacks (reviews), and the Store that controllers see (store).
+`config` provides access through the official client, `client` makes calls with limits and retries, `resources` has the
+kinds and their paths. `list_watch` lists and watches, `informer` and `informers` keep the objects as tables with their
+changes. `writes` and `events` write, `lease` elects the replica that may write, and `store` is the Store of
+controllers.
 """
 
 from muster.kube.client import Client, Limits

@@ -1,7 +1,8 @@
-"""The admission objects of an installation: the webhook configurations, and the limits of the controllers' account.
+"""The admission objects of an installation: the webhook configurations, and the limits of two accounts.
 
-The controllers patch nodes, pods and workloads. RBAC cannot say which fields, so a ValidatingAdmissionPolicy does: of
-what the account updates, everything but the labels, annotations and fields that it has to write stays as it is.
+The controllers patch nodes, pods and workloads. RBAC cannot restrict fields, so a ValidatingAdmissionPolicy does: the
+account may change only the labels, annotations and fields that it has to write. The extender may change one label of
+pods; its policy applies to the requests of its account only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from muster.groupctl.controllers.eviction_order import DELETION_COST, EVICT
 from muster.groupctl.controllers.nodegroup import FINALIZER
-from muster.groups.assignment import MEMBER
+from muster.groups.assignment import MEMBER, RETRY
 from muster.groups.binding import DOMAIN, PolicyLabels
 
 Plain = dict[str, Any]
@@ -28,10 +29,19 @@ _PARTS = (
 )
 # The API server writes it when a DaemonSet's template changes.
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+# CEL: a field of the metadata is unchanged; no label but one is changed.
+_SAME_METADATA = (
+    "(has(object.metadata.{0}) ? object.metadata.{0} : {1}) == "
+    "(has(oldObject.metadata.{0}) ? oldObject.metadata.{0} : {1})"
+)
+_ONE_LABEL = (
+    "variables.new.all(k, k == '{0}' || (k in variables.old && variables.old[k] == variables.new[k])) && "
+    "variables.old.all(k, k == '{0}' || k in variables.new)"
+)
 
 
 def webhook_configurations(service: str) -> list[Plain]:
-    """Both, as the webhook keeps them, but for the authority to trust, which it writes itself."""
+    """Returns both configurations as the webhook keeps them, without the CA bundle, which it writes itself."""
     from muster.groupctl.webhook.registration import Endpoint, configurations
 
     return [one for _, one in configurations(Endpoint(service=service))]
@@ -153,3 +163,43 @@ def _same(new: str, old: str, but: Sequence[str]) -> str:
 
 def _rule(expression: str, message: str) -> Plain:
     return {"expression": expression, "message": message}
+
+
+def extender_policy(name: str, namespace: str, labels: dict[str, str]) -> list[Plain]:
+    """Returns the policy for the extender's account and its binding; `name` is also the account's name."""
+    # One per namespace: the account's name is in the condition.
+    meta = {"name": f"{name}-{namespace}", "labels": labels}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "scope": "*",
+            "resources": ["pods", "pods/status"]}  # fmt: skip
+    account = f"request.userInfo.username == 'system:serviceaccount:{namespace}:{name}'"
+    unchanged = [
+        "object.spec == oldObject.spec",
+        "object.status == oldObject.status",
+        _SAME_METADATA.format("annotations", "{}"),
+        _SAME_METADATA.format("finalizers", "[]"),
+        _SAME_METADATA.format("ownerReferences", "[]"),
+        _ONE_LABEL.format(RETRY),
+    ]
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "extender", "expression": account}],
+        "variables": [
+            {"name": "new", "expression": "has(object.metadata.labels) ? object.metadata.labels : {}"},
+            {"name": "old", "expression": "has(oldObject.metadata.labels) ? oldObject.metadata.labels : {}"},
+        ],
+        "validations": [
+            {"expression": one, "message": f"the extender may only change the label {RETRY} of pods"}
+            for one in unchanged
+        ],
+    }
+    binding = {"policyName": meta["name"], "validationActions": ["Deny"]}
+    return [
+        {"apiVersion": _REGISTRATION, "kind": "ValidatingAdmissionPolicy", "metadata": meta, "spec": spec},
+        {
+            "apiVersion": _REGISTRATION,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": dict(meta),
+            "spec": binding,
+        },
+    ]

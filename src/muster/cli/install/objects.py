@@ -55,8 +55,11 @@ def default_queue() -> Plain:
 
 def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
     """One part: account, rights, configuration, Deployment, Service, what keeps one of two running, and admission."""
-    from muster.cli.install.admission import controller_limits, webhook_configurations  # needs the model
-    from muster.cli.install.extender_policy import extender_policy
+    from muster.cli.install.admission import (  # needs the model
+        controller_limits,
+        extender_policy,
+        webhook_configurations,
+    )
 
     if part.guarded and settings.webhook_client_ca:
         more = (*part.arguments, "--client-ca-file", f"{FOLDER}/ca.crt")

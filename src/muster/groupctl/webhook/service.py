@@ -18,12 +18,11 @@ from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.gate_removal import GateRemover
 from muster.groupctl.webhook.group_slots import GroupSlots
-from muster.groupctl.webhook.handler import MAX_BODY_BYTES, Reviewer, ReviewHandler
 from muster.groupctl.webhook.metrics import Metrics
 from muster.groupctl.webhook.mutator import Mutator
 from muster.groupctl.webhook.reassignment import Reassigner
 from muster.groupctl.webhook.registration import Endpoint, WebhookRegistration
-from muster.groupctl.webhook.review import AdmissionRequest, AdmissionResponse
+from muster.groupctl.webhook.review import MAX_BODY_BYTES, AdmissionRequest, AdmissionResponse, Reviewer, ReviewHandler
 from muster.groupctl.webhook.settings import WebhookSettings
 from muster.groupctl.webhook.validator import Validator
 from muster.kube.informer import Delta

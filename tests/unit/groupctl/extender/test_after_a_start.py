@@ -21,7 +21,7 @@ from builders.node_groups import (
 )
 from muster.groupctl.extender.group_scheduling import GroupScheduling
 from muster.groupctl.extender.reservations import RESERVATION_TTL_S
-from muster.groupctl.extender.standby import StandbyScheduling
+from muster.groupctl.extender.service import StandbyScheduling
 from muster.groups.assignment import ASSIGNED
 from muster.model.core import Pod
 from muster.model.extender import ExtenderArgs, MetaPod, MetaVictims, PreemptionArgs
