@@ -10,7 +10,7 @@ from muster.cli.install import PARTS
 from muster.cluster.documents import LARGEST_SNAPSHOT
 from muster.engine.domains.domain_sources import MAX_PATTERN_CHARACTERS
 from muster.groupctl.extender import server
-from muster.groupctl.webhook import handler, review
+from muster.groupctl.webhook import review
 from muster.kube.client import Limits
 from muster.kube.list_watch import MAX_EVENT_BYTES
 from muster.model import extender
@@ -34,7 +34,7 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert row("an answer") == [Limits().answer_bytes // MIB, MAX_EVENT_BYTES // MIB]
     limits = Limits()
     assert row("a request") == [limits.request_bytes // MIB, limits.seconds, limits.writes_at_once]
-    bodies = (server.MAX_NAMES_BODY_BYTES, server.MAX_BODY_BYTES, handler.MAX_BODY_BYTES)
+    bodies = (server.MAX_NAMES_BODY_BYTES, server.MAX_BODY_BYTES, review.MAX_BODY_BYTES)
     assert row("a body") == [size // MIB for size in bodies]
     assert row("connections") == [LIMITS.connections, LIMITS.request_s, LIMITS.body_bytes // MIB]
     assert row("bodies") == [LIMITS.decoded_bytes // MIB, extender.MOST_VALUES, review.MAX_VALUES]
