@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.queued_jobs import job, node, of, queue, world
+from builders.manifests import node, queue, state_of
+from builders.queued_jobs import job, of
 from fakes.plugins import Score, ShareOfBest, session_of
 
 POINTS = st.integers(0, 10)
@@ -18,7 +19,7 @@ def nodes(draw: st.DrawFn) -> list[tuple[int, int, int]]:
 
 
 def landed(given_nodes: list[tuple[int, int, int]], count: int, together: bool) -> list[int]:
-    state = world(
+    state = state_of(
         *(node(f"n{i}", cpu=cores) for i, (cores, _, _) in enumerate(given_nodes)), queue("q"), job("a", waiting=count)
     )
     normalised, plain = ([float(one[i]) for one in given_nodes] for i in (1, 2))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.queued_jobs import group, job, node, of, option, pod, queue, session, task, tasks, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import job, of, option, session, task, tasks
 from muster.actions import backfill
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
@@ -28,32 +29,43 @@ def run(state: State, *plugins: Any) -> Session:
 
 
 def free(name: str, **more: Any) -> Any:
-    return pod(name, "a", asks={}, **more)
+    return pod(name, "a", requests={}, **more)
 
 
 def test_room_is_not_looked_at_only_filters_are() -> None:
-    full = (node("n1", cpu=0, pods=1), queue("q"), group("a"), free("p1"), free("p2"))
-    assert binds(run(world(*full), "gang")) == {"p1": "n1", "p2": "n1"}
-    state = world(*full)
+    full = (node("n1", cpu=0, pods=1), queue("q"), group("a", "q", phase="Inqueue"), free("p1"), free("p2"))
+    assert binds(run(state_of(*full), "gang")) == {"p1": "n1", "p2": "n1"}
+    state = state_of(*full)
     assert binds(run(state, "gang", "predicates")) == {"p1": "n1"}
-    assert "pod number exceeded" in of(state, "a").attempt.unfit["d/p2"]
+    assert "pod number exceeded" in of(state, "a").attempt.unfit["default/p2"]
 
 
 def test_the_better_node_is_taken() -> None:
-    state = world(node("n1"), node("n2"), queue("q"), group("a"), free("p1"), job("busy", running=8, on="n1"))
+    state = state_of(
+        node("n1", cpu=10),
+        node("n2", cpu=10),
+        queue("q"),
+        group("a", "q", phase="Inqueue"),
+        free("p1"),
+        job("busy", running=8, on="n1"),
+    )
     assert binds(run(state, "gang", "nodeorder")) == {"p1": "n2"}
 
 
 def test_pods_with_requests_gated_pods_and_groups_not_admitted_are_left_alone() -> None:
-    state = world(
-        node(), queue("q"), group("a"), pod("asks", "a"), free("gated", schedulingGates=[{"name": "wait"}]),
-        group("b", phase="Pending"), pod("early", "b", asks={}), group("c", least=3), pod("lone", "c", asks={}),
+    state = state_of(
+        node(cpu=10), queue("q"), group("a", "q", phase="Inqueue"), pod("asks", "a"),
+        free("gated", schedulingGates=[{"name": "wait"}]),
+        group("b", "q", phase="Pending"), pod("early", "b", requests={}),
+        group("c", "q", minMember=3, phase="Inqueue"), pod("lone", "c", requests={}),
     )  # fmt: skip
     assert binds(run(state, "gang")) == {}
 
 
 def test_what_a_job_holds_is_bound_once_it_is_ready() -> None:
-    state = world(node(), queue("q"), group("a", least=2), pod("asks", "a"), free("p1"))
+    state = state_of(
+        node(cpu=10), queue("q"), group("a", "q", minMember=2, phase="Inqueue"), pod("asks", "a"), free("p1")
+    )
     live = session(state, "gang")
     statement = live.statement()
     statement.allocate(tasks(state, "asks"), [0])
@@ -64,14 +76,23 @@ def test_what_a_job_holds_is_bound_once_it_is_ready() -> None:
 
 
 def test_a_job_that_is_not_ready_binds_nothing() -> None:
-    state = world(node(), queue("q"), group("a", least=2), pod("asks", "a"), free("p1"))
+    state = state_of(
+        node(cpu=10), queue("q"), group("a", "q", minMember=2, phase="Inqueue"), pod("asks", "a"), free("p1")
+    )
     live = run(state, "gang")
     assert binds(live) == {}
     assert [t.name for m in live.reserved for t in m.tasks] == ["p1"]
 
 
 def test_promised_pods_that_ask_for_nothing_are_taken_back_first() -> None:
-    state = world(node("n1"), node("n2"), queue("q"), group("a"), free("p1"), job("busy", running=8, on="n1"))
+    state = state_of(
+        node("n1", cpu=10),
+        node("n2", cpu=10),
+        queue("q"),
+        group("a", "q", phase="Inqueue"),
+        free("p1"),
+        job("busy", running=8, on="n1"),
+    )
     live = session(state, "gang", "nodeorder")
     statement = live.statement()
     statement.pipeline([task(state, "p1")], [0])
@@ -82,7 +103,7 @@ def test_promised_pods_that_ask_for_nothing_are_taken_back_first() -> None:
 
 
 def test_closing_takes_everything_back() -> None:
-    state = world(node(), queue("q"), group("a"), free("p1"))
+    state = state_of(node(cpu=10), queue("q"), group("a", "q", phase="Inqueue"), free("p1"))
     before = state.nodes.rows.copy()
     live = run(state, "gang", option("predicates"))
     assert (state.nodes.rows != before).any()
@@ -91,15 +112,15 @@ def test_closing_takes_everything_back() -> None:
 
 
 def test_a_node_whose_evicted_pods_are_still_leaving_is_full() -> None:
-    state = world(
-        node("n1", pods=1),
+    state = state_of(
+        node("n1", cpu=10, pods=1),
         queue("q"),
         job("old", running=1, least=0),
         job("a", waiting=1, asks={}, least=0),
     )
     live = session(state, "gang", "predicates")
     statement = live.statement()
-    statement.evict(state.tasks["d/old-0"], None, "preempt")
+    statement.evict(state.tasks["default/old-0"], None, "preempt")
     statement.commit()
     backfill.run(live)
     assert binds(live) == {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.queued_jobs import job, node, of, option, queue, session, world
+from builders.manifests import node, queue, state_of
+from builders.queued_jobs import job, of, option, session
 from muster.actions import enqueue
 from muster.engine.core.state import State
 
@@ -20,7 +21,7 @@ def waits(name: str, cpu: int | None, into: str = "q", **more: Any) -> Any:
 
 
 def test_a_refused_group_does_not_hold_up_those_behind_it() -> None:
-    state = world(node(cpu=10), queue("q"), waits("a", 6), waits("b", 6), waits("c", 4))
+    state = state_of(node(cpu=10), queue("q"), waits("a", 6), waits("b", 6), waits("c", 4))
     assert phases(state, "proportion") == {"a": "Inqueue", "b": "Pending", "c": "Inqueue"}
     reason = of(state, "b").attempt.refusal
     assert reason is not None
@@ -31,12 +32,12 @@ def test_a_refused_group_does_not_hold_up_those_behind_it() -> None:
 
 
 def test_a_group_without_minimum_resources_is_not_asked_about() -> None:
-    state = world(node(cpu=1), queue("q"), waits("a", None), waits("b", 5))
+    state = state_of(node(cpu=1), queue("q"), waits("a", None), waits("b", 5))
     assert phases(state, "overcommit") == {"a": "Inqueue", "b": "Pending"}
 
 
 def test_queues_and_jobs_are_taken_in_order() -> None:
-    state = world(
+    state = state_of(
         node(cpu=10), queue("late"), queue("first", priority=1),
         waits("a", 6, "late"), waits("b", 6, "first", created="2024-01-02T00:00:00Z"),
         waits("c", 6, "first", created="2024-01-01T00:00:00Z"),
@@ -46,9 +47,11 @@ def test_queues_and_jobs_are_taken_in_order() -> None:
 
 
 def test_groups_that_are_past_pending_are_left_alone() -> None:
-    state = world(node(), queue("q"), job("a", running=1, phase="Running"), job("b", waiting=1, phase="Inqueue"))
+    state = state_of(
+        node(cpu=10), queue("q"), job("a", running=1, phase="Running"), job("b", waiting=1, phase="Inqueue")
+    )
     assert phases(state, "proportion") == {"a": "Running", "b": "Inqueue"}
 
 
 def test_without_plugins_everything_is_admitted() -> None:
-    assert phases(world(node(), queue("q"), waits("a", 1000))) == {"a": "Inqueue"}
+    assert phases(state_of(node(cpu=10), queue("q"), waits("a", 1000))) == {"a": "Inqueue"}

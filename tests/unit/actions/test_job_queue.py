@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from builders.queued_jobs import job, named, node, option, queue, session, world
+from builders.manifests import node, queue, state_of
+from builders.queued_jobs import job, named, option, session
 from muster.actions.allocate import JobStep, eligible
 from muster.actions.job_queue import JobQueue, QueueTree
 from muster.engine.core.session import Session
@@ -36,7 +37,7 @@ def paths(seed: int) -> list[Object | list[Object]]:
         weights = "/".join(["1", *(str(dice.randint(1, 4)) for _ in range(3))])
         notes = {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}
         asks = {"cpu": f"{dice.randint(500, 999)}m"}  # no two shares are equal
-        made += [queue(f"q{i}", notes=notes), job(f"j{i}", f"q{i}", waiting=dice.randint(1, 4), asks=asks)]
+        made += [queue(f"q{i}", annotations=notes), job(f"j{i}", f"q{i}", waiting=dice.randint(1, 4), asks=asks)]
     return made
 
 
@@ -58,13 +59,13 @@ def never_behind_another(live: Session) -> int:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_capacity_gives_the_turn_to_the_first_queue_of_the_tree(seed: int) -> None:
-    state = world(node(cpu=400), *tree(seed))
+    state = state_of(node(cpu=400), *tree(seed))
     assert never_behind_another(session(state, option("capacity", enableHierarchy=True))) >= 12
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_drf_gives_the_turn_to_the_first_queue_of_the_tree(seed: int) -> None:
-    state = world(node(cpu=12, pods=500), *paths(seed))
+    state = state_of(node(cpu=12, pods=500), *paths(seed))
     assert never_behind_another(session(state, option("drf", enableHierarchy=True))) >= 10
 
 
@@ -73,10 +74,10 @@ def test_a_resource_that_runs_out_moves_queues_that_had_no_turn() -> None:
 
     def at(name: str, weight: int) -> Object:
         notes = {"volcano.sh/hierarchy": f"root/{name}", "volcano.sh/hierarchy-weights": f"1/{weight}"}
-        return queue(name, notes=notes)
+        return queue(name, annotations=notes)
 
-    state = world(
-        node(cpu=100, gpus=2), at("a", 100), at("b", 100), at("c", 1),
+    state = state_of(
+        node(cpu=100, resources={"nvidia.com/gpu": 2}), at("a", 100), at("b", 100), at("c", 1),
         job("ja", "a", running=1, waiting=1, asks=device), job("jb", "b", waiting=2, asks=device),
         job("jc", "c", running=1, waiting=2),
     )  # fmt: skip
@@ -102,13 +103,15 @@ def taken(state: State, *plugins: object) -> list[str]:
 
 
 def test_what_is_not_put_back_is_gone() -> None:
-    state = world(node(), queue("root"), queue("b", parent="root"), queue("a", parent="t"), queue("t", parent="root"))
+    state = state_of(
+        node(cpu=10), queue("root"), queue("b", parent="root"), queue("a", parent="t"), queue("t", parent="root")
+    )
     assert taken(state, option("capacity", enableHierarchy=True)) == ["a", "b", "default", "root", "t"]
     assert taken(state) == ["a", "b", "default", "root", "t"]
 
 
 def test_a_queue_that_is_put_back_comes_again() -> None:
-    state = world(node(), queue("b"), queue("a"))
+    state = state_of(node(cpu=10), queue("b"), queue("a"))
     families = QueueTree(session(state), [named(state, "b"), named(state, "a")])
     assert families.pop() is named(state, "a")
     families.push(named(state, "a"))

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import group, made, node, pod, queue, task, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import made, task
 from fakes.plugins import Refuse, Score, real, session_of
 from muster.actions import preempt, volcano_preempt
 from muster.config.types import Arguments
@@ -24,16 +25,17 @@ def job(name: str, priority: int, running: int = 0, waiting: int = 0, on: str = 
     queue_name, of_pod = more.pop("queue", "q"), more.pop("of_pod", {})
     more.setdefault("phase", "Running" if running else "Inqueue")
     pods = [
-        pod(f"{name}-{i}", name, on if i < running else "", asks={"cpu": cpu}, priority=priority, **of_pod)
+        pod(f"{name}-{i}", name, on if i < running else "", requests={"cpu": cpu}, priority=priority, **of_pod)
         for i in range(running + waiting)
     ]
-    return [group(name, queue_name, priorityClassName=f"p{priority}", **more), *pods]
+    least = more.pop("least", 1)
+    return [group(name, queue_name, minMember=least, priorityClassName=f"p{priority}", **more), *pods]
 
 
 def cluster(*objects: Any, nodes: int = 1, cpu: int = 2) -> State:
     classes = [made("scheduling.k8s.io/v1", "PriorityClass", {"name": f"p{n}"}, value=n) for n in (1, 5, 9)]
     made_nodes = [node(f"n{i + 1}", cpu=cpu) for i in range(nodes)]
-    return world(*made_nodes, queue("q"), queue("r"), *classes, *objects)
+    return state_of(*made_nodes, queue("q"), queue("r"), *classes, *objects)
 
 
 def run(state: State, *plugins: Plugin, actions: tuple[str, ...] = ("allocate", "preempt"), **more: Any) -> Session:
@@ -134,8 +136,8 @@ def world_of_two_queues() -> State:
 
 
 def test_within_a_job_a_waiting_pod_replaces_a_running_one_of_lower_priority() -> None:
-    pods = [pod("a-0", "a", "n1", asks={"cpu": 2}, priority=1), pod("a-1", "a", asks={"cpu": 2}, priority=9)]
-    session = run(cluster(group("a", least=0, phase="Running", priorityClassName="p5"), *pods))
+    pods = [pod("a-0", "a", "n1", requests={"cpu": 2}, priority=1), pod("a-1", "a", requests={"cpu": 2}, priority=9)]
+    session = run(cluster(group("a", "q", minMember=0, phase="Running", priorityClassName="p5"), *pods))
     assert evicted(session) == ["a-0"] and promised(session) == {"a-1": "n1"}
 
 

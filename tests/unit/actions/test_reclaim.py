@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import job, node, of, queue, task, world
+from builders.manifests import node, queue, state_of
+from builders.queued_jobs import job, of, task
 from fakes.plugins import Refuse, real, session_of, stub
 from muster.actions import reclaim
 from muster.engine.core.hooks import Overused, Plugin, Preemptive, Protection, QueueOrder, Reason, Reclaimable
@@ -20,7 +21,7 @@ BOTH = pytest.mark.parametrize("compatibility", ["", "volcano"])
 def cluster(*objects: Any, nodes: int = 1, cpu: int = 2, **of_rich: Any) -> State:
     """Queue rich has `busy` with one pod per core of n1; queue poor waits."""
     busy = job("busy", queue="rich", running=cpu, least=0)
-    return world(
+    return state_of(
         *(node(f"n{i + 1}", cpu=cpu) for i in range(nodes)), queue("poor"), queue("rich", **of_rich), busy, *objects
     )
 
@@ -65,7 +66,7 @@ def test_a_job_takes_what_it_needs_from_another_queue_and_no_more(compatibility:
 
 @BOTH
 def test_pods_of_its_own_queue_stay(compatibility: str) -> None:
-    state = world(node(cpu=2), queue("poor"), job("mine", queue="poor", running=2, least=0), claimer())
+    state = state_of(node(cpu=2), queue("poor"), job("mine", queue="poor", running=2, least=0), claimer())
     assert evicted(run(state, compatibility=compatibility)) == []
 
 
@@ -93,7 +94,7 @@ def test_a_group_that_is_not_admitted_reclaims_nothing(compatibility: str) -> No
 def test_a_queue_does_not_take_beyond_its_deserved_share(compatibility: str) -> None:
     """Two queues of equal weight deserve one core each."""
     mine = job("mine", queue="poor", running=1, least=0)
-    state = world(
+    state = state_of(
         node(cpu=2), queue("poor"), queue("rich"), job("busy", queue="rich", running=1, least=0), mine, claimer()
     )
     assert evicted(run(state, real("proportion"), compatibility=compatibility)) == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.queued_jobs import group, made, node, option, pod, queue, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import made, option
 from muster.actions import allocate, preempt
 from muster.config.types import Arguments, Config, Tier
 from muster.cycle.registry import plugin_class
@@ -23,10 +24,10 @@ def opened(state: State, action: str, cache: bool | None, *names: str, compatibi
 
 def binds(roles: tuple[str, str], cache: bool | None = None, small: int = 1) -> dict[str, str]:
     """`a-job-0` wants 8 cpu, which n2 does not have; `a-job-1` would rather be alone on n2."""
-    state = world(
-        node("n1", cpu=10), node("n2", cpu=4), queue("q"), group("a", least=2),
-        pod("a-job-0", "a", notes={ROLE: roles[0]}, asks={"cpu": 8}),
-        pod("a-job-1", "a", notes={ROLE: roles[1]}, asks={"cpu": small}),
+    state = state_of(
+        node("n1", cpu=10), node("n2", cpu=4), queue("q"), group("a", "q", minMember=2, phase="Inqueue"),
+        pod("a-job-0", "a", annotations={ROLE: roles[0]}, requests={"cpu": 8}),
+        pod("a-job-1", "a", annotations={ROLE: roles[1]}, requests={"cpu": small}),
     )  # fmt: skip
     live = opened(state, "allocate", cache, "gang", "predicates", "nodeorder")
     allocate.run(live)
@@ -77,13 +78,14 @@ def test_preempt_by_volcano_does_not_ask_for_a_node_that_a_pod_of_the_role_could
     muster's own rules serve a claim if there is any way to place it.
     """
     small = {"cpu": 4}
-    state = world(
+    state = state_of(
         node("n1", cpu=4), node("n2", cpu=4), queue("q"),
-        group("low", least=0), group("a", least=2, priorityClassName="high"),
+        group("low", "q", minMember=0, phase="Inqueue"),
+        group("a", "q", minMember=2, phase="Inqueue", priorityClassName="high"),
         made("scheduling.k8s.io/v1", "PriorityClass", {"name": "high"}, value=10),
-        pod("v1", "low", "n1", asks=small), pod("v2", "low", "n2", asks=small),
-        pod("a-job-0", "a", notes={ROLE: "worker"}, asks=small, affinity=only_on("n1"), priority=10),
-        pod("a-job-1", "a", notes={ROLE: "worker"}, asks=small, priority=10),
+        pod("v1", "low", "n1", requests=small), pod("v2", "low", "n2", requests=small),
+        pod("a-job-0", "a", annotations={ROLE: "worker"}, requests=small, affinity=only_on("n1"), priority=10),
+        pod("a-job-1", "a", annotations={ROLE: "worker"}, requests=small, priority=10),
     )  # fmt: skip
     live = opened(state, "preempt", cache, "priority", "gang", "predicates", compatibility=compatibility)
     preempt.run(live)
@@ -99,10 +101,12 @@ def only_on(name: str) -> dict[str, object]:
 def placed(roles: dict[str, int], *members: tuple[str, str, int], least: int) -> list[str]:
     """A node of 4 cpu; the members are (name, role, cpu)."""
     pods = [
-        pod(name, "a", notes={ROLE: role} if role else {}, asks={"cpu": cpu} if cpu else {})
+        pod(name, "a", annotations={ROLE: role} if role else {}, requests={"cpu": cpu} if cpu else {})
         for name, role, cpu in members
     ]
-    state = world(node("n1", cpu=4), queue("q"), group("a", least=least, minTaskMember=roles), *pods)
+    state = state_of(
+        node("n1", cpu=4), queue("q"), group("a", "q", minMember=least, phase="Inqueue", minTaskMember=roles), *pods
+    )
     live = opened(state, "allocate", None, "gang", "predicates")
     allocate.run(live)
     return sorted(t.name for m in live.committed for t in m.tasks)

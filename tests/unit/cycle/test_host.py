@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders.queued_jobs import job, node, queue, world
+from builders.manifests import node, queue, state_of
+from builders.queued_jobs import job
 from muster.actions import allocate
 from muster.config.types import Arguments, Config, PluginOption, Tier
 from muster.cycle.answer_checks import CHECKS
@@ -55,7 +56,7 @@ def made(**answers: Any) -> Theirs:
 
 
 def placed(plugin: Plugin) -> int:
-    state = world(node("n1"), node("n2"), queue("q"), job("a", waiting=2))
+    state = state_of(node("n1", cpu=10), node("n2", cpu=10), queue("q"), job("a", waiting=2))
     live = Session(state, Config(("allocate",), (Tier((plugin.option,)),), {}), [[plugin]], 0.0)
     allocate.run(live)
     return sum(len(move.tasks) for move in live.committed)

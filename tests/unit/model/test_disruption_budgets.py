@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import group, made, opened, pod, queue, session, tasks, world
+from builders.manifests import group, pod, queue, state_of, typed
+from builders.queued_jobs import made, opened, session, tasks
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.engine.core.plan import Eviction, Plan
@@ -27,17 +28,17 @@ NOT_READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "Fal
 
 
 def budget(name: str = "b", status: dict[str, Any] | None = None, generation: int = 0, **spec: Any) -> Object:
-    meta = {"name": name, "namespace": "d", "generation": generation}
+    meta = {"name": name, "namespace": "default", "generation": generation}
     spec.setdefault("selector", {"matchLabels": WEB})
     return made("policy/v1", "PodDisruptionBudget", meta, spec=spec, status=status or {})
 
 
 def web(name: str, **status: Any) -> Object:
     """A pod of the application; without a status it is running and ready."""
-    one = pod(name, "a", "n1", labels=WEB)
+    one = typed(pod(name, "a", "n1", labels=WEB))
     if not status:
         return one
-    meta = {"name": name, "namespace": "d", "labels": WEB, "annotations": one.metadata.annotations}
+    meta = {"name": name, "namespace": "default", "labels": WEB, "annotations": one.metadata.annotations}
     meta |= {"deletionTimestamp": "2026-01-01T00:00:00Z"} if status.pop("terminating", False) else {}
     return made("v1", "Pod", meta, spec={"nodeName": "n1", "containers": []}, status={"phase": "Running", **status})
 
@@ -46,7 +47,7 @@ def cluster(*objects: Object) -> State:
     ready = made("v1", "Node", {"name": "n1"}, status={
         "allocatable": {"cpu": 10, "memory": "10Gi", "pods": 110}, "conditions": [{"type": "Ready", "status": "True"}],
     })  # fmt: skip
-    return world(ready, queue("q"), group("a"), pod("new", "a"), *objects)
+    return state_of(ready, queue("q"), group("a", "q", phase="Inqueue"), pod("new", "a"), *objects)
 
 
 def by_engine(state: State, *names: str) -> bool:
@@ -56,11 +57,11 @@ def by_engine(state: State, *names: str) -> bool:
 
 def by_scheduler(state: State, *names: str) -> bool:
     """Neither protected before the cycle, nor removed from the plan afterwards."""
-    plan = Plan(evictions=[Eviction(f"d/{name}", "n1", "d/new", "preempt") for name in names])
+    plan = Plan(evictions=[Eviction(f"default/{name}", "n1", "default/new", "preempt") for name in names])
     fits = not over_budget(plan, state)
     if len(names) == 1:
         BudgetProtection().mark(state)
-        assert state.tasks[f"d/{names[0]}"].preemptable == fits
+        assert state.tasks[f"default/{names[0]}"].preemptable == fits
     return fits
 
 
@@ -70,13 +71,13 @@ def by_controllers(state: State, name: str) -> bool:
     found = [*state.nodes.objects, *(task.pod for task in state.tasks.values()), *budgets]
     kinds = (Node, Pod, PodDisruptionBudget, PersistentVolume, PersistentVolumeClaim)
     store = MemoryStore(VirtualClock(0.0), found)
-    why = eviction_blocker(state.tasks[f"d/{name}"].pod, ObjectCache(store, kinds))
+    why = eviction_blocker(state.tasks[f"default/{name}"].pod, ObjectCache(store, kinds))
     return why is None or "PodDisruptionBudget" not in why
 
 
 def by_simulator(state: State, *names: str) -> bool:
     breaches = Breaches(state)
-    breaches.note([f"d/{name}" for name in names])
+    breaches.note([f"default/{name}" for name in names])
     return not breaches.warnings()
 
 
@@ -118,7 +119,7 @@ def test_all_callers_allow_the_same_number_of_evictions(case: str) -> None:
             assert answer(state(), *names[:number]) == expected, answer.__name__
     assert by_controllers(state(), "p0") == (allowed > 0)
     _, plugin = opened(Pdb, here := state())
-    assert sum(plugin.preemptable(here.tasks["d/new"], tasks(here, *names))) == allowed
+    assert sum(plugin.preemptable(here.tasks["default/new"], tasks(here, *names))) == allowed
 
 
 HEALTHY = {"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2}
@@ -153,7 +154,7 @@ def test_all_callers_agree_on_one_pod(case: str) -> None:
 def test_terminating_and_finished_pods_do_not_count_as_healthy() -> None:
     others = web("p1", terminating=True), web("p2", phase="Failed"), web("p3", **NOT_READY)
     state = cluster(budget(minAvailable=1), web("p0"), *others)
-    assert ledger_of(state).count("d/b") == (0, 1, 1)
+    assert ledger_of(state).count("default/b") == (0, 1, 1)
     assert not by_engine(state, "p0") and not by_controllers(state, "p0")
 
 
@@ -167,9 +168,10 @@ def test_disrupted_pods_do_not_count_as_healthy() -> None:
 def test_the_index_finds_budgets_by_namespace_and_selector() -> None:
     tier = LabelSelector(match_expressions=[LabelSelectorRequirement(key="tier", operator="Exists")])
     index = BudgetIndex({
-        "d/app": LabelSelector(match_labels=WEB), "d/tier": tier, "d/all": LabelSelector(), "d/none": None,
+        "default/app": LabelSelector(match_labels=WEB), "default/tier": tier, "default/all": LabelSelector(),
+        "default/none": None,
         "e/app": LabelSelector(match_labels=WEB),
     })  # fmt: skip
-    assert index.covering("d", WEB) == ["d/all", "d/app"]
-    assert index.covering("d", {"tier": "x"}) == ["d/all", "d/tier"]
+    assert index.covering("default", WEB) == ["default/all", "default/app"]
+    assert index.covering("default", {"tier": "x"}) == ["default/all", "default/tier"]
     assert index.covering("e", WEB) == ["e/app"] and index.covering("f", WEB) == []

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import group, job, named, node, of, opened, pod, queue, task, tasks, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import job, named, of, opened, task, tasks
 from muster.engine.core.hooks import Vote
 from muster.engine.core.state import State
 from muster.model.meta import Object
@@ -16,11 +17,15 @@ GPU = "nvidia.com/gpu"
 
 
 def test_a_queue_may_grow_to_its_capability_whatever_it_deserves() -> None:
-    state = world(node(), queue("q", deserved={"cpu": 2}, capability={"cpu": 5}), job("a", running=3, waiting=4))
+    state = state_of(
+        node(cpu=10, memory="10Gi"),
+        queue("q", deserved={"cpu": 2}, capability={"cpu": 5}),
+        job("a", running=3, waiting=4),
+    )
     _, plugin = opened(Capacity, state)
     q = named(state, "q")
     assert plugin.admits(q, task(state, "a-3"), 4) == 2
-    live = world(node(), queue("q", capability={"cpu": 3}), job("a", running=3, waiting=1))
+    live = state_of(node(cpu=10, memory="10Gi"), queue("q", capability={"cpu": 3}), job("a", running=3, waiting=1))
     _, plugin = opened(Capacity, live)
     refusal = plugin.quota_refusal(named(live, "q"), task(live, "a-3"))
     assert refusal.message() == "queue q: cpu requested 1 + allocated 3 > capability 3"
@@ -30,7 +35,11 @@ def test_a_queue_may_grow_to_its_capability_whatever_it_deserves() -> None:
     ("capability", "admitted"), [({"cpu": 0}, 4), ({GPU: 0}, 0), ({GPU: 2}, 2), ({"pods": 1}, 4), ({}, 4)]
 )
 def test_zero_cpu_is_no_limit_zero_of_a_device_is_one(capability: dict[str, int], admitted: int) -> None:
-    state = world(node(gpus=8), queue("q", capability=capability), job("a", waiting=4, asks={"cpu": 1, GPU: 1}))
+    state = state_of(
+        node(cpu=10, memory="10Gi", resources={"nvidia.com/gpu": 8}),
+        queue("q", capability=capability),
+        job("a", waiting=4, asks={"cpu": 1, GPU: 1}),
+    )
     _, plugin = opened(Capacity, state)
     assert plugin.admits(named(state, "q"), task(state, "a-0"), 4) == admitted
 
@@ -40,19 +49,21 @@ def test_zero_cpu_is_no_limit_zero_of_a_device_is_one(capability: dict[str, int]
     [({"cpu": 4}, True), ({"cpu": 3}, False), ({GPU: 1}, True), ({}, False), ({"cpu": 1, GPU: 1}, True)],
 )
 def test_a_claim_must_be_deserved_in_one_of_its_dimensions(deserved: dict[str, int], may: bool) -> None:
-    state = world(
-        node(gpus=8), queue("q", deserved=deserved), job("a", running=3),
-        group("b"), pod("new", "b", asks={"cpu": 1, GPU: 1}),
+    state = state_of(
+        node(cpu=10, memory="10Gi", resources={"nvidia.com/gpu": 8}), queue("q", deserved=deserved),
+        job("a", running=3),
+        group("b", "q", phase="Inqueue"), pod("new", "b", requests={"cpu": 1, GPU: 1}),
     )  # fmt: skip
     _, plugin = opened(Capacity, state)
     assert plugin.preemptive(named(state, "q"), task(state, "new")) is may
 
 
 def victims(*, spec: dict[str, Any], holds: list[dict[str, int]], asks: dict[str, int]) -> list[bool]:
-    held = [pod(f"v{i}", "v", "n1", asks=amounts) for i, amounts in enumerate(holds)]
-    state = world(
-        node(gpus=8), queue("mine", deserved=asks), queue("theirs", **spec),
-        group("c", "mine"), pod("c", "c", asks=asks), group("v", "theirs"), *held,
+    held = [pod(f"v{i}", "v", "n1", requests=amounts) for i, amounts in enumerate(holds)]
+    state = state_of(
+        node(cpu=10, memory="10Gi", resources={"nvidia.com/gpu": 8}), queue("mine", deserved=asks),
+        queue("theirs", **spec),
+        group("c", "mine", phase="Inqueue"), pod("c", "c", requests=asks), group("v", "theirs", phase="Inqueue"), *held,
     )  # fmt: skip
     _, plugin = opened(Capacity, state)
     return plugin.reclaimable(task(state, "c"), tasks(state, *(f"v{i}" for i in range(len(holds)))))
@@ -81,12 +92,13 @@ def test_what_may_be_taken_back(
 
 
 def test_order_by_priority_then_share_then_who_deserves_something() -> None:
-    state = world(
-        node(), queue("half", deserved={"cpu": 4}), queue("full", deserved={"cpu": 1}), queue("none"),
+    state = state_of(
+        node(cpu=10, memory="10Gi"), queue("half", deserved={"cpu": 4}), queue("full", deserved={"cpu": 1}),
+        queue("none"),
         queue("vip", priority=1), job("a", "half", 2), job("b", "full", 1), job("c", "none"), job("d", "vip", 1),
     )  # fmt: skip
     live, plugin = opened(Capacity, state)
-    queues = [queue for name, queue in live.queues.items() if name != "default"]
+    queues = [q for name, q in live.queues.items() if name != "default"]
     ordered = sorted(queues, key=lambda q: [plugin.queue_cmp(q, o) for o in queues].count(1))
     assert [q.name for q in ordered] == ["vip", "half", "full", "none"]
 
@@ -95,7 +107,7 @@ def test_order_by_priority_then_share_then_who_deserves_something() -> None:
 
 
 def tree(*objects: Object | list[Object], level: int = 0) -> tuple[State, Capacity]:
-    state = world(node(gpus=8), *objects)
+    state = state_of(node(cpu=10, memory="10Gi", resources={"nvidia.com/gpu": 8}), *objects)
     arguments = {"ancestorReclaimLevel": level} if level else None
     _, plugin = opened(Capacity, state, arguments, enableHierarchy=True)
     return state, plugin
@@ -212,7 +224,7 @@ def test_ancestors_must_hold_too_much_and_leaves_of_one_ancestor_do_not_take_fro
     ],
 )
 def test_a_limit_is_named_as_the_user_wrote_it(queues: list[Object], limit: str) -> None:
-    state = world(node(), *queues, job("a", waiting=1, asks={"cpu": 12}))
+    state = state_of(node(cpu=10, memory="10Gi"), *queues, job("a", waiting=1, asks={"cpu": 12}))
     _, plugin = opened(Capacity, state)
     said = plugin.quota_refusal(named(state, "q"), task(state, "a-0")).message()
     assert said.startswith(f"queue q: cpu requested 12 + allocated 0 > {limit}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from builders.queued_jobs import group, node, opened, pod, queue, task, tasks, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import opened, task, tasks
 from muster.plugins.conformance import Conformance
 
 
 def test_critical_classes_and_kube_system_are_spared() -> None:
-    state = world(
-        node(), queue("q"), group("a"), group("s", namespace="kube-system"),
+    state = state_of(
+        node(cpu=10), queue("q"), group("a", "q", phase="Inqueue"),
+        group("s", "q", phase="Inqueue", namespace="kube-system"),
         pod("new", "a"), pod("plain", "a", "n1"),
         pod("cluster", "a", "n1", priorityClassName="system-cluster-critical"),
         pod("node", "a", "n1", priorityClassName="system-node-critical"),

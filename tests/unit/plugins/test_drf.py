@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from builders.queued_jobs import group, job, named, node, of, opened, option, pod, queue, session, task, tasks, world
+from builders.manifests import group, node, pod, queue, state_of, typed
+from builders.queued_jobs import job, named, of, opened, option, session, task, tasks
 from muster.actions import allocate
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.state import State
@@ -16,7 +17,7 @@ from muster.plugins.drf.hierarchy import weight_of
 
 
 def test_the_smaller_dominant_share_goes_first() -> None:
-    state = world(
+    state = state_of(
         node(cpu=10, memory=1000, pods=100), queue("q"),
         job("a", running=2, asks={"cpu": 1}), job("b", running=1, asks={"cpu": 1, "memory": 300}),
     )  # fmt: skip
@@ -25,13 +26,13 @@ def test_the_smaller_dominant_share_goes_first() -> None:
 
 
 def test_pods_are_a_resource_like_any_other() -> None:
-    state = world(node(cpu=10, pods=4), queue("q"), job("a", running=2, asks={}))
+    state = state_of(node(cpu=10, memory="10Gi", pods=4), queue("q"), job("a", running=2, asks={}))
     _, plugin = opened(Drf, state)
     assert plugin.job_key(of(state, "a")) == 0.5
 
 
 def test_promised_room_counts_and_undoing_is_exact() -> None:
-    state = world(node(cpu=10), queue("q"), job("a", running=1, waiting=2))
+    state = state_of(node(cpu=10, memory="10Gi"), queue("q"), job("a", running=1, waiting=2))
     live, plugin = opened(Drf, state)
     statement = live.statement()
     statement.pipeline(tasks(state, "a-1"), [0])
@@ -44,8 +45,12 @@ def test_promised_room_counts_and_undoing_is_exact() -> None:
 
 
 def test_victims_leave_their_job_no_smaller_a_share_than_the_claimers() -> None:
-    state = world(
-        node(cpu=10), queue("q"), job("claims", running=1, waiting=1), job("a", running=4), job("b", running=2)
+    state = state_of(
+        node(cpu=10, memory="10Gi"),
+        queue("q"),
+        job("claims", running=1, waiting=1),
+        job("a", running=4),
+        job("b", running=2),
     )
     _, plugin = opened(Drf, state)
     # the claimer's job would have 2 of 10; a falls to 3, 2, 1, b to 1
@@ -54,7 +59,7 @@ def test_victims_leave_their_job_no_smaller_a_share_than_the_claimers() -> None:
 
 
 def test_pods_that_are_promised_room_count_like_those_that_have_it() -> None:
-    state = world(node(cpu=10), queue("q"), job("a", waiting=3), job("b", running=1))
+    state = state_of(node(cpu=10, memory="10Gi"), queue("q"), job("a", waiting=3), job("b", running=1))
     live, plugin = opened(Drf, state)
     promise = live.statement()
     promise.pipeline(tasks(state, "a-0", "a-1"), [0, 0])
@@ -67,12 +72,14 @@ def test_pods_that_are_promised_room_count_like_those_that_have_it() -> None:
 
 def test_a_promise_lets_the_other_job_go_first() -> None:
     """Both jobs have a pod and two places are left; a's first pod is promised the room of one that leaves."""
-    leaving = pod("leaves", "x", "n1", asks={"cpu": 3})
+    leaving = typed(pod("leaves", "x", "n1", requests={"cpu": 3}))
     leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
-    state = world(
-        node("n1", cpu=3), node("n2", cpu=4), queue("q"), group("x"), leaving,
-        group("a"), pod("a", "a", "n2"), pod("a-0", "a", asks={"cpu": 3}), pod("a-1", "a"), pod("a-2", "a"),
-        group("b"), pod("b", "b", "n2"), pod("b-0", "b"), pod("b-1", "b"),
+    state = state_of(
+        node("n1", cpu=3, memory="10Gi"), node("n2", cpu=4, memory="10Gi"), queue("q"),
+        group("x", "q", phase="Inqueue"), leaving,
+        group("a", "q", phase="Inqueue"), pod("a", "a", "n2"), pod("a-0", "a", requests={"cpu": 3}), pod("a-1", "a"),
+        pod("a-2", "a"),
+        group("b", "q", phase="Inqueue"), pod("b", "b", "n2"), pod("b-0", "b"), pod("b-1", "b"),
     )  # fmt: skip
     live = session(state, "gang", "drf")
     allocate.run(live)
@@ -81,7 +88,9 @@ def test_a_promise_lets_the_other_job_go_first() -> None:
 
 
 def test_without_hierarchy_queues_are_not_its_business() -> None:
-    state = world(node(), queue("a"), queue("b"), job("x", "a", running=1), job("y", "b", waiting=1))
+    state = state_of(
+        node(cpu=10, memory="10Gi"), queue("a"), queue("b"), job("x", "a", running=1), job("y", "b", waiting=1)
+    )
     _, plugin = opened(Drf, state)
     assert plugin.queue_cmp(named(state, "a"), named(state, "b")) == 0
     assert plugin.reclaimable(task(state, "y-0"), tasks(state, "x-0")) is None
@@ -91,7 +100,7 @@ def test_without_hierarchy_queues_are_not_its_business() -> None:
 
 
 def in_tree(name: str, path: str, weights: str) -> Object:
-    return queue(name, notes={"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights})
+    return queue(name, annotations={"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights})
 
 
 def bound(state: State) -> dict[str, int]:
@@ -101,7 +110,7 @@ def bound(state: State) -> dict[str, int]:
 
 
 def test_rescaling_gives_each_branch_its_half_of_what_it_can_use() -> None:
-    state = world(
+    state = state_of(
         node(cpu=10, memory="10G", pods=1000),
         in_tree("sci", "root/sci", "100/50"),
         in_tree("dev", "root/eng/dev", "100/50/50"),
@@ -114,7 +123,7 @@ def test_rescaling_gives_each_branch_its_half_of_what_it_can_use() -> None:
 
 
 def test_a_branch_that_cannot_grow_does_not_block_the_others() -> None:
-    state = world(
+    state = state_of(
         node(cpu=30, memory="30G", pods=1000),
         in_tree("q1", "root/pg1", "100/25"),
         in_tree("q2", "root/pg2", "100/25"),
@@ -128,16 +137,16 @@ def test_a_branch_that_cannot_grow_does_not_block_the_others() -> None:
 
 
 def test_weights_divide_among_siblings() -> None:
-    state = world(
-        node(cpu=9), in_tree("a", "root/a", "1/2"), in_tree("b", "root/b", "1/1"),
+    state = state_of(
+        node(cpu=9, memory="10Gi"), in_tree("a", "root/a", "1/2"), in_tree("b", "root/b", "1/1"),
         job("x", "a", waiting=9), job("y", "b", waiting=9),
     )  # fmt: skip
     assert bound(state) == {"x": 6, "y": 3}
 
 
 def test_a_job_that_has_all_it_asks_for_comes_last() -> None:
-    state = world(
-        node(cpu=10), in_tree("a", "root/a", "1/1"), in_tree("b", "root/b", "1/1"),
+    state = state_of(
+        node(cpu=10, memory="10Gi"), in_tree("a", "root/a", "1/1"), in_tree("b", "root/b", "1/1"),
         job("x", "a", running=1), job("y", "b", running=3, waiting=1),
     )  # fmt: skip
     _, plugin = opened(Drf, state, enableHierarchy=True)
@@ -145,9 +154,10 @@ def test_a_job_that_has_all_it_asks_for_comes_last() -> None:
 
 
 def test_reclaimed_is_what_leaves_the_claimers_queue_still_first() -> None:
-    state = world(
-        node(cpu=10), in_tree("a", "root/a", "1/1"), in_tree("b", "root/b", "1/1"),
-        group("x", "a"), pod("big", "x", "n1", asks={"cpu": 5}), pod("small", "x", "n1", asks={"cpu": 3}),
+    state = state_of(
+        node(cpu=10, memory="10Gi"), in_tree("a", "root/a", "1/1"), in_tree("b", "root/b", "1/1"),
+        group("x", "a", phase="Inqueue"), pod("big", "x", "n1", requests={"cpu": 5}),
+        pod("small", "x", "n1", requests={"cpu": 3}),
         pod("more", "x"), job("y", "b", running=2, waiting=2),
     )  # fmt: skip
     live, plugin = opened(Drf, state, enableHierarchy=True)
@@ -158,7 +168,9 @@ def test_reclaimed_is_what_leaves_the_claimers_queue_still_first() -> None:
 
 
 def test_a_queue_without_a_path_is_neither_before_nor_behind() -> None:
-    state = world(node(), queue("a"), in_tree("b", "root/b", "1/1"), job("x", "a", running=1), job("y", "b"))
+    state = state_of(
+        node(cpu=10, memory="10Gi"), queue("a"), in_tree("b", "root/b", "1/1"), job("x", "a", running=1), job("y", "b")
+    )
     _, plugin = opened(Drf, state, enableHierarchy=True)
     assert plugin.queue_cmp(named(state, "a"), named(state, "b")) == 0
 

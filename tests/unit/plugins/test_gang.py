@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import group, job, node, of, opened, pod, queue, task, tasks, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import job, of, opened, task, tasks
 from muster.engine.core.hooks import Vote
 from muster.engine.core.state import State
 from muster.plugins.gang import Gang
@@ -15,8 +16,13 @@ ROLE = "volcano.sh/task-spec"
 
 
 def roles(least: int, minimums: dict[str, int], **counts: int) -> State:
-    pods = [pod(f"a-{r}-{i}", "a", notes={ROLE: r}) for r, n in counts.items() for i in range(n)]
-    return world(node(), queue("q"), group("a", least=least, minTaskMember=minimums), *pods)
+    pods = [pod(f"a-{r}-{i}", "a", annotations={ROLE: r}) for r, n in counts.items() for i in range(n)]
+    return state_of(
+        node(cpu=10),
+        queue("q"),
+        group("a", "q", minMember=least, phase="Inqueue", minTaskMember=minimums),
+        *pods,
+    )
 
 
 @pytest.mark.parametrize(
@@ -24,14 +30,19 @@ def roles(least: int, minimums: dict[str, int], **counts: int) -> State:
     [(0, 3, 3, 3), (2, 3, 3, 1), (3, 3, 3, 0), (4, 0, 3, 0), (0, 3, 0, 0)],
 )
 def test_what_is_missing_to_the_minimum(running: int, waiting: int, least: int, missing: int) -> None:
-    state = world(node(), queue("q"), job("a", running=running, waiting=waiting, least=least))
+    state = state_of(node(cpu=10), queue("q"), job("a", running=running, waiting=waiting, least=least))
     _, gang = opened(Gang, state)
     assert gang.missing(of(state, "a")) == missing
 
 
 def test_pods_that_ask_for_nothing_count_as_if_they_had_room() -> None:
-    state = world(
-        node(), queue("q"), group("a", least=2), pod("a-1", "a"), pod("a-2", "a", asks={}), pod("a-3", "a", asks={})
+    state = state_of(
+        node(cpu=10),
+        queue("q"),
+        group("a", "q", minMember=2, phase="Inqueue"),
+        pod("a-1", "a"),
+        pod("a-2", "a", requests={}),
+        pod("a-3", "a", requests={}),
     )
     live, gang = opened(Gang, state)
     assert gang.missing(of(state, "a")) == 0
@@ -40,7 +51,7 @@ def test_pods_that_ask_for_nothing_count_as_if_they_had_room() -> None:
 
 
 def test_too_few_pods_are_named_with_their_numbers() -> None:
-    state = world(node(), queue("q"), job("a", waiting=2, least=3))
+    state = state_of(node(cpu=10), queue("q"), job("a", waiting=2, least=3))
     _, gang = opened(Gang, state)
     reason = gang.valid(of(state, "a"))
     assert reason is not None
@@ -91,7 +102,12 @@ def sub_groups(values: str, **policy: Any) -> State:
     """A pod per letter, whose label `shard` is the letter."""
     pods = [pod(f"a-{i}", "a", labels={"shard": v}) for i, v in enumerate(values)]
     given = {"name": "shards", "matchLabelKeys": ["shard"], **policy}
-    return world(node(), queue("q"), group("a", least=0, subGroupPolicy=[given]), *pods)
+    return state_of(
+        node(cpu=10),
+        queue("q"),
+        group("a", "q", minMember=0, phase="Inqueue", subGroupPolicy=[given]),
+        *pods,
+    )
 
 
 def test_sub_groups_the_cheapest_to_complete_are_what_is_missing() -> None:
@@ -117,8 +133,8 @@ def test_too_few_sub_groups_make_the_job_invalid() -> None:
 def test_kais_sub_groups_each_need_their_minimum() -> None:
     label = "kai.scheduler/subgroup-name"
     parts = [{"name": "all", "minMember": 0}, *({"name": n, "minMember": 1, "parent": "all"} for n in ("one", "two"))]
-    state = world(
-        node(), queue("q"), group("a", least=2, subGroups=parts),
+    state = state_of(
+        node(cpu=10), queue("q"), group("a", "q", minMember=2, phase="Inqueue", subGroups=parts),
         *(pod(name, "a", labels={label: part}) for name, part in (("p1", "one"), ("p2", "one"), ("p3", "two"))),
     )  # fmt: skip
     live, gang = opened(Gang, state)
@@ -127,14 +143,23 @@ def test_kais_sub_groups_each_need_their_minimum() -> None:
 
 
 def test_jobs_below_their_minimum_go_first() -> None:
-    state = world(node(), queue("q"), job("ready", running=2, least=2), job("short", running=1, waiting=1, least=2))
+    state = state_of(
+        node(cpu=10),
+        queue("q"),
+        job("ready", running=2, least=2),
+        job("short", running=1, waiting=1, least=2),
+    )
     _, gang = opened(Gang, state)
     assert gang.job_key(of(state, "short")) < gang.job_key(of(state, "ready"))
 
 
 def test_only_what_a_job_has_above_its_minimum_may_be_taken() -> None:
-    state = world(
-        node(), queue("q"), job("claims", waiting=1), job("a", running=4, least=2), job("b", running=2, least=2)
+    state = state_of(
+        node(cpu=10),
+        queue("q"),
+        job("claims", waiting=1),
+        job("a", running=4, least=2),
+        job("b", running=2, least=2),
     )
     _, gang = opened(Gang, state)
     victims = tasks(state, "a-0", "b-0", "a-1", "a-2", "b-1")
@@ -143,6 +168,11 @@ def test_only_what_a_job_has_above_its_minimum_may_be_taken() -> None:
 
 
 def test_starving_is_about_the_minimum_alone() -> None:
-    state = world(node(), queue("q"), job("a", running=2, waiting=3, least=2), job("b", running=1, waiting=1, least=2))
+    state = state_of(
+        node(cpu=10),
+        queue("q"),
+        job("a", running=2, waiting=3, least=2),
+        job("b", running=1, waiting=1, least=2),
+    )
     _, gang = opened(Gang, state)
     assert [gang.starving(of(state, name)) for name in "ab"] == [False, True]

@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import group, job, node, of, opened, pod, queue, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import job, of, opened
 from muster.engine.core.hooks import Vote
 from muster.plugins.overcommit import Overcommit
 
 
 def admitted(cpu: float, factor: object = None, *others: Any) -> bool:
-    state = world(node(cpu=10), queue("q"), job("new", waiting=1, phase="Pending", minResources={"cpu": cpu}), *others)
+    state = state_of(
+        node(cpu=10, memory="10Gi"),
+        queue("q"),
+        job("new", waiting=1, phase="Pending", minResources={"cpu": cpu}),
+        *others,
+    )
     _, plugin = opened(Overcommit, state, {} if factor is None else {"overcommit-factor": factor})
     return plugin.enqueueable(of(state, "new")) == Vote.PERMIT
 
@@ -36,13 +42,13 @@ def test_only_the_dimensions_of_the_minimum_count() -> None:
 
 
 def test_an_admitted_group_counts_without_its_gated_pods() -> None:
-    gated = pod("g", "in", asks={"cpu": 3}, schedulingGates=[{"name": "wait"}])
-    assert admitted(8, 1, group("in", minResources={"cpu": 3}), gated)
+    gated = pod("g", "in", requests={"cpu": 3}, schedulingGates=[{"name": "wait"}])
+    assert admitted(8, 1, group("in", "q", phase="Inqueue", minResources={"cpu": 3}), gated)
 
 
 def test_the_refusal_shows_the_numbers_after_an_admission() -> None:
-    state = world(
-        node(cpu=10), queue("q"), job("old", running=2),
+    state = state_of(
+        node(cpu=10, memory="10Gi"), queue("q"), job("old", running=2),
         *(job(name, waiting=1, phase="Pending", minResources={"cpu": 6}) for name in ("a", "b")),
     )  # fmt: skip
     _, plugin = opened(Overcommit, state)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import budget, group, node, opened, pod, queue, task, tasks, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import budget, opened, task, tasks
 from muster.plugins.pdb import Pdb
 
 WEB = {"app": "web"}
@@ -15,7 +16,15 @@ WEB = {"app": "web"}
 def answers(*budgets: Any, labels: dict[str, str] = WEB, running: int = 3, failed: int = 0) -> list[bool]:
     pods = [pod(f"p{i}", "a", "n1", labels=labels) for i in range(running)]
     ended = [pod(f"f{i}", "a", "n1", labels=labels, phase="Failed") for i in range(failed)]
-    state = world(node(), queue("q"), group("a"), pod("new", "a"), *pods, *ended, *budgets)
+    state = state_of(
+        node(cpu=10),
+        queue("q"),
+        group("a", "q", phase="Inqueue"),
+        pod("new", "a"),
+        *pods,
+        *ended,
+        *budgets,
+    )
     _, plugin = opened(Pdb, state)
     victims = tasks(state, *(f"p{i}" for i in range(running)))
     found = plugin.preemptable(task(state, "new"), victims)

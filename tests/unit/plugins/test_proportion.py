@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import group, job, named, node, of, opened, pod, queue, task, tasks, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import job, named, of, opened, task, tasks
 from muster.engine.core.hooks import Vote
 from muster.engine.core.jobs import Queue
 from muster.engine.core.state import State
@@ -59,7 +60,9 @@ def test_a_rounding_error_is_not_taken_off_what_a_queue_was_given() -> None:
 
 def two(**spec: Any) -> State:
     """10 cpu; queue a holds 6 and asks for 9, queue b asks for 9."""
-    return world(node(), queue("a", **spec), queue("b"), job("ja", "a", 6, 3), job("jb", "b", 0, 9))
+    return state_of(
+        node(cpu=10, memory="10Gi"), queue("a", **spec), queue("b"), job("ja", "a", 6, 3), job("jb", "b", 0, 9)
+    )
 
 
 def test_a_queue_takes_no_more_than_it_deserves_counted_exactly() -> None:
@@ -86,9 +89,10 @@ def test_evictions_are_taken_off_and_undone_exactly() -> None:
 
 
 def test_dimensions_that_the_pod_does_not_ask_for_do_not_hold_it_back() -> None:
-    state = world(
-        node(memory="4Gi"), queue("a"), queue("b"), job("jb", "b", 0, 4, asks={"cpu": 1, "memory": "1Gi"}),
-        group("ja", "a"), pod("old", "ja", "n1", asks={"cpu": 1, "memory": "4Gi"}), pod("new", "ja", asks={"cpu": 1}),
+    state = state_of(
+        node(cpu=10, memory="4Gi"), queue("a"), queue("b"), job("jb", "b", 0, 4, asks={"cpu": 1, "memory": "1Gi"}),
+        group("ja", "a", phase="Inqueue"), pod("old", "ja", "n1", requests={"cpu": 1, "memory": "4Gi"}),
+        pod("new", "ja", requests={"cpu": 1}),
     )  # fmt: skip
     _, plugin = opened(Proportion, state)
     assert plugin.admits(named(state, "a"), task(state, "new"), 1) == 1
@@ -96,9 +100,9 @@ def test_dimensions_that_the_pod_does_not_ask_for_do_not_hold_it_back() -> None:
 
 def test_overused_is_full_in_every_dimension() -> None:
     # a deserves 2 cpu and 3 pods (it asks for three), and holds 2 cpu in 2 pods
-    state = world(
-        node(cpu=4), queue("a"), queue("b"), job("jb", "b", 0, 4),
-        job("ja", "a", 2), group("rest", "a"), pod("free", "rest", asks={}),
+    state = state_of(
+        node(cpu=4, memory="10Gi"), queue("a"), queue("b"), job("jb", "b", 0, 4),
+        job("ja", "a", 2), group("rest", "a", phase="Inqueue"), pod("free", "rest", requests={}),
     )  # fmt: skip
     live, plugin = opened(Proportion, state)
     assert plugin.overused(named(state, "a")) is None
@@ -128,8 +132,8 @@ def test_victims_are_what_a_queue_holds_beyond_what_it_deserves() -> None:
 
 def minimums(**spec: Any) -> State:
     small = {"cpu": 4}
-    return world(
-        node(), queue("a", **spec),
+    return state_of(
+        node(cpu=10, memory="10Gi"), queue("a", **spec),
         job("held", "a", running=3, least=1, minResources={"cpu": 2}),
         job("in", "a", waiting=2, least=2, minResources={"cpu": 2}),
         job("one", "a", waiting=1, phase="Pending", minResources=small),
@@ -151,8 +155,9 @@ def test_admission_counts_what_is_held_reserved_and_asked_for() -> None:
 
 
 def test_what_an_admitted_job_already_holds_is_not_reserved_again() -> None:
-    state = world(
-        node(cpu=4), queue("a"), job("in", "a", running=1, waiting=1, phase="Inqueue", minResources={"cpu": 2}),
+    state = state_of(
+        node(cpu=4, memory="10Gi"), queue("a"),
+        job("in", "a", running=1, waiting=1, phase="Inqueue", minResources={"cpu": 2}),
         job("new", "a", waiting=1, phase="Pending", minResources={"cpu": 2}),
     )  # fmt: skip
     _, plugin = opened(Proportion, state)
@@ -161,9 +166,9 @@ def test_what_an_admitted_job_already_holds_is_not_reserved_again() -> None:
 
 def test_gated_pods_reserve_nothing() -> None:
     gates = [{"name": "wait"}]
-    state = world(
-        node(cpu=4), queue("a"), group("in", "a", minResources={"cpu": 4}),
-        pod("gated", "in", asks={"cpu": 4}, schedulingGates=gates),
+    state = state_of(
+        node(cpu=4, memory="10Gi"), queue("a"), group("in", "a", phase="Inqueue", minResources={"cpu": 4}),
+        pod("gated", "in", requests={"cpu": 4}, schedulingGates=gates),
         job("new", "a", waiting=1, phase="Pending", minResources={"cpu": 4}),
     )  # fmt: skip
     _, plugin = opened(Proportion, state)
@@ -171,8 +176,8 @@ def test_gated_pods_reserve_nothing() -> None:
 
 
 def test_others_guarantees_are_kept_free() -> None:
-    state = world(
-        node(), queue("a"), queue("b", guarantee={"resource": {"cpu": 4}}),
+    state = state_of(
+        node(cpu=10, memory="10Gi"), queue("a"), queue("b", guarantee={"resource": {"cpu": 4}}),
         job("new", "a", waiting=1, phase="Pending", minResources={"cpu": 7}),
     )  # fmt: skip
     _, plugin = opened(Proportion, state)
@@ -181,7 +186,9 @@ def test_others_guarantees_are_kept_free() -> None:
 
 
 def test_a_closed_queue_takes_nothing() -> None:
-    state = world(node(), queue("a", "Closed"), job("new", "a", waiting=1, minResources={"cpu": 1}))
+    state = state_of(
+        node(cpu=10, memory="10Gi"), queue("a", state="Closed"), job("new", "a", waiting=1, minResources={"cpu": 1})
+    )
     _, plugin = opened(Proportion, state)
     a, new = named(state, "a"), task(state, "new-0")
     assert plugin.enqueueable(of(state, "new")) == Vote.REJECT

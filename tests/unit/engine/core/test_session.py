@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import group, job, named, node, of, pod, queue, task, tasks, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import job, named, of, task, tasks
 from fakes.plugins import Journal, real, session_of, stub
 from muster.config.types import Arguments
 from muster.engine.core.hooks import (
@@ -37,7 +38,7 @@ WHY, LATER = Reason("why", "because"), Reason("later", "because of that")
 
 
 def cluster() -> State:
-    return world(node(), queue("q"), queue("r"), job("a", waiting=2), job("b", queue="r", waiting=2))
+    return state_of(node(cpu=10), queue("q"), queue("r"), job("a", waiting=2), job("b", queue="r", waiting=2))
 
 
 # --- jobs
@@ -146,10 +147,10 @@ def test_the_first_tier_that_knows_says_whether_a_job_starves(tiers: list[list[b
 
 def test_jobs_are_ordered_by_the_first_plugin_that_tells_them_apart_then_by_age_then_by_name() -> None:
     old, new = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
-    state = world(
+    state = state_of(
         queue("q"), job("a", waiting=1, created=new), job("b", waiting=1, created=old), job("c", waiting=1, created=old)
     )
-    rank = {"d/a": 1.0, "d/b": 1.0, "d/c": 0.0}
+    rank = {"default/a": 1.0, "default/b": 1.0, "default/c": 0.0}
     same = stub("same", JobOrder, job_key=7.0)
     session = session_of(state, same, stub("rank", JobOrder, job_key=lambda job: rank[job.key]))
     assert [j.name for j in sorted(session.jobs.values(), key=session.job_key)] == ["c", "b", "a"]
@@ -167,7 +168,7 @@ def test_the_order_of_a_job_follows_what_happens_to_it() -> None:
 
 
 def test_tasks_are_ordered_by_plugins_before_their_numbers() -> None:
-    state = world(queue("q"), group("g"), *(pod(f"x-y-{i}", "g") for i in (10, 2, 3)))
+    state = state_of(queue("q"), group("g", "q", phase="Inqueue"), *(pod(f"x-y-{i}", "g") for i in (10, 2, 3)))
     last = stub("last", TaskOrder, task_key=lambda task: float(task.name == "x-y-2"))
     assert [t.name for t in session_of(state, last).in_order(of(state, "g").tasks.values())] == [
         "x-y-3", "x-y-10", "x-y-2"
@@ -257,13 +258,18 @@ def test_one_plugin_is_enough_to_call_a_queue_overused_and_to_forbid_a_claim() -
 
 
 def test_jobs_without_their_queue_are_not_in_the_session() -> None:
-    state = world(node(), queue("q"), job("a", waiting=1), job("lost", queue="nowhere", waiting=1))
-    assert list(session_of(state, real("gang")).jobs) == ["d/a"]
+    state = state_of(node(cpu=10), queue("q"), job("a", waiting=1), job("lost", queue="nowhere", waiting=1))
+    assert list(session_of(state, real("gang")).jobs) == ["default/a"]
 
 
 def test_signatures_tell_shapes_apart_and_what_plugins_read_besides() -> None:
-    state = world(
-        node(), queue("q"), group("g"), pod("a", "g"), pod("b", "g", labels={"x": "y"}), pod("c", "g", asks={"cpu": 2})
+    state = state_of(
+        node(cpu=10),
+        queue("q"),
+        group("g", "q", phase="Inqueue"),
+        pod("a", "g"),
+        pod("b", "g", labels={"x": "y"}),
+        pod("c", "g", requests={"cpu": 2}),
     )
     a, b, c = tasks(state, "a", "b", "c")
     session = session_of(state, real("gang"))
@@ -299,7 +305,7 @@ def test_shared_objects_are_made_once_and_follow_moves_if_they_are_ledgers() -> 
 
 
 def test_closing_takes_back_what_was_committed_and_reserved_and_admitted() -> None:
-    state = world(node(), queue("q"), job("a", waiting=2, phase="Pending"), job("old", running=1, least=0))
+    state = state_of(node(cpu=10), queue("q"), job("a", waiting=2, phase="Pending"), job("old", running=1, least=0))
     before = state.nodes.rows.copy()
     journal = Journal()
     session = session_of(state, [real("gang"), journal])
@@ -328,10 +334,10 @@ def test_plugins_are_opened_in_order_and_closed_in_reverse() -> None:
 
 def test_candidates_wait_and_are_not_gated() -> None:
     gates = [{"name": "wait"}]
-    state = world(
-        node(),
+    state = state_of(
+        node(cpu=10),
         queue("q"),
-        group("g"),
+        group("g", "q", phase="Inqueue"),
         pod("runs", "g", "n1"),
         pod("gated", "g", schedulingGates=gates),
         pod("waits", "g"),

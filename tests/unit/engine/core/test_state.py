@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.manifests import node, pod, state_of, typed
-from builders.queued_jobs import group, made, queue, task, world
+from builders.manifests import group, node, pod, queue, state_of, typed
+from builders.queued_jobs import made, task
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.model.core import Pod
@@ -21,7 +21,7 @@ def owned(name: str, created: str, on: str = "", **spec: object) -> Pod:
 
 def test_a_queue_that_names_a_new_resource_gives_it_a_row_at_once() -> None:
     state = state_of(node("n1"), pod("a", on="n1", cpu=1))
-    state.upsert("Queue", "q", queue("q", capability={"rare.io/thing": 1}))
+    state.upsert("Queue", "q", typed(queue("q", capability={"rare.io/thing": 1})))
     state.remove("Pod", "default/a")
     assert len(state.nodes.rows) == 4 * state.axis.size + 2
     assert state.nodes.everything().used.sum() == 0
@@ -38,9 +38,9 @@ def test_pods_follow_their_priority_class() -> None:
 
 
 def test_a_group_that_was_made_anew_has_the_new_age() -> None:
-    state = world(queue("q"), group("g", created="2026-01-01T00:00:00Z"))
-    state.upsert("PodGroup", "d/g", group("g", created="2026-01-02T00:00:00Z"))
-    assert state.jobs["d/g"].created == 1767312000.0
+    state = state_of(queue("q"), group("g", "q", phase="Inqueue", created="2026-01-01T00:00:00Z"))
+    state.upsert("PodGroup", "default/g", typed(group("g", "q", phase="Inqueue", created="2026-01-02T00:00:00Z")))
+    assert state.jobs["default/g"].created == 1767312000.0
 
 
 def test_the_oldest_pod_of_an_owner_speaks_for_its_group_in_memory() -> None:
@@ -85,8 +85,8 @@ def test_whether_a_pod_may_be_evicted_is_its_annotation_else_its_label(
     note: str | None, label: str | None, may_go: bool
 ) -> None:
     key = "volcano.sh/preemptable"
-    meta: dict[str, object] = {"name": "p", "namespace": "d"}
+    meta: dict[str, object] = {"name": "p", "namespace": "default"}
     meta |= {} if note is None else {"annotations": {key: note}}
     meta |= {} if label is None else {"labels": {key: label}}
-    state = world(made("v1", "Pod", meta, spec={"containers": [{"name": "main"}]}))
+    state = state_of(made("v1", "Pod", meta, spec={"containers": [{"name": "main"}]}))
     assert task(state, "p").preemptable is may_go

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import job, node, of, queue, task, tasks, world
+from builders.manifests import node, queue, state_of
+from builders.queued_jobs import job, of, task, tasks
 from fakes.plugins import Journal, real, session_of
 from muster.engine.core.jobs import Status
 from muster.engine.core.nodes import MoveKind
@@ -16,7 +17,7 @@ from muster.engine.core.state import State
 
 def cluster() -> State:
     """Two nodes of 4 cpu; `old` has two pods on n1, `a` three that wait, `b` two."""
-    return world(
+    return state_of(
         node("n1", cpu=4), node("n2", cpu=4), queue("q"),
         job("old", running=2, least=0), job("a", waiting=3), job("b", waiting=2),
     )  # fmt: skip

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from builders.queued_jobs import group, pod, queue, session, world
+from builders.manifests import group, pod, queue, state_of, typed
+from builders.queued_jobs import session
 from muster.model.meta import Object
 
 
 def aged(name: str, day: int) -> Object:
-    one = pod(name, "g")
+    one = typed(pod(name, "g"))
     one.metadata.creation_timestamp = f"2026-01-0{day}T00:00:00Z"
     return one
 
 
 def ordered(*pods: Object) -> list[str]:
-    state = world(queue("q"), group("g"), *pods)
-    return [t.name for t in session(state, "gang").in_order(state.jobs["d/g"].tasks.values())]
+    state = state_of(queue("q"), group("g", "q", phase="Inqueue"), *pods)
+    return [t.name for t in session(state, "gang").in_order(state.jobs["default/g"].tasks.values())]
 
 
 def test_numbers_go_before_age() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import group, made, node, of, pod, queue, session, task, world
+from builders.manifests import Manifest, group, node, pod, queue, state_of
+from builders.queued_jobs import made, of, session, task
 from muster.actions.victim_pool import VictimPool, giving
 from muster.engine.core.jobs import Task
 from muster.engine.core.session import Session
@@ -18,16 +19,19 @@ ROLE, PART = "volcano.sh/task-spec", "kai.scheduler/subgroup-name"
 CLASSES = [made("scheduling.k8s.io/v1", "PriorityClass", {"name": n}, value=v) for n, v in (("low", 1), ("high", 10))]
 
 
-def opened(*objects: Object, plugins: tuple[str, ...] = ("gang", "priority", "conformance")) -> tuple[Session, Units]:
-    """The objects, and the claimer d/new of high priority in the queue q."""
-    claimer = [group("new", priorityClassName="high"), pod("new", "new", priority=10)]
-    state = world(*CLASSES, node(), queue("q"), queue("other"), *claimer, *objects)
+def opened(
+    *objects: Object | Manifest, plugins: tuple[str, ...] = ("gang", "priority", "conformance")
+) -> tuple[Session, Units]:
+    """The objects, and the claimer default/new of high priority in the queue q."""
+    claimer = [group("new", "q", phase="Inqueue", priorityClassName="high"), pod("new", "new", priority=10)]
+    state = state_of(*CLASSES, node(cpu=10), queue("q"), queue("other"), *claimer, *objects)
     live = session(state, *plugins)
     return live, Units(live)
 
 
-def running(name: str, count: int, **more: Any) -> list[Object]:
-    return [group(name, phase="Running", **more), *[pod(f"{name}-{i}", name, "n1") for i in range(count)]]
+def running(name: str, count: int, least: int = 1, **more: Any) -> list[Manifest]:
+    pods = [pod(f"{name}-{i}", name, "n1") for i in range(count)]
+    return [group(name, "q", minMember=least, phase="Running", **more), *pods]
 
 
 def claim(live: Session, rule: str = PREEMPT, **more: Any) -> Claim:
@@ -101,21 +105,21 @@ def test_a_unit_of_which_some_has_gone_is_no_unit_any_more() -> None:
 
 
 def test_every_role_keeps_its_minimum() -> None:
-    pods = [pod(f"v-{r}{i}", "v", "n1", {ROLE: r}) for r in ("m", "w") for i in range(2)]
-    live, units = opened(group("v", least=2, phase="Running", minTaskMember={"m": 1, "w": 1}), *pods)
+    pods = [pod(f"v-{r}{i}", "v", "n1", annotations={ROLE: r}) for r in ("m", "w") for i in range(2)]
+    live, units = opened(group("v", "q", minMember=2, phase="Running", minTaskMember={"m": 1, "w": 1}), *pods)
     assert surplus(live, units, "v-m0", "v-m1", "v-w0", "v-w1") == ["v-m0", "v-w0"]
 
 
 def test_minima_of_roles_do_not_count_if_the_job_needs_fewer_pods() -> None:
-    pods = [pod(f"v-{r}{i}", "v", "n1", {ROLE: r}) for r in ("m", "w") for i in range(2)]
-    live, units = opened(group("v", least=1, phase="Running", minTaskMember={"m": 1, "w": 1}), *pods)
+    pods = [pod(f"v-{r}{i}", "v", "n1", annotations={ROLE: r}) for r in ("m", "w") for i in range(2)]
+    live, units = opened(group("v", "q", phase="Running", minTaskMember={"m": 1, "w": 1}), *pods)
     assert surplus(live, units, "v-m0", "v-m1", "v-w0", "v-w1") == ["v-m0", "v-m1", "v-w0"]
 
 
 def test_every_sub_group_keeps_its_minimum() -> None:
     pods = [pod(f"v-{p}{i}", "v", "n1", labels={PART: p}) for p in ("l", "r") for i in range(2)]
     parts = [{"name": "l", "minMember": 2}, {"name": "r", "minMember": 1}]
-    live, units = opened(group("v", least=2, phase="Running", subGroups=parts), *pods)
+    live, units = opened(group("v", "q", minMember=2, phase="Running", subGroups=parts), *pods)
     assert surplus(live, units, "v-l0", "v-l1", "v-r0", "v-r1") == ["v-r0"]
 
 
@@ -130,7 +134,7 @@ def test_every_sub_group_keeps_its_minimum() -> None:
 )
 def test_the_priority_of_a_job(spec: dict[str, Any], priorities: tuple[int, ...], effective: int) -> None:
     pods = [pod(f"v-{i}", "v", "n1", priority=p) for i, p in enumerate(priorities)]
-    live, _ = opened(group("v", phase="Running", **spec), *pods)
+    live, _ = opened(group("v", "q", phase="Running", **spec), *pods)
     assert effective_priority(of(live.state, "v")) == effective
 
 
@@ -148,7 +152,9 @@ def test_the_priority_of_a_job(spec: dict[str, Any], priorities: tuple[int, ...]
 def test_preempt_takes_lower_priorities_only_with_and_without_the_plugin(
     plugins: tuple[str, ...], spec: dict[str, Any], priority: int, may: bool
 ) -> None:
-    live, units = opened(group("v", phase="Running", **spec), pod("v", "v", "n1", priority=priority), plugins=plugins)
+    live, units = opened(
+        group("v", "q", phase="Running", **spec), pod("v", "v", "n1", priority=priority), plugins=plugins
+    )
     assert candidate(units, claim(live), task(live.state, "v")) is may
 
 
@@ -172,11 +178,11 @@ def test_within_a_job_pods_of_lower_priority_are_replaced() -> None:
 def test_the_preference_lower_priority_fewer_pods_surplus_the_newest() -> None:
     old, new = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
     pair = running("pair", 2, least=2)
-    alone = [group("alone", phase="Running"), pod("alone", "alone", "n1")]
-    dear = [group("dear", least=0, phase="Running"), pod("dear", "dear", "n1", priority=5)]
-    aged = [group("aged", least=0, phase="Running"), pod("aged-0", "aged", "n1"), pod("aged-1", "aged", "n1")]
-    for one, at in zip(aged[1:], (old, new), strict=True):
-        one.metadata.creation_timestamp = at
+    alone = [group("alone", "q", phase="Running"), pod("alone", "alone", "n1")]
+    dear = [group("dear", "q", minMember=0, phase="Running"), pod("dear", "dear", "n1", priority=5)]
+    ages = enumerate((old, new))
+    pods = [pod(f"aged-{i}", "aged", "n1", meta={"creationTimestamp": at}) for i, at in ages]
+    aged = [group("aged", "q", minMember=0, phase="Running"), *pods]
     live, units = opened(*pair, *alone, *dear, *aged)
     state = live.state
     wholes = {n: whole_of(live, n) for n in ("pair", "alone")}

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.queued_jobs import group, job, named, node, of, pod, queue, task, tasks, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import job, named, of, task, tasks
 from fakes.plugins import real, session_of, stub
 from muster.engine.core.hooks import JobOrder, JobStarving, JobValid, Opinion, Plugin, Preemptable, Reason, Reclaimable
 from muster.engine.core.session import Session
@@ -43,7 +44,7 @@ def test_tiers_combine_as_in_volcano(tiers: list[list[Names]], result: Names) ->
 
 def cluster() -> State:
     """Queue q: claimer `a`, and `old` and `older` run; queue r: `other` runs."""
-    return world(
+    return state_of(
         node("n1", cpu=8), node("n2", cpu=8), queue("q"), queue("r"), job("a", waiting=1),
         job("old", running=2, least=0), job("older", running=1, least=0),
         job("other", queue="r", running=1, least=0, on="n2"),
@@ -116,10 +117,10 @@ def in_order(session: Session, *candidates: str) -> list[str]:
 
 
 def test_the_last_job_of_a_queue_goes_first_and_of_a_job_the_last_pod() -> None:
-    rank = {"d/old": 1.0, "d/older": 2.0, "d/a": 0.0, "d/other": 0.0}
+    rank = {"default/old": 1.0, "default/older": 2.0, "default/a": 0.0, "default/other": 0.0}
     session = session_of(cluster(), stub("rank", JobOrder, job_key=lambda job: rank[job.key]))
     assert in_order(session, "old-0", "older-0", "old-1") == ["older-0", "old-1", "old-0"]
-    rank["d/older"] = 0.0
+    rank["default/older"] = 0.0
     session = session_of(cluster(), stub("rank", JobOrder, job_key=lambda job: rank[job.key]))
     assert in_order(session, "older-0", "old-0", "old-1") == ["old-1", "old-0", "older-0"]
 
@@ -175,28 +176,34 @@ def claiming(
 
 
 def test_jobs_with_pods_that_wait_and_lack_their_minimum_may_claim() -> None:
-    state = world(
-        node(), queue("q"), job("a", waiting=1), job("full", running=1, waiting=1), job("runs", running=1),
+    state = state_of(
+        node(cpu=10), queue("q"), job("a", waiting=1), job("full", running=1, waiting=1), job("runs", running=1),
         job("lost", queue="nowhere", waiting=1),
     )  # fmt: skip
     assert claiming(state) == ["a"]
 
 
 def test_a_group_that_was_not_admitted_does_not_claim() -> None:
-    state = world(node(), queue("q"), job("a", waiting=1, phase="Pending"), job("b", waiting=1, phase=""))
+    state = state_of(node(cpu=10), queue("q"), job("a", waiting=1, phase="Pending"), job("b", waiting=1, phase=""))
     assert claiming(state) == []
     of(state, "a").phase = "Inqueue"
     assert claiming(state) == ["a"]
 
 
 def test_a_job_that_is_not_valid_does_not_claim() -> None:
-    state = world(node(), queue("q"), job("a", waiting=1))
+    state = state_of(node(cpu=10), queue("q"), job("a", waiting=1))
     hungry, invalid = stub("hungry", JobStarving, starving=True), stub("v", JobValid, valid=Reason("no", "no"))
     assert claiming(state, hungry) == ["a"] and claiming(state, hungry, invalid) == []
 
 
 def promised(cpu: int, **more: Any) -> State:
-    return world(node("n1", cpu=cpu), queue("q"), group("a", least=2), pod("a-0", "a", **more), pod("a-1", "a", **more))
+    return state_of(
+        node("n1", cpu=cpu),
+        queue("q"),
+        group("a", "q", minMember=2, phase="Inqueue"),
+        pod("a-0", "a", **more),
+        pod("a-1", "a", **more),
+    )
 
 
 def test_a_job_whose_promised_nodes_have_the_capacity_now_is_left_to_allocate() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from builders.queued_jobs import job, node, of, queue, session, world
+from builders.manifests import node, queue, state_of
+from builders.queued_jobs import job, of, session
 from muster.engine.core.hooks import NodeSet
 
 
 def test_a_placement_on_a_set_of_nodes_voids_what_was_computed_for_all() -> None:
-    state = world(*(node(f"n{i}", cpu=1) for i in range(8)), queue("q"), job("a", waiting=4))
+    state = state_of(*(node(f"n{i}", cpu=1) for i in range(8)), queue("q"), job("a", waiting=4))
     live = session(state, "gang")
     statement, waiting = live.statement(), list(of(state, "a").tasks.values())
     for task, within in zip(waiting, (None, None, NodeSet(np.array([2])), None), strict=True):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from builders.queued_jobs import group, job, node, of, pod, queue, task, tasks, world
+from builders.manifests import group, node, pod, queue, state_of
+from builders.queued_jobs import job, of, task, tasks
 from fakes.plugins import Refuse, Score, ShareOfBest, real, session_of, stub
 from muster.engine.core.hooks import Batch, NodeFilter, NodeSet, Plugin, Reason, Scope, Verdict
 from muster.engine.core.jobs import Status
@@ -19,7 +20,7 @@ from muster.engine.core.state import State
 def cluster(*cpus: int, waiting: int = 4, running: int = 0) -> State:
     """Nodes n0, n1 … with so many cores; job `a` waits with pods of one core; `old` runs on n0."""
     nodes = [node(f"n{i}", cpu=cpu) for i, cpu in enumerate(cpus)]
-    return world(*nodes, queue("q"), job("a", waiting=waiting), job("old", running=running, on="n0", least=0))
+    return state_of(*nodes, queue("q"), job("a", waiting=waiting), job("old", running=running, on="n0", least=0))
 
 
 def place(session: Session, count: int, within: NodeSet | None = None) -> list[int]:
@@ -186,8 +187,8 @@ def test_answers_are_kept_per_signature_and_follow_what_happens() -> None:
 
 
 def test_the_cache_forgets_what_was_not_asked_for_longest() -> None:
-    pods = [pod(f"p{i}", "g", asks={"cpu": f"{i + 1}m"}) for i in range(3)]
-    state = world(node("n0"), queue("q"), group("g"), *pods)
+    pods = [pod(f"p{i}", "g", requests={"cpu": f"{i + 1}m"}) for i in range(3)]
+    state = state_of(node("n0", cpu=10), queue("q"), group("g", "q", phase="Inqueue"), *pods)
     session = session_of(state, real("gang"))
     session.placement._most = 2
     p0, p1, p2 = tasks(state, "p0", "p1", "p2")
