@@ -2,7 +2,7 @@
 
 A claim covers everything that the claimer needs: a job up to its minimum, above it one pod. It is placed with its
 victims removed, under every filter, in node sets where plugins divide the nodes. Nothing is evicted if the whole claim
-cannot be placed. A claim that succeeds gets a promise (`engine.promises`), which later cycles keep.
+cannot be placed. A claim that succeeds gets a promise (`engine.evictions.promises`), which later cycles keep.
 """
 
 from __future__ import annotations

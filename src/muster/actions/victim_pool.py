@@ -32,7 +32,7 @@ class VictimPool:
         self.queues = queues
         able = [(job, units.candidates(claim, job)) for job in _jobs(units, claim, queues)]
         self.tasks = opinions.named(claim.tasks[0], [task for _, tasks in able for task in tasks])
-        self.known: dict[tuple[int, int, bool], tuple[dict[int, Cost | None], int]] = {}  # costs, see `making_way`
+        self.known: dict[tuple[int, int, bool], tuple[dict[int, Cost | None], int]] = {}  # for `cheapest_victims`
         self._since = len(session.committed)
         self.members = {task.key for task in self.tasks}
         self._within = claim.within

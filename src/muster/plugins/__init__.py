@@ -1,1 +1,1 @@
-"""What decides, one file or folder per plugin, named as in the configuration. Plugins do not import each other."""
+"""The built-in plugins, one module or package each, named as in the configuration. They do not import each other."""

@@ -1,7 +1,7 @@
 """Packs: the fuller a node would be in what the pod asks for, the better.
 
-Over the resources that the pod requests and that have a weight: Σ (used + request)·weight/allocatable, divided by the
-sum of the weights, times 100 and the plugin's own weight. A node that would be over its allocatable scores 0.
+The score is Σ (used + request)·weight/allocatable over the resources that the pod requests and that have a weight,
+divided by the sum of the weights, times 100 and the plugin's weight. A node that would exceed its allocatable scores 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Binpack(Plugin, NodeScorer):
         super().__init__(arguments, option)
         self._capacity = Capacity()
         self._weight = arguments.int("binpack.weight", 1)
-        # Volcano: a negative weight of a resource is 1.
+        # Volcano treats a negative weight of a resource as 1.
         self._weights = {name: arguments.int(f"binpack.{name}", 1, minimum=0) for name in ("cpu", "memory")}
         for name in arguments.strings("binpack.resources"):
             self._weights[name] = arguments.int(f"{_RESOURCE}{name}", 1, minimum=0)
@@ -45,7 +45,7 @@ class Binpack(Plugin, NodeScorer):
         return Batch.COLUMNS if self._weight and self._counted(task) else Batch.SKIP
 
     def _counted(self, task: Task) -> dict[str, int]:
-        """The weights of the resources that the pod asks for."""
+        """Returns the weights of the resources that the pod requests."""
         return {name: w for name, w in self._weights.items() if task.shape.amounts.get(name, 0) > 0}
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
@@ -55,8 +55,8 @@ class Binpack(Plugin, NodeScorer):
         over: Bools | None = None
         axis = nodes.nodes.axis
         for name, weight in counted.items():
-            # Volcano: with a weight of 0 the resource is not looked at; a node without any of it adds nothing, but the
-            # weight still divides.
+            # Volcano ignores a resource with weight 0. A node without the resource adds nothing, but the weight still
+            # counts in the divisor.
             if weight:
                 row = axis.row(name)
                 use = nodes.used[row] + task.shape.amounts[name]

@@ -29,28 +29,28 @@ from muster.engine.core.requirements import Requirement, about
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move
+from muster.engine.core.subgroups import LABEL as SUBGROUP_LABEL
 from muster.engine.queues.accounts import valid_tasks
 from muster.model.selectors import matches
 
 __all__ = ["Gang"]
 
 
-SUBGROUP_LABEL = "kai.scheduler/subgroup-name"  # KAI: how a pod names its sub-group
-_BEST_EFFORT = len(Status)  # the count, after those of the statuses, of pending tasks that ask for nothing
+_BEST_EFFORT = len(Status)  # index, after the statuses, of the count of pending tasks that request nothing
 _VALID = (*READY_LIKE, Status.PIPELINED, Status.PENDING)
 
 
 def divided(job: Job) -> bool:
-    """Whether the job has minimums besides its own."""
+    """Returns whether the job has minimums of roles or sub-groups besides its own."""
     spec = job.group.spec
-    # Volcano: roles are not looked at when their minimums add up to more than the job's.
+    # Volcano ignores the minimums of roles if their sum exceeds the job's minimum.
     roles = bool(job.roles) and job.min_available >= job.roles_total
     return roles or bool(spec.sub_group_policy or spec.sub_groups)
 
 
 @dataclass(slots=True)
 class _Kind:
-    """Sub-groups of one policy: at least `least` of them with `size` tasks each."""
+    """The sub-groups of one policy: at least `least` of them must have `size` tasks each."""
 
     size: int
     least: int
@@ -130,7 +130,7 @@ class JobMinimums:
         for kind in self._kinds.values():
             short = sorted(max(kind.size - _sum(row, met), 0) for row in kind.members.values())
             short += [max(kind.size, 1)] * (kind.least - len(short))
-            groups += sum(short[: kind.least])  # the cheapest ones to complete
+            groups += sum(short[: kind.least])  # the sub-groups that need the fewest tasks
         return max(roles, groups)
 
 
@@ -147,17 +147,17 @@ def _sum(row: list[int] | None, at: Iterable[int]) -> int:
 
 class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Preemptable, Reclaimable, Ledger):
     name = "gang"
-    opinion = Opinion.NONE  # minimums define which pods go together (`engine.claim`), whoever names them
+    opinion = Opinion.NONE  # minimums define which pods are evicted together (`engine.evictions.claim`)
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
-        self._minimums: dict[str, JobMinimums] = {}  # job → its roles and sub-groups; made when first asked for
+        self._minimums: dict[str, JobMinimums] = {}  # job → its minimums; made on first use
 
     def open(self, session: Session) -> None:
         self._minimums = {}
 
     def _of(self, job: Job) -> JobMinimums | None:
-        """None: the job is one whole."""
+        """Returns the minimums of roles and sub-groups; None if the job has none."""
         if not divided(job):
             return None
         minimums = self._minimums.get(job.key)
@@ -196,7 +196,7 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
         return job.is_starving
 
     def job_key(self, job: Job) -> float:
-        """Jobs below their minimum first. Volcano: roles and sub-groups do not count here."""
+        """Orders jobs below their minimum first. Volcano: roles and sub-groups do not count here."""
         return float(job.ready + job.best_effort_pending >= job.min_available)
 
     @classmethod
@@ -204,7 +204,7 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
         for job in state.jobs.values():
             spec = job.group.spec
             asked = (
-                # Soft: whoever leaves gang out, as design 2's samples do, places the pods of a group one by one.
+                # Soft: without gang, as in design 2's samples, the pods of a group are placed one by one.
                 ("has a minMember above 1", job.min_available > 1, False),
                 ("has minimums per role (minTaskMember)", bool(job.roles), False),
                 ("has sub-groups", bool(spec.sub_groups or spec.sub_group_policy), True),
@@ -216,7 +216,7 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
     # --- victims
 
     def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
-        """What jobs have above their minimum, in the given order."""
+        """Names the pods that jobs have above their minimum, in the given order."""
         ready: dict[str, int] = {}
         answers = []
         for task in candidates:

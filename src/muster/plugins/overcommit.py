@@ -59,7 +59,7 @@ class Overcommit(Plugin, JobEnqueue):
 
 
 def _reserved(job: Job) -> tuple[Mapping[str, int]]:
-    # Volcano: an admitted group counts in full here, whatever it holds already.
+    # Volcano: an admitted group counts in full here, even if some of its pods already run.
     if job.phase == "Inqueue":
         return (without_gated(job, minimum(job)),)
     return (still_reserved(job) if reserves(job) else {},)

@@ -1,6 +1,6 @@
 """Keeps victims within PodDisruptionBudgets, by Volcano's count; has an effect only with `compatibility: volcano`.
 
-By muster's own rules budgets hold always, whether or not this plugin is configured (`engine.evictions.budgets`).
+muster's own rules always respect budgets, whether or not this plugin is configured (`engine.evictions.budgets`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Pdb(Plugin, Preemptable, Reclaimable):
         self._empty = {key for key, s in selectors.items() if s and not (s.match_labels or s.match_expressions)}
 
     def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
-        # Volcano: each question starts from the budgets' status, and a candidate that is refused uses one up, too.
+        # Volcano: each call starts from the status of the budgets, and a refused candidate uses up the budget, too.
         left: dict[str, int] = {}
         answers = []
         for task in candidates:
-            # Volcano: a pod without any label is never a victim.
+            # Volcano: a pod without labels is never a victim.
             allowed = bool(task.labels)
             for key in self._covering(task) if allowed else ():
                 left[key] = left.get(key, self._ledger.count(key).allowed) - 1

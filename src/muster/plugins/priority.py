@@ -10,7 +10,7 @@ from muster.engine.core.jobs import Job, Task
 
 class Priority(Plugin, TaskOrder, JobOrder, Preemptable, JobStarving):
     name = "priority"
-    opinion = Opinion.REST  # that nobody of equal or higher priority goes holds with and without this plugin
+    opinion = Opinion.REST  # pods of equal or higher priority are never evicted, with or without this plugin
 
     def task_key(self, task: Task) -> float:
         return -task.priority
@@ -19,7 +19,7 @@ class Priority(Plugin, TaskOrder, JobOrder, Preemptable, JobStarving):
         return -job.priority
 
     def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
-        """Pods of jobs of strictly lower priority; inside one job, pods of strictly lower priority."""
+        """Names pods of jobs of strictly lower priority; inside one job, pods of strictly lower priority."""
         job = claimer.job
         assert job is not None
         return [
@@ -30,5 +30,5 @@ class Priority(Plugin, TaskOrder, JobOrder, Preemptable, JobStarving):
         ]
 
     def starving(self, job: Job) -> bool:
-        """Volcano: while any of its tasks has no room, not only while its minimum is missing."""
+        """Returns, as in Volcano, True while any task of the job has no node, even above its minimum."""
         return job.ready + job.waiting < len(job.tasks)

@@ -50,7 +50,7 @@ class WeightedQueue:
 
 
 def divide(total: Mapping[str, int], parts: Sequence[WeightedQueue]) -> None:
-    """Set `deserved` of every part: rounds until nothing remains or changes."""
+    """Sets `deserved` of every queue, in rounds until nothing remains or changes."""
     remaining = {name: float(amount) for name, amount in total.items()}
     unmet = list(parts)
     while unmet:
@@ -70,8 +70,8 @@ def divide(total: Mapping[str, int], parts: Sequence[WeightedQueue]) -> None:
                 into[name] = into.get(name, 0.0) + abs(change)
         for name in remaining:
             left = remaining[name] + shrunk.get(name, 0.0) - grown.get(name, 0.0)
-            # Never below nothing: guarantees may add up to more than there is, and a rounding error of the last round
-            # must not be taken off what somebody has been given.
+            # Never negative: guarantees may add up to more than the cluster has, and a rounding error of the last round
+            # must not reduce what a queue has been given.
             remaining[name] = max(left, 0.0)
         if empty(remaining) or remaining == before:
             return
@@ -79,7 +79,9 @@ def divide(total: Mapping[str, int], parts: Sequence[WeightedQueue]) -> None:
 
 
 def _grow(part: WeightedQueue, remaining: Mapping[str, float], fraction: float) -> dict[str, float]:
-    """One more helping: at most the real capability and the request, at least the guarantee."""
+    """Returns the deserved amounts after one more round: at most the real capability and the request, at least the
+    guarantee.
+    """
     deserved = dict(part.deserved)
     for name, amount in remaining.items():
         deserved[name] = deserved.get(name, 0.0) + amount * fraction
@@ -101,7 +103,7 @@ class Proportion(
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
         self._accounts: dict[str, Account] = {}
-        self._weights = 0  # of the queues that take part
+        self._weights = 0  # the sum over the queues that take part
         self._sums: dict[str, accounts.JobSums] = {}  # by queue
 
     def open(self, session: Session) -> None:
@@ -133,7 +135,7 @@ class Proportion(
     # --- order and limits
 
     def queue_cmp(self, a: Queue, b: Queue) -> int:
-        """Higher spec.priority first, then the queue that has less of what it deserves."""
+        """Orders by higher spec.priority, then by the smaller usage of the deserved share."""
         if a.priority != b.priority:
             return -1 if a.priority > b.priority else 1
         left, right = self._share(a), self._share(b)
@@ -193,7 +195,7 @@ class Proportion(
         return account.gives_at_most(claim) if account is not None else {}
 
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
-        """Pods of queues that hold more than they deserve, as long as they do."""
+        """Names pods of queues that use more than they deserve, as long as they do."""
         held: dict[str, dict[str, int]] = {}
         answers = []
         for task in candidates:

@@ -17,7 +17,7 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1
 
 
 def duration(text: str) -> float | None:
-    """Seconds of a Go duration (`1h15m`, `300ms`); None if it is none."""
+    """Returns the seconds of a Go duration (`1h15m`, `300ms`); None if it is not a duration."""
     text = text.removeprefix("+")
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
@@ -33,7 +33,7 @@ class Sla(Plugin, JobOrder, JobEnqueue, JobPipelined, Deadlines):
         super().__init__(arguments, option)
         self._waiting: float | None = None
         self._now = 0.0
-        self._jobs: list[Job] = []  # those with pods that wait
+        self._jobs: list[Job] = []  # the jobs with pending pods
         given = arguments.text(_WAITING, "")
         if given:
             self._waiting = _positive(given)
@@ -45,7 +45,7 @@ class Sla(Plugin, JobOrder, JobEnqueue, JobPipelined, Deadlines):
         self._jobs = [job for job in session.jobs.values() if job.count[Status.PENDING]]
 
     def _deadline(self, job: Job) -> float:
-        """When the group's patience ends; infinity if it has no limit."""
+        """Returns the deadline of the group; infinity if it has none."""
         notes = job.group.metadata.annotations
         waiting = self._waiting
         for key in _ANNOTATIONS:
@@ -59,7 +59,7 @@ class Sla(Plugin, JobOrder, JobEnqueue, JobPipelined, Deadlines):
         return self._deadline(job)
 
     def _vote(self, job: Job) -> Vote:
-        # Volcano: never a rejection, so one by another plugin of the same tier still decides.
+        # Volcano: sla never rejects, so a rejection by another plugin of the same tier still decides.
         return Vote.PERMIT if self._now >= self._deadline(job) else Vote.ABSTAIN
 
     def next_deadline(self) -> float | None:

@@ -1,7 +1,7 @@
 """Queues with amounts instead of weights: each may grow to its capability, and be taken back to what it deserves.
 
-With `enableHierarchy` queues form a tree (spec.parent): jobs lie in the leaves, every ancestor's limit holds as well,
-and what a leaf holds counts for all its ancestors.
+With `enableHierarchy` queues form a tree (spec.parent): jobs are in the leaves, the limits of all ancestors apply as
+well, and the usage of a leaf counts for all its ancestors.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class Capacity(
     # --- order
 
     def queue_cmp(self, a: Queue, b: Queue) -> int:
-        """Higher spec.priority first, then the smaller share, then the one that deserves something.
+        """Orders by higher spec.priority, then the smaller share, then queues with a deserved amount before others.
 
-        In a tree leaves go first; two leaves compare the ancestors just below their deepest common one.
+        In a tree leaves go first; two leaves compare their ancestors just below the deepest common ancestor.
         """
         if a.priority != b.priority:
             return -1 if a.priority > b.priority else 1
@@ -94,7 +94,7 @@ class Capacity(
             below = shared_level(left, right) + 1
             left = left.ancestors[below] if below < len(left.ancestors) else left
             right = right.ancestors[below] if below < len(right.ancestors) else right
-        # Volcano: a queue that deserves nothing has a share of 1, and yields to one that has as much of something.
+        # Volcano: a queue that deserves nothing has a share of 1, and comes after a queue that uses all it deserves.
         mine, other = left.queue.name in self._idle, right.queue.name in self._idle
         one, two = 1.0 if mine else left.share, 1.0 if other else right.share
         return ((one > two) - (one < two)) or mine - other
@@ -102,10 +102,10 @@ class Capacity(
     def ancestors(self, queue: Queue) -> Sequence[str]:
         account = self._accounts[queue.name]
         above = [ancestor.queue.name for ancestor in account.ancestors[1:]]
-        return [*above, queue.name] if account.inner else above  # what is placed below it counts for an inner queue
+        return [*above, queue.name] if account.inner else above  # placements below an inner queue change its share
 
     def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
-        """Near relatives of the claimer give first."""
+        """Orders queues that are closer to the claimer in the tree first."""
         own = self._accounts[claimer.name]
         return shared_level(self._accounts[b.name], own) - shared_level(self._accounts[a.name], own)
 
@@ -126,7 +126,7 @@ class Capacity(
         return account.refuses() or Reason("queue-quota", full.quota_message(request, full.real, full.capability_text))
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
-        """The queue may hold it, and deserves it in at least one of the dimensions that are asked for."""
+        """Returns whether the queue may use it, and deserves it in at least one of the requested resources."""
         account = self._accounts[queue.name]
         request = task.shape.amounts
         if account.refuses() is not None or not count_within(account.allocated, account.real, request, 1):
@@ -145,12 +145,12 @@ class Capacity(
         return self._accounts[queue.name].refuses()
 
     def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
-        """With `ancestorReclaimLevel` what an ancestor deserves justifies the claim, too."""
+        """Returns whether the queue (with `ancestorReclaimLevel`, or an ancestor) deserves the amounts."""
         account = self._accounts[queue.name]
         return any(each.deserves(amounts) for each in (account, *self._above(account)))
 
     def _above(self, account: Account) -> Sequence[Account]:
-        """The ancestors that decide about reclaim besides the queue itself, nearest first."""
+        """Returns the ancestors that decide about reclaim besides the queue itself, nearest first."""
         return account.ancestors[1:][::-1][: self._level]
 
     def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
@@ -170,15 +170,15 @@ class Capacity(
         return least_of(each.gives_at_most(claim) for each in self._asked(claim, queue))
 
     def _for_the_ancestor(self, claim: Claim, queue: Queue, victim: Task) -> bool:
-        """Volcano: under a common ancestor, a leaf that deserves nothing of what it asks for takes nothing that another
-        leaf deserves nothing of.
+        """Volcano: under a common ancestor, a leaf that deserves none of the requested resources does not take any
+        that another leaf does not deserve either.
         """
         account, own = self._accounts[queue.name], self._accounts[claim.queue.name]
         shared = any(each in own.ancestors for each in self._above(account))
         return shared and not relevant(account, victim.shape.amounts) and not relevant(own, claim.request)
 
     def _asked(self, claim: Claim, queue: Queue) -> list[Account]:
-        """The victim's queue and those of its ancestors that decide, without what the claimer lies under, too."""
+        """Returns the victim's queue and its ancestors that decide, without common ancestors of the claimer."""
         account = self._accounts[queue.name]
         shared = self._accounts[claim.queue.name].ancestors
         return [account, *(each for each in self._above(account) if each not in shared)]

@@ -1,8 +1,8 @@
-"""The queues' accounts, flat or as a tree: what each deserves, and what it may hold at most.
+"""Computes the accounts of queues, flat or as a tree: what each queue deserves, and what it may use at most.
 
-In a tree a queue's room is what its parent may hold beyond the guarantees of the parent's children, plus its own; what
-its capability does not name is inherited. A queue that cannot be placed in the tree takes nothing and says why; the
-others go on without it (Volcano would schedule nothing at all).
+In a tree a queue may use what its parent may use beyond the guarantees of the parent's children, plus its own
+guarantee; resources that its capability does not name are inherited. A queue that has no place in the tree admits
+nothing and has the reason; the others are scheduled (Volcano would schedule nothing at all).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from muster.engine.queues.limits import Origin, capabilities
 from muster.model.scheduling import Queue as QueueObject
 
 ROOT = "root"
-LIMITLESS = 2**62  # of everything that the cluster has: more than any job can ask for
+LIMITLESS = 2**62  # per resource of the cluster: more than any job can request
 
 
 def flat(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Account]:
@@ -33,7 +33,7 @@ def flat(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Acc
 
 
 def tree(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Account]:
-    """Accounts with their ancestors. Without a Queue of that name there is a root without limits."""
+    """Returns the accounts with their ancestors. If there is no root Queue, the root has no limits."""
     found = {name: Account(queue) for name, queue in queues.items()}
     if ROOT not in found:
         found[ROOT] = Account(Queue(ROOT, QueueObject(), 0.0))
@@ -50,7 +50,7 @@ def tree(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Acc
         children.setdefault(line[-1], []).append(account)
     root = found[ROOT]
     root.guarantee = accounts.promised(child.queue for child in children.get(ROOT, ()))
-    # Volcano: the root does not stop at what the cluster has today; a group may be admitted before its nodes are there.
+    # Volcano: the cluster's size does not limit the root, so a group may be admitted before its nodes exist.
     root.real = accounts.real_capability(dict.fromkeys(total, LIMITLESS), {}, {}, root.queue.capability)
     root.deserved = dict(total)
     root.origin = Origin({}, "the cluster", (), capabilities(root.queue))
@@ -59,7 +59,7 @@ def tree(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Acc
 
 
 def _descend(parent: Account, capability: Mapping[str, int], children: Mapping[str, list[Account]]) -> None:
-    """Limits of the queues below, each after its parent's, however deep the tree is."""
+    """Sets the limits of the queues below, parents first, at any depth of the tree."""
     left = [(parent, capability)]
     while left:
         parent, capability = left.pop()
@@ -73,13 +73,13 @@ def _descend(parent: Account, capability: Mapping[str, int], children: Mapping[s
             own = {n: amount for n, amount in queue.capability.items() if amount > 0 or n not in ALWAYS}
             limits = {**capability, **own}
             child.real = accounts.real_capability(parent.real, promised, queue.guarantee, limits)
-            # Volcano: in a tree what a queue deserves is not held to what it may have.
+            # Volcano: in a tree a queue may deserve more than it may use.
             child.deserved = deserved(queue, {})
             left.append((child, limits))
 
 
 def _line(name: str, found: Mapping[str, Account]) -> list[str] | Reason:
-    """The names of the queue's ancestors from the root down, or why there is no way to the root."""
+    """Returns the names of the queue's ancestors from the root down, or why it has no path to the root."""
     line: dict[str, None] = {}
     at = name
     while at != ROOT:
@@ -94,7 +94,7 @@ def _line(name: str, found: Mapping[str, Account]) -> list[str] | Reason:
 
 
 def deserved(queue: Queue, most: Mapping[str, int]) -> dict[str, int]:
-    """spec.deserved, at most what is given, at least what the queue is guaranteed."""
+    """Returns spec.deserved, at most the given limit and at least the queue's guarantee."""
     found = {name: min(amount, most.get(name, amount)) for name, amount in queue.deserved.items()}
     for name, amount in queue.guarantee.items():
         found[name] = max(found.get(name, 0), amount)
@@ -102,7 +102,7 @@ def deserved(queue: Queue, most: Mapping[str, int]) -> dict[str, int]:
 
 
 def shared_level(a: Account, b: Account) -> int:
-    """How deep the deepest common ancestor of two queues lies; 0 is the root."""
+    """Returns the depth of the deepest common ancestor of two queues; 0 is the root."""
     if a.ancestors and a.ancestors[-1:] == b.ancestors[-1:]:
         return len(a.ancestors) - 1  # siblings
     level = 0

@@ -1,4 +1,4 @@
-"""Which pods of other queues may be taken back: what is beyond their queue's deserved part, never its guarantee."""
+"""Decides which pods of other queues may be reclaimed: those beyond a queue's deserved share, never its guarantee."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from muster.engine.queues.accounts import Account
 
 
 class Walk:
-    """One question: candidates are looked at in victim order, each victim lowers what its queue is thought to hold."""
+    """Evaluates candidates in victim order; each victim lowers the usage of its queue for the next candidate."""
 
     def __init__(self, accounts: Mapping[str, Account], claimer: Task, level: int) -> None:
         self._accounts = accounts
@@ -41,10 +41,10 @@ class Walk:
         return True
 
     def _ancestors_agree(self, account: Account, request: Mapping[str, int]) -> bool:
-        """The nearest ancestors that the claimer is not under must have too much, too.
+        """Returns whether the nearest ancestors that the claimer does not share exceed their deserved share as well.
 
-        Under a common ancestor a leaf that deserves nothing of what it asks for takes nothing of what another leaf
-        deserves nothing of: that is for the ancestor to give.
+        Under a common ancestor a leaf that deserves none of the requested resources does not take resources that
+        another leaf does not deserve either: only the ancestor can give them.
         """
         mine = self._own.ancestors if self._own is not None else ()
         nearest = account.ancestors[1:][::-1][: self._level]
@@ -61,14 +61,14 @@ class Walk:
 
 
 def relevant(account: Account, request: Mapping[str, int]) -> bool:
-    """Whether the queue deserves something that the pod asks for. Volcano: here `pods` counts like the others."""
+    """Returns whether the queue deserves a resource that the pod requests. Volcano: here `pods` counts as well."""
     return any(amount > 0 and account.deserved.get(name, 0) > 0 for name, amount in request.items())
 
 
 def exceeds(account: Account, held: Mapping[str, int], request: Mapping[str, int]) -> bool:
-    """Whether the queue holds more than it deserves of something that the pod asks for.
+    """Returns whether the queue uses more than it deserves of a resource that the pod requests.
 
-    What the queue deserves nothing of at all may always be taken.
+    A resource that the queue does not deserve at all may always be taken.
     """
     deserved = account.deserved
     if not relevant(account, request):

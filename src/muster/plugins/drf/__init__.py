@@ -1,6 +1,6 @@
 """Dominant resource fairness: the job whose largest share of the cluster is smallest goes first.
 
-With `enableHierarchy` queues are ordered, and reclaimed from, by the same idea over a tree (`hierarchy`).
+With `enableHierarchy` the same rule over a tree (`hierarchy`) orders the queues and decides about reclaim.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from muster.plugins.drf.hierarchy import Hierarchy, dominant_share, path_of
 
 __all__ = ["Drf"]
 
-_DELTA = 1e-6  # Volcano: shares that are as close as this are equal
+_DELTA = 1e-6  # Volcano: shares that differ by less are equal
 
 
 class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
@@ -28,7 +28,7 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
         super().__init__(arguments, option)
         self._hierarchical = option.enabled("enableHierarchy")
         self._total: dict[str, int] = {}
-        self._promised: dict[str, dict[str, int]] = {}  # job → what its pipelined tasks ask for
+        self._promised: dict[str, dict[str, int]] = {}  # job → the requests of its pipelined tasks
         self._tree: Hierarchy | None = None
 
     def open(self, session: Session) -> None:
@@ -37,7 +37,7 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
         self._tree = Hierarchy(session.jobs.values(), self._total) if self._hierarchical else None
 
     def _allocated(self, job: Job) -> Mapping[str, int]:
-        """Volcano: pipelined tasks count as allocated. The job itself counts the others."""
+        """Returns what the job has. Volcano: pipelined tasks count as allocated; the job itself counts the others."""
         promised = self._promised.get(job.key)
         if not promised:
             return job.allocated
@@ -49,7 +49,7 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
         return dominant_share(self._allocated(job), self._total)
 
     def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
-        """Pods of jobs that, without them, still have no smaller share than the claimer's job with its task."""
+        """Names pods whose job, without them, still has at least the share of the claimer's job with its task."""
         assert claimer.job is not None
         mine = dict(self._allocated(claimer.job))
         add(mine, claimer.shape.amounts)

@@ -1,11 +1,12 @@
 """Hierarchical fairness: a tree of queues (annotations `volcano.sh/hierarchy` and `-weights`) with jobs as its leaves.
 
-A leaf's share is its dominant share. It is saturated when a resource it holds has reached what the job asks for, or
-when the cluster has no more of one that it asks for. An inner node adds up its children, those that are not saturated
+A leaf's share is its dominant share. It is saturated when its usage of a resource has reached the job's request, or
+when the cluster has no more of a requested resource. An inner node adds up its children, those that are not saturated
 scaled down to the smallest of their shares, so that a child that holds little does not hide behind its siblings.
 
 Volcano computes the whole tree after each change; here only the path above a changed leaf, and all leaves when the set
-of resources that the cluster has left changes. Sums are exact before rounding, so no order of children shows in them.
+of resources that the cluster has left changes. Sums are exact before rounding, so they do not depend on the order of
+children.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _Node:
         self.allocated: Mapping[str, float] = {}
         self.share = 0.0
         self.saturated = False
-        self.request: Mapping[str, int] | None = None  # of a leaf: what all tasks of the job ask for
+        self.request: Mapping[str, int] | None = None  # of a leaf: the requests of all tasks of the job
 
 
 class Hierarchy:
@@ -99,7 +100,7 @@ class Hierarchy:
         node.saturated = all(child.saturated for child in children)
 
     def _weigh_below(self, node: _Node) -> None:
-        """Every inner node after those below it, however deep the tree is."""
+        """Computes every inner node after its children, at any depth of the tree."""
         order = [node]
         for each in order:
             order += [child for child in each.children.values() if child.request is None]
@@ -107,7 +108,7 @@ class Hierarchy:
             self._weigh(each)
 
     def _settle(self) -> None:
-        """Bring the tree up to date with the changed leaves."""
+        """Updates the tree after changes of leaves."""
         if not self._changed:
             return
         left = self._resources_left()
@@ -128,7 +129,7 @@ class Hierarchy:
         self._changed = {}
 
     def reorder_epoch(self) -> int:
-        """How often a resource has run out, or come back: then leaves all over the tree are weighed anew."""
+        """Counts how often a resource ran out or became available again, which changes leaves in the whole tree."""
         self._settle()
         return self._reorder_epoch
 
@@ -141,7 +142,7 @@ class Hierarchy:
             self._changed[job.key] = None
 
     def compare(self, a: Queue, b: Queue) -> int:
-        """From the root down: unsaturated before saturated, then the smaller share by weight; equal: one level down."""
+        """Compares from the root down: unsaturated first, then the smaller share by weight; if equal, a level below."""
         self._settle()
         left: _Node | None = self._root
         right: _Node | None = self._root
@@ -158,9 +159,9 @@ class Hierarchy:
         return 0
 
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
-        """Pods whose queue, without them, would still come after the claimer's queue with its task.
+        """Names pods whose queue, without them, would still come after the claimer's queue with its task.
 
-        Each is looked at by itself, so equal pods of a job have equal answers.
+        Each pod is evaluated by itself, so equal pods of a job have equal answers.
         """
         job = claimer.job
         assert job is not None and job.queue is not None
@@ -180,12 +181,12 @@ class Hierarchy:
 
 
 def dominant_share(allocated: Mapping[str, float], total: Mapping[str, int]) -> float:
-    """The largest of the shares of the cluster, over the resources that it has."""
+    """Returns the largest share over the resources of the cluster."""
     return max((amount / total[name] for name, amount in allocated.items() if name in total), default=0.0)
 
 
 def path_of(queue: Queue) -> tuple[str, ...]:
-    """`root/a/b` as its parts; a queue without the annotation lies at the root."""
+    """Returns the parts of a path `root/a/b`; a queue without the annotation is at the root."""
     return _parts(queue.annotations.get(PATH, ""))
 
 
@@ -195,7 +196,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def weight_of(text: str) -> float:
-    """Volcano: what is no number, or less than 1, is 1."""
+    """Reads a weight. Volcano: anything that is not a number, or less than 1, is 1."""
     try:
         weight = float(text)
     except ValueError:

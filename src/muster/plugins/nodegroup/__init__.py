@@ -1,6 +1,6 @@
 """nodegroup: queues with hard and soft affinity to groups of nodes (design 1).
 
-A queue's `spec.affinity` names groups it requires, prefers, must not use or would rather avoid. Hard rules filter
+A queue's `spec.affinity` names groups that it requires, prefers, must not use or should avoid. Hard rules filter
 (`enablePredicate`), soft rules score (`enableNodeOrder`); each works without the other. A group is a value of the node
 label `volcano.sh/nodegroup-name`, or a NodeGroup object.
 
@@ -54,7 +54,7 @@ __all__ = ["NodeGroup"]
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """A queue's rule worked out: per class of nodes the verdict and the points."""
+    """An evaluated rule of a queue: per class of nodes the verdict and the points."""
 
     codes: NDArray[np.uint16]
     reasons: list[Reason]
@@ -83,7 +83,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         self.limits = GroupLimits()
         self._seen: tuple[object, ...] = ()
 
-    # --- what the cluster says
+    # --- the cluster's groups and queues
 
     def open(self, session: Session) -> None:
         state = session.state
@@ -107,14 +107,14 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         for name, queue in queues.items():
             rule = rule_of(queue, queues, inherits=self.inherits, ordered=self.ordered)
             try:
-                # The weights belong to the preferred list, so they stand where the affinity stands.
+                # The weights belong to the preferred list, so they are read from the queue that has the affinity.
                 weights = weights_of(queues[rule.source])
             except AnnotationError as fault:
                 self.weight_faults[rule.source], weights = str(fault), {}
             worth = {group: weights.get(group, usual) for group, usual in rule.worth.items()}
             self.rules[name] = replace(rule, worth=worth)
         self.limits.read(queues.values())
-        # The queues that have a rule or a limit: all other queues' pods are alike to this plugin.
+        # The queues with a rule or a limit; this plugin treats pods of all other queues alike.
         self._ruled = {name for name, rule in self.rules.items() if not rule.says_nothing}
         self._ruled.update(self.limits.limits, self.limits.faults)
 
@@ -138,7 +138,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         return self._ruling(self._rule(task)).points[self.group_classes.class_of[nodes.index]]
 
     def allows(self, rule: Rule) -> Bools:
-        """True for the nodes that the rule's queue may use."""
+        """Returns True for the nodes that the rule's queue may use."""
         open_: Bools = self._ruling(rule).codes == 0
         return open_[self.group_classes.class_of]
 
@@ -165,7 +165,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         return wants_one_group(job)
 
     def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, list[NodeSet]]:
-        """With `muster.io/one-node-group` a job is tried on one group after the other, the best liked first."""
+        """Tries a job with `muster.io/one-node-group` on one group after the other, most preferred first."""
         if not wants_one_group(job):
             return False, [nodes]
         rule = self.rules.get(job.queue_name) or Rule(job.queue_name, job.queue_name)
@@ -179,12 +179,12 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
             if keep.any():
                 label = f"{nodes.label} node group {group}".strip()
                 found.append((int(inside[placed].sum()), NodeSet(nodes.index[keep], label, score)))
-        # The rest of a gang goes where its first members already are.
+        # The rest of a gang goes to the group of its first members.
         most = max((here for here, _ in found), default=0)
         return True, [chosen for here, chosen in found if here == most]
 
     def _by_liking(self, rule: Rule) -> list[str]:
-        """The groups of the cluster: more points first, then as listed, then by name."""
+        """Returns the groups of the cluster by points (highest first), then in the order of the list, then by name."""
         listed = {group: i for i, group in enumerate((*rule.preferred, *rule.required))}
         return sorted(self.group_classes.names, key=lambda g: (-rule.score((g,)), listed.get(g, len(listed)), g))
 
@@ -196,7 +196,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
     def released(self, move: Move) -> None:
         self.limits.count(move, -1)
 
-    # --- what an administrator should know
+    # --- findings
 
     @classmethod
     def required_by(cls, state: State) -> Iterator[Requirement]:
@@ -221,7 +221,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
 
     @classmethod
     def examine(cls, session: Session) -> list[Finding]:
-        """For `muster validate`: the session's queues held against its groups and its other scorers."""
+        """Compares the session's queues with its groups and its other scorers, for `muster validate`."""
         found: list[Finding] = []
         for plugin in session.plugins:
             if isinstance(plugin, cls):

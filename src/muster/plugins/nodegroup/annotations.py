@@ -1,4 +1,4 @@
-"""The annotations of queues and PodGroups that the plugin reads, and what is wrong with them where something is."""
+"""Reads the annotations of queues and PodGroups, and reports what is wrong with them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ WEIGHTS = "muster.io/nodegroup-preferred-weights"
 ONE_GROUP = "muster.io/one-node-group"
 MOST_SHOWN = 80
 
-Limits = dict[str, dict[str, int]]  # group → resource → the most the queue may hold there
+Limits = dict[str, dict[str, int]]  # group → resource → the most that the queue may use there
 
 
 class AnnotationError(ValueError):
-    """An annotation that cannot be read; the text says what is wrong with it."""
+    """Raised for an annotation that cannot be read; the message says why."""
 
 
 def limits_of(queue: Queue) -> Limits:
-    """How much of each group the queue may hold. Volcano: not inherited."""
+    """Returns how much of each group the queue may use. Volcano: it is not inherited."""
     limits: Limits = {}
     for group, listed in _object(queue.annotations, LIMITS, '{"g1": {"cpu": "8"}}').items():
         if not isinstance(listed, dict):
@@ -39,7 +39,7 @@ def limits_of(queue: Queue) -> Limits:
 
 
 def weights_of(queue: Queue) -> dict[str, float]:
-    """Points of preferred groups in place of the usual 50."""
+    """Returns the points of preferred groups that replace the default of 50."""
     weights: dict[str, float] = {}
     for group, weight in _object(queue.annotations, WEIGHTS, '{"g1": 30}').items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
@@ -53,7 +53,7 @@ def _short(text: str) -> str:
 
 
 def wants_one_group(job: Job) -> bool:
-    """Whether all pods of the PodGroup must be in one node group."""
+    """Returns whether all pods of the PodGroup must be in one node group."""
     return job.group.metadata.annotations.get(ONE_GROUP) == "true"
 
 

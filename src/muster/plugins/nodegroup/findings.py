@@ -1,7 +1,7 @@
-"""What an administrator should know of queues and node groups before a pod waits for ever.
+"""Findings about queues and node groups that would keep pods pending.
 
-`risks` are said by `validate` and by the running scheduler: a queue that matches no node, that names a group which is
-not there, or that is promised more than its groups hold (the design's own "risk"). `remarks` are for `validate` only.
+`risks` are reported by `validate` and by the running scheduler: a queue that matches no node, that names a missing
+group, or that is promised more than its groups have (the design's "risk"). `remarks` are for `validate` only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Examination:
-    """The queues of one cluster held against its groups."""
+    """Compares the queues of one cluster with its groups."""
 
     def __init__(self, plugin: NodeGroup, nodes: Nodes, queues: Mapping[str, Queue]) -> None:
         self.plugin = plugin
@@ -51,7 +51,7 @@ class Examination:
         return [*found, *self._annotations()]
 
     def remarks(self, session: Session, others: Sequence[NodeScorer]) -> list[Finding]:
-        """How weak the points are beside other scorers, and switches that are neither on nor off."""
+        """Returns rules whose points other scorers can outweigh, and annotations that are neither true nor false."""
         found = [remark for rule in self.plugin.rules.values() if (remark := self._outweighed(rule, others))]
         found += [*self._not_inherited(), *impossible(self.plugin, session)]
         for job in session.jobs.values():
@@ -70,9 +70,9 @@ class Examination:
             yield _warning(f"NodeGroup {name}", "nodegroup-conflict", message, fix)
 
     def _names(self, rule: Rule) -> Iterator[Finding]:
-        """Groups that the queue names and that are not there, or are there under another spelling, or are empty."""
+        """Yields groups that the queue names and that do not exist, have another spelling, or are empty."""
         group_classes = self.plugin.group_classes
-        own = rule.named if rule.source == rule.queue else ()  # an inherited rule is looked at where it stands
+        own = rule.named if rule.source == rule.queue else ()  # an inherited rule is checked at its own queue
         for name in dict.fromkeys((*own, *self.plugin.limits.limits.get(rule.queue, {}))):
             meant = group_classes.meant.get(name)
             if name in group_classes.labelled or (meant == name and group_classes.within((name,)).any()):
@@ -89,7 +89,7 @@ class Examination:
                 message = f"names node group {name}; using NodeGroup {meant}"
                 yield _warning(f"Queue {rule.queue}", "nodegroup-case", message, f"write {meant}")
 
-    # --- room
+    # --- capacity
 
     def _room(self, rule: Rule, queue: Queue) -> Iterator[Finding]:
         about = f"Queue {queue.name}"
@@ -117,11 +117,11 @@ class Examination:
                     yield _warning(about, f"nodegroup-{what}", message, fix)
 
     def _is_above_others(self, queue: Queue) -> bool:
-        """The root and other queues that only hold queues have no pods that could wait."""
+        """Returns whether the queue is the root or has child queues: such queues have no pods that could wait."""
         return queue.name == ROOT or any(other.parent == queue.name for other in self.queues.values())
 
     def _not_inherited(self) -> Iterator[Finding]:
-        """Queues below one that has an affinity, while only enableHierarchy hands it down."""
+        """Yields queues below a queue with an affinity, which they inherit only with enableHierarchy."""
         if self.plugin.inherits:
             return
         for name, queue in self.queues.items():
@@ -150,7 +150,7 @@ class Examination:
     # --- points
 
     def _outweighed(self, rule: Rule, others: Sequence[NodeScorer]) -> Finding | None:
-        """The design's "first" (rules 2 and 4) holds for sure only if no other scorer can turn the order around."""
+        """The design's "first" (rules 2 and 4) is certain only if no other scorer can reverse the order."""
         plugin = self.plugin
         levels = sorted({rule.score(c) for c in plugin.group_classes.classes if plugin.refusal(rule, c) is None})
         step = min((above - below for below, above in pairwise(levels)), default=0.0)
@@ -170,7 +170,7 @@ def _weights(queue: Queue) -> dict[str, float]:
     try:
         return weights_of(queue)
     except AnnotationError:
-        return {}  # said already
+        return {}  # already reported
 
 
 def _groups(rule: Rule) -> str:
@@ -201,7 +201,7 @@ def impossible(plugin: NodeGroup, session: Session) -> Iterator[Finding]:
 
 
 def _limited(plugin: NodeGroup, job: Job) -> Iterator[Finding]:
-    """Pods that alone ask for more than their queue may hold in a group. Equal pods get one finding."""
+    """Yields pods that request more than their queue may use in a group. Equal pods get one finding."""
     seen: set[int] = set()
     for key, task in sorted(job.tasks.items()):
         if task.status == Status.PENDING and task.shape.id not in seen:
@@ -231,7 +231,7 @@ def _too_much(plugin: NodeGroup, queue: str, key: str, task: Task) -> Iterator[F
 def _one_group(
     plugin: NodeGroup, session: Session, capacity: EmptyClusterCapacity, job: Job, about: str
 ) -> Iterator[Finding]:
-    """A gang that must be in one node group, and is larger than every group that its queue allows."""
+    """Yields a gang that must be in one node group and is larger than every group that its queue allows."""
     tasks, need = unplaced(job.tasks.values(), job.min_available)
     if not 0 < need <= len(tasks):
         return
@@ -258,7 +258,7 @@ def _one_group(
 
 
 def _on_pods(job: Job) -> Iterator[Finding]:
-    """The annotation belongs on the PodGroup: on its pods nobody reads it."""
+    """Yields pods with the annotation. It belongs on the PodGroup; on a pod it has no effect."""
     pods = [task.key for task in job.tasks.values() if task.pod.metadata.annotations.get(ONE_GROUP) == "true"]
     if pods:
         message = f"annotation {ONE_GROUP} has no effect on a pod: its PodGroup {job.key} does not have it"

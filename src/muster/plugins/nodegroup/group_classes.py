@@ -1,8 +1,8 @@
-"""Which node is in which group: the label `volcano.sh/nodegroup-name`, and NodeGroup objects that queues name.
+"""The groups of each node: by the label `volcano.sh/nodegroup-name`, and by NodeGroup objects that queues name.
 
-A name that some node carries as its label is that label's group; a NodeGroup object of the same name is then only
-compared with it. Nodes fall into few *classes*, one per combination of groups, so that a queue's rule is worked out
-once per class and looked up for all nodes.
+If a node has the name as its label value, the name means the group of that label; a NodeGroup object of the same name
+is then only compared with it. Nodes fall into few *classes*, one per combination of groups, so that a queue's rule is
+evaluated once per class and looked up for all nodes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class GroupClasses:
         self.class_of: Index = codes.astype(np.int64)
         self.labelled = [value for value in values if value]
         self.objects = objects
-        self.meant: dict[str, str] = {}  # name in a queue → the NodeGroup object that it means
+        self.meant: dict[str, str] = {}  # name in a queue → the NodeGroup object that it resolves to
         self.conflicts: list[str] = []  # names that are a label's group and a NodeGroup object with other nodes
         labels: dict[str, Mapping[str, str]] = {}
         for name in sorted(set(named)):
@@ -46,17 +46,17 @@ class GroupClasses:
                 self.conflicts.append(name)
 
     def _divide(self, name: str, inside: Bools) -> None:
-        """Split every class into the nodes outside and inside one more group."""
+        """Splits every class into the nodes outside and inside one more group."""
         old = self.classes
         found, self.class_of = np.unique(self.class_of * 2 + inside, return_inverse=True)
         self.classes = [old[k // 2] + ((name,) if k % 2 else ()) for k in found.tolist()]
 
     def within(self, groups: Iterable[str]) -> Bools:
-        """True for the nodes that are in at least one of the groups."""
+        """Returns True for the nodes that are in at least one of the groups."""
         wanted = set(groups)
         return np.array([not wanted.isdisjoint(c) for c in self.classes], np.bool_)[self.class_of]
 
     @property
     def names(self) -> list[str]:
-        """Every group that a queue could use here, sorted."""
+        """Returns every group that a queue could use, sorted."""
         return sorted({*self.labelled, *self.meant})

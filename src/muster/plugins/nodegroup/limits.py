@@ -1,7 +1,7 @@
-"""How much of a node group a queue may hold: the annotation `volcano.sh/nodegroup-resource-limits`.
+"""Limits how much of a node group a queue may use: the annotation `volcano.sh/nodegroup-resource-limits`.
 
-The account is kept per queue and group, over what runs already and what this cycle places, pipelined pods included. A
-node's answer therefore depends on what happens on other nodes of its group.
+Usage is counted per queue and group, for running pods and pods that this cycle places, including pipelined pods. The
+answer for a node therefore depends on the other nodes of its group.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Amounts = dict[str, int]
 
 
 class GroupLimits(NodeFilter):
-    """Refuses nodes of a group in which the queue has used up what it may hold."""
+    """Refuses nodes of a group in which the queue has reached its limit."""
 
     term = "limits"
     scope = Scope.CLUSTER
@@ -34,7 +34,7 @@ class GroupLimits(NodeFilter):
         self._held: dict[str, dict[str, Amounts]] = {}  # queue → group → resource → amount
 
     def read(self, queues: Iterable[Queue]) -> None:
-        """Read the annotations of all queues."""
+        """Reads the annotations of all queues."""
         self.limits, self.faults = {}, {}
         for queue in queues:
             try:
@@ -44,7 +44,7 @@ class GroupLimits(NodeFilter):
                 self.faults[queue.name] = str(fault)
 
     def open(self, queues: Mapping[str, Queue], group_classes: GroupClasses) -> None:
-        """Count what the limited queues hold as the cycle begins."""
+        """Counts the usage of the limited queues at the start of the cycle."""
         self._group_classes = group_classes
         self._held = {name: {group: {} for group in limits} for name, limits in self.limits.items()}
         for name in self._held:
@@ -54,7 +54,7 @@ class GroupLimits(NodeFilter):
                         self._add(name, task.node, task.shape.amounts, 1)
 
     def held(self, queue: str, group: str) -> Amounts:
-        """What a limited queue holds in a limited group now."""
+        """Returns the current usage of a limited queue in a limited group."""
         return self._held[queue][group]
 
     # --- the filter
@@ -66,7 +66,7 @@ class GroupLimits(NodeFilter):
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         queue = _queue(task)
         if queue in self.faults:
-            # Volcano: nothing of the queue is scheduled while its limits cannot be read.
+            # Volcano: no pod of the queue is scheduled while its limits cannot be read.
             reason = Reason("node-group-limits-invalid", f"queue {queue}: {self.faults[queue]}", resolvable=False)
             return Verdict.of(np.ones(len(nodes), np.bool_), reason)
         codes, reasons = [], []
@@ -87,12 +87,12 @@ class GroupLimits(NodeFilter):
                         f"queue {queue} may hold {display(resource, most)} {resource} in node group {group}, "
                         f"has {display(resource, held)} and asks for {display(resource, asked)}"
                     )
-                    # Evicting pods of the queue itself makes room up to the limit. (Volcano: never resolvable.)
+                    # Evicting pods of the queue itself frees capacity up to the limit. (Volcano: never resolvable.)
                     return Reason("node-group-limit", text, resolvable=asked <= most)
         return None
 
     def exceeded(self, queue: str, groups: Groups, request: Amounts) -> tuple[str, str] | None:
-        """The first (group, resource) of which the request alone is more than the queue may hold there."""
+        """Returns the first (group, resource) in which the request alone exceeds the queue's limit."""
         limits = self.limits.get(queue, {})
         for group in groups:
             for resource, most in limits.get(group, {}).items():
@@ -103,7 +103,7 @@ class GroupLimits(NodeFilter):
     # --- the account
 
     def count(self, move: Move, sign: int) -> None:
-        """The move's tasks come to hold room (+1) or give it up (−1)."""
+        """Counts a move: its tasks get capacity (+1) or give it back (−1)."""
         queue = _queue(move.task)
         if queue in self._held:
             for node in move.nodes:

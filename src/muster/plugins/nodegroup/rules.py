@@ -1,8 +1,8 @@
-"""What a queue says of node groups, and what follows from it for a node that is in certain groups.
+"""The node group affinity of a queue, and the verdict and score that follow for a node in certain groups.
 
-Two readings exist. The design's prose: a queue is bound by what it says and by nothing else. And Volcano's flow charts,
-asked for by giving the argument `strict`: a group in no list is refused, soft lists open what hard ones leave out. The
-points are the same in both.
+There are two readings. In the design's prose only the listed groups matter. In Volcano's flow charts, which the
+argument `strict` selects, a group in no list is refused, and soft lists allow groups that the hard lists do not name.
+The points are the same in both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import Queue
 from muster.model.scheduling import NodeGroupTerms
 
-Groups = tuple[str, ...]  # the groups a node is in; nearly always one, or none
+Groups = tuple[str, ...]  # the groups of a node; nearly always one, or none
 Reading = Callable[["Rule", Groups], Reason | None]
 
 REQUIRED_POINTS = 100.0
@@ -25,10 +25,10 @@ ROOT = "root"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The node groups of one queue: its own affinity, or the nearest ancestor's."""
+    """The node group affinity that applies to one queue: its own, or the nearest ancestor's."""
 
     queue: str
-    source: str  # the queue that the affinity stands in
+    source: str  # the queue that has the affinity
     required: Groups = ()
     preferred: Groups = ()
     forbidden: Groups = ()  # required anti-affinity
@@ -48,14 +48,14 @@ class Rule:
         return f"queue {self.queue}" if self.source == self.queue else f"queue {self.queue} (as queue {self.source})"
 
     def score(self, groups: Groups) -> float:
-        """Volcano: 100 in a required group, 50 in a preferred one; −1 in all when the group is to be avoided."""
+        """Returns Volcano's points: 100 in a required group, 50 in a preferred one; −1 in total in an avoided group."""
         if _any(self.avoided, groups):
             return AVOIDED_POINTS
         required = REQUIRED_POINTS if _any(self.required, groups) else 0.0
         return required + max((self.worth[g] for g in groups if g in self.worth), default=0.0)
 
     def by_prose(self, groups: Groups) -> Reason | None:
-        """The design's rules 1 and 3; soft lists refuse nothing."""
+        """Evaluates the design's rules 1 and 3; soft lists refuse nothing."""
         if self.required and not _any(self.required, groups):
             text = f"{self.who} requires node group {either(self.required)}, {_node_is_in(groups)}"
             return Reason("node-group-required", text, resolvable=False)
@@ -66,7 +66,7 @@ class Rule:
         return None
 
     def by_chart(self, groups: Groups, strict: bool) -> Reason | None:
-        """Volcano: steps 2 to 4 of its predicate, which the design's flow chart draws."""
+        """Evaluates steps 2 to 4 of Volcano's predicate, which the design's flow chart shows."""
         if not groups:
             if self.says_nothing and not strict:
                 return None
@@ -84,14 +84,14 @@ class Rule:
 
 
 def reading(strict: bool | None) -> Reading:
-    """How rules are read: by the prose when `strict` is not given, else by the chart."""
+    """Returns the reading of rules: by the prose if `strict` is not given, else by the chart."""
     if strict is None:
         return Rule.by_prose
     return lambda rule, groups: rule.by_chart(groups, strict)
 
 
 def rule_of(queue: Queue, queues: Mapping[str, Queue], *, inherits: bool, ordered: bool) -> Rule:
-    """The rule that holds for a queue. With `inherits` a queue without affinity has its nearest ancestor's."""
+    """Returns the rule of a queue. With `inherits` a queue without affinity has its nearest ancestor's rule."""
     source = with_affinity(queue, queues) if inherits else queue
     affinity = source.object.spec.affinity
     if affinity is None:
@@ -110,7 +110,7 @@ def rule_of(queue: Queue, queues: Mapping[str, Queue], *, inherits: bool, ordere
 
 
 def points(preferred: Sequence[str], *, ordered: bool) -> dict[str, float]:
-    """What each preferred group is worth. Volcano: with enablePreferredOrder the i-th of n has 50·(n−i)/n."""
+    """Returns the points of each preferred group. Volcano: with enablePreferredOrder the i-th of n has 50·(n−i)/n."""
     worth: dict[str, float] = {}
     for i, group in enumerate(preferred):
         n = len(preferred)
@@ -124,20 +124,20 @@ def either(groups: Sequence[str], word: str = "or") -> str:
 
 
 def with_affinity(queue: Queue, queues: Mapping[str, Queue]) -> Queue:
-    """The queue itself or its nearest ancestor that has an affinity; itself if none has (or parents go in a circle)."""
+    """Returns the queue or its nearest ancestor with an affinity; the queue itself if none has one (or on a cycle)."""
     seen: set[str] = set()
     at: Queue | None = queue
     while at is not None and at.name not in seen:
         if at.object.spec.affinity is not None:
             return at
         seen.add(at.name)
-        # Volcano: a queue without a parent is a child of the root.
+        # Volcano: a queue without spec.parent is a child of the root.
         at = queues.get(at.parent or ROOT)
     return queue
 
 
 def _any(wanted: Groups, groups: Groups) -> str:
-    """The first of the node's groups that is wanted, or nothing."""
+    """Returns the first of the node's groups that is wanted; empty if none is."""
     return next((group for group in groups if group in wanted), "")
 
 

@@ -1,7 +1,7 @@
 """kube-scheduler's scores, each 0 to 100 times its weight, summed.
 
-`resources` scores how full a node would be, `preferences` what the pod would like of the node itself; `podaffinity` and
-`spread` look at other pods.
+`resources` scores how full a node would be, `preferences` scores by properties of the node itself; `podaffinity` and
+`spread` score by other pods.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class NodeOrder(Plugin, NodeScorer):
         super().__init__(arguments, option)
         self._weight = {name: arguments.int(f"{name}.weight", default) for name, (default, _) in _WEIGHTS.items()}
         self._hard = arguments.int(_HARD, 0, minimum=0, maximum=100)
-        self._lasting: list[Weighted] = [  # these keep what they read of the nodes from cycle to cycle
+        self._lasting: list[Weighted] = [  # these keep data about nodes from cycle to cycle
             ImageLocality(self._weight["imagelocality"]),
             LeastRequested(self._weight["leastrequested"]),
             MostRequested(self._weight["mostrequested"]),
@@ -60,8 +60,8 @@ class NodeOrder(Plugin, NodeScorer):
         self._terms: list[Weighted] = []
 
     def open(self, session: Session) -> None:
-        # Volcano: the nodes that nodeorder looks at are kept current by predicates; without that plugin its scores see
-        # the cycle's beginning.
+        # Volcano: predicates updates the nodes that nodeorder reads; without that plugin its scores use the state at
+        # the start of the cycle.
         current = any(plugin.name == "predicates" for plugin in session.plugins)
         for term in self._lasting:
             if isinstance(term, OfLoad):
@@ -80,7 +80,7 @@ class NodeOrder(Plugin, NodeScorer):
         return self._terms
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
-        """All terms together, every column being a candidate."""
+        """Returns the sum of all terms, with every column as a candidate."""
         everywhere = np.ones(len(nodes), np.bool_)
         total = np.zeros(len(nodes))
         for term in self._terms:

@@ -1,4 +1,4 @@
-"""Preferred pod affinity: what the incoming pod would like, and what the pods on nodes would like of it.
+"""Scores preferred pod affinity: that of the incoming pod, and that of the pods on nodes towards it.
 
 Each pod that matches a preferred term of the incoming one adds the term's weight to its topology domain (anti-affinity
 takes it away); so does each pod whose own preferred term matches the incoming one. A pod whose required affinity term
@@ -30,7 +30,7 @@ class PodAffinity(Weighted):
         self._drawn: dict[int, tuple[Batch, list[tuple[Tally, int]]]] = {}
 
     def _ask(self, task: Task) -> tuple[Batch, list[tuple[Tally, int]]]:
-        """What a placement of such a task does to the term, and what draws it, with weights."""
+        """Returns how a placement of such a task changes the term, and the weighted tallies that attract the task."""
         index = self._index
         if index.has_no_rules:
             return Batch.SKIP, []

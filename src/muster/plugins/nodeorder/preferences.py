@@ -1,4 +1,4 @@
-"""What a pod would like of a node: preferred node affinity, taints it minds, images that lie there already."""
+"""Scores by properties of the node: preferred node affinity, PreferNoSchedule taints and local images."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muster.plugins.nodeorder.weighted import Weighted
 
 
 class NodeAffinity(Weighted):
-    """The weights of the preferred terms that select the node, the best candidate having 100."""
+    """Scores by the weights of the preferred terms that match the node, scaled so that the best candidate has 100."""
 
     term = "nodeaffinity"
     scope = Scope.STATIC
@@ -39,7 +39,7 @@ class NodeAffinity(Weighted):
 
 
 class TaintToleration(Weighted):
-    """PreferNoSchedule taints the pod does not tolerate: none is worth 100, the most 0."""
+    """Scores by PreferNoSchedule taints that the pod does not tolerate: 100 for none, 0 for the most."""
 
     term = "tainttoleration"
     scope = Scope.STATIC
@@ -75,7 +75,7 @@ class ImageLocality(Weighted):
 
 
 def per_cent(raw: Floats, candidates: Bools) -> Floats:
-    """kube-scheduler's usual scale: 100 for the highest candidate, rounded down; nodes beyond it are held to 100."""
+    """Applies kube-scheduler's usual scale: 100 for the best candidate, rounded down; other nodes have at most 100."""
     highest = float(raw[candidates].max())
     if highest <= 0:
         return np.zeros(len(raw))
@@ -122,7 +122,7 @@ class ImageScores(PerSpec[Scores]):
             self._held[i] = held
 
     def nowhere(self, nodes: Nodes) -> bool:
-        """Does no node say what images it has?"""
+        """Returns whether no node reports its images."""
         self.refresh(nodes)
         return not any(self._sizes.values())
 
@@ -142,5 +142,5 @@ class ImageScores(PerSpec[Scores]):
 
 
 def full_name(image: str) -> str:
-    """kube-scheduler: a name without a tag (or digest) means :latest."""
+    """Returns the full image name. kube-scheduler: a name without a tag or digest means :latest."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

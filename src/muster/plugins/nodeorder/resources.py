@@ -1,13 +1,13 @@
-"""How full a node would be, as kube-scheduler's noderesources plugins score it: least, most and balanced.
+"""Scores how full a node would be, as kube-scheduler's noderesources plugins do: least, most and balanced.
 
-Least and most count cpu and memory of load including this pod, containers without a request with their defaults (100m,
-200Mi); each percentage is rounded down, and so is their mean. Balanced counts real requests. A resource of which a node
-offers nothing takes no part. Integer floors are done in float64, which is exact below 2^45 (bytes, millicores).
+Least and most use the load of cpu and memory including this pod, and defaults for containers without a request (100m,
+200Mi); each percentage is rounded down, and so is their mean. Balanced uses real requests. A resource that a node does
+not offer is ignored. Integer floors are done in float64, which is exact below 2^45 (bytes, millicores).
 
 A node offers its allocatable, as kube-scheduler sees it: Volcano's oversubscription annotations count for the fit,
 binpack and quotas only.
 
-These run on every column for every signature, so they spare conversions and temporaries.
+These functions run on every column for every signature, so they avoid conversions and temporary arrays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GPU = "nvidia.com/gpu"
 
 
 def real(nodes: NodeView) -> Rows:
-    """cpu and memory as the node objects offer them."""
+    """Returns cpu and memory as the node objects offer them."""
     offered, oversold = nodes.alloc[: MEMORY + 1], nodes.nodes.oversubscribed
     return offered if oversold is None else offered - oversold.take(nodes.index, axis=1)
 
@@ -39,7 +39,7 @@ def _offers(nodes: NodeView, row: int) -> Bools:
 
 
 class OfLoad(Weighted):
-    """A score of a node's load, as it is or as it was when the cycle began."""
+    """A score by a node's load, as it is now or as it was at the start of the cycle."""
 
     scope = Scope.NODE
 
@@ -51,7 +51,7 @@ class OfLoad(Weighted):
 
     def open(self, nodes: Nodes, current: bool) -> None:
         self._began = None if current or not self.weight else nodes.rows.copy()
-        # Nodes that are alike now may have differed then; oversubscription is not seen in their columns.
+        # Nodes that are equal now may have differed then; their columns do not show oversubscription.
         self.columns_only = self._began is None and nodes.oversubscribed is None
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
@@ -64,15 +64,15 @@ class OfLoad(Weighted):
 
     @abstractmethod
     def score(self, task: Task, nodes: NodeView) -> Floats:
-        """0 to 100, in an array of its own."""
+        """Returns 0 to 100 in a new array."""
 
     def hold(self, percent: Floats) -> None:
-        """Hold what is beyond 0 or 100, where a node is asked for more than it offers, to that."""
+        """Limits scores to 0..100 where the load exceeds what a node offers."""
 
     def mean_per_cent(self, amounts: NDArray[np.int64], nodes: NodeView) -> Floats:
-        """Amounts of cpu and memory in per cent of what the node offers, 0 to 100; their mean; all rounded down.
+        """Returns the mean of cpu and memory in per cent of what the node offers, 0 to 100, all rounded down.
 
-        A resource of which the node offers nothing takes no part.
+        A resource that the node does not offer is ignored.
         """
         percent = self.workspace.array(2, len(nodes))
         np.multiply(amounts, 100.0, out=percent)
@@ -114,7 +114,7 @@ class MostRequested(OfLoad):
 
 
 class BalancedResource(OfLoad):
-    """Does the pod bring the shares of cpu, memory and GPUs in use closer together or apart?
+    """Scores whether the pod makes the used shares of cpu, memory and GPUs more even or less even.
 
     kube-scheduler from 1.36 on, and Volcano with it: 75 where their evenness stays as it is, 100 from the worst to the
     best, 50 the other way. (Up to 1.35 evenness with the pod was the score.)
@@ -123,7 +123,7 @@ class BalancedResource(OfLoad):
     term = "balancedresource"
 
     def concerns(self, task: Task) -> bool:
-        # kube-scheduler: a pod that asks for none of the resources is not scored, lest they all go to one node.
+        # kube-scheduler does not score a pod that requests none of the resources: all such pods would go to one node.
         asked = task.shape.amounts
         return any(asked.get(name) for name in ("cpu", "memory", GPU))
 
@@ -131,7 +131,7 @@ class BalancedResource(OfLoad):
         asked = task.shape.amounts
         names = ("cpu", "memory", GPU) if asked.get(GPU) else ("cpu", "memory")
         rows = tuple(nodes.nodes.axis.row(name) for name in names)
-        # Without and with the pod × resources × columns, so that each step is one for both.
+        # (Without and with the pod) × resources × columns, so that each step computes both.
         shares = self.workspace.array(2, len(rows), len(nodes))
         shares[0] = nodes.load[: MEMORY + 1] if len(rows) == 2 else nodes.load[list(rows)]
         np.add(shares[0], np.array([float(asked.get(name, 0)) for name in names])[:, None], out=shares[1])
@@ -147,9 +147,9 @@ class BalancedResource(OfLoad):
 
 
 def evenness(shares: list[Floats], offered: list[NDArray[np.bool_] | None]) -> Floats:
-    """100 where the shares are equal, less by their standard deviation, rounded down.
+    """Returns 100 where the shares are equal, reduced by their standard deviation, rounded down.
 
-    `offered` tells per resource which nodes have it (None: all of them); a resource that a node has not takes no part.
+    `offered` has per resource the nodes that offer it (None: all nodes); a resource that a node lacks is ignored.
     """
     if offered[0] is None and offered[1] is None:
         deviation = _of_two(shares[0], shares[1]) if len(shares) == 2 or offered[2] is not None else _of_three(shares)
@@ -164,7 +164,7 @@ def evenness(shares: list[Floats], offered: list[NDArray[np.bool_] | None]) -> F
 
 
 def _of_two(a: Floats, b: Floats) -> Floats:
-    """The standard deviation of two shares: half their distance."""
+    """Returns the standard deviation of two shares: half their distance."""
     apart: Floats = a - b
     apart /= 2.0
     return np.abs(apart, out=apart)
@@ -184,7 +184,7 @@ def _of_three(shares: list[Floats]) -> Floats:
 
 
 def _of_some(shares: list[Floats], offered: list[NDArray[np.bool_]]) -> Floats:
-    """Where nodes differ in what they offer: each set of resources by itself."""
+    """Computes the deviation where nodes offer different resources: for each set of resources separately."""
     deviation = np.zeros_like(shares[0])
     for left_out in range(len(shares)):
         pair = [i for i in range(len(shares)) if i != left_out] if len(shares) == 3 else [0, 1]

@@ -1,9 +1,9 @@
-"""Topology spread constraints that should hold (ScheduleAnyway), and kube-scheduler's default ones.
+"""Scores soft topology spread constraints (ScheduleAnyway), and kube-scheduler's default constraints.
 
 A node's count of matching pods in each constraint's domain is weighted by the logarithm of how many domains the
 candidates have, so that a few zones weigh as much as many hosts; fewer pods score higher. Since that number depends on
-the candidates, `raw` only says which nodes are alike: a whole number that stands for the node's domains and, by
-hostname, its own count. −1 are nodes without the labels, which are not scored.
+the candidates, `raw` only returns which nodes are equal: a whole number that stands for the node's domains and, by
+hostname, its own count. Nodes without the labels have −1 and are not scored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from muster.engine.pod_rules.spread import SpreadCounts, SpreadIndex, batch_of
 from muster.plugins.nodeorder.weighted import Weighted
 
 Numbers = NDArray[np.int64]
-_FEW = 4096  # so many sorts of nodes are tabled outright
+_FEW = 4096  # up to so many sorts of nodes get a full table
 
 
 class TopologySpread(Weighted):
@@ -84,7 +84,7 @@ class TopologySpread(Weighted):
 
     @staticmethod
     def _scores(soft: Sequence[SpreadCounts], known: Numbers, here: Bools, candidates: int) -> Numbers:
-        """Per sort of node its weighted count, rounded; `here` are the sorts among the candidates."""
+        """Returns the rounded weighted count per sort of node; `here` are the sorts among the candidates."""
         total = np.zeros(len(known))
         rest, parts = known, []
         for spreading in reversed(soft):
@@ -95,7 +95,7 @@ class TopologySpread(Weighted):
             if c.key == HOSTNAME:
                 size, counts, labelled = candidates, np.maximum(code - 1, 0), code > 0
             else:
-                # kube-scheduler: nodes without the label, where they are scored at all, are one more domain.
+                # kube-scheduler: nodes without the label, if they are scored at all, are one more domain.
                 size, labelled = len(np.unique(code[here])), code != spreading.domains.absent
                 counts = np.zeros_like(code) if spreading.tally is None else spreading.tally.counts[code]
             score = counts.astype(np.float64) * math.log(size + 2) + float(c.max_skew - 1)
@@ -111,14 +111,14 @@ def _own_counts(spreading: SpreadCounts, nodes: NodeView) -> Numbers:
 
 
 def _sorts(spreading: SpreadCounts) -> int:
-    """How many different nodes one constraint can tell apart."""
+    """Returns how many sorts of nodes one constraint distinguishes."""
     if spreading.constraint.key == HOSTNAME:
         return 2 + (0 if spreading.tally is None else int(spreading.tally.counts.max()))
     return spreading.domains.absent + 1
 
 
 def _table(sort: Numbers, most: int) -> tuple[Numbers, Numbers]:
-    """(The sorts to table, which of them each node is.)"""
+    """Returns the sorts for the table, and the sort of each node."""
     if most <= _FEW:
         return np.arange(most), sort
     known, at = np.unique(np.maximum(sort, 0), return_inverse=True)

@@ -11,7 +11,7 @@ class Weighted(NodeScorer):
         self.weight = weight
 
     def concerns(self, task: Task) -> bool:
-        """Has the term something to say of this task?"""
+        """Returns whether the term scores this task."""
         return True
 
     def span(self) -> float:

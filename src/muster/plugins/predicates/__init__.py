@@ -1,7 +1,7 @@
 """kube-scheduler's filters: which nodes may take a pod at all, resources apart.
 
-`terms` holds the filters that look at the node itself, `interpod` and `spread` those that look at other pods, `volumes`
-those that look at claims and volumes. They are asked in Volcano's order.
+`node_filters` has the filters on the node itself, `interpod` and `spread` those on other pods, `volumes` those on
+claims and volumes. They run in Volcano's order.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Predicates(Plugin, NodeFilter, BindEffects):
         super().__init__(arguments, option)
         self._on = {name: arguments.bool(f"predicate.{name}Enable", True) for name in _SWITCHES}
         tolerations = Tolerations()
-        self._lasting = {  # these keep what they read of the nodes from cycle to cycle
+        self._lasting = {  # these keep data about nodes from cycle to cycle
             "cordon": NodeUnschedulable(tolerations),
             "NodeAffinity": NodeAffinity(),
             "TaintToleration": TaintToleration(tolerations),
@@ -110,7 +110,7 @@ class Predicates(Plugin, NodeFilter, BindEffects):
         return self._terms
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        """All terms together: per column the first refusal."""
+        """Evaluates all terms: per column the first refusal."""
         code = np.zeros(len(nodes), np.uint16)
         reasons: list[Reason] = []
         for term in self._terms:

@@ -26,7 +26,7 @@ class _Asked:
         rules = pod_class.rules
         together = rules.together
         self.affinity: list[Tally] = []
-        self.labelled: Bools | None = None  # the nodes with the label of every affinity term
+        self.labelled: Bools | None = None  # the nodes that have the label of every affinity term
         if together is not None:
             keys = dict.fromkeys(key for _, key in rules.affinity)
             self.affinity = [index.matching(together, key, staying=staying) for key in keys]
@@ -40,7 +40,7 @@ class _Asked:
             for selection in sorted(pod_class.matched_by)
             for key in index.anti_affinity_keys.get(selection, ())
         ]
-        # What such a pod does to the next one like it: nothing, keep it off its own node, or off a whole domain.
+        # The effect of such a pod on the next equal pod: none, or it excludes its own node, or a whole domain.
         own = [index.domains(key).single for selection, key in rules.anti if pod_class.matches(selection)]
         self.repels_itself = Batch.COLUMNS if not own else Batch.ONCE if all(own) else Batch.SINGLE
 
@@ -72,7 +72,7 @@ class InterPodAffinity(NodeFilter):
         later = self._ask(task, MoveKind.PIPELINE)
         assert later is not None
         if asked.affinity and asked.draws_itself and not any(tally.pods for tally in later[1].affinity):
-            return Batch.SINGLE  # the first of its group may go anywhere; the others must follow it
+            return Batch.SINGLE  # the first pod of its group may go anywhere; the others must follow it
         if asked.affinity or asked.anti:
             return asked.repels_itself
         if pod_class.rules.fault or any(tally.pods for tally in asked.against):
@@ -100,9 +100,9 @@ class InterPodAffinity(NodeFilter):
 
     @staticmethod
     def _near(asked: _Asked, nodes: NodeView) -> Bools:
-        """The nodes that satisfy the pod's affinity terms."""
+        """Returns the nodes that satisfy the pod's affinity terms."""
         if asked.draws_itself and not any(tally.pods for tally in asked.affinity):
-            # kube-scheduler: while no pod matches the terms, one that matches them itself may be the first.
+            # kube-scheduler: while no pod matches the terms, a pod that matches its own terms may be the first.
             assert asked.labelled is not None
             return columns(asked.labelled, nodes)
         near: Bools | None = None
@@ -114,7 +114,7 @@ class InterPodAffinity(NodeFilter):
 
 
 def _where_any(tallies: list[Tally], nodes: NodeView) -> Bools | None:
-    """The nodes in whose domain one of the tallies has a pod; None if nowhere."""
+    """Returns the nodes in whose domain one of the tallies has a pod; None if there is no such domain."""
     found: Bools | None = None
     for tally in tallies:
         if tally.pods:

@@ -1,4 +1,4 @@
-"""The filters that look at the node itself: its pod count, cordon, labels, taints and host ports."""
+"""The filters on the node itself: its pod count, cordon, labels, taints and host ports."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CLAIMS = Reason(
 
 
 class PodCount(NodeFilter):
-    """One more pod than the node takes? Pipelined pods count; pods that are leaving only for one placed at once.
+    """Refuses nodes at their pod limit. Pipelined pods count; terminating pods count only for a pod placed at once.
 
-    Volcano lets backfill bind a pod that asks for nothing while an evicted one still leaves; kubelet would refuse it.
+    Volcano's backfill binds a pod that requests nothing while an evicted pod still terminates; kubelet would refuse it.
     """
 
     term = "pods"
@@ -55,7 +55,7 @@ class NodeUnschedulable(NodeFilter):
 
 
 class NodeAffinity(NodeFilter):
-    """spec.nodeSelector and the required node affinity."""
+    """Filters by spec.nodeSelector and the required node affinity."""
 
     term = "nodeaffinity"
     scope = Scope.STATIC
@@ -104,7 +104,7 @@ class NodePorts(NodeFilter):
 
 
 class ResourceClaims(NodeFilter):
-    """Devices by dynamic resource allocation: muster does not hand them out, so it must not place the pod."""
+    """Refuses pods with devices by dynamic resource allocation: muster does not allocate them."""
 
     term = "resourceclaims"
     scope = Scope.STATIC

@@ -1,4 +1,4 @@
-"""Topology spread constraints that must hold (whenUnsatisfiable: DoNotSchedule)."""
+"""Filters by hard topology spread constraints (whenUnsatisfiable: DoNotSchedule)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muster.engine.pod_rules.spread import SpreadIndex, batch_of
 _TEXT = "node(s) didn't match pod topology spread constraints"
 NO_LABEL = Reason("topology-spread-label", f"{_TEXT} (missing required label)", resolvable=False)
 SKEWED = Reason("topology-spread", _TEXT)
-_REASONS = [NO_LABEL, SKEWED]  # in the order of engine.spread's LABEL and SKEW
+_REASONS = [NO_LABEL, SKEWED]  # in the order of LABEL and SKEW of engine.pod_rules.spread
 
 
 class TopologySpread(NodeFilter):
@@ -25,7 +25,7 @@ class TopologySpread(NodeFilter):
         self._spread = SpreadIndex(index)
 
     def _ask(self, task: Task) -> PodClass | None:
-        """The task's pod class if it has constraints."""
+        """Returns the task's pod class if it has constraints."""
         if not task.shape.spec.topology_spread_constraints or self._spread.index.has_no_rules:
             return None
         pod_class = self._spread.index.pod_class(task)
@@ -48,7 +48,7 @@ class TopologySpread(NodeFilter):
         for counts in self._spread.hard(task, pod_class):
             table = counts.refusals(int(pod_class.matches(counts.constraint.selection)))
             own = table.take(columns(counts.domains.codes, nodes))
-            # kube-scheduler: the first constraint that fails tells why.
+            # kube-scheduler: the first constraint that fails gives the reason.
             code = own if code is None else np.where(code == 0, own, code)
         assert code is not None
         return Verdict(code, _REASONS)

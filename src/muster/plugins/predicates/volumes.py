@@ -1,4 +1,4 @@
-"""The volume rules: who may share a volume, how many a node attaches, in which zone it lies, where claims can be met.
+"""The volume filters: shared volumes, attach limits of nodes, zones of volumes, and volume binding.
 
 Each is a term of the predicates plugin, with the order, wording and status of kube-scheduler 1.34. kube-scheduler's
 volume binding scores only behind a feature gate that is off, so nothing here scores.
@@ -25,7 +25,7 @@ _IN_USE = Reason(
 )
 _LIMIT = Reason("volume-limit", "node(s) exceed max volume count")
 _ZONE = Reason("volume-zone", "node(s) had no available volume zone", resolvable=False)
-_BINDING = [  # in the order of the codes of engine.volumes.Found
+_BINDING = [  # in the order of the codes of `VolumeBinder.find`
     Reason("volume-node-affinity", "node(s) didn't match PersistentVolume's node affinity", resolvable=False),
     Reason("no-volume-to-bind", "node(s) didn't find available persistent volumes to bind", resolvable=False),
     Reason("no-free-storage", "node(s) did not have enough free storage", resolvable=False),
@@ -45,7 +45,7 @@ _ZONE_LABELS = {  # a volume's label → the label a node may have instead
 
 
 def effects(volumes: VolumeBinder, task: Task) -> list[Effect]:
-    """What to write of the claims of a placed pod. Pods that share a claim say the same of it."""
+    """Returns what to write on the claims of a placed pod. Pods that share a claim write the same."""
     return [
         Effect("claim", key, {"volumeName": settled.volume} if settled.volume else {"selectedNode": settled.node})
         for key, settled in volumes.held(task)
@@ -58,7 +58,7 @@ class _VolumeRule(NodeFilter):
 
 
 class _ClaimRule(_VolumeRule):
-    """Reads claims alone: equal pods fare alike once their claims are settled."""
+    """A filter that reads only claims: equal pods get the same answer once their claims are decided."""
 
     def batch(self, task: Task) -> Batch:
         if not task.shape.spec.volumes or not self.volumes.kinds(task.shape)[0]:
@@ -71,7 +71,7 @@ def _nowhere(nodes: NodeView, reason: Reason) -> Verdict:
 
 
 class VolumeRestrictions(_VolumeRule):
-    """A claim for one pod only, and disks that pods of one node cannot share."""
+    """Refuses ReadWriteOncePod claims in use, and disks that pods of one node cannot share."""
 
     term = "VolumeRestrictions"
     scope = Scope.CLUSTER  # the pod that uses the claim may be on any node
@@ -101,13 +101,13 @@ class VolumeRestrictions(_VolumeRule):
 
 
 class VolumeLimits(_VolumeRule):
-    """How many volumes a CSI driver attaches to a node."""
+    """Refuses nodes where a CSI driver can attach no more volumes."""
 
     term = "NodeVolumeLimits"
     scope = Scope.NODE
 
     def batch(self, task: Task) -> Batch:
-        # Copies of a pod use the same claims: where one fits, the next attaches nothing new.
+        # Copies of a pod use the same claims: where one fits, the next attaches no further volume.
         return Batch.COLUMNS if task.shape.spec.volumes and True in self.volumes.kinds(task.shape) else Batch.SKIP
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
@@ -119,7 +119,7 @@ class VolumeLimits(_VolumeRule):
 
 
 class VolumeZone(_ClaimRule):
-    """The zone and region that a bound volume's labels name."""
+    """Refuses nodes outside the zone and region in the labels of a bound volume."""
 
     term = "VolumeZone"
     scope = Scope.CLUSTER  # a claim may be bound in this cycle, by a pod on another node
@@ -133,7 +133,7 @@ class VolumeZone(_ClaimRule):
         refused = np.zeros(len(nodes.nodes), np.bool_)
         for claim in (*claims.bound, *claims.immediate, *claims.delayed):
             name = self.volumes.volume_name(claim)
-            if not name or claim.key in claims.ephemeral:  # kube-scheduler: ephemeral volumes are not asked
+            if not name or claim.key in claims.ephemeral:  # kube-scheduler does not check ephemeral volumes
                 continue
             volume = self.volumes.volume(name)
             if volume is None:
@@ -147,7 +147,7 @@ class VolumeZone(_ClaimRule):
         refused = np.zeros(len(nodes.nodes), np.bool_)
         for key, instead in _ZONE_LABELS.items():
             zones = {zone.strip() for zone in volume.metadata.labels.get(key, "").split("__")}
-            if "" in zones:  # kube-scheduler: a label that cannot be read is passed over
+            if "" in zones:  # kube-scheduler ignores a label that cannot be read
                 continue
             inside = labels.where(key, lambda value, zones=zones: value in zones)  # type: ignore[misc]
             if instead != key:
@@ -155,16 +155,16 @@ class VolumeZone(_ClaimRule):
                 inside = np.where(labels.has(key), inside, other)
             refused |= ~inside
         if refused.any():
-            # A node without any such label is in a cluster of one zone.
+            # A node without any such label counts as a cluster with a single zone.
             refused &= np.logical_or.reduce([labels.has(key) for key in _ZONE_LABELS])
         return refused
 
 
 class VolumeBinding(_ClaimRule):
-    """Bound volumes reach the node; unbound claims find a volume there, or one can be made."""
+    """Accepts nodes that bound volumes can reach, and where unbound claims find a volume or one can be provisioned."""
 
     term = "VolumeBinding"
-    scope = Scope.CLUSTER  # a volume taken on one node is gone on the others
+    scope = Scope.CLUSTER  # a volume taken on one node is not available on the others
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         fault = self.volumes.of(task).fault

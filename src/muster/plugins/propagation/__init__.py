@@ -1,8 +1,8 @@
 """propagation: divides the pods of an application among node groups by its PropagationPolicy (design 5).
 
-An application requires a policy with a label. Once a controller has bound it, its pods go to nodes of the policy's
-groups, to a group below its quota (`enablePredicate`), and preferably to a group that misses more
-(`enableNodeOrder`). The rules are those of `muster.groups`, which the scheduler extender uses, too.
+An application names a policy with a label. Once a controller has bound it, its pods go to nodes of the policy's groups,
+to a group below its quota (`enablePredicate`), and preferably to a group that lacks more pods (`enableNodeOrder`). The
+rules are those of `muster.groups`, which the scheduler extender uses as well.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
     name = "propagation"
     scope = Scope.CLUSTER
     normalised = True
-    # Whose pods the policies are about.
+    # The owners of pods that policies divide.
     reads = (NodeGroup, PropagationPolicy, *APPLICATION_KINDS, CustomApplication)
     arguments = {"weight": "multiplies the score, which is 0 to 100 before (5, as suggested for the extender)"}
 
@@ -121,7 +121,7 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
         return np.array(missing, np.float64)[placement.group_of[nodes.index] + 1]
 
     def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
-        """0 to 10 in proportion to the pods that the node's group misses, as the extender scores."""
+        """Returns 0 to 10 in proportion to the pods that the node's group lacks, as the extender scores."""
         most = float(raw[candidates].max())
         if most <= 0:
             return np.zeros(len(raw))

@@ -1,4 +1,4 @@
-"""Units of pods that are counted together, the policy each follows, and how many of its pods each node group has."""
+"""Units of pods that are counted together, the policy of each, and how many of its pods each node group has."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Units:
         self._group_of: dict[tuple[str, ...], Index] = {}
 
     def of(self, task: Task) -> UnitPlacement | None:
-        """The placement of the task's unit; None: no policy restricts it."""
+        """Returns the placement of the task's unit; None if no policy restricts it."""
         meta = task.pod.metadata
         owner = controller(meta) if meta.owner_references else None
         if owner is None:
@@ -78,7 +78,7 @@ class Units:
                 _add(placement, node, sign)
 
     def _known(self, task: Task) -> UnitPlacement | None:
-        """The placement of the task's unit, if its pods have been counted; others are counted when first needed."""
+        """Returns the placement of the task's unit if its pods have been counted; others are counted on first use."""
         owner = controller(task.pod.metadata)
         if owner is not None:
             at = (task.namespace, owner.kind, owner.name, owner.uid)
@@ -114,7 +114,7 @@ class Units:
         return placement
 
     def _group_indices(self, groups: tuple[str, ...]) -> Index:
-        """For each node the index of the first of the groups that contains it, −1 if none does."""
+        """Returns for each node the index of the first of the groups that contains it, −1 if none does."""
         found = self._group_of.get(groups)
         if found is None:
             group_of, rank = self._grouping.group_of(groups), {group: i for i, group in enumerate(groups)}
@@ -123,7 +123,7 @@ class Units:
         return found
 
     def _tasks(self, unit: Unit) -> list[Task]:
-        """The unit's pods that have a node now."""
+        """Returns the unit's pods that have a node now."""
         if self._placed is None:
             self._placed = {}
             for task in self._state.tasks.values():

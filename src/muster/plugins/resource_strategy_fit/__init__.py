@@ -1,6 +1,6 @@
 """resource-strategy-fit: pack or spread per resource, and scarce resource avoidance (design 2).
 
-Three rules, each on its own: `strategy` scores how full a node would be, resource by resource; `scarce` has retention
+It has three independent rules: `strategy` scores how full a node would be, resource by resource; `scarce` has retention
 (a score) and proportional (a filter). `settings` reads the arguments in every spelling, `findings` has what `validate`
 reports.
 """
@@ -77,10 +77,10 @@ class ResourceStrategyFit(Plugin, NodeFilter, NodeScorer):
         return self.strategy.raw(task, nodes) + self.retention.raw(task, nodes)
 
     def effective(self) -> dict[str, object]:
-        """The arguments as understood, for `muster validate --effective`."""
+        """Returns the effective arguments, for `muster validate --effective`."""
         return self.settings.as_arguments()
 
     @classmethod
     def examine(cls, session: Session) -> list[Finding]:
-        """For `muster validate`: settings that no node or no pod can meet."""
+        """Returns settings that no node or no pod can meet, for `muster validate`."""
         return [found for plugin in session.plugins if isinstance(plugin, cls) for found in findings(plugin, session)]

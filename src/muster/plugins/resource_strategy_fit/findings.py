@@ -1,4 +1,4 @@
-"""What `muster validate` reports of resource-strategy-fit: settings that no node or no pod can meet."""
+"""The findings of resource-strategy-fit for `muster validate`: settings that no node or no pod can meet."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def findings(plugin: ResourceStrategyFit, session: Session) -> Iterator[Finding]
 
 
 def _annotations(plugin: ResourceStrategyFit, session: Session) -> Iterator[Finding]:
-    """Pods whose own strategy cannot be used."""
+    """Yields pods with an annotated strategy that cannot be used."""
     for key, task in sorted(session.state.tasks.items()):
         fault, fix = "", f"correct {TYPE} and {WEIGHT}; until then the pod's strategy score is 0"
         annotated = wish(task)
@@ -49,7 +49,7 @@ def _annotations(plugin: ResourceStrategyFit, session: Session) -> Iterator[Find
 
 
 def _at(plugin: ResourceStrategyFit, code: str, message: str, fix: str) -> Finding:
-    """A warning at the argument that lists the scarce resources."""
+    """Returns a warning at the argument that lists the scarce resources."""
     arguments, line = plugin.option.arguments, plugin.option.line
     for block in ("sra", "proportional"):
         if f"{block}.resources" in arguments:
@@ -71,7 +71,7 @@ def _resources(plugin: ResourceStrategyFit, session: Session) -> Iterator[Findin
 
 
 def _ratios(plugin: ResourceStrategyFit, session: Session) -> Iterator[Finding]:
-    """A proportion that is more than any empty node with the resource has: no other pod may use such a node."""
+    """Yields proportions above what any empty node with the resource has: no other pod may use such a node."""
     nodes = session.state.nodes
     for name, per in plugin.settings.kept.items():
         row = nodes.axis.rows.get(name)
@@ -93,7 +93,7 @@ def _ratios(plugin: ResourceStrategyFit, session: Session) -> Iterator[Finding]:
 
 
 def _refused(plugin: ResourceStrategyFit, session: Session) -> Iterator[Finding]:
-    """Pods that would fit on some node, if the proportion did not refuse every one: as it is now, and empty."""
+    """Yields pods that would fit on some node if the proportion did not refuse every node, both now and empty."""
     if not plugin.settings.kept:
         return
     nodes, capacity = session.state.nodes, EmptyClusterCapacity(session)
@@ -104,7 +104,7 @@ def _refused(plugin: ResourceStrategyFit, session: Session) -> Iterator[Finding]
     for tasks in alike.values():
         fits: Bools = capacity.copies(tasks[0]).values()[FREE] > 0
         if not fits.any():
-            continue  # reported by itself
+            continue  # reported separately
         views = (nodes.empty(), nodes.everything())
         if any((plugin.proportional.filter(tasks[0], view).fits & fits).any() for view in views):
             continue

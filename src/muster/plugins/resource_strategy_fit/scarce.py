@@ -1,7 +1,7 @@
 """Scarce resource avoidance: pods that do not need a scarce resource leave its nodes to those that do.
 
-Retention does it softly, by points for every scarce resource that a node does *not* have. Proportional does it hard: a
-pod that asks for no primary resource must leave enough cpu and memory beside the primary devices that are idle.
+Retention is a score: points for every scarce resource that a node does *not* have. Proportional is a filter: a pod that
+requests no primary resource must leave enough cpu and memory for the idle primary devices.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from muster.plugins.resource_strategy_fit.settings import Settings
 
 
 class Retention(NodeScorer):
-    """Points for scarce resources that the node does not have; none where the node lacks what the pod asks for."""
+    """Gives points for scarce resources that the node lacks; none if the node lacks a requested resource."""
 
     term = "retention"
     scope = Scope.STATIC
@@ -38,7 +38,7 @@ class Retention(NodeScorer):
         absent = np.zeros(len(nodes), np.int64)
         for resource, weight in self.scarce.items():
             absent += ~_has(nodes, resource) * weight
-        # The designs' "meets the request": the node has every requested resource at all, be it full.
+        # The designs' "meets the request": the node has every requested resource, even if it is fully used.
         meets = np.ones(len(nodes), np.bool_)
         for resource, amount in task.shape.amounts.items():
             if amount > 0:
@@ -69,7 +69,7 @@ class Proportional(NodeFilter):
         code = np.zeros(len(nodes), np.uint16)
         if self.batch(task) == Batch.SKIP:
             return Verdict(code)
-        # Volcano: by what is idle now, not by what is about to come free. A claim waits until its victims are gone.
+        # Volcano: by what is idle now, not by what is being released. A claim waits until its victims are gone.
         free = nodes.idle if nodes.kind == MoveKind.ALLOCATE else nodes.future_idle
         cpu, memory = (task.shape.amounts.get(name, 0) for name in ("cpu", "memory"))
         number = 1
@@ -78,7 +78,7 @@ class Proportional(NodeFilter):
             # Thousandths of a device: a core per device is as many milli-cpu, 10⁹ bytes are 10⁶ for a thousandth.
             idle = free[nodes.nodes.axis.rows[resource]] if has.any() else np.zeros(len(nodes), np.int64)
             for row, amount, due in ((CPU, cpu, idle * per["cpu"]), (MEMORY, memory, idle * per["memory"] * 1e6)):
-                # Evictions free cpu and memory up to all that the node has; idle devices stay idle.
+                # Evictions can free all cpu and memory of the node; idle devices stay idle.
                 hopeless = nodes.alloc[row] - amount < due
                 refused = (code == 0) & has & (free[row] - amount < due)
                 code[refused] = np.where(hopeless[refused], number + 1, number)

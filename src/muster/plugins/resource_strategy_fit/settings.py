@@ -1,7 +1,7 @@
-"""The arguments of resource-strategy-fit, in all the spellings that are about, read into one form.
+"""Reads the arguments of resource-strategy-fit, in all spellings that are in use, into one form.
 
 Scarce resource avoidance (SRA) can be written flat (`sra.retention.nvidia.com/t4: 1`) or nested, both from the design,
-or as Volcano has it today (`sra: {enable, weight, resourceWeight}` and a block `proportional`). A nested key and a flat
+or as in Volcano today (`sra: {enable, weight, resourceWeight}` and a block `proportional`). A nested key and a flat
 one with the same dotted path are the same argument.
 """
 
@@ -21,7 +21,7 @@ _DIMENSIONS = ("cpu", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """How one resource is scored: packed (MostAllocated) or spread (LeastAllocated), and how much it counts."""
+    """How one resource is scored: packed (MostAllocated) or spread (LeastAllocated), and its weight."""
 
     type: str = LEAST
     weight: int = 1
@@ -38,14 +38,14 @@ class Settings:
     )  # primary → cpu (cores) and memory (10⁹ bytes) per unit
 
     def preference(self, resource: str) -> Preference | None:
-        """By the exact name, else by the longest prefix."""
+        """Returns the preference of a resource by its exact name, else by the longest prefix."""
         if resource in self.preferences:
             return self.preferences[resource]
         prefixes = [p for p in self.preferences if p.endswith("*") and resource.startswith(p[:-1])]
         return self.preferences[max(prefixes, key=len)] if prefixes else None
 
     def as_arguments(self) -> dict[str, object]:
-        """What was understood, in a form that could stand in a configuration again."""
+        """Returns the settings in a form that could be written into a configuration."""
         shown: dict[str, object] = {
             "resourceStrategyFitWeight": self.strategy_weight,
             "resources": {name: {"type": p.type, "weight": p.weight} for name, p in self.preferences.items()},
@@ -71,7 +71,7 @@ class Spelled:
 
     def _enter(self, holder: Arguments, key: str, path: str, *, is_root: bool = False) -> None:
         if is_root or isinstance(holder[key], dict):
-            below = holder.mapping(key)  # says so where it is not a mapping
+            below = holder.mapping(key)  # reports it if it is not a mapping
             for inner in below:
                 self._enter(below, inner, f"{path}.{inner}")
         elif path in self._at:
@@ -83,7 +83,7 @@ class Spelled:
         return path in self._at
 
     def below(self, prefix: str) -> Iterator[str]:
-        """The rest of every path that begins with `prefix.`, as written."""
+        """Returns the rest of every path that begins with `prefix.`, as written."""
         return (path[len(prefix) + 1 :] for path in self._at if path.startswith(f"{prefix}."))
 
     def whole(self, path: str, default: int, minimum: int) -> int:
@@ -124,11 +124,11 @@ class Spelled:
 
 
 def read(arguments: Arguments) -> Settings:
-    """All arguments; faults are recorded in `arguments` and give way to the documented defaults."""
+    """Reads all arguments; faults are recorded in `arguments`, and the documented defaults are used instead."""
     given = Spelled(arguments, ("sra", "proportional"))
     policies = _policies(given)
     retention_weight, scarce = _retention(given, policies)
-    # Who only configures scarce resource avoidance asks for no packing or spreading beside it.
+    # A configuration with only scarce resource avoidance does not also want packing or spreading.
     only_sra = any(given.below("sra")) and not arguments.keys() & {"resources", STRATEGY_WEIGHT}
     settings = Settings(
         0 if only_sra else arguments.int(STRATEGY_WEIGHT, 10, minimum=0),
@@ -142,7 +142,7 @@ def read(arguments: Arguments) -> Settings:
 
 
 def _compare_weights(settings: Settings, arguments: Arguments) -> None:
-    """Retention decides only where no difference of the strategy scores can turn its order around."""
+    """Warns if differences of the strategy scores can reverse the order of retention."""
     counted = sum(settings.scarce.values())
     least = min((weight for weight in settings.scarce.values() if weight), default=0)
     smallest, largest = settings.retention_weight * least, settings.strategy_weight * counted
@@ -196,7 +196,7 @@ def _retention(given: Spelled, policies: tuple[str, ...]) -> tuple[int, dict[str
         return 0, {}
     resources = given.names("sra.resources")
     _need_resources(given, "sra", resources)
-    # Volcano's `sra.weight` is 0, that is off, unless given; the design's policy means what it says.
+    # Volcano's `sra.weight` is 0 (off) unless given; the design's policy is on if it is written.
     usual = given.whole("sra.weight", 1 if "retention" in policies else 0, minimum=0)
     scarce = {}
     for name in resources:

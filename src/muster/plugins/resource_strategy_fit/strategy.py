@@ -1,7 +1,7 @@
-"""The strategy score: per resource, pack (the fuller the better) or spread (the emptier the better), weighted mean.
+"""The strategy score: the weighted mean over resources of pack (fuller is better) or spread (emptier is better).
 
-What a pod asks for comes on top of what the node already holds. A resource the node does not have scores 0 but its
-weight counts; a node that would be overfull in one of the resources scores 0 in all.
+The pod's requests are added to what the node already uses. A resource that the node does not have scores 0 but its
+weight counts; a node that would exceed one of the resources scores 0 in total.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _weights = msgspec.json.Decoder(dict[str, int])
 
 
 def wish(task: Task) -> tuple[str, str | None] | None:
-    """The pod's own strategy as annotated: (type, weights as JSON). None: it has none, the configuration holds."""
+    """Returns the strategy annotated on the pod: (type, weights as JSON); None if the configuration applies."""
     notes = task.annotations
     return (notes[TYPE], notes.get(WEIGHT)) if TYPE in notes else None
 
 
 def preferences_of(wish: tuple[str, str | None]) -> dict[str, Preference]:
-    """What the annotations ask for; resources without a weight take no part. ValueError says what is wrong."""
+    """Reads the annotations; resources without a weight are ignored. Raises ValueError if they are invalid."""
     type_, text = wish
     if type_ not in (MOST, LEAST):
         raise ValueError(f"annotation {TYPE} is {type_!r}, neither {MOST} nor {LEAST}")
@@ -64,7 +64,7 @@ class Strategy(NodeScorer):
         self._parts: dict[object, list[Part]] = {}
 
     def open(self, warnings: list[str]) -> None:
-        """A cycle begins; faults of pods' annotations are added to its warnings."""
+        """Starts a cycle; faults of pods' annotations are added to its warnings."""
         self.warnings = warnings
         self._parts.clear()
 
@@ -91,7 +91,7 @@ class Strategy(NodeScorer):
         return np.where(overfull, 0.0, total / counted * 100.0 * self.settings.strategy_weight)
 
     def parts(self, task: Task) -> list[Part]:
-        """The requested resources that count, by name, so that sums do not depend on the order of the input."""
+        """Returns the requested resources that count, by name, so that sums do not depend on the order of the input."""
         key = (task.shape.id, wish(task))
         parts = self._parts.get(key)
         if parts is None:

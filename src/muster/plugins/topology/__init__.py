@@ -1,8 +1,8 @@
 """topology: a gang in one rack, block or switch domain (design 3's first user of node sets).
 
-A PodGroup names a Topology and the level its pods must or should share, or asks for HyperNodes by `networkTopology`.
+A PodGroup names a Topology and the level its pods must or should share, or requests HyperNodes by `networkTopology`.
 The plugin divides the nodes into the domains that could hold the pods, in the order to try them; sub-groups are divided
-again inside what was chosen for the whole. `constraints` reads the constraints of groups, `order` sorts
+again inside the domain that was chosen for the whole job. `constraints` reads the constraints of groups, `order` sorts
 domains and nodes, `findings` has what `muster validate` reports.
 """
 
@@ -57,13 +57,13 @@ class Topology(Plugin, NodeSets, TaskOrder):
         self.session = session
         self.capacity = DomainCapacity(session)
         self._wishes: dict[tuple[str, str], Wish | NodeSetError | None] = {}
-        self._constrained: dict[str, bool] = {}  # job → does it say where it lies, as a whole or in sub-groups?
+        self._constrained: dict[str, bool] = {}  # job → whether it has a constraint, as a whole or in sub-groups
         self._leaves: dict[str, dict[str, SubGroup]] = {}  # job → pod → its sub-group
 
-    # --- what groups wish for
+    # --- constraints of groups
 
     def _wish(self, job: Job, group: SubGroup | None = None) -> Wish | None:
-        """None: nothing. A fault in it is raised each time it is asked for, and worked out once."""
+        """Returns the constraint of the job or sub-group, if any. It is read once; a fault is raised on every call."""
         key = (job.key, "" if group is None else group.name)
         if key not in self._wishes:
             constraint = constraint_of(job) if group is None else constraint_of_group(job, group)
@@ -129,7 +129,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
             try:
                 wish = self._wish(job, group)
             except NodeSetError:
-                continue  # this is the job's refusal already
+                continue  # already reported as the job's refusal
             if wish is None or wish.required is None:
                 continue
             found.append(outside_tree(wish))
@@ -138,10 +138,10 @@ class Topology(Plugin, NodeSets, TaskOrder):
                 found += [] if home is None else [home]
         return found
 
-    # --- neighbours
+    # --- ranks
 
     def task_key(self, task: Task) -> float:
-        """In groups that say where they lie, the order of pods is that of their ranks."""
+        """Orders the pods of groups with a constraint by rank, so that neighbours stay together."""
         job = task.job
         if job is None or self._constrained.get(job.key) is False or not self._placed_by_topology(job):
             return 0.0
@@ -149,13 +149,13 @@ class Topology(Plugin, NodeSets, TaskOrder):
         return float(index) if index is not None else float("inf")
 
     def _placed_by_topology(self, job: Job) -> bool:
-        """Does the group say where it lies, as a whole or in sub-groups?"""
+        """Returns whether the group has a constraint, as a whole or in sub-groups."""
         known = self._constrained.get(job.key)
         if known is None:
             known = self._constrained[job.key] = constraint_of(job) is not None or sub_group_tree(job) is not None
         return known
 
-    # --- what an administrator should know
+    # --- findings
 
     @classmethod
     def required_by(cls, state: State) -> Iterator[Requirement]:
@@ -171,12 +171,12 @@ class Topology(Plugin, NodeSets, TaskOrder):
 
 
 def _places(tasks: Iterable[Task]) -> list[int]:
-    """The nodes of the tasks that hold one."""
+    """Returns the nodes of the tasks that have one."""
     return [task.node for task in tasks if task.status in _ACTIVE and task.node >= 0]
 
 
 def outside_tree(wish: Wish) -> tuple[Bools, str]:
-    """Nodes that are in no domain of the required level."""
+    """Returns the nodes that are in no domain of the required level, and the reason."""
     level, tree = wish.required or 0, wish.tree
     apart: Bools = tree.ids[level] < 0
     if tree.name == HYPERNODES:
@@ -185,7 +185,7 @@ def outside_tree(wish: Wish) -> tuple[Bools, str]:
 
 
 def outside_home(wish: Wish, part: str, members: Iterable[int]) -> tuple[Bools, str] | None:
-    """Nodes that are not in the domains where the sub-group's members are; None without such members."""
+    """Returns the nodes outside the domains of the sub-group's members, and the reason; None without such members."""
     level, tree = wish.required or 0, wish.tree
     homes = sorted({int(tree.ids[level, node]) for node in members} - {-1})
     if not homes:
@@ -211,7 +211,7 @@ _ANY = frozenset(KEYS)
 
 
 def index_of(task: Task) -> int | None:
-    """From the pod's annotations or labels, else the number its name ends in; None: it has none."""
+    """Returns the pod's index from its annotations or labels, else the number at the end of its name, if any."""
     metadata = task.pod.metadata
     notes, labels = metadata.annotations, metadata.labels
     if not (_ANY.isdisjoint(notes) and _ANY.isdisjoint(labels)):

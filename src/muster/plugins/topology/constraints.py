@@ -1,6 +1,6 @@
-"""What a group says about where it lies: annotations, KAI's `topologyConstraint`, Volcano's `networkTopology`.
+"""Reads the topology constraint of a group: annotations, KAI's `topologyConstraint`, Volcano's `networkTopology`.
 
-All of them come down to a tree of domains, a level that must be shared and a level that should be.
+All of them become a tree of domains, a level that must be shared and a level that should be shared.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Wish:
 
     @property
     def levels(self) -> list[int]:
-        """The levels whose domains are tried, the narrowest first."""
+        """Returns the levels whose domains are tried, the narrowest first."""
         widest = self.required if self.required is not None else 0
         return list(range(self.preferred if self.preferred is not None else widest, widest - 1, -1))
 
 
 class Trees:
-    """The domain trees of one cluster; each is made when it is first asked for."""
+    """The domain trees of one cluster; each is built on first use."""
 
     def __init__(self, nodes: Nodes, topologies: Mapping[str, Topology], hypernodes: Mapping[str, HyperNode]) -> None:
         self.nodes = nodes
@@ -68,9 +68,9 @@ class Trees:
 
 
 def constraint_of(job: Job) -> TopologyConstraint | NetworkTopology | None:
-    """What the group as a whole says; an annotation comes before the spec. None: nothing.
+    """Returns the constraint of the group as a whole, None if it has none. An annotation overrides the spec.
 
-    KAI: levels without the name of a topology say nothing (`validate` warns of them).
+    KAI: levels without the name of a topology have no effect (`validate` reports them).
     """
     notes, spec = job.group.metadata.annotations, job.group.spec
     if notes.get(TOPOLOGY):
@@ -85,7 +85,7 @@ def constraint_of(job: Job) -> TopologyConstraint | NetworkTopology | None:
 
 
 def constraint_of_group(job: Job, group: SubGroup) -> TopologyConstraint | NetworkTopology | None:
-    """What a sub-group says; where it names levels only, they are levels of the whole group's topology."""
+    """Returns the constraint of a sub-group; levels without a topology are those of the whole group's topology."""
     own = group.topology
     if own is None or not (own.topology or own.required_topology_level or own.preferred_topology_level):
         return group.network
@@ -102,7 +102,7 @@ def constraint_of_group(job: Job, group: SubGroup) -> TopologyConstraint | Netwo
 
 
 def wish_of(constraint: TopologyConstraint | NetworkTopology, trees: Trees, who: str) -> Wish:
-    """The constraint in terms of a tree. `who` is "the group" or "sub-group name" in what is said of a fault."""
+    """Returns the constraint as levels of a tree. `who` is "the group" or "sub-group name" in error messages."""
     if isinstance(constraint, NetworkTopology):
         return _network(constraint, trees, who)
     tree = trees.topology(constraint.topology).tree
@@ -129,11 +129,11 @@ def _level(tree: DomainTree, key: str, verb: str, who: str) -> int | None:
 
 
 def _network(constraint: NetworkTopology, trees: Trees, who: str) -> Wish:
-    """Volcano: tiers up to the highest allowed are tried, low ones first; soft allows all, and then any nodes."""
+    """Volcano: tiers up to the highest allowed are tried, the lowest first; soft mode allows all, then any nodes."""
     source = trees.network()
     tree = source.tree
     circular = any(fault.code == "hypernode-cycle" for fault in source.faults)
-    because = ": some contain each other" if circular else ""  # `validate` names them; users are told of no domain
+    because = ": some contain each other" if circular else ""  # `validate` names them; messages to users name no domain
     narrowest = len(tree.levels) - 1
     if constraint.mode == "soft":
         if not narrowest:

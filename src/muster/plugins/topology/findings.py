@@ -1,4 +1,4 @@
-"""What an administrator should know of topologies and of groups that ask for them, before a pod waits for ever."""
+"""Findings about topologies, and about groups whose constraints would keep pods pending."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ERRORS = ("topology-without-levels", "topology-level", "hypernode-cycle", "hype
 
 
 def findings(trees: Trees, session: Session) -> list[Finding]:
-    """Faults of the objects that domains are made of, and of what groups ask of them."""
+    """Returns faults of the objects that define domains, and of the constraints of groups."""
     faults = [fault for name in trees.topologies for fault in trees.topology(name).faults]
     if trees.hypernodes:
         faults += trees.network().faults
@@ -53,7 +53,7 @@ def findings(trees: Trees, session: Session) -> list[Finding]:
 
 
 def level_without_topology(job: Job) -> str:
-    """KAI: a level says nothing unless a topology is named; that is easily overlooked."""
+    """Returns a warning for a level without a topology, which has no effect in KAI and is easily overlooked."""
     notes = job.group.metadata.annotations
     levels = [key for key in (REQUIRED, PREFERRED) if key in notes]
     if not levels or notes.get(TOPOLOGY):
@@ -62,7 +62,7 @@ def level_without_topology(job: Job) -> str:
 
 
 def required_by(state: State) -> Iterator[Requirement]:
-    """What groups and sub-groups say of topologies, whether or not it can be had."""
+    """Yields the constraints of groups and sub-groups, whether or not they can be satisfied."""
     for job in state.jobs.values():
         root = sub_group_tree(job)
         parts = [] if root is None else [group for group in root.groups() if group is not root]
@@ -89,7 +89,7 @@ def _of(fault: Fault) -> Finding:
 
 
 def _on_pods(job: Job) -> Iterator[Finding]:
-    """Annotations that belong on the PodGroup: on its pods nobody reads them. One finding for all pods of a group."""
+    """Yields annotations on pods that only have an effect on the PodGroup; one finding for all pods of a group."""
     annotated = [task for task in job.tasks.values() if not _OF_GROUPS.isdisjoint(task.pod.metadata.annotations)]
     for key in sorted({key for task in annotated for key in _OF_GROUPS & task.annotations.keys()}):
         pods = [task.key for task in annotated if key in task.annotations]
@@ -104,7 +104,7 @@ def _on_pods(job: Job) -> Iterator[Finding]:
 
 
 def _too_large(wish: Wish, tasks: Sequence[Task], need: int, who: str, capacity: EmptyClusterCapacity) -> str:
-    """Why not even an empty domain that the wish allows holds so many of the pods; empty if one might."""
+    """Returns why no allowed domain could hold so many pods even if it were empty; empty if one could."""
     tasks, need = unplaced(tasks, need)
     if wish.required is None or not 0 < need <= len(tasks):
         return ""
@@ -113,7 +113,7 @@ def _too_large(wish: Wish, tasks: Sequence[Task], need: int, who: str, capacity:
         return ""
     domains = np.flatnonzero(counts.cut.tiers[wish.required].real).tolist()
     if not domains:
-        return ""  # a topology without nodes is reported by itself
+        return ""  # a topology without nodes is reported separately
     largest = max(domains, key=lambda segment: counts.capacity(wish.required or 0, segment))
     name, path = wish.tree.levels[wish.required], counts.cut.path(wish.required, largest)
     why = counts.why_not(wish.required, largest)
@@ -121,7 +121,7 @@ def _too_large(wish: Wish, tasks: Sequence[Task], need: int, who: str, capacity:
 
 
 def _least(group: SubGroup) -> int:
-    """How many pods a sub-group needs at least, its own and those of the parts that must hold."""
+    """Returns how many pods a sub-group needs at least: its own and those of its required sub-groups."""
     parts = sorted(_least(part) for part in group.children)
     return group.minimum + sum(parts if group.least is None else parts[: group.least])
 

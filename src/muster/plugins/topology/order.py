@@ -1,9 +1,9 @@
-"""The domains that could hold the pods, in the order to try, and the nodes' scores inside each.
+"""Sorts the domains that could hold the pods, and scores the nodes inside each.
 
-Narrow levels come before wide ones. Inside a level: where members already are, then domains that could start the pods
-at once, then those that would hold more of the surplus, then the fuller one first (KAI: a fuller parent's children
-come before those of an emptier one). Inside a domain that is wider than the preferred level the preferred domains are
-filled one after the other, the emptiest first, so that a gang needs few of them.
+Narrow levels come before wide levels. Inside a level the order is: domains with members, then domains that could start
+the pods at once, then domains that would hold more of the surplus, then the fuller domain (KAI: the children of a
+fuller parent come before those of an emptier parent). Inside a domain that is wider than the preferred level, the
+preferred domains are filled one after the other, the emptiest first, so that a gang needs few of them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from muster.engine.core.hooks import Bools, Floats, Index, NodeSet
 from muster.engine.domains.demand import Counts
 from muster.plugins.topology.constraints import Wish
 
-POINTS = 10_000.0  # KAI: what one place in the order of preferred domains is worth
+POINTS = 10_000.0  # KAI: the points of one place in the order of preferred domains
 
 
 class Ordered(Sequence[NodeSet]):
-    """Node sets that are made when they are looked at: usually the first one holds the job."""
+    """A sequence of node sets that are built on access: usually the first one can hold the job."""
 
     def __init__(self, wish: Wish, counts: Counts, nodes: NodeSet, pinned: Sequence[int] | None) -> None:
-        """`pinned`: nodes of members, None if there are none. With a required level they decide, else they go first."""
+        """`pinned` are the nodes of members, if any. With a required level they decide, else they come first."""
         self.wish = wish
         self.counts = counts
         self.cut = counts.cut
         self.nodes = nodes
         self._pinned = pinned
         self._ranks = self._ranked()
-        self._found: dict[int, list[int]] = {}  # level → its segments in order; worked out when it is come to
-        # Nodes outside the tree may be used where nothing is required: a wish must not keep a job waiting.
+        self._found: dict[int, list[int]] = {}  # level → its segments in order; computed on first use
+        # Nodes outside the tree may be used if no level is required: a preference must not keep a job pending.
         self._rest = wish.required is None and len(nodes.index) > len(self.cut.members)
 
     def __iter__(self) -> Iterator[NodeSet]:
@@ -55,17 +55,17 @@ class Ordered(Sequence[NodeSet]):
         return list(self)[at]
 
     def domain(self, level: int, segment: int) -> NodeSet:
-        """The node set of one domain."""
+        """Returns the node set of one domain."""
         index = self.cut.nodes(level, segment)
         tree = self.cut.tree
-        # A domain inside one of the same tree has its path in its own; what another plugin chose is said before it.
+        # A nested domain of the same tree has its parents in its path; a choice of another plugin is named before it.
         outer = "" if self.nodes.label.startswith(f"{tree.name} ") else self.nodes.label
         label = f"{outer} {tree.name} {self.cut.path(level, segment)}".strip()
         score = self._scores(level, segment, index)
         return NodeSet(index, label, score, self._near(level), self.nodes.freed)
 
     def _everything(self) -> NodeSet:
-        """All nodes that came in, the tree's before the others."""
+        """Returns all given nodes, those of the tree before the others."""
         score = np.zeros(len(self.nodes.index))
         if len(self.cut.members):
             inside = self._scores(0, 0, self.cut.nodes(0, 0))
@@ -80,7 +80,7 @@ class Ordered(Sequence[NodeSet]):
     # --- the order of domains
 
     def _ranked(self) -> list[Index]:
-        """Per level the place of each segment: the fuller the earlier, inside its parent's place."""
+        """Returns per level the place of each segment: fuller segments first, inside the place of the parent."""
         deepest = self.wish.levels[0]
         ranks = [np.zeros(len(self.cut.tiers[0].starts), np.int64)]
         for level in range(1, deepest + 1):
@@ -98,7 +98,7 @@ class Ordered(Sequence[NodeSet]):
         return found
 
     def _ordered(self, level: int) -> list[int]:
-        """The segments of a level that could hold the pods."""
+        """Returns the segments of a level that could hold the pods, in order."""
         counts, demand, pinned = self.counts, self.counts.demand, self._pinned
         fits = counts.holds(level, demand.least)
         home = None if pinned is None else self._homes(level, pinned)
@@ -119,7 +119,7 @@ class Ordered(Sequence[NodeSet]):
         return found
 
     def _homes(self, level: int, pinned: Sequence[int]) -> Bools:
-        """The segments in the domains that hold members: of the required level, else of this one."""
+        """Returns the segments in domains with members: of the required level, else of this level."""
         ids = self.cut.tree.ids
         tier = self.cut.tiers[level]
         home = np.zeros(len(tier.starts), np.bool_)
@@ -148,13 +148,13 @@ class Ordered(Sequence[NodeSet]):
         return per_node[np.argsort(cut.order[start:end], kind="stable")]
 
     def _given(self, index: Index) -> Floats | None:
-        """KAI: without scores of its own a sub-group keeps those of what it is part of."""
+        """Returns the scores of the given set. KAI: a sub-group without own scores keeps those of its parent."""
         if self.nodes.score is None:
             return None
         return self.nodes.score[np.searchsorted(self.nodes.index, index)]
 
     def _filling(self, level: int, low: int, high: int) -> Floats:
-        """Points for the segments low … high: those to be filled first have most."""
+        """Returns points for the segments low … high: the first to be filled has the most."""
         rank = self._ranks[level][low:high]
         points = np.empty(len(rank))
         points[np.argsort(rank)] = POINTS * np.arange(1, len(rank) + 1)
@@ -162,7 +162,7 @@ class Ordered(Sequence[NodeSet]):
 
 
 def refused(wish: Wish, counts: Counts, nodes: NodeSet) -> list[tuple[NodeSet, str]]:
-    """The domains of the levels tried that cannot hold the pods, and why."""
+    """Returns the domains of the tried levels that cannot hold the pods, and why."""
     ordered = Ordered(wish, counts, nodes, None)
     found = []
     for level in wish.levels:

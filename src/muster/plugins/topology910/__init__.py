@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["Topology910"]
 
 WEIGHT = 1_000_000.0
-# Huawei's values of the node label accelerator-type; the name of a layout is a value, too
+# Huawei's values of the node label accelerator-type; the name of a layout is also a value
 _TYPES = {
     "module": "910",
     "module-910b-8": "910B-8",
@@ -97,9 +97,9 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         self._asks: dict[str, Ask] = {}
         self._chips: dict[tuple[str, int], Chips] = {}
         self._held: dict[str, int] = {}  # pods allocated in this cycle
-        self._meant: dict[str, int] = {}  # pods that wait: chips that are kept for them, not theirs yet
+        self._meant: dict[str, int] = {}  # pipelined pods: chips that are reserved for them
         self._times: dict[str, int] = {}
-        self._last: dict[str, int] = {}  # node → the last predicate-time given out here
+        self._last: dict[str, int] = {}  # node → the last predicate-time that this plugin wrote
         self._now = 0
 
     @classmethod
@@ -125,7 +125,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         return None if None in against else against[0]
 
     def _objections(self, job: Job) -> list[Reason | None]:
-        """Per layout of the cluster's boards: why it does not serve the job."""
+        """Returns per layout of the cluster's boards why it does not serve the job."""
         ask = self._ask(job)
         each_pod = ask.independent if self.each_pod is None else self.each_pod
         return [objection(ask, layout, each_pod=each_pod) for layout in self.boards.layouts]
@@ -140,7 +140,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
     # --- nodes
 
     def chips(self, task: Task) -> Chips | None:
-        """What the pod wants, as far as filters and scores care; None: no chips, or none in this cluster."""
+        """Returns the pod's request for filters and scores; None if it requests no chips or the cluster has none."""
         amount = task.shape.amounts.get(RESOURCE, 0)
         if not amount or not self.boards.any or task.job is None:
             return None
@@ -170,7 +170,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         return self._scorers
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        """Both rules together: the rings speak where the board as such could serve the pod."""
+        """Evaluates both filters: the rings count where the board as a whole could serve the pod."""
         first, then = (term.filter(task, nodes) for term in self._filters)
         code = np.where(first.code > 0, first.code, np.where(then.code > 0, then.code + len(first.reasons), 0))
         return Verdict(code.astype(np.uint16), [*first.reasons, *then.reasons])
@@ -179,7 +179,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         healthy, group, rank = (term.raw(task, nodes) for term in self._scorers)
         return healthy + group + rank
 
-    # --- chips given out and taken back; each by its own bits, so the order of undoing does not matter
+    # --- chips allocated and released; each by its own bits, so the order of undoing does not matter
 
     def allocated(self, move: Move) -> None:
         if self.boards.any and RESOURCE in move.task.shape.amounts:
@@ -225,7 +225,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
             board.reserved &= ~self._meant.pop(task.key, 0)
         self.boards.renumber(node)
 
-    # --- what is written with the binding
+    # --- effects of a binding
 
     def wants(self, task: Task) -> bool:
         return self.chips(task) is not None
@@ -245,7 +245,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         return [Effect("annotations", task.key, values)]
 
     def _time(self, task: Task, node: int) -> int:
-        """The device plugin serves the pods of a node by this number, so no two may have the same."""
+        """Returns the pod's predicate-time, unique per node: the device plugin serves the pods in its order."""
         time = self._times.get(task.key)
         if time is None:
             board, name = self.boards.at(node), self.boards.nodes.names[node]
@@ -253,7 +253,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
             time = self._times[task.key] = self._last[name] = max(self._now, last + 1)
         return time
 
-    # --- what people are shown
+    # --- notes, drawings and findings
 
     def note(self, task: Task, node: int) -> str:
         chips = self.chips(task)
@@ -278,7 +278,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
 
 
 def _layout(arguments: Arguments, key: str, default: str) -> str:
-    """The name of a layout; YAML reads 910 as a number."""
+    """Returns the name of a layout; YAML reads 910 as a number."""
     given = arguments.get(key)
     if type(given) is int and str(given) in LAYOUTS:
         return str(given)

@@ -1,8 +1,8 @@
-"""Reads a node's board: its layout, the chips the device plugin lists as free, and who holds the others.
+"""Reads a node's board: its layout, the chips that the device plugin lists as free, and the pods that hold the others.
 
-The list on the node may lag behind the pods. A chip that a pod on the node names is not free whatever the list says:
-the pod may be leaving, or bound a moment ago and not yet seen by the device plugin. `disputes` compares the lists with
-each other; only the chips about which they disagree wait.
+The list on the node may lag behind the pods. A chip that a pod on the node names is not free, whatever the list says:
+the pod may be terminating, or just bound and not yet seen by the device plugin. `cluster.settle` compares the lists;
+only the chips on which they disagree are withheld.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ NO_NETWORK = "huawei.com/Ascend910-NetworkUnhealthy"
 TIME = "predicate-time"
 TYPE = "accelerator-type"
 PREFIX = "Ascend910-"
-SERVED = 2**64 - 1  # the device plugin's mark on a pod that it has served
+SERVED = 2**64 - 1  # the value that the device plugin writes on a pod that it has served
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What the node object says."""
+    """The chips as the node object lists them."""
 
     layout: Layout
     free: int = 0
     faulty: int = 0
     no_network: int = 0
-    fault: str = ""  # why nothing of it can be believed
+    fault: str = ""  # why the lists cannot be used
     code: str = ""
     unknown_type: str = ""  # an accelerator-type without a layout
 
 
 @dataclass(slots=True)
 class Board:
-    """A node's chips in this cycle. `free`, `coming` and `reserved` move with the cycle's placements."""
+    """A node's chips in this cycle. `free`, `coming` and `reserved` change with the cycle's placements."""
 
     listed: Listed
-    healthy: int = 0  # how many the node offers
-    free: int = 0  # listed, healthy, held by nobody
-    doubtful: int = 0  # may be free: waited for until the lists agree
+    healthy: int = 0  # how many chips the node offers
+    free: int = 0  # listed, healthy, and held by no pod
+    doubtful: int = 0  # may be free; withheld until the lists agree
     not_reusable: int = 0  # chips that may not be usable when their pod ends: faulty, or disputed
-    coming: int = 0  # held by pods that are leaving
-    reserved: int = 0  # meant for pods that wait for what is coming free
+    coming: int = 0  # held by terminating pods
+    reserved: int = 0  # promised to pods that wait for terminating pods
     last: int = 0  # the latest predicate-time on the node
-    waits: str = ""  # why the doubtful chips wait
+    waits: str = ""  # why the doubtful chips are withheld
     disputes: list[str] = field(default_factory=list)  # how the lists disagree, for `muster validate`
     holders: dict[str, int] = field(default_factory=dict)  # pod → its chips
     unnamed: int = 0  # chips of pods that do not name them
@@ -67,17 +67,17 @@ class Board:
 
     @property
     def now(self) -> int:
-        """What may be given out at once."""
+        """Returns the chips that may be allocated at once."""
         return self.free & ~self.reserved
 
     @property
     def later(self) -> int:
-        """What may be promised."""
+        """Returns the chips that may be promised."""
         return (self.free | self.coming) & ~self.reserved
 
 
 def read_node(node: Node, layouts: Mapping[str, Layout], otherwise: Layout) -> Listed:
-    """The lists of a node that offers chips; layouts by the label accelerator-type."""
+    """Reads the lists of a node that offers chips; the layout is chosen by the label accelerator-type."""
     kind = node.metadata.labels.get(TYPE, "")
     layout = layouts.get(kind, otherwise)
     unknown = "" if kind in layouts else kind
@@ -101,7 +101,7 @@ def _chips(text: str, key: str, layout: Layout) -> int:
 
 
 def read_board(listed: Listed, healthy: int, tasks: Iterable[Task]) -> Board:
-    """What the node and the pods on it say; whether they agree is not asked here."""
+    """Reads the lists of the node and of the pods on it, without comparing them."""
     board = Board(listed, healthy, not_reusable=listed.faulty)
     leaving = 0
     for task in tasks:
@@ -121,9 +121,9 @@ def read_board(listed: Listed, healthy: int, tasks: Iterable[Task]) -> Board:
 
 
 def pod_chips(notes: Mapping[str, str], size: int) -> int:
-    """The chips that a pod's annotations name: those mounted, or else those asked for.
+    """Returns the chips in a pod's annotations: the mounted chips, or else the requested chips.
 
-    A list that cannot be read names none (the node's list is the authority).
+    A list that cannot be read names none (the node's list decides).
     """
     for key in (MOUNTED, RESOURCE):
         try:

@@ -1,4 +1,4 @@
-"""The boards of a cluster in one cycle, and the columns of numbers that stand for their states."""
+"""The boards of a cluster in one cycle, the comparison of their lists, and the columns with the numbers of states."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NOTHING: Numbers = np.zeros(0, np.int64)
 
 
 class Boards:
-    """Lives as long as the plugin: what node objects say is read again only where they changed."""
+    """The boards of a cluster. It lives as long as the plugin, and reads node objects again only if they changed."""
 
     def __init__(self, layouts: Mapping[str, Layout], default: Layout) -> None:
         self.default = default
-        self.layouts: list[Layout] = [default]  # those of the cluster's boards; without any, the default
+        self.layouts: list[Layout] = [default]  # the layouts of the cluster's boards; without boards, the default
         self.states = States()
         self.any = False
         self.types = layouts  # by the label accelerator-type
@@ -31,7 +31,7 @@ class Boards:
         self._at: dict[int, Board] = {}
         self._columns: dict[tuple[MoveKind, bool], Numbers] = {}
         self._hoped: dict[tuple[MoveKind, bool], Numbers] = {}
-        self.doubts = False  # do chips of any board wait until the lists agree?
+        self.doubts = False  # whether chips of any board are withheld until the lists agree
 
     def open(self, state: State) -> None:
         self.state = state
@@ -59,7 +59,7 @@ class Boards:
 
     def _number(self) -> None:
         count = len(self.nodes)
-        self.layout_of: Numbers = np.full(count, -1)  # −1: no board that can be believed
+        self.layout_of: Numbers = np.full(count, -1)  # −1: no board, or its lists cannot be used
         self.healthy: dict[bool, Numbers] = {several: np.full(count, NO_BOARD) for several in (False, True)}
         uses = [(kind, several) for kind in (MoveKind.ALLOCATE, MoveKind.PIPELINE) for several in (False, True)]
         self._columns, self._hoped = ({use: np.full(count, NO_BOARD) for use in uses} for _ in range(2))
@@ -81,22 +81,22 @@ class Boards:
         return known[1]
 
     def all(self) -> list[tuple[str, Board]]:
-        """Every board with the name of its node."""
+        """Returns every board with the name of its node."""
         return [(self.nodes.names[node], board) for node, board in self._at.items()]
 
     def at(self, node: int) -> Board | None:
         return self._at.get(node)
 
     def numbers(self, kind: MoveKind, several: bool) -> Numbers:
-        """Per node the state of its board, for pods placed now (ALLOCATE) or promised what comes free (PIPELINE)."""
+        """Returns per node the state of its board, for pods placed now (ALLOCATE) or promised later (PIPELINE)."""
         return self._columns[kind, several]
 
     def hoped(self, kind: MoveKind, several: bool) -> Numbers:
-        """The same with the doubtful chips, once the lists agree; NO_BOARD where no chip is doubtful."""
+        """Returns the states with the doubtful chips, once the lists agree; NO_BOARD where no chip is doubtful."""
         return self._hoped[kind, several]
 
     def renumber(self, node: int) -> None:
-        """The node's chips have changed."""
+        """Updates the numbers after a change of the node's chips."""
         board = self._at[node]
         if board.listed.fault:
             return
@@ -120,13 +120,13 @@ def settle(board: Board) -> None:
         board.not_reusable |= twice
     healthy_held = held & ~listed.faulty
     free = board.free.bit_count()
-    # Chips that nobody lists or names: pods that name none hold them, or they have failed, or the list lags.
+    # Chips that no list names: pods without a list hold them, or they have failed, or the node's list lags.
     unlisted = board.layout.everything & ~(board.free | held | listed.faulty)
     hiding = unlisted.bit_count() + (listed.faulty & ~held).bit_count()
     expected = board.healthy - healthy_held.bit_count() - board.unnamed
     said = f"{free} chips listed as free but {max(expected, 0)} idle"
     if free and (board.unnamed > hiding or free > board.healthy):
-        # Some chips of the list are held or faulty, and nobody says which.
+        # Some chips of the list are held or faulty, and it is unknown which.
         board.doubtful, board.free = board.free, 0
         board.not_reusable |= held
         board.waits = f"{said}: waiting for the device plugin"
@@ -134,8 +134,8 @@ def settle(board: Board) -> None:
         asked = healthy_held.bit_count() + board.unnamed
         board.disputes.append(f"pods that ask for {asked} chips where {board.healthy} are healthy")
     elif free > expected:
-        # A chip that failed under its pod is not among those offered, yet its pod is counted against them. Nobody says
-        # which chip it is, so no chip that pods hold here is promised to others.
+        # A chip that failed under its pod is not offered any more, but its pod still counts. It is unknown which chip
+        # it is, so no chip that pods hold here is promised to others.
         board.not_reusable |= held
         asked = free + healthy_held.bit_count() + board.unnamed
         board.disputes.append(
@@ -153,7 +153,7 @@ def settle(board: Board) -> None:
 
 
 def _named_twice(board: Board) -> int:
-    """Chips that two pods name: they stay held, even when one of the two ends."""
+    """Returns chips that two pods name: they stay held, even after one of the two ends."""
     seen = twice = 0
     for pod, chips in sorted(board.holders.items()):
         if again := chips & seen & ~twice:
@@ -165,7 +165,7 @@ def _named_twice(board: Board) -> int:
 
 
 def in_words(chips: int) -> str:
-    """`chip 3`, `chips 0-3,7`"""
+    """Formats chips as `chip 3` or `chips 0-3,7`."""
     ids = ids_of(chips)
     spans: list[list[int]] = []
     for i in ids:

@@ -1,4 +1,4 @@
-"""Draws a board: its rings, and who holds which chip, as text and as HTML. Pure functions of what they are given."""
+"""Draws a board as text and as HTML: its rings, and which pod holds which chip. The functions are pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class BoardPicture(Picture):
 
 
 def chips_of(board: Board, held: Mapping[str, int]) -> list[list[Chip]]:
-    """The board ring by ring. `held`: pod → its chips."""
+    """Returns the chips of the board ring by ring. `held`: pod → its chips."""
     return [[_chip(board, held, i) for i in ring] for ring in board.layout.rings]
 
 
@@ -70,7 +70,7 @@ def _chip(board: Board, held: Mapping[str, int], number: int) -> Chip:
 
 
 def ascii(name: str, board: Board, held: Mapping[str, int]) -> str:
-    """A node in a few lines, for a terminal:
+    """Draws a node in a few lines, for a terminal:
 
     n1  910, 8 healthy
       ring 0-3  [a][a][·][·]
@@ -94,7 +94,7 @@ def ascii(name: str, board: Board, held: Mapping[str, int]) -> str:
 
 
 def html(name: str, board: Board, held: Mapping[str, int]) -> str:
-    """A node as a figure whose cells tell their chip, for a report."""
+    """Draws a node as a figure with a title per chip, for a report."""
     rings = chips_of(board, held)
     letters = _letters(rings)
     step, wide = 34, max(len(ring) for ring in rings)
@@ -126,7 +126,7 @@ def _cell(chip: Chip, x: int, y: int, letters: Mapping[str, str]) -> str:
 
 
 def _letters(rings: list[list[Chip]]) -> dict[str, str]:
-    """Pods in the order of their first chip, named a, b, c …"""
+    """Names the pods a, b, c … in the order of their first chip."""
     pods = dict.fromkeys(chip.pod for ring in rings for chip in ring if chip.pod)
     return {pod: chr(ord("a") + i) for i, pod in enumerate(pods)}
 

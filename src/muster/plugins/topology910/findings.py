@@ -13,7 +13,7 @@ Named = tuple[str, Board]  # a node's name and its board
 
 
 def findings(boards: Sequence[Named], types: Iterable[str]) -> list[Finding]:
-    """For `muster validate`; the places are filled in there."""
+    """Returns the findings for `muster validate`, which adds file and line."""
     fix = "compare the node's annotations with its pods'; the device plugin writes them anew when it starts"
     found = [_finding(name, "chip-lists", text, fix) for name, board in boards for text in board.disputes]
     for name, board in boards:
@@ -24,12 +24,12 @@ def findings(boards: Sequence[Named], types: Iterable[str]) -> list[Finding]:
 
 
 def type_warnings(boards: Sequence[Named], types: Iterable[str]) -> list[str]:
-    """For every run: boards whose accelerator-type no layout is known for."""
+    """Returns warnings for boards whose accelerator-type has no known layout, for every run."""
     return [f"Node {names[0]} {text} ({fix})" for names, text, fix in _unknown(boards, types)]
 
 
 def _unknown(boards: Sequence[Named], types: Iterable[str]) -> list[tuple[list[str], str, str]]:
-    """Per unknown type: the nodes, what is wrong, what to do."""
+    """Returns per unknown type the nodes, what is wrong, and what to do."""
     nodes: dict[str, list[str]] = {}
     layouts: dict[str, str] = {}
     for name, board in sorted(boards, key=lambda named: named[0]):

@@ -1,4 +1,4 @@
-"""The filters and scores over the states of boards, and what they say in words."""
+"""The filters and scores over the states of boards, and their messages."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from muster.plugins.topology910.states import NO_BOARD, in_words, needed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chips:
-    """What a pod wants: how many chips, for a job of several pods or not, and which layouts serve its job."""
+    """A pod's request: how many chips, whether its job has several pods, and which layouts serve its job."""
 
     count: int
     several: bool
     served: tuple[bool, ...]  # by `Boards.layouts`
-    relaxed: tuple[bool, ...]  # not served, but would be if each pod were judged by itself
+    relaxed: tuple[bool, ...]  # not served, but would be if each pod were checked separately
 
 
 class Owner(Protocol):
-    """The plugin, as its terms see it."""
+    """The part of the plugin that its filters and scores use."""
 
     boards: Boards
     weight: float
@@ -40,7 +40,7 @@ class Term:
 
     def wanted(self, task: Task) -> Chips:
         chips = self.owner.chips(task)
-        assert chips is not None  # batch() says SKIP for pods without
+        assert chips is not None  # batch() returns SKIP for pods without chips
         return chips
 
     def batch(self, task: Task) -> Batch:
@@ -48,7 +48,7 @@ class Term:
 
 
 class Healthy(Term, NodeFilter):
-    """Could the node serve the pod if nobody else were there? What the node object says, no more."""
+    """Filters nodes that could serve the pod if they were empty, by the node object alone."""
 
     term = "chips"
     scope = Scope.STATIC
@@ -71,7 +71,7 @@ class Healthy(Term, NodeFilter):
 
 
 class Rings(Term, NodeFilter):
-    """Are there chips enough in one ring, or would there be if the lists of chips agreed?"""
+    """Filters nodes with enough chips in one ring; the reason tells if there would be once the lists of chips agree."""
 
     term = "rings"
     scope = Scope.NODE
@@ -89,7 +89,7 @@ class Rings(Term, NodeFilter):
 
 
 class Worth(Term, NodeScorer):
-    """One part of a node's place in the order; `term` is also the table's column."""
+    """Scores one part of a node's place in the order; `term` is also the column of the table."""
 
     scope = Scope.NODE
 
@@ -112,7 +112,7 @@ class RankWorth(Worth):
     term = "rank"
 
 
-# --- in words
+# --- messages
 
 
 def _sound(boards: Boards, chips: Chips, node: int) -> str:
@@ -145,7 +145,7 @@ def _waits(boards: Boards, node: int) -> str:
 
 
 def note(boards: Boards, chips: Chips, node: int) -> str:
-    """Group, rank and ring of a node for a request, or why it has none."""
+    """Returns group, rank and ring of a node for a request, or why it has none."""
     board = boards.at(node)
     if board is None:
         return "no chips"

@@ -1,4 +1,4 @@
-"""What a job may ask for, chips in all and per pod (design: "Resource Application Constraints")."""
+"""The requests that a job may make, chips in total and per pod (design: "Resource Application Constraints")."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from muster.plugins.topology910.boards import RESOURCE
 EACH_POD = "topology910.eachPod"
 REMEDY = f"{EACH_POD}: true serves each pod by itself"
 _MILLI = 1000
-_COUNTED = (*ALLOCATED_LIKE, Status.PENDING, Status.PIPELINED)  # not the pods that are over or leaving
+_COUNTED = (*ALLOCATED_LIKE, Status.PENDING, Status.PIPELINED)  # without finished and terminating pods
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A job's chips; pods that want none (launchers) do not count."""
+    """The chips that a job requests; pods that request none (launchers) do not count."""
 
     job: str
     per_pod: tuple[int, ...]  # milli-chips, ascending
-    independent: bool = False  # its pods do not know of each other
+    independent: bool = False  # its pods do not form a gang
 
     @property
     def several(self) -> bool:
-        """Huawei's plugins, since 2021: a job of several pods talks over the network."""
+        """Returns whether the job has several pods. Huawei's plugins, since 2021: such a job uses the network."""
         return self.pods > 1 and not self.independent
 
     @property
@@ -43,7 +43,7 @@ def ask_of(job: Job, *, independent: bool) -> Ask:
 
 
 def objection(ask: Ask, layout: Layout, *, each_pod: bool) -> Reason | None:
-    """Why boards of this layout do not serve the job; None if they do. `each_pod`: pods are judged one by one."""
+    """Returns why boards of this layout do not serve the job, None if they do. `each_pod` checks pods one by one."""
     if any(amount % _MILLI for amount in ask.per_pod):
         return _no("chip-total", f"job {ask.job} asks for parts of a chip: chips are given whole")
     sizes, board = layout.sizes, layout.size
@@ -53,7 +53,7 @@ def objection(ask: Ask, layout: Layout, *, each_pod: bool) -> Reason | None:
         if odd and (not ask.independent or len(odd) == ask.pods):
             return _no("chip-pods", f"job {ask.job} has a pod that asks for {odd[0]} chips, not {either(sizes)}")
         return None
-    # Where only the number of pods is wrong, an argument lets the job run.
+    # If only the number of pods is wrong, an argument lets the job run.
     remedy = "" if odd else f" ({REMEDY})"
     if ask.total not in sizes and ask.total % board:
         served = f"{either(sizes)} or a multiple of {board}"

@@ -1,6 +1,6 @@
-"""What of a board decides: a small number per node, and tables from that number to verdict and score.
+"""Numbers the states of boards, and has tables from that number to verdict and score.
 
-Boards with equal layout, equal faults and equally many free chips in their rings are alike for every request, so such a
+Boards with equal layout, equal faults and equally many free chips in their rings are equal for every request, so such a
 state has a number, and filter and score are look-ups `table[state[nodes]]`.
 """
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from muster.engine.core.hooks import Floats, Reason
 from muster.engine.devices.boards import MOST_CHIPS, MOST_GROUPS, Fit, Layout
 
-NO_BOARD = 0  # no chips, or none that can be believed
+NO_BOARD = 0  # no chips, or their lists cannot be used
 
 _GROUP = MOST_CHIPS + 1  # a step of the group outweighs every rank in it
-_HEALTHY = _GROUP * MOST_GROUPS  # a healthy chip more outweighs every group
+_HEALTHY = _GROUP * MOST_GROUPS  # one more healthy chip outweighs every group
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class RingState:
 
 @dataclass(slots=True)
 class Table:
-    """Per state of a board: 0 if it serves the request, else the number of the reason; and the parts of its worth."""
+    """Per state of a board: 0 if it serves the request, else the number of the reason; and the parts of its score."""
 
     code: NDArray[np.uint16]
-    reasons: list[Reason]  # the first is that of chips that are waited for: no state has it
+    reasons: list[Reason]  # the first is for chips that are withheld: no state has it
     healthy: Floats
     group: Floats
     rank: Floats
@@ -53,12 +53,12 @@ class States:
         self._tables: dict[int, Table] = {}
 
     def number(self, layout: Layout, healthy: int, free: int) -> int:
-        """The number of a board's state, by the set of its free chips."""
+        """Returns the number of a board's state, by the set of its free chips."""
         key = (layout, healthy, free)
         number = self._by_chips.get(key)
         if number is None:
             counts = layout.counts(free)
-            if layout.whole:  # many small rings: which of them is which makes no difference
+            if layout.whole:  # many small rings: their order makes no difference
                 counts = tuple(sorted(counts, reverse=True))
             state = RingState(layout, healthy, counts, layout.pairs(free))
             number = self._numbers.get(state)
