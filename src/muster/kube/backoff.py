@@ -1,4 +1,4 @@
-"""How long to wait before the next try: longer each time, never the same for two clients."""
+"""Computes the wait before the next attempt: longer each time, with jitter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _dice = random.Random()  # one for all: making one asks the kernel for a seed, a
 
 
 class Backoff:
-    """Waits that double from `first` to `most` seconds, each somewhere in the upper half of its span."""
+    """Waits that double from `first` to `most` seconds, each random in the upper half of its range."""
 
     def __init__(self, first: float = 0.1, most: float = 30.0, dice: random.Random | None = None) -> None:
         self._first = first
@@ -17,11 +17,11 @@ class Backoff:
         self._span = first
 
     def next(self, at_least: float | None = None) -> float:
-        """Seconds to wait now; `at_least` is the server's own wish (Retry-After), spread a little over its clients."""
+        """Returns the seconds to wait; `at_least` is the server's Retry-After, to which jitter is added."""
         span, self._span = self._span, min(self._span * 2, self._most)
         wait = span * self._dice.uniform(0.5, 1.0)
         return wait if at_least is None else max(wait, at_least * self._dice.uniform(1.0, 1.2))
 
     def reset(self) -> None:
-        """It worked: the next wait is a short one again."""
+        """Resets the wait to `first` after a success."""
         self._span = self._first

@@ -36,7 +36,7 @@ _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 
 
 class Limits(NamedTuple):
-    """What a client allows itself and the server."""
+    """The limits of a client: time, size and number of requests."""
 
     writes_at_once: int = 64
     reads_at_once: int = 32
@@ -64,7 +64,7 @@ class _Call(NamedTuple):
 
 
 class Client:
-    """Talks to one API server. Use as `async with Client(access) as client`."""
+    """A client of one API server; use as `async with Client(access) as client`."""
 
     def __init__(self, access: Access, *, limits: Limits | None = None, gate: Gate | None = None) -> None:
         self.access = access
@@ -101,11 +101,11 @@ class Client:
         seconds: float | None = None,
         tries: int | None = None,
     ) -> bytes:
-        """The body of a 2xx answer; an error otherwise.
+        """Returns the body of a 2xx response; raises ApiError otherwise.
 
         `body` is bytes, or a value to be written as JSON. `repeatable`: doing it twice does no harm (GET, PUT and
-        DELETE by default). `urgent` is for the lease that the gate itself hangs on: it asks no gate and
-        waits behind nobody.
+        DELETE by default). `urgent` is for the lease that the gate itself hangs on: it asks no gate and waits behind
+        nobody.
         """
         data = body if isinstance(body, bytes) else None if body is None else msgspec.json.encode(body)
         what = f"{method} {path}"
@@ -142,7 +142,7 @@ class Client:
     async def stream(
         self, path: str, *, params: Mapping[str, str] | None = None, silence: float | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body of a GET as it comes, in pieces of any size; an error if nothing comes for `silence` seconds."""
+        """Streams the body of a GET; raises ApiError if nothing arrives for `silence` seconds."""
         what = f"GET {path}"
         timeout = aiohttp.ClientTimeout(total=None, connect=self.limits.connect_seconds, sock_read=silence)
         call = _Call("GET", path, params, None, JSON, await self._authorization(what))
@@ -235,7 +235,7 @@ class Client:
         return True
 
     def _wait(self, error: errors.ApiError, repeatable: bool, backoff: Backoff) -> float | None:
-        """Seconds until the next try, or None where trying again is wrong."""
+        """Returns the seconds until the next attempt, or None if the call must not be repeated."""
         if isinstance(error, errors.BudgetRefused | errors.GateClosed):
             return None
         if isinstance(error, errors.TooManyRequests):
@@ -250,7 +250,7 @@ class Client:
 
 
 def resource_in(path: str) -> str:
-    """`pods/binding` of `/api/v1/namespaces/d/pods/a/binding`."""
+    """Returns `pods/binding` for `/api/v1/namespaces/d/pods/a/binding`."""
     parts = path.partition("?")[0].strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:]
     if len(parts) > 2 and parts[0] == "namespaces":

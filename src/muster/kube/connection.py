@@ -65,7 +65,7 @@ def retry_after_seconds(retry_after: str | None) -> float | None:
 
 
 def keepalive_socket(address: tuple[Any, ...]) -> socket.socket:
-    """Makes a socket that notices within a minute or so that its other end is gone without closing."""
+    """Creates a socket that detects within about a minute that the peer has disappeared."""
     family, kind, protocol = address[0], address[1], address[2]
     made = socket.socket(family=family, type=kind, proto=protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

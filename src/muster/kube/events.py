@@ -1,4 +1,5 @@
-"""Events about objects: equal ones are counted together, chatty objects are held back, and nobody waits for them."""
+"""Records Events about objects: equal Events are counted together, the rate per object is limited, and no caller
+waits."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ LONGEST_MESSAGE = 1024
 
 
 class EventIdentity(NamedTuple):
-    """What makes two events equal."""
+    """The fields by which two events are equal."""
 
     api_version: str
     kind: str
@@ -88,13 +89,13 @@ class Recorder:
         self._some.set()
 
     async def run(self) -> None:
-        """Send what comes, until cancelled."""
+        """Sends the recorded events until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._at_once):
                 group.create_task(self._sender())
 
     async def close(self, seconds: float = 5.0) -> None:
-        """Send what is left, for as long as that."""
+        """Sends the remaining events within the given time."""
         try:
             async with asyncio.timeout(seconds):
                 while self._queue:
@@ -129,7 +130,7 @@ class Recorder:
             self.dropped += 1
 
     async def _again(self, note: EventIdentity, written: _Written, times: int, now: float) -> bool:
-        """Count an event once more that the cluster has already; False if it does not have it any longer."""
+        """Increases the count of an event that the cluster has; False if it was deleted."""
         merge = {"count": written.count + times, "lastTimestamp": timestamp(float(int(now)))}
         path = f"{_path(note)}/{written.name}"
         try:

@@ -27,7 +27,7 @@ BACKOFF_RESET_S = 1.0
 
 
 class Pace(NamedTuple):
-    """How an informer reads."""
+    """The page size and timeouts of an informer."""
 
     page: int = PAGE_SIZE
     """Objects in a page of a list."""
@@ -38,7 +38,7 @@ class Pace(NamedTuple):
 
 
 class Delta(Struct, frozen=True, gc=False):
-    """One change of one object: as it was (None: it is new) and as it is (None: it is gone)."""
+    """One change of one object: its old state (None if it is new) and its new state (None if it was deleted)."""
 
     change: Change
     kind: str
@@ -48,7 +48,7 @@ class Delta(Struct, frozen=True, gc=False):
 
 
 class InformerState(Enum):
-    """The state of an informer: whether it has listed its resource, and whether it can follow it."""
+    """The state of an informer: whether it has listed its resource, and whether it can watch it."""
 
     STARTING = "starting"
     SYNCED = "synced"
@@ -60,7 +60,7 @@ OnDelta = Callable[[Delta], None]
 
 
 class Informer:
-    """One resource (with the versions it may be served in).
+    """Watches one resource (with the versions it may be served in).
 
     A kind of several groups has an informer for each, on one `table`; the informer `after` has precedence there.
     """
@@ -97,18 +97,18 @@ class Informer:
 
     @property
     def unread(self) -> str:
-        """The resource until it was listed once (or found absent), with the last error; then empty."""
+        """Returns the resource with the last error until it was listed once (or found absent); then an empty string."""
         if self.synced.is_set():
             return ""
         return f"{self.resource.name} ({self._fault})" if self._fault else self.resource.name
 
     @property
     def resource(self) -> Resource:
-        """Where the objects are read from."""
+        """The resource from which the objects are read."""
         return self._selection.resource
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled."""
+        """Lists and watches until cancelled."""
         clock = asyncio.get_running_loop().time
         failed_at = ""
         if self._after is not None:
@@ -141,7 +141,7 @@ class Informer:
             await asyncio.sleep(self._backoff.next(at_least))
 
     def observe(self, obj: Object) -> None:
-        """An object as a write of ours got it back: taken at once, unless the watch is past it already."""
+        """Applies the response of one of our writes at once, unless the watch is already past it."""
         if not self.resource_version or _number(obj) <= _version(self.resource_version):
             return
         known = self.table.get(key_of(obj))
@@ -149,7 +149,7 @@ class Informer:
             self._put(obj)
 
     def behind(self, version: str) -> bool:
-        """Whether the watch has not reached this resourceVersion yet."""
+        """Returns whether the watch has not reached this resourceVersion yet."""
         return _version(self.resource_version) < _version(version)
 
     # --- list and compare
@@ -178,7 +178,7 @@ class Informer:
         self._latest = taken_at
 
         def ours(known: Object) -> bool:
-            """Whether we wrote it after the list was taken: the watch will report it."""
+            """Returns whether muster wrote the object after the list: the watch will report it."""
             return not restored and _number(known) > taken_at
 
         listed = {key_of(obj) for obj in objects}
@@ -271,5 +271,6 @@ def _number(obj: Object) -> int:
 
 
 def _version(text: str) -> int:
-    """resourceVersions of one resource are comparable numbers (Kubernetes 1.35 made that a promise)."""
+    """Returns a resourceVersion as a number; those of one resource are comparable (guaranteed since Kubernetes
+    1.35)."""
     return int(text) if text.isdecimal() else 0

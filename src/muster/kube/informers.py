@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Wanted(Struct, frozen=True):
-    """A kind to follow, whole or in part: one namespace, some labels, some fields."""
+    """A kind to watch: all objects, or those of one namespace, with some labels or fields."""
 
     kind: type[Object]
     namespace: str = ""
@@ -29,7 +29,7 @@ class Wanted(Struct, frozen=True):
 
 
 class Stream:
-    """Deltas that one reader has not taken yet."""
+    """The deltas that one reader has not taken yet."""
 
     def __init__(self, informers: Informers, kinds: frozenset[str]) -> None:
         self.kinds = kinds
@@ -43,14 +43,14 @@ class Stream:
             self._some.set()
 
     def take(self) -> list[Delta]:
-        """What has happened since the last time, in order. The tables already have it."""
+        """Returns the deltas since the last call, in order. The tables already contain them."""
         self._some.clear()
         taken = list(self._new)
         self._new.clear()
         return taken
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Until there is something to take; False if `seconds` passed without."""
+        """Waits until there are deltas; False after `seconds` without one."""
         try:
             async with asyncio.timeout(seconds):
                 await self._some.wait()
@@ -62,13 +62,13 @@ class Stream:
         return len(self._new)
 
     def close(self) -> None:
-        """No more deltas are wanted."""
+        """Ends the stream."""
         self._informers.unsubscribe(self.push)
         self._new.clear()
 
 
 class Informers:
-    """Follows several kinds: `async with Informers(client, [Pod, Node], report) as cluster: await cluster.synced()`."""
+    """Watches several kinds: `async with Informers(client, [Pod, Node], report) as cluster: await cluster.synced()`."""
 
     def __init__(
         self,
@@ -105,13 +105,13 @@ class Informers:
         return made
 
     def add(self, kind: type[Object]) -> None:
-        """Follow one more kind from now on; nobody waits for it to be synced, it may not be served yet."""
+        """Watches one more kind; `synced` does not wait for it, because it may not be served yet."""
         made = self._made(Wanted(kind))
         self._later[kind.__name__] = made
         self._added[kind.__name__] = [asyncio.create_task(informer.run()) for informer in made]
 
     async def remove(self, kind: type[Object]) -> None:
-        """Follow a kind no longer that was added; its objects are dropped without a change."""
+        """Stops watching an added kind; its objects are dropped without a delta."""
         tasks = self._added.pop(kind.__name__, [])
         for task in tasks:
             task.cancel()
@@ -127,7 +127,7 @@ class Informers:
         await self.stop()
 
     def start(self) -> None:
-        """Begin to follow; returns at once."""
+        """Starts to watch; returns at once."""
         self._tasks = [
             asyncio.create_task(informer.run(), name=f"follow {informer.resource.name}") for informer in self.informers
         ]
@@ -141,7 +141,7 @@ class Informers:
         self._added = {}
 
     async def synced(self, seconds: float | None = None) -> bool:
-        """Until every kind was listed once (or found absent); False if `seconds` passed before."""
+        """Waits until every kind was listed once (or found absent); False after `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 for informer in self.informers:
@@ -155,22 +155,22 @@ class Informers:
         return all(informer.synced.is_set() for informer in self.informers)
 
     async def reached(self, kind: type[Object], version: str) -> None:
-        """Until the tables have every change of this kind up to this resourceVersion."""
+        """Waits until the tables have every change of this kind up to this resourceVersion."""
         while any(informer.kind is kind and informer.behind(version) for informer in self.informers):
             await asyncio.sleep(0.01)
 
     def unread(self) -> str:
-        """Which kinds were not read yet, as a text for /readyz; empty if all were."""
+        """Returns the kinds that were not listed yet, as a text for /readyz; empty if all were."""
         named = [text for informer in self.informers if (text := informer.unread)]
         return f"waits for the first list of {', '.join(named)}" if named else ""
 
     def states(self) -> dict[str, InformerState]:
-        """How each resource stands, for readiness and metrics."""
+        """Returns the state of each resource, for readiness and metrics."""
         everyone = [*self.informers, *(one for later in self._later.values() for one in later)]
         return {informer.resource.name: informer.state for informer in everyone}
 
     def of(self, kind: type[T]) -> Mapping[str, T]:
-        """The live table of one kind."""
+        """Returns the live table of one kind."""
         return cast("Mapping[str, T]", self.objects[kind.__name__])
 
     def follows(self, kind: type[Object]) -> bool:
@@ -183,7 +183,7 @@ class Informers:
         return made
 
     def subscribe(self, reader: OnDelta, *, replay: bool = True) -> None:
-        """Call `reader` with every delta, right when the tables have it."""
+        """Calls `reader` with every delta as soon as the tables contain it."""
         if replay:
             for kind, table in self.objects.items():
                 for key in sorted(table):
@@ -194,7 +194,7 @@ class Informers:
         self._readers.pop(reader, None)
 
     def observe(self, obj: Object) -> None:
-        """What a write of ours got back, taken before the watch reports it."""
+        """Applies the response of one of our writes before the watch reports it."""
         for informer in (*self.informers, *self._later.get(type(obj).__name__, ())):
             if informer.kind is type(obj) and informer.resource.api_version == obj.api_version:
                 informer.observe(obj)

@@ -1,4 +1,4 @@
-"""Kinds → the paths of the REST API. Every kind that is read or written has its row here; Secret has none."""
+"""Maps kinds to the paths of the REST API. Every kind that is read or written has an entry; Secret has none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from muster.model.meta import Object
 
 
 class Resource(NamedTuple):
-    """Where the objects of a kind are served."""
+    """The API group, version and plural under which a kind is served."""
 
     kind: type[Object]
     group: str
@@ -24,11 +24,12 @@ class Resource(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As RBAC and messages say it: `podgroups.scheduling.volcano.sh`."""
+        """The name in RBAC and in messages: `podgroups.scheduling.volcano.sh`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, key: str = "", *, namespace: str = "", sub: str = "") -> str:
-        """The collection (of a namespace, or all), or with `key` one object or its subresource."""
+        """Returns the path of the collection (of a namespace, or all), or with `key` of one object or its
+        subresource."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         name = key
         if self.kind.namespaced and key:
@@ -98,14 +99,14 @@ _BY_API_VERSION = {
 
 
 def sources_of(kind: type[Object]) -> tuple[tuple[Resource, ...], ...]:
-    """Where a kind is served; a custom resource that muster does not define says so itself."""
+    """Returns the resources of a kind; a custom resource that muster does not define declares its own."""
     if issubclass(kind, CustomResource):
         return ((Resource(kind, kind.group, kind.version, kind.plural),),)
     return SOURCES[kind]
 
 
 def resource_of(kind: type[Object], api_version: str = "") -> Resource:
-    """Where a kind is served; `api_version` tells apart the few that have several places."""
+    """Returns the resource of a kind; `api_version` distinguishes kinds with several."""
     if issubclass(kind, CustomResource):
         return sources_of(kind)[0][0]
     found = _BY_API_VERSION.get((kind, api_version)) if api_version else SOURCES[kind][0][0]

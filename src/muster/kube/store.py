@@ -29,16 +29,15 @@ T = TypeVar("T", bound=Object)
 R = TypeVar("R")
 
 
-
 class WallClock:
-    """The machine's own time."""
+    """The clock of the machine."""
 
     def now(self) -> float:
         return time.time()
 
 
 class KubeWatch:
-    """Changes that a controller has not taken yet; filled on the event loop, taken in the controller's thread."""
+    """The changes that a controller has not taken yet; added in the event loop, taken in the controller's thread."""
 
     def __init__(self, store: KubeStore, kinds: frozenset[str]) -> None:
         self._store = store
@@ -66,7 +65,7 @@ class KubeWatch:
 
 
 class KubeStore:
-    """A Store (muster.store) over a live cluster. Make it on the event loop; use it in any other thread."""
+    """A Store (muster.store) over a live cluster. Create it in the event loop; use it in any other thread."""
 
     def __init__(self, informers: Informers, writes: Writes, recorder: Recorder) -> None:
         self._loop = asyncio.get_running_loop()
@@ -110,7 +109,7 @@ class KubeStore:
         self._loop.call_soon_threadsafe(self._informers.unsubscribe, watch.push)
 
     def close(self) -> None:
-        """Nobody takes from its watches any more."""
+        """Ends its watches."""
         for watch in list(self._watches):
             self.forget(watch)
 
@@ -183,7 +182,7 @@ class KubeStore:
         self._informers.subscribe(watch.push)
 
     async def _changed(self, obj: T, part: Callable[[dict[str, Any]], dict[str, Any]], sub: str) -> T:
-        """Send only what differs from what obj was made from: the model of most kinds is partial."""
+        """Sends only what differs from the original of `obj`, because the model of most kinds is partial."""
         kind, key = type(obj), key_of(obj)
         old = self._informers.of(kind).get(key) if self._informers.follows(kind) else await self._writes.get(kind, key)
         if old is None:

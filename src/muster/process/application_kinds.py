@@ -36,7 +36,7 @@ Changed = Callable[[Kinds], Awaitable[None]]
 
 
 class ConfiguredKinds:
-    """`kinds` are the kinds that are followed now; `run` calls its argument when they change."""
+    """The configured kinds; `run` calls its argument when they change."""
 
     def __init__(self, client: Client, informers: Informers, key: str, recorder: Recorder, report: Report) -> None:
         self.kinds: Kinds = ()
@@ -70,7 +70,7 @@ class ConfiguredKinds:
                     continue
 
     def unread(self) -> str:
-        """What /readyz answers until the ConfigMap was read; empty afterwards."""
+        """Returns the answer of /readyz until the ConfigMap was read; empty afterwards."""
         return "" if self.are_known else f"waits for the ConfigMap {self._key} of further kinds"
 
     @property
@@ -101,7 +101,8 @@ class ConfiguredKinds:
         self._changed.set()
 
     def _read(self, last: list[CustomApplicationConfig]) -> list[CustomApplicationConfig]:
-        """The kinds that the ConfigMap names; none without one, those of the last valid one if it is invalid."""
+        """Returns the kinds that the ConfigMap names; none if it does not exist, the last valid ones if it is
+        invalid."""
         if self._map is None:
             return []
         try:
@@ -136,7 +137,7 @@ class ConfiguredKinds:
         return missing
 
     async def _plural(self, one: CustomApplicationConfig) -> str:
-        """The resource name of the kind; empty if the API server does not serve it (yet)."""
+        """Returns the resource name of the kind; empty if the API server does not serve it (yet)."""
         try:
             answer: dict[str, Any] = msgspec.json.decode(
                 await self._client.request("GET", f"/apis/{one.group}/{one.version}")

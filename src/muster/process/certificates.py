@@ -33,7 +33,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A serving certificate with its key, and the authority to be trusted for it (all PEM)."""
+    """A serving certificate with its key, and the authority that issued it (all PEM)."""
 
     authority: bytes
     certificate: bytes
@@ -42,12 +42,12 @@ class Issued:
     ends: datetime
 
     def is_old(self, now: datetime) -> bool:
-        """Two thirds of its life are over: time for a new one."""
+        """Returns whether two thirds of its validity have passed: then a new one is issued."""
         return now >= self.made + (self.ends - self.made) * 2 / 3
 
 
 def issue(names: Sequence[str], now: Now = utc_now, lifetime: timedelta = LIFETIME) -> Issued:
-    """A new authority and a certificate of it for these host names and addresses."""
+    """Creates an authority and issues a certificate for these host names and addresses."""
     began = now()
     ends = began + lifetime
     root_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
@@ -75,7 +75,7 @@ def issue(names: Sequence[str], now: Now = utc_now, lifetime: timedelta = LIFETI
 
 
 def bundle(known: bytes, mine: Sequence[bytes], now: datetime) -> bytes:
-    """Authorities to be trusted: others' that have not ended, the latest of them, and mine; each once."""
+    """Returns the authorities to trust: the latest of the others' that have not expired, and our own; each once."""
     own = [x509.load_pem_x509_certificate(one) for one in mine]
     kept = dict.fromkeys(one for one in (*_authorities(known), *own) if one.not_valid_after_utc > now)
     others = sorted((one for one in kept if one not in own), key=lambda one: one.not_valid_before_utc)
@@ -85,7 +85,7 @@ def bundle(known: bytes, mine: Sequence[bytes], now: datetime) -> bytes:
 
 
 def server_context(issued: Issued | None = None) -> ssl.SSLContext:
-    """TLS for a server that speaks HTTP/1.1."""
+    """Creates a TLS context for a server that speaks HTTP/1.1."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -95,7 +95,8 @@ def server_context(issued: Issued | None = None) -> ssl.SSLContext:
 
 
 def trust_clients(context: ssl.SSLContext, authority: str, *, required: bool = True) -> None:
-    """Only those come in who show a certificate of this authority (`required` off: or none). Without one: anybody."""
+    """Accepts only clients with a certificate of this authority (without `required`, also clients without one). Without
+    an authority every client is accepted."""
     if authority:
         context.load_verify_locations(authority)
         # A session that is resumed would not be checked against an authority that has changed since.
@@ -117,8 +118,8 @@ def use(context: ssl.SSLContext, issued: Issued) -> None:
 
 
 class Files:
-    """`changed` tells whether a file has changed since the last call. Where a Secret is mounted the names are symbolic
-    links, so their targets are compared."""
+    """Watched files; `changed` returns whether one has changed since the last call. In a mounted Secret the names are
+    symbolic links, so their targets are compared."""
 
     def __init__(self, *paths: str) -> None:
         self._paths = [path for path in paths if path]
@@ -144,7 +145,7 @@ class Reloaded:
     certificate whose key has not come yet, change nothing."""
 
     def __init__(self, make: Callable[[], ssl.SSLContext], report: Callable[[str], None], *paths: str) -> None:
-        """`make` reads the files. OSError (ssl.SSLError is one) if they cannot be used."""
+        """`make` reads the files. Raises OSError (ssl.SSLError is one) if they cannot be used."""
         self._make = make
         self._report = report
         self._paths = [path for path in paths if path]
@@ -157,7 +158,7 @@ class Reloaded:
         self._newest = self._make()
 
     def _switch(self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """Called in every handshake, once the client has greeted."""
+        """Sets the current context in every handshake, after the ClientHello."""
         if self._files.changed():
             try:
                 self.renew()
@@ -179,10 +180,8 @@ class FileTls(Reloaded):
         report: Callable[[str], None],
         required: bool = True,
     ) -> None:
-        """With a client authority only those come in who show a certificate of it (`required` off: or none).
-
-        OSError (ssl.SSLError is one) if the files cannot be used.
-        """
+        """With a client authority only clients with a certificate of it are accepted (without `required`, also clients
+        without one). Raises OSError (ssl.SSLError is one) if the files cannot be used."""
         self._certificate, self._key, self._client_authority = certificate, key, client_authority
         self._required = required
         super().__init__(self._made, report, certificate, key, client_authority)

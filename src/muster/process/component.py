@@ -32,23 +32,23 @@ from muster.store.errors import Permission
 
 
 class ComponentSettings(Protocol):
-    """What every component's settings have."""
+    """The settings that every component has."""
 
     @property
     def cluster(self) -> ClusterSettings: ...
     @property
     def lease(self) -> LeaseSettings | None:
-        """None: every replica works, without an election."""
+        """The settings of the election; None if every replica works."""
         ...
 
     @property
     def probes(self) -> ProbeSettings | None:
-        """None: the component serves /healthz, /readyz and /metrics itself."""
+        """The settings of the probes; None if the component serves /healthz, /readyz and /metrics itself."""
         ...
 
     @property
     def applications(self) -> str:
-        """The ConfigMap that names further kinds of applications; empty: the component follows none."""
+        """The ConfigMap that names further kinds of applications; empty if the component uses none."""
         ...
 
 
@@ -56,7 +56,7 @@ class Component(ABC):
     """One long-running part of muster. The hooks below are called by Process, in its event loop."""
 
     name: ClassVar[str]
-    """Of its verb; its Lease and its Events are named muster-NAME."""
+    """The name of its verb; its Lease and its Events are named muster-NAME."""
     sends_events: ClassVar[bool] = False
     kinds: tuple[type[Object], ...] = ()
     """The kinds that are followed from start to end, in `process.shared_informers`."""
@@ -76,33 +76,33 @@ class Component(ABC):
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[dict[str, object]]:
-        """Entered at the start and left at the end, after the lease was given back; yields fields for the log."""
+        """Is entered at the start and left at the end, after the lease was released; yields fields for the log."""
         yield {}
 
     def prepare(self) -> AbstractAsyncContextManager[None]:
-        """Entered before the process stands for election."""
+        """Is entered before the process takes part in the election."""
         return nullcontext()
 
     @abstractmethod
     async def lead(self) -> None:
-        """The work of one leadership term, until cancelled. The kinds have been read."""
+        """Does the work of one leadership term, until cancelled. The informers of the kinds have synced."""
 
     def background(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """Work that every replica does."""
+        """Returns the work that every replica does."""
         return ()
 
     async def kinds_changed(self, kinds: Kinds) -> None:  # noqa: B027 (optional)
-        """Further kinds of applications were configured or removed."""
+        """Is called when further kinds of applications were configured or removed."""
 
     async def drain(self) -> None:  # noqa: B027 (optional)
-        """Called when the process is told to stop, before the term ends and the lease is given back."""
+        """Is called when the process must stop, before the term ends and the lease is released."""
 
     def ready(self) -> str:
-        """Why /readyz answers 503 although the kinds have been read, or nothing."""
+        """Returns why /readyz answers 503 although the informers have synced, or an empty string."""
         return ""
 
     def healthy(self) -> str:
-        """Why /healthz answers 503, or nothing."""
+        """Returns why /healthz answers 503, or an empty string."""
         return ""
 
 
@@ -120,7 +120,7 @@ class Process:
         self.informers: Informers | None = None
         self._shared: Informers | None = None  # the informers of all terms
         self.at_work = False
-        """A leadership term is under way, and the kinds have been read."""
+        """Whether a leadership term is in progress and the informers have synced."""
         self._component = component
         self._settings = settings
         lease = settings.lease
@@ -132,7 +132,7 @@ class Process:
             leader.set_function(lambda: float(self.leading()))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Runs until `stop` is set. NoAccess if the API server is not configured, OSError if a port is taken."""
+        """Runs until `stop` is set. Raises NoAccess if no API server is configured, OSError if a port is in use."""
         component, settings, log = self._component, self._settings, self._component.log
         loaded = access.load(settings.cluster.kubeconfig, settings.cluster.context)
         loaded.on_refusal = self.permissions.refused
@@ -158,7 +158,7 @@ class Process:
             await run_until(stop, self._work(), *self._background(), drain=component.drain)
 
     def ready(self) -> str:
-        """Why /readyz answers 503, or nothing."""
+        """Returns why /readyz answers 503, or an empty string."""
         if self.informers is None or not self.informers.is_synced:
             return not_read(self.informers)
         return self._component.ready()
@@ -167,7 +167,7 @@ class Process:
         return self.at_work and (self.election is None or self.election.leading())
 
     def standby_reason(self) -> str:
-        """What a component that only the leader may serve answers at /readyz while another replica leads."""
+        """Returns the answer of /readyz while another replica leads, for a component that only the leader may serve."""
         if self.election is None or self.election.leading():
             return ""
         return f"another replica holds the Lease {self.election.settings.key}"
@@ -180,7 +180,7 @@ class Process:
 
     @asynccontextmanager
     async def follow(self, kinds: Iterable[type[Object]]) -> AsyncIterator[Informers]:
-        """Follows the kinds; /readyz waits until they have been read."""
+        """Watches the kinds; /readyz fails until their informers have synced."""
         self.informers = informers = Informers(self.client, kinds, self._component.log.report)
         try:
             async with informers:
@@ -195,7 +195,7 @@ class Process:
         return ConfiguredKinds(self.client, informers, key, recorder, report)
 
     async def _work(self) -> None:
-        """Stands for election and works in every leadership term; without an election it works at once."""
+        """Takes part in the election and works in every leadership term; without an election it works at once."""
         async with self._component.prepare():
             if self.election is not None:
                 await self.election.run(self.client, self._term)

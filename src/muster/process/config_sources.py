@@ -1,4 +1,4 @@
-"""Where a configuration is read from: a file, or a key of a ConfigMap that is watched."""
+"""Sources of a configuration: a file, or a key of a ConfigMap that is watched."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class ConfigContent:
 
     @property
     def version(self) -> str:
-        """A short hash of the content: a ConfigMap's volume changes by a symbolic link, so times say nothing."""
+        """Returns a short hash of the content; in a mounted ConfigMap a symbolic link changes, so file times are
+        useless."""
         return f"({self.error})" if self.error else hashlib.sha256(self.data).hexdigest()[:12]
 
     def text(self) -> str:
-        """Decodes the content; InvalidConfig if there is none or it is not UTF-8."""
+        """Decodes the content; raises InvalidConfig if there is none or it is not UTF-8."""
         if self.error:
             raise InvalidConfig(f"{self.source}: error: {self.error}")
         try:
@@ -62,7 +63,7 @@ class ConfigSource(Protocol):
         ...
 
     def watch(self) -> AsyncGenerator[ConfigContent, None]:
-        """Yields the content again and again, changed or not."""
+        """Yields the content repeatedly, changed or not."""
         ...
 
 

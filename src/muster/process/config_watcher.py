@@ -28,7 +28,7 @@ USED, REFUSED = "ConfigurationUsed", "ConfigurationRefused"
 
 
 class Configuration(Protocol):
-    """What a component makes of the content of its configuration."""
+    """The configuration that a component loads from the content."""
 
     @property
     def version(self) -> str: ...
@@ -78,7 +78,7 @@ class ConfigMetrics:
 
 
 class ConfigWatcher(Generic[C]):
-    """`load` turns the content into what the component uses; it raises InvalidConfig."""
+    """Watches a source; `load` turns the content into a configuration and raises InvalidConfig."""
 
     def __init__(
         self, source: ConfigSource, load: Callable[[ConfigContent], C], pod: OwnPod, recorder: Recorder,
@@ -94,7 +94,7 @@ class ConfigWatcher(Generic[C]):
         self._refused = ""  # the latest version, if it is invalid
 
     async def first(self) -> C:
-        """Loads the configuration to start with; InvalidConfig if there is none."""
+        """Loads the first configuration; raises InvalidConfig if there is none."""
         try:
             return self._load(await self._source.read())
         except InvalidConfig as why:

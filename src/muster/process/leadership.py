@@ -19,7 +19,7 @@ RESTART_FIRST_S, RESTART_LONGEST_S = 1.0, 60.0
 
 
 def component_labels(part: str) -> dict[str, str]:
-    """On everything that muster creates for a component."""
+    """Returns the labels of everything that muster creates for a component."""
     return {
         "app.kubernetes.io/name": "muster", "app.kubernetes.io/component": part, "app.kubernetes.io/part-of": "muster",
     }  # fmt: skip
@@ -51,7 +51,7 @@ class LeaderElection:
         self._election: Election | None = None
 
     def leading(self) -> bool:
-        """May this process act now?"""
+        """Returns whether this process may act now."""
         if not self.settings.elect:
             return True
         election = self._election
@@ -59,7 +59,7 @@ class LeaderElection:
 
     @property
     def taken_over(self) -> bool:
-        """The predecessor did not give the lease back: calls that it has begun may still arrive."""
+        """Whether the predecessor did not release the lease: calls that it has sent may still arrive."""
         return self._election is not None and self._election.taken_over
 
     @property

@@ -1,4 +1,4 @@
-"""JSON logs: one line an entry on stderr, with a level from 0 (always) to 9."""
+"""Writes JSON logs: one line per entry on stderr, with a level from 0 (always) to 9."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _lock = threading.Lock()
 
 
 class Log:
-    """Called as the engine's log is, with a level and a message; more fields by keyword."""
+    """The log of a process; call it with a level, a message and further fields by keyword."""
 
     def __init__(self, verbosity: int, **always: object) -> None:
         self._verbosity = verbosity
@@ -31,5 +31,5 @@ class Log:
             sys.stderr.flush()
 
     def report(self, message: str) -> None:
-        """Logs something that stops nothing but should be seen."""
+        """Logs a problem that does not stop the process."""
         self(0, message)

@@ -1,4 +1,4 @@
-"""Conditions of the pod that this process runs in."""
+"""Writes conditions of the pod that this process runs in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muster.store.errors import ApiError
 
 
 class OwnPod:
-    """`key` is NAMESPACE/NAME, or empty outside a cluster: then nothing is written."""
+    """The pod of this process. `key` is NAMESPACE/NAME, or empty outside a cluster: then nothing is written."""
 
     def __init__(self, client: Client, key: str) -> None:
         self.key = key

@@ -36,7 +36,8 @@ T = TypeVar("T")
 
 
 class Permissions:
-    """`refused` is called with every refusal. `run` also reviews the permissions that the component needs."""
+    """The missing permissions. `refused` is called with every refusal; `run` also reviews the permissions that the
+    component needs."""
 
     def __init__(
         self, log: Log, registry: CollectorRegistry | None = None, clock: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""Serves /healthz, /readyz and /metrics of a component, in the event loop and on a port of their own."""
+"""Serves /healthz, /readyz and /metrics of a component in the event loop, on a separate port."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Probes:
 
 
 def not_read(informers: Informers | None) -> str:
-    """What a component answers at /readyz before it has read the cluster."""
+    """Returns the answer of /readyz before the informers have synced."""
     return "the cluster has not been read yet: " + ("waits for its turn" if informers is None else informers.unread())
 
 

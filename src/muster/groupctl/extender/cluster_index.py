@@ -29,14 +29,14 @@ class ClusterIndex:
         store: Store,
         ended: Callable[[str, Pod], None],
         custom: Sequence[type[CustomApplication]] = (),
-        ask: FetchOwner | None = None,
+        fetch_owner: FetchOwner | None = None,
     ) -> None:
-        """Calls `ended` with key and pod when a pod is bound or deleted. `custom` are the configured kinds; `ask`
-        fetches owners that the store does not have yet.
+        """Calls `ended` with key and pod when a pod is bound or deleted. `custom` are the configured kinds;
+        `fetch_owner` fetches owners that the store does not have yet.
         """
         kinds = (*KINDS, *custom)
         self._ended = ended
-        self._ask = ask or _fetch_nothing
+        self._fetch_owner = fetch_owner or _fetch_nothing
         self._custom = frozenset(kind.__name__ for kind in custom)
         self._tables: dict[str, dict[str, Object]] = {kind.__name__: {} for kind in kinds}
         self._unit_counts = UnitCounts()
@@ -70,7 +70,7 @@ class ClusterIndex:
 
     def application(self, pod: Pod) -> Application:
         """Returns the pod's application; raises OwnerLoop if its owners form a cycle."""
-        return application_of(pod, owner_lookup(pod, self._tables, self._ask), self._custom)
+        return application_of(pod, owner_lookup(pod, self._tables, self._fetch_owner), self._custom)
 
     def pod(self, name: str) -> Pod | None:
         found = self._tables["Pod"].get(name)

@@ -65,13 +65,13 @@ class GroupScheduling:
         legacy: bool = False,
         gate_override: bool = False,
         custom: Sequence[type[CustomApplication]] = (),
-        ask: FetchOwner | None = None,
+        fetch_owner: FetchOwner | None = None,
         plugins: PluginScores | None = None,
         now: Callable[[], float] = monotonic,
     ) -> None:
         """Takes `legacy` to list refused nodes also in FailedNodes, for schedulers before 1.22; `gate_override` to
-        refuse pods until their application is bound to its OverridePolicy; `ask` (on a live cluster) to fetch owners
-        that the informers have not seen; and `plugins` for pods without a policy.
+        refuse pods until their application is bound to its OverridePolicy; `fetch_owner` (on a live cluster) to fetch
+        owners that the informers have not seen; and `plugins` for pods without a policy.
 
         On a live cluster, pods that are pending at the start may have been answered by the previous leader.
         """
@@ -79,14 +79,14 @@ class GroupScheduling:
         self.reservations = Reservations(now, expired=self._refused.freed)
         self.waits = 0
         self._store = store
-        self._ask_owner = ask
+        self._fetch_owner = fetch_owner
         self._plugins = plugins
         self._now = now
         self._legacy = legacy
         self._gate_override = gate_override
         self._changed = Condition()
-        self._index = ClusterIndex(store, self._ended, custom, ask)
-        if ask is not None:
+        self._index = ClusterIndex(store, self._ended, custom, fetch_owner)
+        if fetch_owner is not None:
             for name, pod in self._index.waiting():
                 unit = unit_of(name, pod)
                 self.reservations.put_stranger(pod.metadata.uid, unit)
@@ -99,7 +99,7 @@ class GroupScheduling:
 
     def use(self, custom: Sequence[type[CustomApplication]]) -> None:
         """Replaces the configured application kinds."""
-        view = ClusterIndex(self._store, self._ended, custom, self._ask_owner)
+        view = ClusterIndex(self._store, self._ended, custom, self._fetch_owner)
         with self._changed:
             self._index.close()
             self._index = view
@@ -136,104 +136,104 @@ class GroupScheduling:
             try:
                 return self._filtered(args, None)
             except _PodNotSeen:
-                return self._filtered(args, self._asked_for(args.pod))
+                return self._filtered(args, self._fetch_pod(args.pod))
         except (OwnerLoop, ApiError) as fault:
             return FilterResult(error=str(fault))
 
     def _filtered(self, args: ExtenderArgs, known: Pod | None) -> FilterResult:
         """Filters with `known` as the pod in the cluster; with None it is looked up (_PodNotSeen if missing)."""
         with self._changed:
-            asked = self._ask(args.pod)
-            if asked is None:
+            request = self._policy_request(args.pod)
+            if request is None:
                 return self._free(args)
-            if isinstance(asked, PlacementRefusal):
-                return self._result(args, dict.fromkeys(args.names, _text(asked.text)))
-            return self._divided(args, asked, self._exists(asked, known))
+            if isinstance(request, PlacementRefusal):
+                return self._result(args, dict.fromkeys(args.names, _text(request.text)))
+            return self._divided(args, request, self._exists(request, known))
 
-    def _asked_for(self, pod: Pod) -> Pod:
+    def _fetch_pod(self, pod: Pod) -> Pod:
         """Fetches the pod from the API server; an empty Pod if it does not exist. Must be called without the lock."""
-        assert self._ask_owner is not None
-        found = self._ask_owner("Pod", key(pod), pod.metadata.uid)
+        assert self._fetch_owner is not None
+        found = self._fetch_owner("Pod", key(pod), pod.metadata.uid)
         return found if isinstance(found, Pod) else Pod()
 
-    def _exists(self, asked: _PolicyRequest, known: Pod | None) -> bool:
+    def _exists(self, request: _PolicyRequest, known: Pod | None) -> bool:
         """Returns whether the pod exists and is pending; nothing is reserved for others. With a cluster in files,
         requests are about pods that are not in it."""
-        if self._ask_owner is None:
+        if self._fetch_owner is None:
             return True
-        seen = known or self._index.pod(asked.pod)
-        if seen is None or (known is None and seen.metadata.uid != asked.id):
+        seen = known or self._index.pod(request.pod)
+        if seen is None or (known is None and seen.metadata.uid != request.id):
             raise _PodNotSeen
-        same = seen.metadata.uid == asked.id and unit_of(asked.pod, seen) == asked.application.unit
+        same = seen.metadata.uid == request.id and unit_of(request.pod, seen) == request.application.unit
         return same and is_pending(seen)
 
     def _free(self, args: ExtenderArgs) -> FilterResult:
         """Filters a pod without a policy: all nodes are feasible, unless a plugin refuses them."""
         if self._plugins is None:
             return self._result(args, {})
-        said, _ = self._plugins.ask(args.pod)
-        refused = {name: _text(said[name][0]) for name in args.names if name in said}
+        refusals, _ = self._plugins.ask(args.pod)
+        refused = {name: _text(refusals[name][0]) for name in args.names if name in refusals}
         result = self._result(args, refused)
         # kube-scheduler may preempt on these nodes.
-        curable = {name: why for name, why in refused.items() if said[name][1]}
-        result.failed_nodes = {**result.failed_nodes, **curable}
-        result.failed_and_unresolvable_nodes = {n: why for n, why in refused.items() if n not in curable}
+        resolvable = {name: why for name, why in refused.items() if refusals[name][1]}
+        result.failed_nodes = {**result.failed_nodes, **resolvable}
+        result.failed_and_unresolvable_nodes = {n: why for n, why in refused.items() if n not in resolvable}
         return result
 
-    def _divided(self, args: ExtenderArgs, asked: _PolicyRequest, exists: bool) -> FilterResult:
-        group_of, there = self._groups(args, asked)
-        wanted = [group for group in asked.groups if group in there]
-        if asked.assigned:
-            wanted = [group for group in wanted if group == asked.assigned]
-        asked, open_ = self._settled(args.pod, asked, wanted)
-        reasons = self._reasons(asked, open_)
+    def _divided(self, args: ExtenderArgs, request: _PolicyRequest, exists: bool) -> FilterResult:
+        group_of, there = self._groups(args, request)
+        wanted = [group for group in request.groups if group in there]
+        if request.assigned:
+            wanted = [group for group in wanted if group == request.assigned]
+        request, undecided = self._settled(args.pod, request, wanted)
+        reasons = self._reasons(request, undecided)
         passed = [group for group in wanted if reasons[group] is None]
         if exists:
-            self._remember(asked, passed)
+            self._record(request, passed)
         self._changed.notify_all()
-        outside = f"node is in no node group of PropagationPolicy {asked.bound.policy}"
-        reasons[None] = _text(asked.usage.with_waiting(outside))
+        outside = f"node is in no node group of PropagationPolicy {request.bound.policy}"
+        reasons[None] = _text(request.usage.with_waiting(outside))
         named = zip(args.names, group_of, strict=True)
         return self._result(args, {name: why for name, group in named if (why := reasons[group]) is not None})
 
-    def _remember(self, asked: _PolicyRequest, passed: list[str]) -> None:
-        unit = asked.application.unit
+    def _record(self, request: _PolicyRequest, passed: list[str]) -> None:
+        unit = request.application.unit
         if passed:
-            self._refused.passed(unit, asked.pod)
-            self.reservations.put(asked.id, unit, passed)
+            self._refused.passed(unit, request.pod)
+            self.reservations.put(request.id, unit, passed)
             return
-        self._refused.refused(unit, asked.pod, asked.id)
-        if self.reservations.end(asked.id):
+        self._refused.refused(unit, request.pod, request.id)
+        if self.reservations.end(request.id):
             self._refused.freed(unit)
 
-    def _settled(self, pod: Pod, asked: _PolicyRequest, wanted: list[str]) -> tuple[_PolicyRequest, list[str]]:
+    def _settled(self, pod: Pod, request: _PolicyRequest, wanted: list[str]) -> tuple[_PolicyRequest, list[str]]:
         """Waits until one group certainly accepts the pod or all refuse it; returns the undecided groups, too."""
         until = self._now() + MAX_WAIT_S
         waited = False
         while True:
-            answers = {group: asked.usage.accepts(group) for group in wanted}
-            open_ = [group for group, answer in answers.items() if answer == Acceptance.UNDECIDED]
-            late = self._now() >= until or not self.reservations.are_coming(asked.application.unit, asked.id)
-            if not open_ or Acceptance.YES in answers.values() or late:
+            answers = {group: request.usage.accepts(group) for group in wanted}
+            undecided = [group for group, answer in answers.items() if answer == Acceptance.UNDECIDED]
+            late = self._now() >= until or not self.reservations.are_coming(request.application.unit, request.id)
+            if not undecided or Acceptance.YES in answers.values() or late:
                 self.waits += waited
-                return asked, open_
+                return request, undecided
             waited = True
             self._changed.wait(_POLL_INTERVAL_S)
-            again = self._ask(pod)
-            if not isinstance(again, _PolicyRequest) or again.groups != asked.groups:
-                return asked, wanted  # the policy changed meanwhile: refuse, kube-scheduler retries the pod
-            asked = again
+            latest = self._policy_request(pod)
+            if not isinstance(latest, _PolicyRequest) or latest.groups != request.groups:
+                return request, wanted  # the policy changed meanwhile: refuse, kube-scheduler retries the pod
+            request = latest
 
-    def _reasons(self, asked: _PolicyRequest, open_: list[str]) -> dict[str | None, Raw | None]:
+    def _reasons(self, request: _PolicyRequest, undecided: list[str]) -> dict[str | None, Raw | None]:
         """Returns the encoded refusal per group of the policy; None if the group accepts the pod."""
-        unclear = set(open_)
+        unclear = set(undecided)
         found: dict[str | None, Raw | None] = {}
-        for group in asked.groups:
-            why = asked.usage.refusal(group)
-            if asked.assigned and group != asked.assigned:
-                why = f"the pod was made for node group {asked.assigned}, the node is in {group}"
+        for group in request.groups:
+            why = request.usage.refusal(group)
+            if request.assigned and group != request.assigned:
+                why = f"the pod was made for node group {request.assigned}, the node is in {group}"
             if why is None and group in unclear:
-                why = f"node group {group} may be full: other pods of {asked.application} are being bound"
+                why = f"node group {group} may be full: other pods of {request.application} are being bound"
             found[group] = None if why is None else _text(why)
         return found
 
@@ -254,16 +254,16 @@ class GroupScheduling:
         """Scores nodes by the number of pods that their group is missing; all nodes of a group are equal."""
         with self._changed:
             try:
-                asked = self._ask(args.pod)
+                request = self._policy_request(args.pod)
             except (OwnerLoop, ApiError):
-                asked = None
-            if not isinstance(asked, _PolicyRequest):
+                request = None
+            if not isinstance(request, _PolicyRequest):
                 worths: dict[str, int] = {}
-                if asked is None and self._plugins is not None:
+                if request is None and self._plugins is not None:
                     worths = scaled(self._plugins.ask(args.pod)[1], args.names)
                 return [Score(name, worths.get(name, 0)) for name in args.names]
-            group_of, there = self._groups(args, asked)
-            lacks = {group: asked.usage.missing(group) for group in asked.groups}
+            group_of, there = self._groups(args, request)
+            lacks = {group: request.usage.missing(group) for group in request.groups}
             most = max((lacks[group] for group in there if group is not None), default=0)
             worth: dict[str | None, int] = {group: score(n, most) for group, n in lacks.items()}
             worth[None] = 0
@@ -277,31 +277,31 @@ class GroupScheduling:
             # kube-scheduler treats a node without victims as an error.
             offered = {node: victims for node, victims in args.victims.items() if victims.pods}
             try:
-                asked = self._ask(args.pod)
+                request = self._policy_request(args.pod)
             except (OwnerLoop, ApiError):
                 return PreemptionResult({})
-            if asked is None:
+            if request is None:
                 return PreemptionResult(offered)
-            if isinstance(asked, PlacementRefusal):
+            if isinstance(request, PlacementRefusal):
                 return PreemptionResult({})
-            return PreemptionResult({n: v for n, v in offered.items() if self._worth_it(asked, n, v)})
+            return PreemptionResult({n: v for n, v in offered.items() if self._accepts_after(request, n, v)})
 
-    def _worth_it(self, asked: _PolicyRequest, node: str, victims: MetaVictims) -> bool:
-        group = self._group(asked.groups, node)
-        if group is None or asked.assigned not in ("", group):
+    def _accepts_after(self, request: _PolicyRequest, node: str, victims: MetaVictims) -> bool:
+        group = self._group(request.groups, node)
+        if group is None or request.assigned not in ("", group):
             return False
-        counts = dict(asked.usage.counts)
+        counts = dict(request.usage.counts)
         for victim in victims.pods:
             place = self._index.place(victim.uid)
-            if place is not None and place[0] == asked.application.unit:
-                left = self._group(asked.groups, place[1])
+            if place is not None and place[0] == request.application.unit:
+                left = self._group(request.groups, place[1])
                 if left is not None:
                     counts[left] = counts.get(left, 0) - 1
-        return QuotaUsage(asked.bound.quotas, counts, asked.usage.undecided).accepts(group) == Acceptance.YES
+        return QuotaUsage(request.bound.quotas, counts, request.usage.undecided).accepts(group) == Acceptance.YES
 
     # --- shared
 
-    def _ask(self, pod: Pod) -> _PolicyRequest | PlacementRefusal | None:
+    def _policy_request(self, pod: Pod) -> _PolicyRequest | PlacementRefusal | None:
         self._index.refresh()
         application = self._index.application(pod)
         why = unbound_reason(application.labels, PolicyLabels.OVERRIDE) if self._gate_override else None
@@ -321,17 +321,17 @@ class GroupScheduling:
         usage = QuotaUsage(ruling.quotas, counts, maybe, self._index.grouping.groups_without_nodes(ruling.rules))
         return _PolicyRequest(name, id_, application, ruling, groups, usage, assigned)
 
-    def _groups(self, args: ExtenderArgs, asked: _PolicyRequest) -> tuple[list[str | None], set[str | None]]:
+    def _groups(self, args: ExtenderArgs, request: _PolicyRequest) -> tuple[list[str | None], set[str | None]]:
         """Returns the group of each requested node, and the set of these groups."""
         grouping = self._index.grouping
-        known = grouping.group_of(asked.groups)
+        known = grouping.group_of(request.groups)
         found = list(map(known.get, args.names))
         there = set(found)
         if None in there:
             for i, name in enumerate(args.names):
                 if found[i] is None and name not in grouping.groups_by_node:
                     labels = args.labels[i] if args.labels is not None else {}
-                    found[i] = grouping.group_of_unlisted_node(asked.groups, name, labels)
+                    found[i] = grouping.group_of_unlisted_node(request.groups, name, labels)
                     there.add(found[i])
         return found, there
 

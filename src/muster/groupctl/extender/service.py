@@ -123,8 +123,8 @@ class ExtenderService(Component):
     def _build(self, store: Store, kinds: Kinds) -> GroupScheduling:
         settings, scheduler = self.settings, self._scheduler
         return GroupScheduling(
-            store, legacy=settings.legacy, gate_override=settings.gate_override, custom=kinds, ask=self._fetch_owner,
-            plugins=None if scheduler is None else PluginScores(store, scheduler),
+            store, legacy=settings.legacy, gate_override=settings.gate_override, custom=kinds,
+            fetch_owner=self._fetch_owner, plugins=None if scheduler is None else PluginScores(store, scheduler),
         )  # fmt: skip
 
     async def kinds_changed(self, kinds: Kinds) -> None:

@@ -1,4 +1,4 @@
-"""What the webhook counts of itself."""
+"""The metrics of the webhook."""
 
 from __future__ import annotations
 

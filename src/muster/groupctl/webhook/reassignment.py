@@ -25,7 +25,7 @@ from muster.model.meta import controller
 from muster.process.logs import Log
 from muster.store import errors
 
-LOOK_EVERY = 30.0
+CHECK_PERIOD_S = 30.0
 
 
 @dataclass(slots=True)
@@ -68,17 +68,17 @@ class Reassigner:
         self.waiting[delta.key] = (pod, known[1] if known is not None and same else self._now())
 
     def forgive(self) -> None:
-        """A policy or a group changed: what was in vain need not be any more."""
+        """Forgets failed attempts, because a policy or a group changed."""
         self._pauses.clear()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         while True:
-            await asyncio.sleep(min(LOOK_EVERY, self._after / 4))
+            await asyncio.sleep(min(CHECK_PERIOD_S, self._after / 4))
             await self.look()
 
     async def look(self) -> None:
-        """Evict those that have waited for long enough."""
+        """Evicts the pods that have waited long enough."""
         now = self._now()
         begun: set[str] = set()  # all pods of an application go together
         for key, (pod, since) in sorted(self.waiting.items()):
@@ -102,7 +102,7 @@ class Reassigner:
         return pause is None or now >= pause.until
 
     def _pause(self, application: str, now: float) -> None:
-        """The next time is ever later."""
+        """Sets the pause before the application's next eviction; it grows with every attempt."""
         longest = self._after * LONGEST_PAUSE_S / REPLACEMENT_READY_S
         pause = self._pauses.get(application)
         length = self._after if pause is None or now > pause.until + longest else min(2 * pause.length, longest)
@@ -123,7 +123,7 @@ class Reassigner:
 
 
 def _has_no_place(pod: Pod) -> bool:
-    """Was the pod given a group, in which no node takes it?"""
+    """Returns whether the pod has a group in which it is unschedulable."""
     meta = pod.metadata
     if controller(meta) is None or is_job_pod(pod) or meta.deletion_timestamp is not None:
         return False

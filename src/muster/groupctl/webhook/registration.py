@@ -55,7 +55,7 @@ class Endpoint:
 
 
 def configurations(endpoint: Endpoint, name: str = NAME) -> list[tuple[str, Plain]]:
-    """Path of the collection and object of each configuration, without the authority."""
+    """Returns the path of the collection and the object of each configuration, without the CA bundle."""
     pods = _webhook(f"pods.{DOMAIN}", endpoint, "/mutate", [_rule("", "v1", "pods", operations=("CREATE",))])
     pods |= {"namespaceSelector": _SELECTOR, "sideEffects": "NoneOnDryRun", "reinvocationPolicy": "IfNeeded"}
     ours = [_rule(DOMAIN, "v1alpha1", "nodegroups", "propagationpolicies", "overridepolicies")]
@@ -76,7 +76,7 @@ def configurations(endpoint: Endpoint, name: str = NAME) -> list[tuple[str, Plai
 async def register(
     client: Client, endpoint: Endpoint, mine: Sequence[bytes], now: Callable[[], datetime], name: str = NAME
 ) -> bool:
-    """See that both configurations are there as they should be and trust our authorities; whether one was written."""
+    """Corrects both configurations and their CA bundles; returns whether one was written."""
     wrote = False
     for path, wanted in configurations(endpoint, name):
         for attempt in range(_MAX_ATTEMPTS):
@@ -116,7 +116,7 @@ async def _settle(client: Client, path: str, wanted: Plain, mine: Sequence[bytes
 
 
 def _has(stored: Any, wanted: Any) -> bool:
-    """Is all that is wanted stored so? The API server fills in fields that were left out."""
+    """Returns whether all wanted fields are stored; the API server adds defaults."""
     if isinstance(wanted, dict):
         return isinstance(stored, dict) and all(_has(stored.get(name), value) for name, value in wanted.items())
     if isinstance(wanted, list):
@@ -153,16 +153,15 @@ TRUST_DELAY_S = 5.0  # seconds until every API server trusts an authority that w
 
 
 class WebhookRegistration:
-    """`tls` serves with the certificate of the moment; `is_known` once the API server was told of it."""
+    """Keeps the configurations current. `tls` serves with the current certificate; `is_known` is true once the API
+    server trusts it."""
 
     def __init__(
         self, endpoint: Endpoint, names: Sequence[str], name: str, lifetime: float, metrics: Metrics, log: Log,
         client_authority: str = "",
     ) -> None:  # fmt: skip
-        """`names`: what the certificate is for, beside the endpoint's own; `name`: of the configurations.
-
-        `client_authority`: a file; only clients with a certificate of it are answered. OSError if it cannot be used.
-        """
+        """`names`: further names of the certificate; `name`: that of the configurations. `client_authority`: a file;
+        only clients with a certificate of it are answered. Raises OSError if it cannot be used."""
         self.is_known = False
         self._endpoint = endpoint
         self._names = names
@@ -181,7 +180,7 @@ class WebhookRegistration:
         return context
 
     async def run(self, client: Client, every: float) -> None:
-        """Until cancelled: looked at again now and then."""
+        """Checks the configurations periodically, until cancelled."""
         while True:
             try:
                 await self._settle(client, every)

@@ -1,8 +1,8 @@
-"""The running webhook: HTTPS with its own certificates, registration, and the work of the active replica.
+"""Runs the webhook: HTTPS with its own certificates, registration, and the work of the active replica.
 
 Places in groups are kept in memory, so of several replicas one is active, by a Lease, and only that one is ready: a
-Service sends questions there. One that is asked although it is not gates the pods that need a place, and the active
-one lets them go.
+Service sends questions there. One that is asked although it is not gates the pods that need a place, and the active one
+lets them go.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ CATCH_UP_S = 1.0  # for the informers to see the last pods that another replica 
 
 
 class WebhookService(Component):
-    """`muster webhook`."""
+    """The component `muster webhook`."""
 
     name = "webhook"
     kinds = KINDS
 
     def __init__(self, settings: WebhookSettings, scheduler: Scheduler, log: Log) -> None:
-        """`scheduler`: its plugins validate queues and PodGroups. OSError if the client CA cannot be used."""
+        """`scheduler`: its plugins validate queues and PodGroups. Raises OSError if the client CA cannot be used."""
         self.metrics = Metrics()
         super().__init__(settings, log, self.metrics.registry)
         self.settings = settings
@@ -153,11 +153,11 @@ class WebhookService(Component):
                     await asyncio.sleep(0.05)
 
     async def kinds_changed(self, kinds: Kinds) -> None:
-        """Pods that wait for an application of another kind may be ungated now."""
+        """Checks the gated pods again, because their application may be of one of the new kinds."""
         self._gate_remover.look()
 
     async def _stay_registered(self) -> None:
-        """Registers only once the cluster has been read."""
+        """Keeps the webhook registered once the informers have synced."""
         await self.process.shared_informers.synced()
         await self._registration.run(self.process.ungated, self.settings.check_period)
 

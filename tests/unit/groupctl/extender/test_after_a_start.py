@@ -52,7 +52,7 @@ def asked(one: Object) -> ExtenderArgs:
 def started(*more: Object) -> tuple[GroupScheduling, Clock]:
     clock = Clock()
     store = store_of(*nodes(), *groups(), weights(), *deployment(bound()), *more)
-    return GroupScheduling(store, ask=nobody, now=clock), clock
+    return GroupScheduling(store, fetch_owner=nobody, now=clock), clock
 
 
 def test_pods_that_waited_when_it_started_may_be_on_their_way_to_any_group() -> None:
@@ -100,9 +100,9 @@ def test_an_owner_that_is_not_seen_yet_is_asked_for() -> None:
     top, below = deployment({REQUIRED: "pp"})
     found = {"Deployment": top, "ReplicaSet": below}
     store = store_of(*nodes(), *groups(), weights())
-    extender = GroupScheduling(store, ask=lambda kind, key, uid: found[kind])
+    extender = GroupScheduling(store, fetch_owner=lambda kind, key, uid: found[kind])
     assert extender.filter(asked(nginx_pod("p"))).node_names == []
-    alone = GroupScheduling(store, ask=nobody)
+    alone = GroupScheduling(store, fetch_owner=nobody)
     assert alone.filter(asked(nginx_pod("p"))).node_names == NODES
 
 
@@ -112,7 +112,7 @@ def refuses(kind: str, key: str, uid: str) -> Object | None:
 
 def test_when_an_owner_cannot_be_asked_for_the_answer_is_an_error() -> None:
     store = store_of(*nodes(), *groups(), weights())
-    assert "does not answer" in GroupScheduling(store, ask=refuses).filter(asked(nginx_pod("p"))).error
+    assert "does not answer" in GroupScheduling(store, fetch_owner=refuses).filter(asked(nginx_pod("p"))).error
 
 
 def unread(labels: dict[str, str], *, gate_override: bool = False) -> StandbyScheduling:

@@ -29,7 +29,7 @@ class Extender:
         self.store: Store = store_of(*nodes(), *groups(), weights(Beijing=1, Hangzhou=1), *deployment(bound(), 2))
         self.cluster: dict[str, Object] = {}
         self.asked: list[str] = []
-        self.answers = GroupScheduling(self.store, ask=self._get, now=self.clock)
+        self.answers = GroupScheduling(self.store, fetch_owner=self._get, now=self.clock)
 
     def _get(self, kind: str, name: str, uid: str) -> Object | None:
         self.asked.append(f"{kind} {name}")
@@ -122,7 +122,7 @@ def test_pods_that_waited_when_it_started_are_tried_again_when_nothing_is_known_
     """Whoever answered before may have refused them for a reservation that is lost."""
     extender = Extender()
     extender.made("waited")
-    again = GroupScheduling(extender.store, ask=extender._get, now=extender.clock)
+    again = GroupScheduling(extender.store, fetch_owner=extender._get, now=extender.clock)
     assert again.to_wake() == []
     extender.clock.now = RESERVATION_TTL_S
     assert [name for name, _ in again.to_wake()] == ["default/waited"]
