@@ -103,7 +103,7 @@ async def until(what: Callable[[], object], seconds: float = 5.0) -> None:
             await asyncio.sleep(0.005)
 
 
-def give(value: object, status: int = 200) -> Answer:
+def reply(value: object, status: int = 200) -> Answer:
     """A JSON answer."""
 
     async def answer(request: web.Request) -> web.Response:
@@ -145,8 +145,8 @@ def hang_up() -> Answer:
     return answer
 
 
-def dawdle(seconds: float) -> Answer:
-    """Headers at once, then nothing for a while."""
+def stall(seconds: float) -> Answer:
+    """Sends the headers at once, then nothing for some seconds."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         slow = web.StreamResponse()
@@ -159,7 +159,7 @@ def dawdle(seconds: float) -> Answer:
 
 
 def drip(piece: bytes, times: int) -> Answer:
-    """A body whose length is not told beforehand."""
+    """A body without a Content-Length."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         dripping = web.StreamResponse()
@@ -171,7 +171,7 @@ def drip(piece: bytes, times: int) -> Answer:
     return answer
 
 
-def tell(*events: object, then: str = "end", pieces: int = 0) -> Answer:
+def stream_events(*events: object, then: str = "end", pieces: int = 0) -> Answer:
     """A watch: these events (dicts, or bytes as they are), then the end, a cut or silence."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -193,7 +193,7 @@ def tell(*events: object, then: str = "end", pieces: int = 0) -> Answer:
     return answer
 
 
-def pod(name: str, version: int, *, uid: str = "", node: str = "", **spec: Any) -> Plain:
+def stored_pod(name: str, version: int, *, uid: str = "", node: str = "", **spec: Any) -> Plain:
     if node:
         spec["nodeName"] = node
     meta = {"name": name, "namespace": "ns", "uid": uid or f"uid-{name}", "resourceVersion": str(version)}

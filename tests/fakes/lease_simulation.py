@@ -68,8 +68,8 @@ class Clock:
         return self.now
 
 
-class Stage:
-    """Candidates that take their steps when they are told to."""
+class LeaseSimulation:
+    """Candidates that take a step when the test calls `step`."""
 
     def __init__(self, api: FaultyApi) -> None:
         self.server = LeaseServer(api)
@@ -88,8 +88,8 @@ class Stage:
 
 def play(story: Any) -> None:
     async def opened(api: FaultyApi) -> None:
-        stage = Stage(api)
-        async with stage.client:
-            await story(stage)
+        simulation = LeaseSimulation(api)
+        async with simulation.client:
+            await story(simulation)
 
     run(opened)

@@ -96,7 +96,7 @@ class Refuse(Plugin, NodeFilter):
 
 
 class Journal(Plugin, Ledger):
-    """Records every move that it is told of."""
+    """Records every move that it is notified of."""
 
     name = "journal"
 

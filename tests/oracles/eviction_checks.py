@@ -12,11 +12,9 @@ from typing import Any
 from oracles.eviction_budgets import allowances, uses
 from oracles.eviction_model import Gang, Member, World
 from oracles.eviction_needs import check_needs
-from oracles.eviction_reclaim import queue_allows, within_share
-from oracles.eviction_runner import Played
+from oracles.eviction_runner import Fault, Played, Step, final_world, steps
 from oracles.eviction_search import misses
-from oracles.eviction_shares import plugins_of
-from oracles.eviction_steps import Fault, Step, final_world, steps
+from oracles.eviction_shares import plugins_of, queue_allows, within_share
 
 # Kinds that are counted but are no fault of a property: what enqueue may hold back because other admitted jobs reserve
 # it, gangs beyond the size that must be decided, and the order of preference among victims.
@@ -102,12 +100,12 @@ def _useless(walked: list[Step]) -> Iterator[Fault]:
             if job is None:
                 yield Fault("P2 no claimer", f"cycle {step.number}: {claim.victims} evicted for {claim.by}")
                 continue
-            if job.complete(step.after.jobs[claim.job].of("held")):
+            if job.complete(step.after.jobs[claim.job].of("placed")):
                 claimers = [step.before.members[by] for by in dict.fromkeys(claim.by)]
                 unbound = [member.key for member in claimers if not _bound_later(walked[i:], member)]
             else:
                 later = (s.after.jobs[claim.job] for s in walked[i:] if claim.job in s.after.jobs)
-                unbound = [] if any(j.complete(j.of("held")) for j in later) else [claim.job]
+                unbound = [] if any(j.complete(j.of("placed")) for j in later) else [claim.job]
             if unbound and not _taken(walked[i + 1 :], step, job):
                 text = f"cycle {step.number}: {claim.rule} of {claim.victims} for {unbound}, never bound"
                 yield Fault("P2 useless", text)
@@ -137,7 +135,7 @@ def _taken(walked: list[Step], step: Step, job: Gang) -> bool:
 
 def _gangs(step: Step) -> Iterator[Fault]:
     for key, job in step.before.jobs.items():
-        had, kept = job.of("held"), step.after.jobs[key].of("held")
+        had, kept = job.of("placed"), step.after.jobs[key].of("placed")
         if kept and not job.complete(kept):
             if job.complete(had):
                 yield Fault("P3 partial gang", f"cycle {step.number}: {key} keeps {len(kept)} of {len(had)} pods")

@@ -30,7 +30,7 @@ CRITICAL = ("system-cluster-critical", "system-node-critical")
 
 @dataclass(frozen=True)
 class Member:
-    """A pod. `state`: held (has a node and stays), leaving (has a node and is being deleted), waiting, or ended."""
+    """A pod. `state`: placed (has a node and stays), leaving (has a node and is being deleted), waiting, or ended."""
 
     key: str
     uid: str
@@ -108,10 +108,10 @@ class World:
     queues: dict[str, Queue]
     budgets: dict[str, Any]
 
-    def held(self, queue: str, members: Iterable[Member] | None = None) -> Amounts:
+    def allocated(self, queue: str, members: Iterable[Member] | None = None) -> Amounts:
         """What the queue's pods hold; terminating pods do not count."""
         some = self.members.values() if members is None else members
-        return total(m.request for m in some if m.state == "held" and self.queue_of(m) == queue)
+        return total(m.request for m in some if m.state == "placed" and self.queue_of(m) == queue)
 
     def queue_of(self, member: Member) -> str:
         return self.jobs[member.job].queue
@@ -122,7 +122,7 @@ class World:
         for key in gone:
             members[key] = replace(members[key], state="leaving", healthy=False)
         for key in placed:
-            members[key] = replace(members[key], state="held", node=placed[key])
+            members[key] = replace(members[key], state="placed", node=placed[key])
         jobs = {key: replace(job, members=[]) for key, job in self.jobs.items()}
         for member in members.values():
             jobs[member.job].members.append(member)
@@ -191,7 +191,7 @@ def _job_of(key: str, pod: Pod, jobs: dict[str, Gang], classes: Mapping[str, int
 def _member(key: str, pod: Pod, job: Gang, group: PodGroup | None) -> Member:
     meta, spec = pod.metadata, pod.spec
     leaving = meta.deletion_timestamp is not None
-    state = ("leaving" if leaving else "held") if spec.node_name else ("ended" if leaving else "waiting")
+    state = ("leaving" if leaving else "placed") if spec.node_name else ("ended" if leaving else "waiting")
     part = None
     if group is not None:
         for policy in group.spec.sub_group_policy:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from oracles.eviction_model import Member, World
-from oracles.eviction_packing import Effort, Room, Undecided, pack
-from oracles.eviction_reclaim import queue_allows
+from oracles.eviction_packing import Effort, FreeCapacity, Undecided, pack
+from oracles.eviction_runner import Claim, Fault, Step
 from oracles.eviction_search import Search
-from oracles.eviction_steps import Claim, Fault, Step
+from oracles.eviction_shares import queue_allows
 from oracles.eviction_victims import Victims
 
 
@@ -55,7 +55,7 @@ class _Moment:
         text = f"{claim.rule} of {claim.victims} for {[m.key for m in self.pods]}"
         effort = Effort()
         if search.permits(self.job, self.pods, "allocate", set()):
-            found = pack(self._room(set()), self.pods, effort)
+            found = pack(self._capacity(set()), self.pods, effort)
             if found is not None:
                 yield "P2 needless", f"{text}, which fit without: {found}"
                 return
@@ -76,15 +76,15 @@ class _Moment:
         if len(self.pods) == 1 and (better := self._preferred(effort)) is not None:
             yield "R2 preference", f"{text}; {sorted(better)} are preferred"
 
-    def _room(self, victims: set[str]) -> Room:
-        return Room(self.world, self.job, victims, self.search.groups)
+    def _capacity(self, victims: set[str]) -> FreeCapacity:
+        return FreeCapacity(self.world, self.job, victims, self.search.groups)
 
     def _spared(self, before: World, gone: list[str], effort: Effort) -> Iterator[set[str]]:
         """Sets of victims that may stay by the rules of gangs: a surplus pod, a whole job, all but surplus pods of it.
 
-        Several claims of one job in one cycle cannot be told apart; then nothing is said.
+        Several claims of one job in one cycle cannot be distinguished; then there is no complaint.
         """
-        missing = self.job.minimum - len(self.job.of("held"))
+        missing = self.job.minimum - len(self.job.of("placed"))
         if len(set(self.claim.by)) > 1 and len(self.pods) > max(missing, 1):
             return
         jobs: dict[str, set[str]] = {}
@@ -93,7 +93,7 @@ class _Moment:
         units = Victims(before, self.search.first, self.search.shares, self.job, effort)
         for name, victims in jobs.items():
             fit = [before.members[key] for key in sorted(victims)]
-            if victims == {m.key for m in before.jobs[name].of("held")} - {*gone}:
+            if victims == {m.key for m in before.jobs[name].of("placed")} - {*gone}:
                 yield victims
                 if not gone:
                     for choice in units.choices(before.jobs[name], fit, whole=False):
@@ -107,17 +107,17 @@ class _Moment:
         """Is the claim served on its nominated nodes with these victims only?"""
         if not self.search.permits(self.job, self.pods, self.claim.rule, victims):
             return False
-        room = self._room(victims)
+        capacity = self._capacity(victims)
         for member in self.pods:
             node = self.nodes[member.key]
-            if not room.allows(member, node) or any(
-                room.free[node].get(n, 0) < v for n, v in member.request.items() if v
+            if not capacity.allows(member, node) or any(
+                capacity.free[node].get(n, 0) < v for n, v in member.request.items() if v
             ):
                 return False
             for name, amount in member.request.items():
-                room.free[node][name] = room.free[node].get(name, 0) - amount
-            room.ports[node] |= member.ports
-            room.apps[node].add(member.labels.get("app", ""))
+                capacity.free[node][name] = capacity.free[node].get(name, 0) - amount
+            capacity.ports[node] |= member.ports
+            capacity.apps[node].add(member.labels.get("app", ""))
         return True
 
     def _reclaim(self, effort: Effort) -> set[str] | None:
@@ -130,7 +130,7 @@ class _Moment:
 
     def _serves(self, rule: str, victims: set[str], effort: Effort) -> bool:
         permitted = self.search.permits(self.job, self.pods, rule, victims)
-        return permitted and pack(self._room(victims), self.pods, effort, victims) is not None
+        return permitted and pack(self._capacity(victims), self.pods, effort, victims) is not None
 
     def _preferred(self, effort: Effort) -> set[str] | None:
         """Victims that are better in every reading of rule 2: of no higher priority, and fewer or of lower priority."""

@@ -26,8 +26,8 @@ class Effort:
             raise Undecided
 
 
-class Room:
-    """Nodes with what stays on them."""
+class FreeCapacity:
+    """What is free on the nodes beside the pods that stay."""
 
     def __init__(self, world: World, job: Gang, gone: Collection[str], groups: bool, leaving: bool = False) -> None:
         """`gone`: pods that no longer count. `leaving`: terminating pods still hold their capacity."""
@@ -37,7 +37,7 @@ class Room:
         self.free = {name: dict(offered) for name, offered in world.offered.items()}
         self.ports: dict[str, set[int]] = {name: set() for name in world.nodes}
         self.apps: dict[str, set[str]] = {name: set() for name in world.nodes}
-        states = ("held", "leaving") if leaving else ("held",)
+        states = ("placed", "leaving") if leaving else ("placed",)
         for member in world.members.values():
             if member.state in states and member.key not in gone:
                 free = self.free[member.node]
@@ -53,7 +53,7 @@ class Room:
         if not level:
             return [names]
         of = {name: node.metadata.labels.get(level, "") for name, node in self.world.nodes.items()}
-        pinned = {of[m.node] for m in self.job.of("held") if m.key not in gone}
+        pinned = {of[m.node] for m in self.job.of("placed") if m.key not in gone}
         return [[n for n in names if of[n] == d] for d in sorted({*of.values()} - {""}) if pinned <= {d}]
 
     def part_domains(self, pods: Sequence[Member], gone: Collection[str]) -> Iterator[dict[Part, str]]:
@@ -64,7 +64,7 @@ class Room:
             return
         of = {name: node.metadata.labels.get(level, "") for name, node in self.world.nodes.items()}
         pinned: dict[Part, set[str]] = {}
-        for member in self.job.of("held"):
+        for member in self.job.of("placed"):
             if member.key not in gone and member.part is not None:
                 pinned.setdefault(member.part, set()).add(of[member.node])
         parts = sorted({m.part for m in pods if m.part is not None})
@@ -91,11 +91,13 @@ class Room:
         return against is None or group not in against.required
 
 
-def pack(room: Room, pods: Sequence[Member], effort: Effort, gone: Collection[str] = ()) -> dict[str, str] | None:
+def pack(
+    capacity: FreeCapacity, pods: Sequence[Member], effort: Effort, gone: Collection[str] = ()
+) -> dict[str, str] | None:
     """Pod → node, or None if there is no placement."""
-    for nodes in room.domains(gone):
-        for domains in room.part_domains(pods, gone):
-            found = _Packing(room, pods, nodes, domains, effort).place()
+    for nodes in capacity.domains(gone):
+        for domains in capacity.part_domains(pods, gone):
+            found = _Packing(capacity, pods, nodes, domains, effort).place()
             if found is not None:
                 return found
     return None
@@ -103,18 +105,18 @@ def pack(room: Room, pods: Sequence[Member], effort: Effort, gone: Collection[st
 
 class _Packing:
     def __init__(
-        self, room: Room, pods: Sequence[Member], nodes: list[str], domains: dict[Part, str], effort: Effort
+        self, capacity: FreeCapacity, pods: Sequence[Member], nodes: list[str], domains: dict[Part, str], effort: Effort
     ) -> None:
         self.effort = effort
         self.nodes = nodes
         self.pods = sorted(pods, key=lambda m: (-m.request.get("cpu", 0), repr(m.shape), m.key))
         self.names = sorted({name for m in pods for name in m.request})
         self.requests = [tuple(m.request.get(name, 0) for name in self.names) for m in self.pods]
-        self.free = [[room.free[n].get(name, 0) for name in self.names] for n in nodes]
-        level = room.job.part_level
-        rack = {n: room.world.nodes[n].metadata.labels.get(level, "") for n in nodes}
+        self.free = [[capacity.free[n].get(name, 0) for name in self.names] for n in nodes]
+        level = capacity.job.part_level
+        rack = {n: capacity.world.nodes[n].metadata.labels.get(level, "") for n in nodes}
         self.allowed = [
-            [room.allows(m, n) and (m.part not in domains or domains[m.part] == rack[n]) for n in nodes]
+            [capacity.allows(m, n) and (m.part not in domains or domains[m.part] == rack[n]) for n in nodes]
             for m in self.pods
         ]
         self.alone = [bool(m.ports) or m.apart for m in self.pods]  # one per node: same ports, or apart

@@ -13,9 +13,8 @@ from itertools import combinations
 from typing import Any
 
 from oracles.eviction_model import Gang, Member, World, total
-from oracles.eviction_packing import Effort, Room, Undecided, pack
-from oracles.eviction_reclaim import counted
-from oracles.eviction_shares import Shares, at_most, plugins_of, shares
+from oracles.eviction_packing import Effort, FreeCapacity, Undecided, pack
+from oracles.eviction_shares import Shares, at_most, counted, plugins_of, shares
 from oracles.eviction_victims import Victims
 
 MOST_PODS = 6  # of a claim that must be decided
@@ -75,8 +74,8 @@ class Search:
         for victims in self._victims(job, pods, rule, effort):
             if not self.permits(job, pods, rule, victims):
                 continue
-            room = Room(self.world, job, victims, self.groups)
-            placement = pack(room, pods, effort, victims)
+            capacity = FreeCapacity(self.world, job, victims, self.groups)
+            placement = pack(capacity, pods, effort, victims)
             if placement is not None:
                 return Found(rule, pods, placement, sorted(victims))
         return None
@@ -86,7 +85,7 @@ class Search:
         for other in sorted({self.world.members[v].job for v in way.victims}):
             fewer = {v for v in way.victims if self.world.members[v].job != other}
             if self.permits(job, way.pods, way.rule, fewer):
-                placement = pack(Room(self.world, job, fewer, self.groups), way.pods, Effort(), fewer)
+                placement = pack(FreeCapacity(self.world, job, fewer, self.groups), way.pods, Effort(), fewer)
                 if placement is not None:
                     way = Found(way.rule, way.pods, placement, sorted(fewer))
         return way
@@ -108,7 +107,7 @@ class Search:
         if rule == "reclaim":
             if queue not in known.deserved:
                 return False
-            deserved, held = known.deserved[queue], self.world.held(queue)
+            deserved, held = known.deserved[queue], self.world.allocated(queue)
             for name in counted(asked, known.named.get(queue, ())):
                 if not at_most(held.get(name, 0) + claim.get(name, 0), deserved.get(name, 0), generous=False):
                     return False
@@ -131,12 +130,12 @@ class Search:
         return {queue, *(name for name, above in self.shares.above.items() if queue in above)}
 
     def holds(self, member: Member, queues: set[str]) -> bool:
-        return member.state == "held" and self.world.queue_of(member) in queues
+        return member.state == "placed" and self.world.queue_of(member) in queues
 
 
 def claims(job: Gang, effort: Effort) -> Iterator[list[Member]]:
     """The sets of pending pods that a claim may be for: one pod, or pods that bring the job to its minimum."""
-    held, waiting = job.of("held"), job.of("waiting")
+    held, waiting = job.of("placed"), job.of("waiting")
     if job.complete(held):
         # One pod alone would leave a sub-group below its size.
         count = Counter(m.part for m in held if m.part is not None)
@@ -184,7 +183,7 @@ def misses(world: World, first: World, config: dict[str, Any]) -> tuple[list[tup
 def held_at_enqueue(search: Search, job: Gang, config: dict[str, Any]) -> bool:
     """May enqueue hold the job back because of what other admitted jobs reserve?"""
     least = job.min_resources
-    if "enqueue" not in search.actions or least is None or job.complete(job.of("held")):
+    if "enqueue" not in search.actions or least is None or job.complete(job.of("placed")):
         return False
     if job.phase not in ("Pending", "?"):
         return False
@@ -198,7 +197,7 @@ def held_at_enqueue(search: Search, job: Gang, config: dict[str, Any]) -> bool:
         reserved.update(other.min_resources or {})
     if not reserved:
         return False
-    held = total(m.request for m in world.members.values() if m.state == "held")
+    held = total(m.request for m in world.members.values() if m.state == "placed")
     if "overcommit" in plugins:
         factor = plugins["overcommit"].get("arguments", {}).get("overcommit-factor", 1.2)
         offered = total(world.offered.values())

@@ -14,8 +14,7 @@ from itertools import combinations
 from oracles.eviction_budgets import allowances, covering, uses
 from oracles.eviction_model import Amounts, Gang, Member, World, total
 from oracles.eviction_packing import Effort
-from oracles.eviction_reclaim import excess
-from oracles.eviction_shares import Shares, at_most
+from oracles.eviction_shares import Shares, at_most, excess
 
 
 @dataclass(frozen=True)
@@ -47,11 +46,11 @@ class Victims:
             if job.queue != self.claimer.queue:
                 continue
             own = job.key == self.claimer.key
-            if own and not job.complete(job.of("held")):
+            if own and not job.complete(job.of("placed")):
                 continue
             if not own and job.priority >= self.claimer.priority:
                 continue
-            fit = [m for m in job.of("held") if _eligible(m) and m.priority < priority]
+            fit = [m for m in job.of("placed") if _eligible(m) and m.priority < priority]
             choices = self.choices(job, fit, whole=not own)
             if choices:
                 sets = [set(c.victims) for c in choices]
@@ -96,8 +95,8 @@ class Victims:
         for job in {self.world.members[v].job for v in victims}:
             queue = self.world.jobs[job].queue
             some = tuple(v for v in victims if self.world.members[v].job == job)
-            whole = len(some) == len(self.world.jobs[job].of("held"))
-            held = self.world.held(queue)
+            whole = len(some) == len(self.world.jobs[job].of("placed"))
+            held = self.world.allocated(queue)
             kept = self._after(queue, Choice(job, whole, some), held, left.get(queue, held), asked)
             if kept is None:
                 return False
@@ -105,13 +104,13 @@ class Victims:
         return True
 
     def _reclaimable(self, job: Gang) -> list[Choice]:
-        return self.choices(job, [m for m in job.of("held") if _eligible(m)], whole=True)
+        return self.choices(job, [m for m in job.of("placed") if _eligible(m)], whole=True)
 
     def _of_queue(
         self, name: str, jobs: list[list[Choice]], asked: Collection[str]
     ) -> Iterator[tuple[set[str], Amounts]]:
         """Every set of units that leaves the queue what it deserves, with what the queue keeps."""
-        held = self.world.held(name)
+        held = self.world.allocated(name)
 
         def from_(i: int, victims: set[str], left: Amounts) -> Iterator[tuple[set[str], Amounts]]:
             self.effort.step()
@@ -159,7 +158,7 @@ class Victims:
 
     def choices(self, job: Gang, fit: list[Member], *, whole: bool) -> list[Choice]:
         """What the job may give: everything, or pods above its minimum. Largest first."""
-        held = job.of("held")
+        held = job.of("placed")
         found = []
         if whole and held and len(fit) == len(held) and self._within_budgets(held):
             found.append(Choice(job.key, True, tuple(m.key for m in held)))

@@ -10,11 +10,10 @@ import pytest
 from muster.engine.core.plan import Eviction, Plan
 from oracles.eviction_checks import check_step
 from oracles.eviction_model import Gang, World, world
-from oracles.eviction_packing import Effort, Room, pack
-from oracles.eviction_runner import Cycle, tables_of
+from oracles.eviction_packing import Effort, FreeCapacity, pack
+from oracles.eviction_runner import Cycle, Fault, Step, claims_of, tables_of
 from oracles.eviction_search import Search, claims
 from oracles.eviction_shares import plugins_of
-from oracles.eviction_steps import Fault, Step, claims_of
 from strategies.eviction_clusters import Scenario, scenario
 
 MOST_VICTIMS = 8  # of what is tried set by set
@@ -73,7 +72,7 @@ def test_what_the_search_does_not_find_is_forbidden_by_the_checks(first: int) ->
             priorities = {m.priority for m in job.of("waiting")}
             if len(priorities) > 1 or asked.search.find(job, (rule,)) is not None:
                 continue
-            own = [m for m in asked.world.members.values() if m.state == "held" and m.job != job.key]
+            own = [m for m in asked.world.members.values() if m.state == "placed" and m.job != job.key]
             near = [m for m in own if (asked.world.queue_of(m) == job.queue) == (rule == "preempt")]
             if len(near) > MOST_VICTIMS:
                 continue
@@ -84,8 +83,8 @@ def test_what_the_search_does_not_find_is_forbidden_by_the_checks(first: int) ->
                 for count in range(1, len(near) + 1):
                     for some in combinations(near, count):
                         victims = sorted(m.key for m in some)
-                        room = Room(asked.world, job, victims, asked.search.groups)
-                        placement = pack(room, pods, Effort(), victims)
+                        capacity = FreeCapacity(asked.world, job, victims, asked.search.groups)
+                        placement = pack(capacity, pods, Effort(), victims)
                         if placement is not None:
                             assert asked.faults(rule, placement, victims), (seed, rule, placement, victims)
     assert tried > 5
@@ -104,12 +103,12 @@ def test_forbidden_victims_are_recognised() -> None:
         asked = Asked(scenario(seed))
         world = asked.world
         claimers = [job for job in world.jobs.values() if job.of("waiting")]
-        for victim in (m for m in world.members.values() if m.state == "held"):
+        for victim in (m for m in world.members.values() if m.state == "placed"):
             job = world.jobs[victim.job]
             for claimer in (c for c in claimers if c is not job):
                 rule = "preempt" if claimer.queue == job.queue else "reclaim"
                 expected = set()
-                held = job.of("held")
+                held = job.of("placed")
                 if len(held) > 1 and job.complete(held) and len(held) == job.minimum:
                     expected.add("P3 partial gang")
                 if rule == "preempt" and job.priority >= claimer.priority:

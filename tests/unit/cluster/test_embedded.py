@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.embedded import bind_all, cluster, pods_of, selector, template
-from builders.manifests import node, pod, typed
+from builders.manifests import group, node, pod, typed
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.hooks import Effect
 from muster.engine.core.plan import Condition, Eviction, Plan, PodReason
@@ -15,15 +15,12 @@ from muster.engine.core.state import State
 from muster.model.batch import ReplicaSet, ReplicaSetSpec
 from muster.model.core import Node, Pod, PodSchedulingGate
 from muster.model.meta import ObjectMeta
-from muster.model.scheduling import PodGroup, PodGroupSpec
+from muster.model.scheduling import PodGroup
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from strategies.profiles import examples
 
 GROUP = "scheduling.k8s.io/group-name"
-
-
-def group(name: str = "gang") -> PodGroup:
-    return PodGroup(metadata=ObjectMeta(name=name), spec=PodGroupSpec(min_member=2))
+GANG = group("gang", minMember=2)
 
 
 def notes(c: EmbeddedCluster) -> list[tuple[str, str, str, str]]:
@@ -62,7 +59,7 @@ def test_a_binding_that_fails_is_told_and_stops_nothing() -> None:
 def test_an_evicted_pod_and_its_group_hear_of_it() -> None:
     victim = typed(pod("v", on="n", phase="Running"))
     victim.metadata.annotations = {GROUP: "gang"}
-    c = cluster(node("n"), victim, group())
+    c = cluster(node("n"), victim, GANG)
     c.apply(Plan(evictions=[Eviction("default/v", "n", "default/p", "preempt")]))
     assert pods_of(c)["v"].metadata.annotations["muster.io/evicted-by"] == "default/p"
     assert notes(c) == [("PodGroup", "default/gang", "Warning", "Evict")]
@@ -111,7 +108,7 @@ def test_a_pod_for_which_room_is_made_is_nominated_until_it_is_bound() -> None:
 
 
 def test_a_group_gets_its_phase_and_the_latest_condition() -> None:
-    c = cluster(group())
+    c = cluster(GANG)
     c.apply(Plan(phases={"default/gang": "Inqueue", "default/podgroup-x": "Running"}))
     c.apply(Plan(conditions={"default/gang": Condition("Unschedulable", "NotEnoughResources", "2/2 tasks")}))
     c.apply(Plan(conditions={"default/gang": Condition("Scheduled", "Ready", "tasks are ready")}))
@@ -201,7 +198,7 @@ def _do(c: EmbeddedCluster, what: str, n: int) -> None:
 def test_a_state_that_follows_is_the_state_that_reads_everything(deeds: list[tuple[str, int]]) -> None:
     spec = ReplicaSetSpec(replicas=2, selector=selector(), template=template())
     c = cluster(
-        node("n0"), node("n1"), ReplicaSet(metadata=ObjectMeta(name="web", namespace="default"), spec=spec), group()
+        node("n0"), node("n1"), ReplicaSet(metadata=ObjectMeta(name="web", namespace="default"), spec=spec), GANG
     )
     following = State()
     c.follow(following)

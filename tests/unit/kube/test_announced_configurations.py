@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fakes.faulty_api import FaultyApi, give, listed, refuse, run
+from fakes.faulty_api import FaultyApi, listed, refuse, reply, run
 from muster.config import DEFAULT
 from muster.config.announced_config import BUILT_IN, AnnouncedConfig, announced_configs_in, lease_annotations
 from muster.kube.snapshot import announced
@@ -31,7 +31,7 @@ def look(plan: Any, now: float = NOW) -> list[AnnouncedConfig]:
 
 def found(source: str, now: float = NOW, holder: str = "one", map_: Any = None) -> AnnouncedConfig:
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", LEASES, give(listed([lease(source, holder)], 5)))
+        api.plan("GET", LEASES, reply(listed([lease(source, holder)], 5)))
         if map_ is not None:
             api.plan("GET", MAP, map_)
 
@@ -40,7 +40,7 @@ def found(source: str, now: float = NOW, holder: str = "one", map_: Any = None) 
 
 
 def config_map(**data: str) -> Any:
-    return give({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf", "namespace": "home"},
+    return reply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf", "namespace": "home"},
                  "data": data})  # fmt: skip
 
 
@@ -73,12 +73,12 @@ def test_a_lease_that_was_given_back_or_has_expired_is_nobodys() -> None:
 
 
 def test_without_a_lease_it_is_said_that_there_is_no_scheduler() -> None:
-    assert look(lambda api: api.plan("GET", LEASES, give(listed([], 5)))) == [AnnouncedConfig()]
+    assert look(lambda api: api.plan("GET", LEASES, reply(listed([], 5)))) == [AnnouncedConfig()]
 
 
 def test_only_labelled_leases_are_asked_for() -> None:
     async def story(api: FaultyApi) -> str:
-        api.plan("GET", LEASES, give(listed([], 5)))
+        api.plan("GET", LEASES, reply(listed([], 5)))
         async with api.client(tries=1) as client:
             await announced(client, api.report.append)
         return str(api.asked[0].query)

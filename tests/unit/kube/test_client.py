@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fakes.faulty_api import FaultyApi, dawdle, drip, give, hang_up, raw, refuse, run
+from fakes.faulty_api import FaultyApi, drip, hang_up, raw, refuse, reply, run, stall
 from muster import store
 from muster.kube import Client, Limits
 from muster.store import errors
@@ -25,7 +25,7 @@ def test_an_answer_is_its_bytes() -> None:
 
 def test_the_authorization_of_the_official_client_goes_with_every_call() -> None:
     async def story(api: FaultyApi) -> str:
-        api.plan("GET", PATH, give({}))
+        api.plan("GET", PATH, reply({}))
         async with Client(api.access("abc")) as client:
             await client.request("GET", PATH)
         return api.asked[0].headers["Authorization"]
@@ -80,7 +80,7 @@ def test_a_proxys_page_in_place_of_a_status_is_told_shortly() -> None:
 
 def test_429_is_tried_again_after_the_time_the_server_asks_for() -> None:
     async def story(api: FaultyApi) -> float:
-        api.plan("POST", PATH, refuse(429, "TooManyRequests", "later", retry_after="1"), give({}))
+        api.plan("POST", PATH, refuse(429, "TooManyRequests", "later", retry_after="1"), reply({}))
         async with api.client() as client:
             await client.request("POST", PATH, body={})
         return api.asked[1].at - api.asked[0].at
@@ -163,7 +163,7 @@ def test_a_server_that_is_not_there_was_surely_sent_nothing() -> None:
 
 def test_an_answer_that_does_not_come_in_time_is_an_error() -> None:
     async def story(api: FaultyApi) -> errors.ApiError:
-        api.plan("GET", PATH, dawdle(10))
+        api.plan("GET", PATH, stall(10))
         async with api.client(tries=1) as client:
             with pytest.raises(errors.TimedOut) as caught:
                 await client.request("GET", PATH, seconds=0.2)
@@ -196,7 +196,7 @@ def test_a_request_over_the_limit_is_not_sent() -> None:
 def test_behind_a_closed_gate_reading_goes_on_and_writing_does_not() -> None:
     async def story(api: FaultyApi) -> list[str]:
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
-            api.plan(method, PATH, give({}))
+            api.plan(method, PATH, reply({}))
         async with Client(api.access(), gate=lambda: False) as client:
             await client.request("GET", PATH)
             for method in ("POST", "PUT", "PATCH", "DELETE"):
@@ -224,7 +224,7 @@ def test_the_gate_is_asked_again_before_each_retry() -> None:
 def test_the_gate_is_asked_after_the_wait_for_a_slot() -> None:
     async def story(api: FaultyApi) -> int:
         leading = [True]
-        api.plan("PUT", PATH, dawdle(0.3))
+        api.plan("PUT", PATH, stall(0.3))
         client = Client(api.access(), limits=Limits(writes_at_once=1), gate=lambda: leading[0])
         async with client:
             first = asyncio.create_task(client.request("PUT", PATH))
@@ -241,8 +241,8 @@ def test_the_gate_is_asked_after_the_wait_for_a_slot() -> None:
 
 def test_no_more_writes_are_in_flight_than_allowed_and_an_urgent_call_waits_behind_none() -> None:
     async def story(api: FaultyApi) -> tuple[int, int]:
-        api.plan("PUT", PATH, dawdle(0.3))
-        api.plan("PUT", "/lease", give({}))
+        api.plan("PUT", PATH, stall(0.3))
+        api.plan("PUT", "/lease", reply({}))
         async with api.client(writes_at_once=3) as client:
             crowd = [asyncio.create_task(client.request("PUT", PATH)) for _ in range(10)]
             await asyncio.sleep(0.1)

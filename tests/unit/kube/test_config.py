@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.faulty_api import FaultyApi, give, refuse, run
+from fakes.faulty_api import FaultyApi, refuse, reply, run
 from muster.kube import Client, NoAccess, load
 from muster.kube.config import Access
 from muster.store import errors
@@ -169,7 +169,7 @@ def test_a_new_token_in_the_file_is_found_when_the_old_one_is_refused(
         path.write_text(path.read_text().replace("https://127.0.0.1:6443/", api.host))
         access = load(str(path))
         path.write_text(path.read_text().replace("old", "new"))
-        api.plan("POST", "/x", refuse(401, "Unauthorized", "Unauthorized"), give({}))
+        api.plan("POST", "/x", refuse(401, "Unauthorized", "Unauthorized"), reply({}))
         async with Client(access) as client:
             await client.request("POST", "/x", body={})
         return [one.headers["Authorization"] for one in api.asked]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fakes.faulty_api import FaultyApi, dawdle, give, hang_up, refuse, run, until
+from fakes.faulty_api import FaultyApi, hang_up, refuse, reply, run, stall, until
 from muster.kube import Recorder
 from muster.model.core import Node, Pod
 from muster.model.meta import ObjectMeta
@@ -34,7 +34,7 @@ def say(recorder: Recorder, message: str = "no room", obj: Any = POD) -> None:
 
 def test_an_event_says_what_about_whom() -> None:
     async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
-        api.plan("POST", PATH, give({}, 201))
+        api.plan("POST", PATH, reply({}, 201))
         say(recorder)
         await until(lambda: recorder.sent == 1)
         return api.asked[0].body
@@ -48,11 +48,11 @@ def test_an_event_says_what_about_whom() -> None:
 
 def test_an_equal_event_is_counted_once_more() -> None:
     async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
-        api.plan("POST", PATH, give({}, 201))
+        api.plan("POST", PATH, reply({}, 201))
         say(recorder)
         await until(lambda: recorder.sent == 1)
         place = f"{PATH}/{api.asked[0].body['metadata']['name']}"
-        api.plan("PATCH", place, give({}))
+        api.plan("PATCH", place, reply({}))
         say(recorder)
         say(recorder)
         await until(lambda: recorder.sent == 2)
@@ -63,7 +63,7 @@ def test_an_equal_event_is_counted_once_more() -> None:
 
 def test_an_event_the_cluster_has_forgotten_is_made_anew() -> None:
     async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
-        api.plan("POST", PATH, give({}, 201))
+        api.plan("POST", PATH, reply({}, 201))
         for n in (1, 2):
             say(recorder)
             await until(lambda n=n: recorder.sent == n)
@@ -74,7 +74,7 @@ def test_an_event_the_cluster_has_forgotten_is_made_anew() -> None:
 
 def test_an_event_of_long_ago_is_another_one() -> None:
     async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
-        api.plan("POST", PATH, give({}, 201))
+        api.plan("POST", PATH, reply({}, 201))
         say(recorder)
         await until(lambda: recorder.sent == 1)
         now[0] += 3600
@@ -87,7 +87,7 @@ def test_an_event_of_long_ago_is_another_one() -> None:
 
 def test_a_chatty_object_is_held_back_and_others_are_not() -> None:
     async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
-        api.plan("POST", PATH, give({}, 201))
+        api.plan("POST", PATH, reply({}, 201))
         for n in range(100):
             say(recorder, f"message {n}")
         say(recorder, obj=Pod(metadata=ObjectMeta(name="b", namespace="ns", uid="v")))
@@ -103,7 +103,7 @@ def test_a_chatty_object_is_held_back_and_others_are_not() -> None:
 
 def test_nobody_waits_and_nothing_grows_while_the_server_does_not_answer() -> None:
     async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
-        api.plan("POST", PATH, dawdle(30))
+        api.plan("POST", PATH, stall(30))
         for n in range(1000):
             say(recorder, obj=Pod(metadata=ObjectMeta(name=f"p{n}", namespace="ns", uid=f"u{n}")))
         await asyncio.sleep(0.1)
@@ -115,7 +115,7 @@ def test_nobody_waits_and_nothing_grows_while_the_server_does_not_answer() -> No
 def test_a_refused_event_is_dropped_and_the_next_is_sent() -> None:
     async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         terminating = refuse(403, "Forbidden", "because it is being terminated")
-        api.plan("POST", PATH, terminating, hang_up(), hang_up(), hang_up(), give({}, 201))
+        api.plan("POST", PATH, terminating, hang_up(), hang_up(), hang_up(), reply({}, 201))
         for n in range(3):
             say(recorder, f"message {n}")
             await until(lambda n=n: recorder.sent + recorder.dropped == n + 1, 10)
@@ -126,7 +126,7 @@ def test_a_refused_event_is_dropped_and_the_next_is_sent() -> None:
 
 def test_an_event_about_a_cluster_wide_object_goes_to_the_default_namespace() -> None:
     async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
-        api.plan("POST", "/api/v1/namespaces/default/events", give({}, 201))
+        api.plan("POST", "/api/v1/namespaces/default/events", reply({}, 201))
         say(recorder, obj=Node(metadata=ObjectMeta(name="n1", uid="n")))
         await until(lambda: recorder.sent == 1)
         return api.asked[0].body["metadata"]["namespace"], "namespace" in api.asked[0].body["involvedObject"]
@@ -136,7 +136,7 @@ def test_an_event_about_a_cluster_wide_object_goes_to_the_default_namespace() ->
 
 def test_a_message_is_cut_to_what_the_api_takes() -> None:
     async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
-        api.plan("POST", PATH, give({}, 201))
+        api.plan("POST", PATH, reply({}, 201))
         say(recorder, "x" * 5000)
         await until(lambda: recorder.sent == 1)
         return len(api.asked[0].body["message"])
@@ -146,7 +146,7 @@ def test_a_message_is_cut_to_what_the_api_takes() -> None:
 
 def test_what_is_left_is_sent_at_the_end() -> None:
     async def story(api: FaultyApi) -> int:
-        api.plan("POST", PATH, give({}, 201))
+        api.plan("POST", PATH, reply({}, 201))
         async with api.client() as client:
             recorder = Recorder(client, "muster", "muster-0")
             for n in range(5):

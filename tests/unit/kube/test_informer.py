@@ -13,15 +13,15 @@ from fakes.faulty_api import (
     Plain,
     bookmark,
     event,
-    give,
     gone,
     hang_up,
     listed,
-    pod,
     raw,
     refuse,
+    reply,
     run,
-    tell,
+    stored_pod,
+    stream_events,
     until,
 )
 from muster.kube import Delta, Informers, InformerState, Wanted, list_watch
@@ -61,9 +61,13 @@ def table(informers: Informers) -> dict[str, str]:
 
 def test_what_is_there_is_added_and_what_happens_is_told() -> None:
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", PATH, give(listed([pod("a", 1), pod("b", 2)], 5)))
-        news = (event("ADDED", pod("c", 6)), event("MODIFIED", pod("a", 7)), event("DELETED", pod("b", 8)))
-        api.plan("WATCH", PATH, tell(*news, then="silence"))
+        api.plan("GET", PATH, reply(listed([stored_pod("a", 1), stored_pod("b", 2)], 5)))
+        news = (
+            event("ADDED", stored_pod("c", 6)),
+            event("MODIFIED", stored_pod("a", 7)),
+            event("DELETED", stored_pod("b", 8)),
+        )
+        api.plan("WATCH", PATH, stream_events(*news, then="silence"))
 
     told, informers, api = follow(plan, lambda api, informers: "ns/b" not in informers.of(Pod))
     assert told == [
@@ -76,9 +80,9 @@ def test_what_is_there_is_added_and_what_happens_is_told() -> None:
 
 def test_events_may_arrive_in_any_pieces() -> None:
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", PATH, give(listed([], 5)))
-        news = [event("ADDED", pod(f"p{i}", 6 + i)) for i in range(20)]
-        api.plan("WATCH", PATH, tell(*news, then="silence", pieces=7))
+        api.plan("GET", PATH, reply(listed([], 5)))
+        news = [event("ADDED", stored_pod(f"p{i}", 6 + i)) for i in range(20)]
+        api.plan("WATCH", PATH, stream_events(*news, then="silence", pieces=7))
 
     told, _, _ = follow(plan, lambda api, informers: len(informers.of(Pod)) == 20)
     assert told == [("ADDED", f"ns/p{i}") for i in range(20)]
@@ -87,9 +91,9 @@ def test_events_may_arrive_in_any_pieces() -> None:
 @pytest.mark.parametrize("then", ["end", "cut"])
 def test_a_watch_that_ends_is_taken_up_where_it_ended(then: str) -> None:
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
-        first = tell(event("MODIFIED", pod("a", 6)), then=then)
-        api.plan("WATCH", PATH, first, tell(event("MODIFIED", pod("a", 7)), then="silence"))
+        api.plan("GET", PATH, reply(listed([stored_pod("a", 1)], 5)))
+        first = stream_events(event("MODIFIED", stored_pod("a", 6)), then=then)
+        api.plan("WATCH", PATH, first, stream_events(event("MODIFIED", stored_pod("a", 7)), then="silence"))
 
     told, _, api = follow(plan, lambda api, informers: table(informers) == {"ns/a": "7"})
     assert [one.query["resourceVersion"] for one in api.watches(PATH)] == ["5", "6"]
@@ -99,8 +103,8 @@ def test_a_watch_that_ends_is_taken_up_where_it_ended(then: str) -> None:
 
 def test_a_bookmark_carries_the_place_to_go_on_from() -> None:
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
-        api.plan("WATCH", PATH, tell(bookmark(50)), tell(then="silence"))
+        api.plan("GET", PATH, reply(listed([stored_pod("a", 1)], 5)))
+        api.plan("WATCH", PATH, stream_events(bookmark(50)), stream_events(then="silence"))
 
     told, _, api = follow(plan, lambda api, informers: len(api.watches(PATH)) == 2)
     assert [one.query["resourceVersion"] for one in api.watches(PATH)] == ["5", "50"]
@@ -109,19 +113,29 @@ def test_a_bookmark_carries_the_place_to_go_on_from() -> None:
 
 def test_a_watch_that_falls_silent_is_taken_for_dead() -> None:
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", PATH, give(listed([], 5)))
-        api.plan("WATCH", PATH, tell(then="silence"), tell(event("ADDED", pod("a", 6)), then="silence"))
+        api.plan("GET", PATH, reply(listed([], 5)))
+        api.plan(
+            "WATCH",
+            PATH,
+            stream_events(then="silence"),
+            stream_events(event("ADDED", stored_pod("a", 6)), then="silence"),
+        )
 
     told, _, _ = follow(plan, lambda api, informers: informers.of(Pod))
     assert told == [("ADDED", "ns/a")]
 
 
-@pytest.mark.parametrize("too_old", [tell(gone()), refuse(410, "Expired", "too old")], ids=["in the watch", "at once"])
+@pytest.mark.parametrize(
+    "too_old", [stream_events(gone()), refuse(410, "Expired", "too old")], ids=["in the watch", "at once"]
+)
 def test_after_410_the_new_list_is_compared_and_no_deletion_is_missed(too_old: Any) -> None:
     def plan(api: FaultyApi) -> None:
-        before, after = [pod("a", 1), pod("b", 2), pod("c", 3)], [pod("a", 1), pod("c", 9), pod("d", 8)]
-        api.plan("GET", PATH, give(listed(before, 5)), give(listed(after, 10)))
-        api.plan("WATCH", PATH, too_old, tell(then="silence"))
+        before, after = (
+            [stored_pod("a", 1), stored_pod("b", 2), stored_pod("c", 3)],
+            [stored_pod("a", 1), stored_pod("c", 9), stored_pod("d", 8)],
+        )
+        api.plan("GET", PATH, reply(listed(before, 5)), reply(listed(after, 10)))
+        api.plan("WATCH", PATH, too_old, stream_events(then="silence"))
 
     told, informers, _ = follow(plan, lambda api, informers: "ns/d" in informers.of(Pod))
     assert told[3:] == [("DELETED", "ns/b"), ("MODIFIED", "ns/c"), ("ADDED", "ns/d")]
@@ -130,9 +144,9 @@ def test_after_410_the_new_list_is_compared_and_no_deletion_is_missed(too_old: A
 
 def test_an_object_deleted_and_made_again_meanwhile_is_another_one() -> None:
     def plan(api: FaultyApi) -> None:
-        first, second = [pod("a", 1, uid="old")], [pod("a", 9, uid="new")]
-        api.plan("GET", PATH, give(listed(first, 5)), give(listed(second, 10)))
-        api.plan("WATCH", PATH, tell(gone()), tell(then="silence"))
+        first, second = [stored_pod("a", 1, uid="old")], [stored_pod("a", 9, uid="new")]
+        api.plan("GET", PATH, reply(listed(first, 5)), reply(listed(second, 10)))
+        api.plan("WATCH", PATH, stream_events(gone()), stream_events(then="silence"))
 
     told, _, _ = follow(plan, lambda api, informers: table(informers) == {"ns/a": "9"})
     assert told == [("ADDED", "ns/a"), ("DELETED", "ns/a"), ("ADDED", "ns/a")]
@@ -140,9 +154,9 @@ def test_an_object_deleted_and_made_again_meanwhile_is_another_one() -> None:
 
 def test_a_cluster_restored_from_a_backup_is_believed() -> None:
     def plan(api: FaultyApi) -> None:
-        before, after = [pod("a", 90), pod("b", 91)], [pod("a", 40)]
-        api.plan("GET", PATH, give(listed(before, 95)), give(listed(after, 50)))
-        api.plan("WATCH", PATH, tell(gone()), tell(then="silence"))
+        before, after = [stored_pod("a", 90), stored_pod("b", 91)], [stored_pod("a", 40)]
+        api.plan("GET", PATH, reply(listed(before, 95)), reply(listed(after, 50)))
+        api.plan("WATCH", PATH, stream_events(gone()), stream_events(then="silence"))
 
     _, informers, _ = follow(plan, lambda api, informers: len(informers.of(Pod)) == 1)
     assert table(informers) == {"ns/a": "40"}
@@ -150,9 +164,9 @@ def test_a_cluster_restored_from_a_backup_is_believed() -> None:
 
 def test_a_line_that_is_no_json_loses_nothing_before_or_after_it() -> None:
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", PATH, give(listed([], 5)))
-        broken = tell(event("ADDED", pod("a", 6)), b'{"type": "ADDED", "object": {"metada\n')
-        api.plan("WATCH", PATH, broken, tell(event("ADDED", pod("b", 7)), then="silence"))
+        api.plan("GET", PATH, reply(listed([], 5)))
+        broken = stream_events(event("ADDED", stored_pod("a", 6)), b'{"type": "ADDED", "object": {"metada\n')
+        api.plan("WATCH", PATH, broken, stream_events(event("ADDED", stored_pod("b", 7)), then="silence"))
 
     told, _, api = follow(plan, lambda api, informers: len(informers.of(Pod)) == 2)
     assert told == [("ADDED", "ns/a"), ("ADDED", "ns/b")]
@@ -161,9 +175,9 @@ def test_a_line_that_is_no_json_loses_nothing_before_or_after_it() -> None:
 
 def test_a_line_that_stays_unreadable_is_stepped_over_by_a_new_list() -> None:
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", PATH, give(listed([], 5)), give(listed([pod("a", 6)], 7)))
-        poison = tell(b"\x00\x01 no json\n")
-        api.plan("WATCH", PATH, poison, poison, tell(then="silence"))
+        api.plan("GET", PATH, reply(listed([], 5)), reply(listed([stored_pod("a", 6)], 7)))
+        poison = stream_events(b"\x00\x01 no json\n")
+        api.plan("WATCH", PATH, poison, poison, stream_events(then="silence"))
 
     told, _, _ = follow(plan, lambda api, informers: informers.of(Pod))
     assert told == [("ADDED", "ns/a")]
@@ -173,9 +187,9 @@ def test_an_event_that_has_no_end_is_not_gathered_for_ever(monkeypatch: pytest.M
     monkeypatch.setattr(list_watch, "MAX_EVENT_BYTES", 10_000)
 
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", PATH, give(listed([], 5)), give(listed([pod("a", 6)], 7)))
-        endless = tell(b'{"type": "ADDED", "object": "' + b"x" * 40_000, then="silence", pieces=1_000)
-        api.plan("WATCH", PATH, endless, endless, tell(then="silence"))
+        api.plan("GET", PATH, reply(listed([], 5)), reply(listed([stored_pod("a", 6)], 7)))
+        endless = stream_events(b'{"type": "ADDED", "object": "' + b"x" * 40_000, then="silence", pieces=1_000)
+        api.plan("WATCH", PATH, endless, endless, stream_events(then="silence"))
 
     told, _, api = follow(plan, lambda api, informers: informers.of(Pod))
     assert told == [("ADDED", "ns/a")]
@@ -184,10 +198,10 @@ def test_an_event_that_has_no_end_is_not_gathered_for_ever(monkeypatch: pytest.M
 
 def test_an_object_that_becomes_unreadable_counts_as_gone_and_is_named() -> None:
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
-        bad = pod("a", 6)
+        api.plan("GET", PATH, reply(listed([stored_pod("a", 1)], 5)))
+        bad = stored_pod("a", 6)
         bad["spec"]["nodeSelector"] = "x"
-        api.plan("WATCH", PATH, tell(event("MODIFIED", bad), then="silence"))
+        api.plan("WATCH", PATH, stream_events(event("MODIFIED", bad), then="silence"))
 
     told, _, api = follow(plan, lambda api, informers: not informers.of(Pod))
     assert told == [("ADDED", "ns/a"), ("DELETED", "ns/a")]
@@ -197,8 +211,8 @@ def test_an_object_that_becomes_unreadable_counts_as_gone_and_is_named() -> None
 def test_errors_are_reported_once_and_survived() -> None:
     def plan(api: FaultyApi) -> None:
         away = refuse(503, "ServiceUnavailable", "starting")
-        api.plan("GET", PATH, hang_up(), away, raw(b"{"), away, give(listed([pod("a", 1)], 5)))
-        api.plan("WATCH", PATH, tell(event("ADDED", pod("b", 6)), then="silence"))
+        api.plan("GET", PATH, hang_up(), away, raw(b"{"), away, reply(listed([stored_pod("a", 1)], 5)))
+        api.plan("WATCH", PATH, stream_events(event("ADDED", stored_pod("b", 6)), then="silence"))
 
     told, informers, api = follow(plan, lambda api, informers: len(informers.of(Pod)) == 2)
     assert told == [("ADDED", "ns/a"), ("ADDED", "ns/b")]
@@ -208,8 +222,8 @@ def test_errors_are_reported_once_and_survived() -> None:
 
 def test_a_watch_that_ends_at_once_becomes_no_storm() -> None:
     async def story(api: FaultyApi) -> int:
-        api.plan("GET", PATH, give(listed([], 5)))
-        api.plan("WATCH", PATH, tell())
+        api.plan("GET", PATH, reply(listed([], 5)))
+        api.plan("WATCH", PATH, stream_events())
         async with api.client(tries=1) as client, Informers(client, [Pod], api.report.append) as informers:
             await informers.synced(5)
             await asyncio.sleep(1.0)
@@ -220,8 +234,8 @@ def test_a_watch_that_ends_at_once_becomes_no_storm() -> None:
 
 def test_lists_and_watches_that_are_always_too_old_become_no_storm() -> None:
     async def story(api: FaultyApi) -> int:
-        api.plan("GET", PATH, give(listed([], 5)))
-        api.plan("WATCH", PATH, tell(gone()))
+        api.plan("GET", PATH, reply(listed([], 5)))
+        api.plan("WATCH", PATH, stream_events(gone()))
         async with api.client(tries=1) as client, Informers(client, [Pod], api.report.append) as informers:
             await informers.synced(5)
             await asyncio.sleep(1.0)
@@ -234,8 +248,8 @@ def test_a_kind_the_cluster_does_not_have_is_reported_once_and_found_when_it_com
     groups = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 
     async def story(api: FaultyApi) -> tuple[list[Delta], list[str]]:
-        api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
-        api.plan("WATCH", PATH, tell(then="silence"))
+        api.plan("GET", PATH, reply(listed([stored_pod("a", 1)], 5)))
+        api.plan("WATCH", PATH, stream_events(then="silence"))
         async with api.client(tries=1) as client:
             informers = Informers(client, [Pod, PodGroup], api.report.append, pace=Pace(2, 0.5, 0.05))
             stream = informers.stream([PodGroup])
@@ -243,7 +257,7 @@ def test_a_kind_the_cluster_does_not_have_is_reported_once_and_found_when_it_com
                 assert await informers.synced(5)
                 assert informers.states()["podgroups.scheduling.volcano.sh"] is InformerState.ABSENT
                 await asyncio.sleep(0.3)
-                api.plan("GET", groups, give(listed([pod("g", 7)], 8)))
+                api.plan("GET", groups, reply(listed([stored_pod("g", 7)], 8)))
                 await until(lambda: len(stream))
                 api.plan("GET", groups, refuse(404, "NotFound", "gone"))
                 await until(lambda: len(stream) == 2)
@@ -273,8 +287,8 @@ def test_the_version_that_is_served_is_the_one_that_is_read() -> None:
     path = "/apis/kueue.x-k8s.io/v1beta1/topologies"
 
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", path, give({"metadata": {"resourceVersion": "4"}, "items": [{"metadata": {"name": "t"}}]}))
-        api.plan("WATCH", path, tell(then="silence"))
+        api.plan("GET", path, reply({"metadata": {"resourceVersion": "4"}, "items": [{"metadata": {"name": "t"}}]}))
+        api.plan("WATCH", path, stream_events(then="silence"))
 
     _, informers, _ = follow(plan, lambda api, informers: informers.of(Topology), [Topology])
     assert informers.of(Topology)["t"].api_version == "kueue.x-k8s.io/v1beta1"
@@ -286,8 +300,8 @@ def test_of_two_objects_of_one_name_in_two_groups_one_is_taken_and_it_is_said() 
     def plan(api: FaultyApi) -> None:
         for path in (kueue, kai):
             items = [{"metadata": {"name": "t", "uid": path}}]
-            api.plan("GET", path, give({"metadata": {"resourceVersion": "4"}, "items": items}))
-            api.plan("WATCH", path, tell(then="silence"))
+            api.plan("GET", path, reply({"metadata": {"resourceVersion": "4"}, "items": items}))
+            api.plan("WATCH", path, stream_events(then="silence"))
 
     told, informers, api = follow(plan, lambda api, informers: api.report, [Topology])
     assert informers.of(Topology)["t"].api_version == "kueue.x-k8s.io/v1alpha1"
@@ -300,8 +314,8 @@ def test_a_part_of_a_kind_is_followed_by_the_same_selection_in_list_and_watch() 
     path = "/api/v1/namespaces/ns/pods"
 
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", path, give(listed([pod("a", 1)], 5)))
-        api.plan("WATCH", path, tell(then="silence"))
+        api.plan("GET", path, reply(listed([stored_pod("a", 1)], 5)))
+        api.plan("WATCH", path, stream_events(then="silence"))
 
     wanted = Wanted(Pod, namespace="ns", fields="metadata.name=a")
     _, _, api = follow(plan, lambda api, informers: api.watches(path), [wanted])
@@ -310,8 +324,8 @@ def test_a_part_of_a_kind_is_followed_by_the_same_selection_in_list_and_watch() 
 
 def test_a_reader_that_comes_later_begins_with_what_is_there() -> None:
     async def story(api: FaultyApi) -> tuple[Told, Told, Told]:
-        api.plan("GET", PATH, give(listed([pod("b", 2), pod("a", 1)], 5)))
-        api.plan("WATCH", PATH, tell(then="silence"))
+        api.plan("GET", PATH, reply(listed([stored_pod("b", 2), stored_pod("a", 1)], 5)))
+        api.plan("WATCH", PATH, stream_events(then="silence"))
         async with api.client() as client, Informers(client, [Pod, Wanted(Queue)], api.report.append) as informers:
             await informers.synced(5)
             late, bare, other = informers.stream(), informers.stream(replay=False), informers.stream([Queue])
@@ -332,13 +346,13 @@ def _as_pod(value: Plain) -> Object:
 
 def test_our_own_write_is_seen_at_once_and_told_once() -> None:
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
-        news = tell(event("MODIFIED", pod("a", 6)), event("ADDED", pod("b", 7)), then="silence")
+        api.plan("GET", PATH, reply(listed([stored_pod("a", 1)], 5)))
+        news = stream_events(event("MODIFIED", stored_pod("a", 6)), event("ADDED", stored_pod("b", 7)), then="silence")
         api.plan("WATCH", PATH, _after(0.3, news))
 
     def end(api: FaultyApi, informers: Informers) -> bool:
         if table(informers)["ns/a"] == "1":
-            informers.observe(_as_pod(pod("a", 6)))
+            informers.observe(_as_pod(stored_pod("a", 6)))
             assert table(informers)["ns/a"] == "6"
         return "ns/b" in informers.of(Pod)
 
@@ -348,13 +362,13 @@ def test_our_own_write_is_seen_at_once_and_told_once() -> None:
 
 def test_a_write_that_comes_back_after_its_objects_deletion_raises_no_ghost() -> None:
     def plan(api: FaultyApi) -> None:
-        api.plan("GET", PATH, give(listed([pod("a", 1)], 5)))
-        api.plan("WATCH", PATH, tell(event("DELETED", pod("a", 8)), then="silence"))
+        api.plan("GET", PATH, reply(listed([stored_pod("a", 1)], 5)))
+        api.plan("WATCH", PATH, stream_events(event("DELETED", stored_pod("a", 8)), then="silence"))
 
     def end(api: FaultyApi, informers: Informers) -> bool:
         if informers.of(Pod):
             return False
-        informers.observe(_as_pod(pod("a", 7)))
+        informers.observe(_as_pod(stored_pod("a", 7)))
         return True
 
     told, informers, _ = follow(plan, end)

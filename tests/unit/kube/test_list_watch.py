@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from fakes.faulty_api import FaultyApi, give, listed, pod, raw, refuse, run
+from fakes.faulty_api import FaultyApi, listed, raw, refuse, reply, run, stored_pod
 from muster.kube.list_watch import Selection, list_all
 from muster.kube.resources import resource_of
 from muster.model.core import Pod
@@ -24,8 +24,8 @@ async def _all(api: FaultyApi, size: int = 2) -> tuple[list[Object], str]:
 
 def test_pages_are_followed_to_the_end() -> None:
     async def story(api: FaultyApi) -> tuple[list[str], str, list[str | None]]:
-        first, second = listed([pod("a", 1), pod("b", 2)], 9, "go on"), listed([pod("c", 3)], 9)
-        api.plan("GET", PATH, give(first), give(second))
+        first, second = listed([stored_pod("a", 1), stored_pod("b", 2)], 9, "go on"), listed([stored_pod("c", 3)], 9)
+        api.plan("GET", PATH, reply(first), reply(second))
         objects, version = await _all(api)
         return [key(obj) for obj in objects], version, [one.query.get("continue") for one in api.asked]
 
@@ -34,7 +34,7 @@ def test_pages_are_followed_to_the_end() -> None:
 
 def test_objects_are_the_models_own_types() -> None:
     async def story(api: FaultyApi) -> Object:
-        api.plan("GET", PATH, give(listed([pod("a", 1, node="n1", schedulerName="muster")], 9)))
+        api.plan("GET", PATH, reply(listed([stored_pod("a", 1, node="n1", schedulerName="muster")], 9)))
         return (await _all(api))[0][0]
 
     found = run(story)
@@ -44,9 +44,9 @@ def test_objects_are_the_models_own_types() -> None:
 
 def test_a_list_that_grew_too_old_is_begun_again() -> None:
     async def story(api: FaultyApi) -> list[str]:
-        old, new = listed([pod("a", 1)], 5, "old"), listed([pod("b", 8)], 9)
+        old, new = listed([stored_pod("a", 1)], 5, "old"), listed([stored_pod("b", 8)], 9)
         expired = refuse(410, "Expired", "the continue token is too old")
-        api.plan("GET", PATH, give(old), expired, give(new))
+        api.plan("GET", PATH, reply(old), expired, reply(new))
         return [key(obj) for obj in (await _all(api))[0]]
 
     assert run(story) == ["ns/b"]
@@ -54,8 +54,8 @@ def test_a_list_that_grew_too_old_is_begun_again() -> None:
 
 def test_a_list_that_is_always_too_old_is_taken_in_one_piece_at_last() -> None:
     async def story(api: FaultyApi) -> tuple[str, list[str | None]]:
-        page, expired = give(listed([pod("a", 1)], 5, "old")), refuse(410, "Expired", "too old")
-        api.plan("GET", PATH, page, expired, page, expired, page, expired, give(listed([pod("a", 1)], 6)))
+        page, expired = reply(listed([stored_pod("a", 1)], 5, "old")), refuse(410, "Expired", "too old")
+        api.plan("GET", PATH, page, expired, page, expired, page, expired, reply(listed([stored_pod("a", 1)], 6)))
         return (await _all(api))[1], [one.query.get("limit") for one in api.asked]
 
     version, limits = run(story)
@@ -66,9 +66,9 @@ def test_a_list_that_is_always_too_old_is_taken_in_one_piece_at_last() -> None:
 
 def test_one_object_that_cannot_be_read_is_left_out_and_named() -> None:
     async def story(api: FaultyApi) -> tuple[list[str], list[str]]:
-        bad = pod("bad", 2)
+        bad = stored_pod("bad", 2)
         bad["spec"]["nodeName"] = 7
-        api.plan("GET", PATH, give(listed([pod("a", 1), bad, pod("c", 3)], 9)))
+        api.plan("GET", PATH, reply(listed([stored_pod("a", 1), bad, stored_pod("c", 3)], 9)))
         return [key(obj) for obj in (await _all(api))[0]], api.report
 
     names, said = run(story)
@@ -80,10 +80,10 @@ def test_one_object_that_cannot_be_read_is_left_out_and_named() -> None:
 
 def test_nulls_are_absent_fields() -> None:
     async def story(api: FaultyApi) -> tuple[list[str], list[str]]:
-        bare = pod("a", 1)
+        bare = stored_pod("a", 1)
         bare["spec"]["tolerations"] = None
         bare["metadata"]["labels"] = None
-        api.plan("GET", PATH, give(listed([bare], 9)))
+        api.plan("GET", PATH, reply(listed([bare], 9)))
         return [key(obj) for obj in (await _all(api))[0]], api.report
 
     assert run(story) == (["ns/a"], [])
@@ -101,7 +101,7 @@ def test_an_answer_that_is_no_list_is_an_error(body: bytes) -> None:
 
 def test_an_empty_list_may_say_null() -> None:
     async def story(api: FaultyApi) -> tuple[list[Object], str]:
-        api.plan("GET", PATH, give({"metadata": {"resourceVersion": "3"}, "items": None}))
+        api.plan("GET", PATH, reply({"metadata": {"resourceVersion": "3"}, "items": None}))
         return await _all(api)
 
     assert run(story) == ([], "3")

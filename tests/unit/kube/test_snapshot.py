@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fakes.faulty_api import FaultyApi, give, listed, pod, refuse, run
+from fakes.faulty_api import FaultyApi, listed, refuse, reply, run, stored_pod
 from muster.cluster.manifests import Manifests, read
 from muster.kube.snapshot import Taken, snapshot
 from muster.store import errors
@@ -21,8 +21,8 @@ def named(name: str, **more: Any) -> dict[str, Any]:
 
 def take(plan: Any) -> tuple[bytes, Taken, FaultyApi]:
     async def story(api: FaultyApi) -> tuple[bytes, Taken, FaultyApi]:
-        api.plan("GET", PODS, give(listed([pod("b", 2), pod("a", 1, node="n1")], 5)))
-        api.plan("GET", NODES, give(listed([named("n1", status={"allocatable": {"cpu": "4"}})], 5)))
+        api.plan("GET", PODS, reply(listed([stored_pod("b", 2), stored_pod("a", 1, node="n1")], 5)))
+        api.plan("GET", NODES, reply(listed([named("n1", status={"allocatable": {"cpu": "4"}})], 5)))
         plan(api)
         taken = Taken()
         async with api.client(tries=1) as client:
@@ -64,14 +64,14 @@ def test_what_containers_run_stays_where_it_is() -> None:
     template = {"spec": {"containers": [container], "initContainers": [container]}}
 
     def plan(api: FaultyApi) -> None:
-        mine = pod("a", 1, containers=[container], initContainers=[container])
+        mine = stored_pod("a", 1, containers=[container], initContainers=[container])
         mine["metadata"]["annotations"] = applied
-        api.plan("GET", PODS, give(listed([mine], 5)))
+        api.plan("GET", PODS, reply(listed([mine], 5)))
         for path, spec in {
             "/apis/apps/v1/deployments": {"template": template},
             "/apis/batch/v1/cronjobs": {"jobTemplate": {"spec": {"template": template}}},
         }.items():
-            api.plan("GET", path, give(listed([{**pod("w", 2), "spec": spec}], 5)))
+            api.plan("GET", path, reply(listed([{**stored_pod("w", 2), "spec": spec}], 5)))
 
     text, taken, _ = take(plan)
     assert taken.counts["CronJob"] == taken.counts["Deployment"] == 1
@@ -97,7 +97,7 @@ def test_without_pods_there_is_no_snapshot() -> None:
 def test_of_two_topologies_of_one_name_one_is_taken() -> None:
     def plan(api: FaultyApi) -> None:
         for group in ("kueue.x-k8s.io", "kai.scheduler"):
-            api.plan("GET", f"/apis/{group}/v1alpha1/topologies", give(listed([named("t")], 5)))
+            api.plan("GET", f"/apis/{group}/v1alpha1/topologies", reply(listed([named("t")], 5)))
 
     text, taken, _ = take(plan)
     assert taken.counts["Topology"] == 1

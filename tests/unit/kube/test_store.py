@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fakes.faulty_api import FaultyApi, give, listed, pod, refuse, run, tell
+from fakes.faulty_api import FaultyApi, listed, refuse, reply, run, stored_pod, stream_events
 from muster.kube import Informers, Recorder, Writes
 from muster.kube.store import KubeStore
 from muster.model.core import Pod
@@ -21,7 +21,7 @@ from muster.store import Change, Conflict, NotFound, Store, errors
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 
 
-def queue(version: int, weight: int = 1) -> dict[str, Any]:
+def stored_queue(version: int, weight: int = 1) -> dict[str, Any]:
     return {"metadata": {"name": "q", "uid": "u", "resourceVersion": str(version)}, "spec": {"weight": weight}}
 
 
@@ -29,10 +29,10 @@ def controller(work: Callable[[Store, FaultyApi], Any]) -> Any:
     """Run `work` as a controller does, in a thread beside the event loop."""
 
     async def story(api: FaultyApi) -> Any:
-        api.plan("GET", "/api/v1/pods", give(listed([pod("b", 2), pod("a", 1)], 5)))
-        api.plan("WATCH", "/api/v1/pods", tell(then="silence"))
-        api.plan("GET", QUEUES, give(listed([queue(3)], 5)))
-        api.plan("WATCH", QUEUES, tell(then="silence"))
+        api.plan("GET", "/api/v1/pods", reply(listed([stored_pod("b", 2), stored_pod("a", 1)], 5)))
+        api.plan("WATCH", "/api/v1/pods", stream_events(then="silence"))
+        api.plan("GET", QUEUES, reply(listed([stored_queue(3)], 5)))
+        api.plan("WATCH", QUEUES, stream_events(then="silence"))
         async with api.client() as client, Informers(client, [Pod, Queue], api.report.append) as informers:
             await informers.synced(5)
             store = KubeStore(informers, Writes(client), Recorder(client, "muster", "0"))
@@ -59,7 +59,7 @@ def test_what_is_not_there_is_not_found() -> None:
 def test_a_controller_reads_what_it_wrote_and_is_told_of_it() -> None:
     def work(store: Store, api: FaultyApi) -> Any:
         watch = store.watch("", [Queue])
-        api.plan("PATCH", f"{QUEUES}/q", give(queue(9, weight=4)))
+        api.plan("PATCH", f"{QUEUES}/q", reply(stored_queue(9, weight=4)))
         store.patch(Queue, "q", {"spec": {"weight": 4}})
         read = store.get(Queue, "q").spec.weight
         events = [(e.change, e.key, e.resource_version) for e in watch.take()]
@@ -74,7 +74,7 @@ def test_an_update_sends_only_what_is_different_and_only_to_that_version() -> No
         from msgspec.structs import replace
 
         old = store.get(Queue, "q")
-        api.plan("PATCH", f"{QUEUES}/q", give(queue(9, weight=4)))
+        api.plan("PATCH", f"{QUEUES}/q", reply(stored_queue(9, weight=4)))
         store.update(replace(old, spec=replace(old.spec, weight=4)))
         store.update(store.get(Queue, "q"))
         return [one.body for one in api.asked if one.method == "PATCH"]
@@ -110,10 +110,10 @@ def test_a_list_of_which_only_a_part_is_known_is_not_replaced() -> None:
 def test_images_are_changed_by_the_containers_names_and_only_on_that_pod() -> None:
     def work(store: Store, api: FaultyApi) -> Any:
         images = {"containers": [{"name": "c", "image": "old"}], "initContainers": [{"name": "i", "image": "same"}]}
-        known = pod("new", 6) | {"spec": images}
-        api.plan("POST", "/api/v1/namespaces/ns/pods", give(known))
+        known = stored_pod("new", 6) | {"spec": images}
+        api.plan("POST", "/api/v1/namespaces/ns/pods", reply(known))
         made = store.create(Pod(metadata=ObjectMeta(name="new", namespace="ns")))
-        api.plan("PATCH", "/api/v1/namespaces/ns/pods/new", give(known))
+        api.plan("PATCH", "/api/v1/namespaces/ns/pods/new", reply(known))
         store.set_images("ns/new", {"c": "local/c:1", "i": "same", "other": "x"}, uid=made.metadata.uid)
         store.set_images("ns/new", {"i": "same"})
         return made.metadata.uid, [one for one in api.asked if one.method == "PATCH"]
@@ -130,9 +130,9 @@ def test_a_pod_that_a_budget_keeps_carries_no_note_of_its_eviction(kept: bool) -
     def work(store: Store, api: FaultyApi) -> Any:
         place = "/api/v1/namespaces/ns/pods/a"
         no = refuse(429, "TooManyRequests", "Cannot evict.", details=details)
-        yes = give({"kind": "Status"}, 201)
+        yes = reply({"kind": "Status"}, 201)
         api.plan("POST", f"{place}/eviction", no if kept else yes, yes)
-        api.plan("PATCH", place, give(pod("a", 6)))
+        api.plan("PATCH", place, reply(stored_pod("a", 6)))
         with suppress(errors.BudgetRefused):
             store.evict("ns/a", by="PropagationPolicy ns/pp", rule="redundant", uid="u-a")
         return [(asked.method, asked.query.get("dryRun", "")) for asked in api.asked if asked.method != "GET"]

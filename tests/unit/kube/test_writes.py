@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fakes.faulty_api import FaultyApi, give, hang_up, pod, raw, refuse, run
+from fakes.faulty_api import FaultyApi, hang_up, raw, refuse, reply, run, stored_pod
 from muster.kube import Writes
 from muster.kube.writes import FENCE
 from muster.model.core import Pod
@@ -30,7 +30,7 @@ def sent(story: Any) -> tuple[Any, list[Any]]:
 
 def test_a_binding_carries_the_uid_and_the_annotations() -> None:
     async def story(api: FaultyApi, writes: Writes) -> None:
-        api.plan("POST", f"{PLACE}/binding", give({"kind": "Status"}, 201))
+        api.plan("POST", f"{PLACE}/binding", reply({"kind": "Status"}, 201))
         await writes.bind("ns/a", "n1", {"chips": "0,1"}, uid="u")
 
     _, asked = sent(story)
@@ -45,18 +45,20 @@ def test_a_binding_carries_the_uid_and_the_annotations() -> None:
 def test_a_binding_whose_answer_was_lost_is_found_done() -> None:
     async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", f"{PLACE}/binding", hang_up(), TAKEN)
-        api.plan("GET", PLACE, give(pod("a", 3, uid="u", node="n1")))
+        api.plan("GET", PLACE, reply(stored_pod("a", 3, uid="u", node="n1")))
         await writes.bind("ns/a", "n1", uid="u")
 
     _, asked = sent(story)
     assert [one.method for one in asked] == ["POST", "POST", "GET"]
 
 
-@pytest.mark.parametrize("found", [pod("a", 3, uid="u", node="n2"), pod("a", 3, uid="other", node="n1"), pod("a", 3)])
+@pytest.mark.parametrize(
+    "found", [stored_pod("a", 3, uid="u", node="n2"), stored_pod("a", 3, uid="other", node="n1"), stored_pod("a", 3)]
+)
 def test_a_pod_that_went_elsewhere_is_a_conflict(found: Any) -> None:
     async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", f"{PLACE}/binding", TAKEN)
-        api.plan("GET", PLACE, give(found))
+        api.plan("GET", PLACE, reply(found))
         with pytest.raises(errors.Conflict, match="already assigned"):
             await writes.bind("ns/a", "n1", uid="u")
 
@@ -64,15 +66,15 @@ def test_a_pod_that_went_elsewhere_is_a_conflict(found: Any) -> None:
 
 
 def fenced(version: int, by: str, **more: Any) -> Any:
-    found = pod("a", version, uid="u", **more)
+    found = stored_pod("a", version, uid="u", **more)
     found["metadata"]["annotations"] = {FENCE: by}
     return found
 
 
 def test_a_pod_that_changed_since_it_was_decided_on_is_bound_all_the_same() -> None:
     async def story(api: FaultyApi, writes: Writes) -> None:
-        api.plan("POST", f"{PLACE}/binding", TAKEN, give({"kind": "Status"}, 201))
-        api.plan("GET", PLACE, give(fenced(4, "me.1")))
+        api.plan("POST", f"{PLACE}/binding", TAKEN, reply({"kind": "Status"}, 201))
+        api.plan("GET", PLACE, reply(fenced(4, "me.1")))
         await writes.bind("ns/a", "n1", uid="u", version="3", fence="me.1")
 
     _, asked = sent(story)
@@ -84,7 +86,7 @@ def test_a_pod_that_changed_since_it_was_decided_on_is_bound_all_the_same() -> N
 def test_a_pod_that_another_leader_has_fenced_or_bound_is_not_bound(found: Any) -> None:
     async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", f"{PLACE}/binding", TAKEN)
-        api.plan("GET", PLACE, give(found))
+        api.plan("GET", PLACE, reply(found))
         with pytest.raises(errors.Conflict):
             await writes.bind("ns/a", "n1", uid="u", version="3", fence="me.1")
 
@@ -95,7 +97,7 @@ def test_a_pod_that_another_leader_has_fenced_or_bound_is_not_bound(found: Any) 
 def test_a_pod_that_changes_all_the_time_is_a_conflict_in_the_end() -> None:
     async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("POST", f"{PLACE}/binding", TAKEN)
-        api.plan("GET", PLACE, *(give(fenced(n, "")) for n in range(4, 20)))
+        api.plan("GET", PLACE, *(reply(fenced(n, "")) for n in range(4, 20)))
         with pytest.raises(errors.Conflict):
             await writes.bind("ns/a", "n1", uid="u", version="3")
 
@@ -106,7 +108,7 @@ def test_a_pod_that_changes_all_the_time_is_a_conflict_in_the_end() -> None:
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_an_eviction_names_the_uid_it_means(dry_run: bool) -> None:
     async def story(api: FaultyApi, writes: Writes) -> None:
-        api.plan("POST", f"{PLACE}/eviction", give({"kind": "Status"}, 201))
+        api.plan("POST", f"{PLACE}/eviction", reply({"kind": "Status"}, 201))
         await writes.evict("ns/a", uid="u", dry_run=dry_run, grace=5)
 
     _, asked = sent(story)
@@ -119,7 +121,7 @@ def test_a_pods_condition_is_merged_by_type_and_only_into_that_pod() -> None:
     condition = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/3 nodes")
 
     async def story(api: FaultyApi, writes: Writes) -> Pod:
-        api.plan("PATCH", f"{PLACE}/status", give(pod("a", 4)))
+        api.plan("PATCH", f"{PLACE}/status", reply(stored_pod("a", 4)))
         return await writes.pod_condition("ns/a", condition, uid="u", nominated="")
 
     made, asked = sent(story)
@@ -134,8 +136,8 @@ def test_status_and_annotations_are_merged_under_conditions() -> None:
     place = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g"
 
     async def story(api: FaultyApi, writes: Writes) -> None:
-        api.plan("PATCH", f"{place}/status", give({"metadata": {"name": "g"}}))
-        api.plan("PATCH", place, give({"metadata": {"name": "g"}}))
+        api.plan("PATCH", f"{place}/status", reply({"metadata": {"name": "g"}}))
+        api.plan("PATCH", place, reply({"metadata": {"name": "g"}}))
         await writes.patch_status(PodGroup, "ns/g", {"phase": "Running"}, uid="u", version="7")
         await writes.annotate(PodGroup, "ns/g", {"journal": "x", "old": None}, uid="u")
 
@@ -169,7 +171,7 @@ def test_an_object_is_made_with_its_apiversion_and_kind_and_not_twice() -> None:
 
 def test_a_deletion_can_name_the_uid() -> None:
     async def story(api: FaultyApi, writes: Writes) -> None:
-        api.plan("DELETE", PLACE, give({"kind": "Status"}))
+        api.plan("DELETE", PLACE, reply({"kind": "Status"}))
         await writes.delete(Pod, "ns/a", grace=0, uid="u")
 
     _, asked = sent(story)
@@ -202,8 +204,8 @@ NOT_FOUND = refuse(404, "NotFound", 'podgroups.scheduling.volcano.sh "g" not fou
 def test_a_status_that_is_no_subresource_is_written_with_the_object() -> None:
     async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("PATCH", f"{GROUP}/status", NOT_FOUND)
-        api.plan("GET", SERVED, give({"resources": [{"name": "podgroups"}, {"name": "queues/status"}]}))
-        api.plan("PATCH", GROUP, give({"metadata": {"name": "g", "namespace": "ns"}, "status": {"phase": "Running"}}))
+        api.plan("GET", SERVED, reply({"resources": [{"name": "podgroups"}, {"name": "queues/status"}]}))
+        api.plan("PATCH", GROUP, reply({"metadata": {"name": "g", "namespace": "ns"}, "status": {"phase": "Running"}}))
         for _ in range(2):
             made = await writes.patch_status(PodGroup, "ns/g", {"phase": "Running"}, uid="u")
             assert made.status.phase == "Running"
@@ -216,7 +218,7 @@ def test_a_status_that_is_no_subresource_is_written_with_the_object() -> None:
 def test_a_status_of_an_object_that_is_gone_is_not_found() -> None:
     async def story(api: FaultyApi, writes: Writes) -> None:
         api.plan("PATCH", f"{GROUP}/status", NOT_FOUND)
-        api.plan("GET", SERVED, give({"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}))
+        api.plan("GET", SERVED, reply({"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}))
         with pytest.raises(errors.NotFound):
             await writes.patch_status(PodGroup, "ns/g", {"phase": "Running"}, uid="u")
 

@@ -16,7 +16,7 @@ from muster.model.storage import CSINode
 from muster.model.topology import HyperNode, Topology
 
 
-def pod(**parts: Any) -> dict[str, Any]:
+def plain_pod(**parts: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, **parts}
 
 
@@ -44,7 +44,7 @@ def test_both_topologies_are_read_and_remember_which_they_are() -> None:
 
 
 def test_spelling_that_is_not_camel_case_is_kubernetes_own() -> None:
-    value = pod(
+    value = plain_pod(
         spec={
             "containers": [{"ports": [{"hostPort": 80, "hostIP": "10.0.0.1"}]}],
             "volumes": [{"awsElasticBlockStore": {"volumeID": "v"}}, {"gcePersistentDisk": {"pdName": "d"}}],
@@ -57,7 +57,7 @@ def test_spelling_that_is_not_camel_case_is_kubernetes_own() -> None:
 
 
 def test_an_object_written_plainly_reads_as_the_same_object() -> None:
-    value = pod(
+    value = plain_pod(
         spec={
             "nodeSelector": {"disk": "ssd"},
             "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}, "env": [{"name": "A"}]}],
@@ -81,7 +81,7 @@ def test_fields_the_model_does_not_have_are_passed_over() -> None:
 
 
 def test_null_is_an_absent_field_as_the_api_server_has_it() -> None:
-    value = pod(spec={"tolerations": None, "priority": None, "containers": [{"name": "c", "resources": None}]})
+    value = plain_pod(spec={"tolerations": None, "priority": None, "containers": [{"name": "c", "resources": None}]})
     value["metadata"] = {"name": "a", "labels": None, "annotations": {"note": None}, "creationTimestamp": None}
     read = kinds.decode_as(Pod, value)
     assert (read.metadata.labels, read.spec.tolerations, read.spec.priority) == ({}, [], None)
@@ -99,20 +99,20 @@ def test_json_text_is_read_like_a_plain_value() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (pod(metadata={"labels": {"rack": 7}}), 'metadata.labels[rack]: must be a string: quote it: "7"'),
-        (pod(metadata={"labels": {"gpu": True}}), 'metadata.labels[gpu]: must be a string: quote it: "true"'),
-        (pod(metadata={"annotations": {"a": {}}}), "metadata.annotations[a]: must be a string, not a mapping"),
-        (pod(spec={"containers": {"name": "c"}}), "spec.containers: must be a list, not a mapping"),
-        (pod(spec={"containers": [None]}), "spec.containers[0]: is empty"),
-        (pod(spec={"containers": [{"args": [1]}]}), "spec.containers[0].args[0]: must be a string"),
-        (pod(spec={"priority": "high"}), "spec.priority: must be a whole number"),
-        (pod(spec={"priority": 10**30}), "spec.priority: is out of range"),
-        (pod(spec={"hostNetwork": "yes"}), "spec.hostNetwork: must be true or false"),
+        (plain_pod(metadata={"labels": {"rack": 7}}), 'metadata.labels[rack]: must be a string: quote it: "7"'),
+        (plain_pod(metadata={"labels": {"gpu": True}}), 'metadata.labels[gpu]: must be a string: quote it: "true"'),
+        (plain_pod(metadata={"annotations": {"a": {}}}), "metadata.annotations[a]: must be a string, not a mapping"),
+        (plain_pod(spec={"containers": {"name": "c"}}), "spec.containers: must be a list, not a mapping"),
+        (plain_pod(spec={"containers": [None]}), "spec.containers[0]: is empty"),
+        (plain_pod(spec={"containers": [{"args": [1]}]}), "spec.containers[0].args[0]: must be a string"),
+        (plain_pod(spec={"priority": "high"}), "spec.priority: must be a whole number"),
+        (plain_pod(spec={"priority": 10**30}), "spec.priority: is out of range"),
+        (plain_pod(spec={"hostNetwork": "yes"}), "spec.hostNetwork: must be true or false"),
         (
-            pod(spec={"containers": [{"resources": {"limits": {"cpu": ["1"]}}}]}),
+            plain_pod(spec={"containers": [{"resources": {"limits": {"cpu": ["1"]}}}]}),
             "spec.containers[0].resources.limits[cpu]: must be a quantity, not a list",
         ),
-        (pod(spec="text"), 'spec: must be a mapping, not the text "text"'),
+        (plain_pod(spec="text"), 'spec: must be a mapping, not the text "text"'),
     ],
 )
 def test_a_field_of_the_wrong_type_is_named_in_kubernetes_spelling(value: dict[str, Any], message: str) -> None:
@@ -122,7 +122,7 @@ def test_a_field_of_the_wrong_type_is_named_in_kubernetes_spelling(value: dict[s
 
 
 def test_all_fields_of_the_wrong_type_can_be_had_at_once() -> None:
-    value = pod(metadata={"labels": {"a": 1, "b": 2}}, spec={"priority": []})
+    value = plain_pod(metadata={"labels": {"a": 1, "b": 2}}, spec={"priority": []})
     assert [problem.path for problem in problems(Pod, value)] == [
         "metadata.labels[a]",
         "metadata.labels[b]",
@@ -155,7 +155,7 @@ def test_unknown_fields_of_a_queue_are_told_even_where_the_design_itself_put_the
 
 
 def test_unknown_fields_of_kubernetes_own_kinds_are_not_found_here_but_in_fields() -> None:
-    assert kinds.unknown_fields(Pod, pod(spec={"dnsPolicy": "None", "wieght": 1})) == []
+    assert kinds.unknown_fields(Pod, plain_pod(spec={"dnsPolicy": "None", "wieght": 1})) == []
 
 
 def test_both_spellings_of_sub_groups_are_known() -> None:

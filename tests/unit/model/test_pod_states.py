@@ -16,7 +16,7 @@ from muster.model.pod_states import (
 )
 
 
-def pod(phase: str, *, ready: str = "", terminating: bool = False) -> Pod:
+def pod_in_phase(phase: str, *, ready: str = "", terminating: bool = False) -> Pod:
     conditions = [Condition(type="Ready", status=ready)] if ready else []
     meta = ObjectMeta(name="p", deletion_timestamp="2026-01-01T00:00:00Z" if terminating else None)
     return Pod(metadata=meta, status=PodStatus(phase=phase, conditions=conditions))
@@ -25,13 +25,13 @@ def pod(phase: str, *, ready: str = "", terminating: bool = False) -> Pod:
 @pytest.mark.parametrize(
     ("one", "finished", "active", "ready", "healthy"),
     [
-        (pod("Pending"), False, True, False, False),
-        (pod("Running"), False, True, True, True),
-        (pod("Running", ready="True"), False, True, True, True),
-        (pod("Running", ready="False"), False, True, False, False),
-        (pod("Running", ready="True", terminating=True), False, False, True, False),
-        (pod("Succeeded", ready="True"), True, False, False, False),
-        (pod("Failed"), True, False, False, False),
+        (pod_in_phase("Pending"), False, True, False, False),
+        (pod_in_phase("Running"), False, True, True, True),
+        (pod_in_phase("Running", ready="True"), False, True, True, True),
+        (pod_in_phase("Running", ready="False"), False, True, False, False),
+        (pod_in_phase("Running", ready="True", terminating=True), False, False, True, False),
+        (pod_in_phase("Succeeded", ready="True"), True, False, False, False),
+        (pod_in_phase("Failed"), True, False, False, False),
     ],
 )
 def test_the_states_of_a_pod(one: Pod, finished: bool, active: bool, ready: bool, healthy: bool) -> None:

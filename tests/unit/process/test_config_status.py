@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from builders.scheduler_objects import EVICTS
-from fakes.faulty_api import FaultyApi, give, run, until
+from fakes.faulty_api import FaultyApi, reply, run, until
 from muster.kube import Client, Recorder
 from muster.model.core import ConfigMap
 from muster.model.meta import Object, ObjectMeta
@@ -60,7 +60,7 @@ def watcher(client: Client, source: Given, recorder: Recorder | None = None) -> 
 
 async def followed(api: FaultyApi, source: Given, written: int) -> list[dict[str, Any]]:
     """The conditions that were written to our pod, in turn."""
-    api.plan("POST", EVENTS, give({}))
+    api.plan("POST", EVENTS, reply({}))
     async with api.client() as client:
         recorder = Recorder(client, "muster", "me")
         watching = watcher(client, source, recorder)
@@ -76,8 +76,8 @@ async def followed(api: FaultyApi, source: Given, written: int) -> list[dict[str
 
 def test_a_refusal_is_a_condition_of_our_pod_and_an_event_of_it() -> None:
     async def story(api: FaultyApi) -> None:
-        api.plan("GET", POD, give(me()))
-        api.plan("PATCH", f"{POD}/status", give(me()))
+        api.plan("GET", POD, reply(me()))
+        api.plan("PATCH", f"{POD}/status", reply(me()))
         said = await followed(api, Given(GOOD, BAD, GOOD), 3)
         assert [(one["type"], one["status"], one["reason"]) for one in said] == [
             (CONDITION, "True", "ConfigurationUsed"),
@@ -95,8 +95,8 @@ def test_a_refusal_is_a_condition_of_our_pod_and_an_event_of_it() -> None:
 
 def test_the_event_is_about_the_configmap_where_there_is_one() -> None:
     async def story(api: FaultyApi) -> None:
-        api.plan("GET", POD, give(me()))
-        api.plan("PATCH", f"{POD}/status", give(me()))
+        api.plan("GET", POD, reply(me()))
+        api.plan("PATCH", f"{POD}/status", reply(me()))
         about = ConfigMap(metadata=ObjectMeta(name="conf", namespace="home", uid="u2"))
         await followed(api, Given(GOOD, BAD, of=about), 2)
         assert [one.body["involvedObject"]["kind"] for one in api.asked if one.path == EVENTS] == ["ConfigMap"]
@@ -107,8 +107,8 @@ def test_the_event_is_about_the_configmap_where_there_is_one() -> None:
 def test_a_condition_that_stays_keeps_its_time() -> None:
     async def story(api: FaultyApi) -> None:
         old = {"type": CONDITION, "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
-        api.plan("GET", POD, give(me(old)))
-        api.plan("PATCH", f"{POD}/status", give(me(old)))
+        api.plan("GET", POD, reply(me(old)))
+        api.plan("PATCH", f"{POD}/status", reply(me(old)))
         same, changed = await followed(api, Given(BAD), 2)
         assert same["lastTransitionTime"] == "2020-01-01T00:00:00Z" < changed["lastTransitionTime"]
 
@@ -131,8 +131,8 @@ def test_a_pod_that_is_not_ours_to_see_stops_nothing() -> None:
 
 def test_one_that_is_bad_from_the_start_is_told_before_the_end() -> None:
     async def story(api: FaultyApi) -> str:
-        api.plan("GET", POD, give(me()))
-        api.plan("PATCH", f"{POD}/status", give(me()))
+        api.plan("GET", POD, reply(me()))
+        api.plan("PATCH", f"{POD}/status", reply(me()))
         async with api.client() as client:
             watching = watcher(client, Given(BAD))
             with pytest.raises(InvalidConfig, match="here:1"):
@@ -163,7 +163,7 @@ def config_map(**fields: Any) -> dict[str, Any]:
 )
 def test_a_key_of_a_configmap(place: str, fields: dict[str, Any], content: bytes, fault: str) -> None:
     async def story(api: FaultyApi) -> ConfigContent:
-        api.plan("GET", MAP, give(config_map(**fields)))
+        api.plan("GET", MAP, reply(config_map(**fields)))
         async with api.client() as client:
             return await ConfigMapKey(client, place, api.report.append).read()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fakes.faulty_api import FaultyApi, give, refuse, run, until
+from fakes.faulty_api import FaultyApi, refuse, reply, run, until
 from muster.process.logs import Log
 from muster.process.own_pod import OwnPod
 from muster.process.permissions import REVIEW_PERIOD_S, Permissions
@@ -63,9 +63,7 @@ def test_a_refusal_is_said_at_once_and_every_ten_minutes(capsys: pytest.CaptureF
         errors.Conflict("POST", "the object has been modified", code=409),
     ],
 )  # fmt: skip
-def test_other_refusals_are_no_missing_permission(
-    error: errors.ApiError, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_refusals_are_no_missing_permission(error: errors.ApiError, capsys: pytest.CaptureFixture[str]) -> None:
     told = Told(capsys)
     told.permissions.refused(error)
     assert told.entries() == []
@@ -84,9 +82,9 @@ def test_the_review_asks_about_all_namespaces_and_what_was_granted_is_said(
     named = {"verbs": ["*"], "apiGroups": [""], "resources": ["pods/binding"], "resourceNames": ["one"]}
 
     async def story(api: FaultyApi) -> None:
-        api.plan("POST", f"{REVIEWS}/selfsubjectrulesreviews", give(rules(status, named), 201))
-        api.plan("POST", f"{REVIEWS}/selfsubjectaccessreviews", give({"status": {"allowed": False}}, 201),
-                 give({"status": {"allowed": True}}, 201))  # fmt: skip
+        api.plan("POST", f"{REVIEWS}/selfsubjectrulesreviews", reply(rules(status, named), 201))
+        api.plan("POST", f"{REVIEWS}/selfsubjectaccessreviews", reply({"status": {"allowed": False}}, 201),
+                 reply({"status": {"allowed": True}}, 201))  # fmt: skip
         async with api.client() as client:
             asking = asyncio.create_task(told.permissions.run(client, needed, OwnPod(client, "")))
             # What is new is looked at again soon; then it is granted.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fakes.faulty_api import Answer, FaultyApi, give, listed, pod, refuse, run
+from fakes.faulty_api import Answer, FaultyApi, listed, refuse, reply, run, stored_pod
 from muster.kube.writes import FENCE
 from muster.model.core import Pod
 from muster.process.logs import Log
@@ -31,10 +31,10 @@ def closed(*pods: dict[str, Any], seconds: float = 0.3, **answers: Answer) -> tu
     watches = Watches()
 
     async def story(api: FaultyApi) -> tuple[list[Any], list[str], float]:
-        api.plan("GET", PODS, give(listed(pods, 10)))
+        api.plan("GET", PODS, reply(listed(pods, 10)))
         for number, one in enumerate(pods):
             name = one["metadata"]["name"]
-            answer = answers.get(name, give(pod(name, 20 + number)))
+            answer = answers.get(name, reply(stored_pod(name, 20 + number)))
             api.plan("PATCH", f"/api/v1/namespaces/ns/pods/{name}/status", answer)
         async with api.client(tries=1) as client:
             begin = time.monotonic()
@@ -47,7 +47,7 @@ def closed(*pods: dict[str, Any], seconds: float = 0.3, **answers: Answer) -> tu
 
 
 def ours(name: str, **spec: Any) -> dict[str, Any]:
-    return pod(name, 5, schedulerName="muster", **spec)
+    return stored_pod(name, 5, schedulerName="muster", **spec)
 
 
 def test_every_pending_pod_that_could_be_bound_is_changed_and_the_watch_must_have_shown_it() -> None:
@@ -55,7 +55,7 @@ def test_every_pending_pod_that_could_be_bound_is_changed_and_the_watch_must_hav
     going = ours("going")
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     patches, versions, took = closed(
-        ours("a"), pod("theirs", 5, schedulerName="default-scheduler"), gated, going, ours("b"), seconds=30
+        ours("a"), stored_pod("theirs", 5, schedulerName="default-scheduler"), gated, going, ours("b"), seconds=30
     )
     assert {one.path for one in patches} == {f"/api/v1/namespaces/ns/pods/{name}/status" for name in "ab"}
     assert [one.body for one in patches if "/a/" in one.path] == [

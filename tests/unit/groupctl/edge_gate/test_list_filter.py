@@ -20,7 +20,7 @@ async def keep(pod: Pod, text: bytes | None) -> bool:
     return not pod.metadata.name.startswith("held")
 
 
-def pod(name: str, note: str = "") -> dict[str, Any]:
+def listed_pod(name: str, note: str = "") -> dict[str, Any]:
     meta = {"name": name, "namespace": "d", "labels": None, "annotations": {"note": note}}
     template = {"volumeClaimTemplate": {"metadata": {}, "spec": {}}}
     return {"metadata": meta, "spec": {"containers": [{"name": "a"}, {"name": "b"}], "volumes": [template, template]}}
@@ -57,7 +57,7 @@ def filtered(text: bytes, cuts: list[int] | None = None, *, strip_objects: bool 
 def test_held_pods_are_left_out_wherever_the_text_is_cut(
     names: list[tuple[str, str]], cuts: list[int], table: bool
 ) -> None:
-    make, field = (row, "rows") if table else (pod, "items")
+    make, field = (row, "rows") if table else (listed_pod, "items")
     more = {"columnDefinitions": [{"name": "Name", "description": "x"}]} if table else {}
     items = [make(*name) for name in names]
     text, versions = filtered(body(items, field, **more), cuts)
@@ -83,11 +83,11 @@ def test_what_is_no_list_passes_as_it_is() -> None:
 @pytest.mark.parametrize("end", [-30, -3])
 def test_a_list_that_ends_too_early_is_not_taken_for_whole(end: int) -> None:
     with pytest.raises(TruncatedList):
-        filtered(body([pod("free-1"), pod("free-2")])[:end])
+        filtered(body([listed_pod("free-1"), listed_pod("free-2")])[:end])
 
 
 def test_a_long_list_is_never_kept_whole() -> None:
-    text = body([pod(f"free-{i}", "x" * 1000) for i in range(1000)])
+    text = body([listed_pod(f"free-{i}", "x" * 1000) for i in range(1000)])
 
     async def run() -> int:
         filter_ = ListFilter(keep, lambda version: None)

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from builders.node_groups import REQUIRED, bound, deployment, owner
-from fakes.faulty_api import FaultyApi, give, raw, refuse, run, until
+from fakes.faulty_api import FaultyApi, raw, refuse, reply, run, until
 from muster.groupctl.edge_gate.change_log import Change, ChangeLog
 from muster.groupctl.edge_gate.connections import Connections, Exchange
 from muster.groupctl.edge_gate.metrics import Metrics
@@ -80,7 +80,7 @@ def story(play: Callable[[FaultyApi, Gate], Coroutine[Any, Any, None]]) -> None:
     run(playing)
 
 
-def pod(name: str, of: str = "nginx-1", version: int = 5) -> dict[str, Any]:
+def owned_pod(name: str, of: str = "nginx-1", version: int = 5) -> dict[str, Any]:
     meta = {"name": name, "namespace": "default", "resourceVersion": str(version), **owner("ReplicaSet", of)}
     return {"kind": "Pod", "apiVersion": "v1", "metadata": meta}
 
@@ -120,7 +120,7 @@ def test_other_requests_go_through_with_body_headers_and_answer_unchanged() -> N
 def test_a_list_is_asked_for_as_json_in_the_clients_name_and_filtered() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*waiting())
-        api.plan("GET", PODS, give(pods(pod("held"), pod("other", of="nobody"))))
+        api.plan("GET", PODS, reply(pods(owned_pod("held"), owned_pod("other", of="nobody"))))
         headers = {**TOKEN, "Accept": "application/vnd.kubernetes.protobuf", "Accept-Encoding": "gzip"}
         status, body = await gate.get(PODS, headers=headers)
         assert status == 200
@@ -158,7 +158,7 @@ def test_nobody_is_told_to_use_a_token_and_no_answer_is_given_too_early() -> Non
 
 def test_a_list_that_was_cut_short_is_not_taken_for_whole() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
-        api.plan("GET", PODS, raw(json.dumps(pods(pod("a"), pod("b"))).encode()[:-40]))
+        api.plan("GET", PODS, raw(json.dumps(pods(owned_pod("a"), owned_pod("b"))).encode()[:-40]))
         with pytest.raises(aiohttp.ClientError):
             await gate.get(PODS)
 
@@ -168,11 +168,11 @@ def test_a_list_that_was_cut_short_is_not_taken_for_whole() -> None:
 def test_a_held_pod_is_not_found() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*waiting())
-        api.plan("GET", f"{PODS}/x", give(pod("x")))
+        api.plan("GET", f"{PODS}/x", reply(owned_pod("x")))
         status, body = await gate.get(f"{PODS}/x")
         assert (status, body["reason"], body["details"]["name"]) == (404, "NotFound", "x")
         gate.put(*free())
-        assert (await gate.get(f"{PODS}/x"))[1] == pod("x")
+        assert (await gate.get(f"{PODS}/x"))[1] == owned_pod("x")
 
     story(play)
 
@@ -194,8 +194,8 @@ def watching(*lines: dict[str, Any]) -> Answer:
 def test_a_release_is_told_in_the_middle_of_a_watch_and_a_bookmark_follows() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*waiting())
-        api.plan("WATCH", PODS, watching({"type": "ADDED", "object": pod("a", version=12)}))
-        api.plan("GET", PODS, give(pods()), give(pods(pod("a", version=12))))
+        api.plan("WATCH", PODS, watching({"type": "ADDED", "object": owned_pod("a", version=12)}))
+        api.plan("GET", PODS, reply(pods()), reply(pods(owned_pod("a", version=12))))
         url = f"{PODS}?watch=1&resourceVersion=10&allowWatchBookmarks=true&labelSelector=x"
         async with gate.ask("GET", url) as answer:
             await until(lambda: gate.changes.latest_sent == 12)
@@ -227,7 +227,7 @@ def test_a_watch_from_before_the_log_is_expired() -> None:
 
 def test_a_client_that_leaves_takes_its_watch_with_it() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
-        api.plan("WATCH", PODS, watching({"type": "ADDED", "object": pod("a", version=12)}))
+        api.plan("WATCH", PODS, watching({"type": "ADDED", "object": owned_pod("a", version=12)}))
         async with gate.ask("GET", f"{PODS}?watch=1") as answer:
             assert json.loads(await answer.content.readline())["type"] == "ADDED"
             assert len(gate.changes._readers) == 1
@@ -239,11 +239,11 @@ def test_a_client_that_leaves_takes_its_watch_with_it() -> None:
 def test_a_pod_that_was_sent_stays_visible_and_one_that_was_not_is_held() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*free())
-        seen, other = pod("seen"), pod("other")
-        started = {**pod("started"), "status": {"phase": "Pending", "startTime": "2026-01-01T00:00:00Z"}}
+        seen, other = owned_pod("seen"), owned_pod("other")
+        started = {**owned_pod("started"), "status": {"phase": "Pending", "startTime": "2026-01-01T00:00:00Z"}}
         for one in (seen, other, started):
             one["metadata"]["uid"] = f"uid of {one['metadata']['name']}"
-        api.plan("GET", PODS, give(pods(seen)), give(pods(seen, other, started)))
+        api.plan("GET", PODS, reply(pods(seen)), reply(pods(seen, other, started)))
         assert len((await gate.get(PODS))[1]["items"]) == 1
         gate.put(*waiting())
         items = (await gate.get(PODS))[1]["items"]
@@ -255,14 +255,14 @@ def test_a_pod_that_was_sent_stays_visible_and_one_that_was_not_is_held() -> Non
 def test_the_status_is_asked_for_once_where_only_metadata_is_at_hand() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*waiting())
-        running = {**pod("running"), "status": {"phase": "Running"}}
-        pending = pod("pending")
+        running = {**owned_pod("running"), "status": {"phase": "Running"}}
+        pending = owned_pod("pending")
         for one in (running, pending):
             one["metadata"]["uid"] = one["metadata"]["name"]
-            api.plan("GET", f"{PODS}/{one['metadata']['name']}", give(one))
+            api.plan("GET", f"{PODS}/{one['metadata']['name']}", reply(one))
         partial = [{"metadata": one["metadata"]} for one in (running, pending)]
         listed = {**pods(*partial), "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
-        api.plan("GET", PODS, give(listed), give(listed))
+        api.plan("GET", PODS, reply(listed), reply(listed))
         for _ in range(2):
             items = (await gate.get(PODS))[1]["items"]
             assert [item["metadata"]["name"] for item in items] == ["running"]
@@ -275,7 +275,7 @@ def test_the_status_is_asked_for_once_where_only_metadata_is_at_hand() -> None:
 def test_a_held_pod_cannot_be_read_by_writing_to_it(method: str) -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*waiting())
-        api.plan("GET", f"{PODS}/x", give(pod("x")))
+        api.plan("GET", f"{PODS}/x", reply(owned_pod("x")))
         async with gate.ask(method, f"{PODS}/x/status?dryRun=All", data="{}") as got:
             assert got.status == 404
         api.plan("GET", "/apis", refuse(401, "Unauthorized", "who?"))
@@ -304,7 +304,7 @@ def test_an_announced_body_that_never_arrives_times_out(monkeypatch: pytest.Monk
 
 def test_requests_of_one_connection_are_answered_one_after_the_other() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
-        api.plan("GET", "/apis", give({"n": 1}), give({"n": 2}))
+        api.plan("GET", "/apis", reply({"n": 1}), reply({"n": 2}))
         reader, writer = await asyncio.open_connection("127.0.0.1", gate.port)
         one = b"GET /apis HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\n"
         writer.write(one + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + one + b"A: b\n\r\n\r\n")

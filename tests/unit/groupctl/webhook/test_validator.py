@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from builders.manifests import queue
 from muster.cycle.configure import default_configuration
 from muster.cycle.scheduler import Scheduler
 from muster.groupctl.webhook.review import (
@@ -42,10 +43,6 @@ def judged(value: dict[str, Any], *there: dict[str, Any], operation: str = "CREA
 
 def policy(kind: str, name: str = "p", **spec: Any) -> dict[str, Any]:
     return {"apiVersion": f"{DOMAIN}/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-def queue(name: str, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": f"{VOLCANO}/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 def job(chips: object, parallelism: int = 1, scheduler: str = "muster") -> dict[str, Any]:
