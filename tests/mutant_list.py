@@ -45,7 +45,7 @@ MUTANTS = [
            "    if resources.empty(gated):\n        return amounts\n", "    return amounts\n"),
     Mutant("engine/queues/accounts.py", "elastic amounts count twice",
            "self.inqueue.get(name, 0) - self.elastic.get(name, 0)", "self.inqueue.get(name, 0)"),
-    Mutant("actions/packed.py", "a search gives nothing back when it goes another way",
+    Mutant("actions/arrangements.py", "a search gives nothing back when it goes another way",
            "            free_on[node] = free_here\n        return False", "        return False"),
     Mutant("engine/evictions/promises.py", "a promise whose capacity is free is never given up",
            "session.now >= since +", "session.now > 2 * since +"),

@@ -77,7 +77,7 @@ class CheapestVictims:
             able = able & (request[row] - future[row] <= most)
         for level in self.pool.levels:
             freed = self.pool.freed(level)
-            enough = able & self.pool.anybody(level)
+            enough = able & self.pool.with_candidates(level)
             for row in rows:
                 enough &= future[row] + freed[row] >= request[row]
             nodes = np.flatnonzero(enough)

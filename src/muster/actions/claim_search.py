@@ -56,7 +56,7 @@ class ClaimSearch:
         if at == len(tasks):
             return session.pipelined(self.evicting.claim.job) and self._settled()
         task = tasks[at]
-        state = (at, first, self._look())
+        state = (at, first, self._state())
         if state in self._seen:
             return False
         self._seen.add(state)
@@ -76,7 +76,7 @@ class ClaimSearch:
                     return False
         return False
 
-    def _look(self) -> object:
+    def _state(self) -> object:
         """Returns what later choices depend on: the evicted pods, and what was placed where."""
         moves = self.statement.moves
         gone = frozenset(m.task.key for m in moves if m.kind == MoveKind.EVICT)

@@ -44,8 +44,8 @@ class Claims:
         self._failed: dict[tuple[object, ...], tuple[int, int]] = {}
 
     @property
-    def names_nobody(self) -> bool:
-        return self._opinions.names_nobody
+    def names_no_victims(self) -> bool:
+        return self._opinions.names_no_victims
 
     def serve(self, job: Job, *, within: bool = False) -> bool:
         """Makes one claim for the job and commits it; returns False if nothing was decided."""

@@ -98,7 +98,7 @@ class EvictingPlacement:
         """Evicts the cheapest set found on the node that lets the task in; returns its cost, None if there is none."""
         start = statement.checkpoint()
         best: tuple[Cost, list[Unit]] | None = None
-        orders = list(self.orders(node, task, level)) if exact else [self._in_turn(node, task, level)]
+        orders = list(self.orders(node, task, level)) if exact else [self._eviction_order(node, task, level)]
         for order in orders:
             found = self._cover(statement, order, lambda: self.enough(task, node), lambda: self._short(task, node))
             if found is not None:
@@ -114,9 +114,9 @@ class EvictingPlacement:
             self.evict(statement, unit, task)
         return best[0]
 
-    def _in_turn(self, node: int, task: Task, level: int) -> Iterator[Make]:
+    def _eviction_order(self, node: int, task: Task, level: int) -> Iterator[Make]:
         """Yields the units on the node by priority: single pods that free most, then whole jobs, then promises."""
-        here, at = self.pool.in_turn(node, level, task.shape), 0
+        here, at = self.pool.eviction_order(node, level, task.shape), 0
         while at < len(here):
             some: list[Task] = []
             while at < len(here) and here[at].priority == (some or here[at:])[0].priority:

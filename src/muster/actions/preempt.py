@@ -22,7 +22,7 @@ def run(session: Session) -> None:
         volcano_preempt.run(session)
         return
     claims = Claims(session, PREEMPT)
-    if claims.names_nobody:
+    if claims.names_no_victims:
         return
     reclaim = _later_reclaim(session)
 
@@ -40,4 +40,4 @@ def _later_reclaim(session: Session) -> Claims | None:
     if RECLAIM not in actions or actions.index(RECLAIM) < actions.index(PREEMPT):
         return None
     reclaim = Claims(session, RECLAIM)
-    return None if reclaim.names_nobody else reclaim
+    return None if reclaim.names_no_victims else reclaim

@@ -20,5 +20,5 @@ def run(session: Session) -> None:
         volcano_reclaim.run(session)
         return
     claims = Claims(session, RECLAIM)
-    if not claims.names_nobody:
+    if not claims.names_no_victims:
         ClaimQueue(session, RECLAIM).serve_all(claims.serve)

@@ -48,12 +48,12 @@ class VictimPool:
         promised = {unit.priority for some in self.promises.values() for unit in some}
         self.levels: list[int] = sorted({*self._priority.tolist(), *promised})
         self._freed: dict[int, Amounts] = {}
-        self._anybody: dict[int, Bools] = {}
+        self._with_candidates: dict[int, Bools] = {}
         # Pods only leave while the pool is in use.
         self._shapes: dict[str, dict[Shape, int]] = {}  # queue → how many of each shape may be evicted
         self._ratios: dict[tuple[str, str, str], float] = {}
         self._here: dict[tuple[int, int], list[Task]] = {}
-        self._in_turn: dict[tuple[int, int, int], list[Task]] = {}
+        self._eviction_order: dict[tuple[int, int, int], list[Task]] = {}
 
     def current(self) -> bool:
         """Applies the evictions that were committed meanwhile; returns False if the pool must be rebuilt."""
@@ -67,7 +67,7 @@ class VictimPool:
                 for level, freed in self._freed.items():
                     if move.task.priority <= level:
                         freed[:, move.nodes[0]] -= move.task.shape.request(self.session.state.axis)
-                self._anybody.clear()
+                self._with_candidates.clear()
         self._since = len(committed)
         return True
 
@@ -115,15 +115,15 @@ class VictimPool:
             found = self._here[node, level] = [t for t in on if t.key in members and t.priority <= level]
         return found
 
-    def in_turn(self, node: int, level: int, wanted: Shape) -> list[Task]:
+    def eviction_order(self, node: int, level: int, wanted: Shape) -> list[Task]:
         """Returns them in eviction order: by priority, then by how much they have of what is wanted, newest first."""
         key = node, level, wanted.id
-        found = self._in_turn.get(key)
+        found = self._eviction_order.get(key)
         if found is None:
             relief = relief_by_shape(self._on(node, level), asked(wanted.amounts))
             found = sorted(self._on(node, level), key=lambda t: t.key, reverse=True)
             found.sort(key=lambda t: (t.priority, -relief[t.shape.id], -t.created))
-            self._in_turn[key] = found
+            self._eviction_order[key] = found
         return [t for t in found if t.status is not Status.RELEASING]
 
     def promises_on(self, node: int, level: int) -> list[Unit]:
@@ -162,11 +162,11 @@ class VictimPool:
             self._freed[level] = found
         return found
 
-    def anybody(self, level: int) -> Bools:
+    def with_candidates(self, level: int) -> Bools:
         """Returns the nodes with a candidate up to this priority."""
-        found = self._anybody.get(level)
+        found = self._with_candidates.get(level)
         if found is None:
-            found = self._anybody[level] = np.any(self.freed(level), axis=0)
+            found = self._with_candidates[level] = np.any(self.freed(level), axis=0)
         return found
 
     def everything(self) -> Amounts:

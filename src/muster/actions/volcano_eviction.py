@@ -15,7 +15,7 @@ from muster.engine.placement.node_sets import divide_nodes
 Enough = Callable[[], bool]
 
 
-def make_room(statement: Statement, claimer: Task, victims: Sequence[Task], rule: str, enough: Enough) -> bool:
+def evict_for(statement: Statement, claimer: Task, victims: Sequence[Task], rule: str, enough: Enough) -> bool:
     """Evicts in victim order until it is enough, then gives back victims that are not needed."""
     start = statement.checkpoint()
     for victim in victims:

@@ -14,7 +14,7 @@ import numpy as np
 
 from muster.actions.claims import Claims
 from muster.actions.role_failures import PreemptRoleFailures
-from muster.actions.volcano_eviction import Memo, divided, evictable, make_room, within_reach
+from muster.actions.volcano_eviction import Memo, divided, evict_for, evictable, within_reach
 from muster.engine.core.hooks import Bools
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.nodes import MoveKind
@@ -138,7 +138,7 @@ def _by_score(
         given = _given(session, victims, task, node, eligible)
         if not session.placement.fits_future(task, node, given):
             continue
-        if make_room(statement, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
+        if evict_for(statement, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
             statement.pipeline([task], [node])
             return True
     return False
@@ -152,7 +152,7 @@ def _dry_runs(
     for node in np.flatnonzero(mask).tolist():
         given = _given(session, victims, task, node, eligible)
         trial = session.statement()
-        if not given or not make_room(trial, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
+        if not given or not evict_for(trial, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
             continue
         evicted = [move.task for move in trial.moves]
         trial.discard()

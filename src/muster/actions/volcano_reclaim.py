@@ -12,7 +12,7 @@ from functools import cmp_to_key
 import numpy as np
 
 from muster.actions.claims import Claims
-from muster.actions.volcano_eviction import Memo, divided, evictable, make_room, within_reach
+from muster.actions.volcano_eviction import Memo, divided, evict_for, evictable, within_reach
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.session import Session, candidates
 from muster.engine.core.statement import Statement
@@ -75,7 +75,7 @@ def _reclaim(session: Session, statement: Statement, victims: Victims, task: Tas
         given = victims.chosen(task, others)
         if not given or not session.placement.fits_future(task, node, given):
             continue
-        if make_room(statement, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
+        if evict_for(statement, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
             statement.pipeline([task], [node])
             return True
     return False

@@ -91,7 +91,7 @@ class Arguments(Mapping[str, Any]):
             _hold(number, minimum, maximum)
             return number
         except ValueError as why:
-            self._give_way(key, default, why, _wish("a whole number", minimum, maximum))
+            self._use_default(key, default, why, _expected("a whole number", minimum, maximum))
             return default
 
     def float(
@@ -109,7 +109,7 @@ class Arguments(Mapping[str, Any]):
             _hold(number, minimum, maximum)
             return float(number)
         except ValueError as why:
-            self._give_way(key, default, why, _wish("a number", minimum, maximum))
+            self._use_default(key, default, why, _expected("a number", minimum, maximum))
             return default
 
     def bool(self, key: str, default: builtins.bool) -> builtins.bool:
@@ -119,7 +119,7 @@ class Arguments(Mapping[str, Any]):
         value = self._values[key]
         taken = as_bool(value)
         if taken is None:
-            self._give_way(key, str(default).lower(), "is neither true nor false", "true or false")
+            self._use_default(key, str(default).lower(), "is neither true nor false", "true or false")
             return default
         if not isinstance(value, bool):
             word = str(taken).lower()
@@ -133,15 +133,15 @@ class Arguments(Mapping[str, Any]):
         value = self._values[key]
         if isinstance(value, str) and (not choices or value in choices):
             return value
-        wish = "one of " + ", ".join(choices) if choices else "a text"
-        self._give_way(key, repr(default), f"is not {wish}", wish)
+        expected = "one of " + ", ".join(choices) if choices else "a text"
+        self._use_default(key, repr(default), f"is not {expected}", expected)
         return default
 
     def mapping(self, key: str) -> Arguments:
         """Returns the nested mapping of a key; empty if there is none."""
         value = self._values.get(key)
         if value is not None and not isinstance(value, dict):  # a key without a value is an empty mapping
-            self._give_way(key, "none", "is not a mapping", "a mapping")
+            self._use_default(key, "none", "is not a mapping", "a mapping")
             value = None
         below = Arguments(value or {}, owner=self.owner, file=self.file, line_of=self._line_of)
         below._path = (*self._path, key)
@@ -155,8 +155,8 @@ class Arguments(Mapping[str, Any]):
             value = value.split(",")
         if not isinstance(value, list):
             if value is not None:
-                wish = "names separated by commas, or a list"
-                self._give_way(key, ", ".join(default) or "none", f"is not {wish}", wish)
+                expected = "names separated by commas, or a list"
+                self._use_default(key, ", ".join(default) or "none", f"is not {expected}", expected)
             return tuple(default)
         for entry in value:
             if not isinstance(entry, str):
@@ -175,13 +175,13 @@ class Arguments(Mapping[str, Any]):
             self.warn(key, f"is the text {value!r}: taken as the number {number}", f"write {number}", "argument-text")
         return number
 
-    def _give_way(self, key: str, default: object, why: object, wish: str) -> None:
+    def _use_default(self, key: str, default: object, why: object, expected: str) -> None:
         """Warns that the value cannot be used and returns the default."""
         value = self._values[key]
         if value is None:
-            self.warn(key, f"has no value: using {default}", f"give {wish}, or leave the key out")
+            self.warn(key, f"has no value: using {default}", f"give {expected}, or leave the key out")
         else:
-            self.warn(key, f"is {value!r}, which {why}: using {default}", f"give {wish}")
+            self.warn(key, f"is {value!r}, which {why}: using {default}", f"give {expected}")
 
 
 def _hold(number: float, minimum: float | None, maximum: float | None) -> None:
@@ -191,6 +191,6 @@ def _hold(number: float, minimum: float | None, maximum: float | None) -> None:
         raise ValueError(f"is more than {maximum}")
 
 
-def _wish(what: str, minimum: float | None, maximum: float | None) -> str:
+def _expected(what: str, minimum: float | None, maximum: float | None) -> str:
     bounds = [f"at least {minimum}"] * (minimum is not None) + [f"at most {maximum}"] * (maximum is not None)
     return f"{what}, {' and '.join(bounds)}" if bounds else what

@@ -43,7 +43,7 @@ class _Loading:
         self.known = known
         self.findings: list[Finding] = []
 
-    def say(self, severity: Severity, path: Path, about: str, code: str, message: str, fix: str = "") -> None:
+    def report(self, severity: Severity, path: Path, about: str, code: str, message: str, fix: str = "") -> None:
         line = self.source.line_of(path)
         self.findings.append(Finding(severity, self.source.name, line, about, code, message, fix))
 
@@ -51,7 +51,7 @@ class _Loading:
         top = self.source.value
         for key in top:
             if key not in _TOP:
-                self.say("error", (key,), "", "unknown-key", f"unknown key {key!r}", suggest(key, _TOP))
+                self.report("error", (key,), "", "unknown-key", f"unknown key {key!r}", suggest(key, _TOP))
         if "actions" not in top and "tiers" in top:
             actions = self.no_actions()  # design 4's sample for Volcano's chart has tiers only
         else:
@@ -59,7 +59,7 @@ class _Loading:
         tiers = tuple(self.tiers(top.get("tiers")))
         understood = all(finding.severity != "error" for finding in self.findings)
         if understood and not any(tier.plugins for tier in tiers):
-            self.say("warning", ("tiers",), "", "no-plugins", "no plugin is configured: nothing filters or orders")
+            self.report("warning", ("tiers",), "", "no-plugins", "no plugin is configured: nothing filters or orders")
         configurations = dict(self.configurations(top.get("configurations")))
         return Config(actions, tiers, configurations, self.compatibility(top.get("compatibility")))
 
@@ -68,7 +68,7 @@ class _Loading:
             return str(value or "")
         message = f"compatibility is {value!r}; the only value is {COMPATIBILITIES[0]}"
         fix = f"write `compatibility: {COMPATIBILITIES[0]}`, or remove the key for muster's own rules of eviction"
-        self.say("error", ("compatibility",), "", "unknown-compatibility", message, fix)
+        self.report("error", ("compatibility",), "", "unknown-compatibility", message, fix)
         return ""
 
     def entries(self, value: object, path: Path, what: str) -> Iterator[tuple[dict[str, Any], Path]]:
@@ -76,18 +76,20 @@ class _Loading:
         if value is None:
             return
         if not isinstance(value, list):
-            self.say("error", path, "", "config-shape", f"{what} should be a list", "begin each entry with `- `")
+            self.report("error", path, "", "config-shape", f"{what} should be a list", "begin each entry with `- `")
             return
         for index, entry in enumerate(value):
             if isinstance(entry, dict):
                 yield entry, (*path, index)
             else:
                 fix = f"write `- name: {entry}`" if isinstance(entry, str) else "give a mapping"
-                self.say("error", (*path, index), "", "config-shape", f"{entry!r} in {what} is not a mapping", fix)
+                self.report("error", (*path, index), "", "config-shape", f"{entry!r} in {what} is not a mapping", fix)
 
     def no_actions(self) -> tuple[str, ...]:
-        said = ", ".join(DEFAULT_ACTIONS)
-        self.say("warning", (), "", "no-actions", f"there are no actions: using {said}", f'write `actions: "{said}"`')
+        names = ", ".join(DEFAULT_ACTIONS)
+        self.report(
+            "warning", (), "", "no-actions", f"there are no actions: using {names}", f'write `actions: "{names}"`'
+        )
         return DEFAULT_ACTIONS
 
     def actions(self, value: object) -> Iterator[str]:
@@ -96,7 +98,7 @@ class _Loading:
         names = [name for name in names if name != ""]
         if not names:
             fix = 'write for example `actions: "enqueue, allocate, backfill"`'
-            self.say("error", ("actions",), "", "no-actions", "there are no actions", fix)
+            self.report("error", ("actions",), "", "no-actions", "there are no actions", fix)
         for name in names:
             if isinstance(name, str) and name in self.known.actions:
                 yield name
@@ -108,10 +110,10 @@ class _Loading:
         about = f"action {name}"
         if volcano_only is not None:
             message = f"muster does not have {name} and skips it; in Volcano it {volcano_only.did}"
-            self.say("warning", path, about, "foreign-action", message, volcano_only.instead)
+            self.report("warning", path, about, "foreign-action", message, volcano_only.instead)
         else:
             fix = suggest(name, self.known.actions)
-            self.say("error", path, about, "unknown-action", f"unknown action {name!r}", fix)
+            self.report("error", path, about, "unknown-action", f"unknown action {name!r}", fix)
 
     def tiers(self, value: object) -> Iterator[Tier]:
         seen: set[str] = set()
@@ -119,7 +121,7 @@ class _Loading:
             for key in tier:
                 if key != "plugins":
                     fix = suggest(key, ["plugins"])
-                    self.say("error", (*path, key), "", "unknown-key", f"unknown key {key!r} in a tier", fix)
+                    self.report("error", (*path, key), "", "unknown-key", f"unknown key {key!r} in a tier", fix)
             options: list[PluginOption] = []
             for entry, below in self.entries(tier.get("plugins"), (*path, "plugins"), "plugins"):
                 option = self.plugin(entry, below)
@@ -127,7 +129,7 @@ class _Loading:
                     continue
                 if option.name in seen:
                     about = f"plugin {option.name}"
-                    self.say("warning", below, about, "plugin-twice", "listed twice: the first counts", "remove one")
+                    self.report("warning", below, about, "plugin-twice", "listed twice: the first counts", "remove one")
                     continue
                 seen.add(option.name)
                 options.append(option)
@@ -147,14 +149,14 @@ class _Loading:
     def plugin(self, entry: dict[str, Any], path: Path) -> PluginOption | None:
         name = entry.get("name")
         if not isinstance(name, str) or not name:
-            self.say("error", path, "", "config-shape", "a plugin without a name", "add `name:`")
+            self.report("error", path, "", "config-shape", "a plugin without a name", "add `name:`")
             return None
         about = f"plugin {name}"
         line = self.source.line_of((*path, "name"))
         served = SERVED_BY.get(name) if name not in self.known.plugins else None
         if served is not None and served in self.known.plugins:
             message = f"{name} is served by muster's plugin {served}"
-            self.say("notice", (*path, "name"), about, "served-by", message, f"write `name: {served}`")
+            self.report("notice", (*path, "name"), about, "served-by", message, f"write `name: {served}`")
         elif name not in self.known.plugins:
             self.strange_plugin(name, (*path, "name"))
             return None
@@ -172,10 +174,10 @@ class _Loading:
         about = f"plugin {name}"
         if volcano_only is not None:
             message = f"muster does not have {name} and skips it; in Volcano it {volcano_only.did}"
-            self.say("warning", path, about, "foreign-plugin", message, volcano_only.instead)
+            self.report("warning", path, about, "foreign-plugin", message, volcano_only.instead)
         else:
             fix = suggest(name, self.known.plugins)
-            self.say("error", path, about, "unknown-plugin", f"unknown plugin {name!r}", fix)
+            self.report("error", path, about, "unknown-plugin", f"unknown plugin {name!r}", fix)
 
     def switches(self, entry: dict[str, Any], path: Path, name: str) -> dict[str, bool]:
         given: dict[str, bool] = {}
@@ -186,18 +188,18 @@ class _Loading:
             if key not in SWITCHES:
                 misplaced = not list(unknown_arguments({key: value}, self.known.plugins[name]))
                 fix = "move it under `arguments`" if misplaced else suggest(key, ("name", "arguments", *SWITCHES))
-                self.say("error", (*path, key), about, "unknown-switch", f"unknown switch {key!r}", fix)
+                self.report("error", (*path, key), about, "unknown-switch", f"unknown switch {key!r}", fix)
                 continue
             taken = as_bool(value)
             if taken is None:
                 default = str(PluginOption(name).enabled(key)).lower()
                 message = f"{key} is {value!r}, which is neither true nor false: using {default}"
-                self.say("warning", (*path, key), about, "switch-value", message, "give true or false")
+                self.report("warning", (*path, key), about, "switch-value", message, "give true or false")
                 continue
             if not isinstance(value, bool):
                 word = str(taken).lower()
                 message = f"{key} is the text {value!r}: taken as {word}"
-                self.say("warning", (*path, key), about, "switch-value", message, f"write {word}")
+                self.report("warning", (*path, key), about, "switch-value", message, f"write {word}")
             given[key] = taken
         return given
 
@@ -206,18 +208,20 @@ class _Loading:
     ) -> Arguments:
         """Returns the arguments with their lines. Those that only Volcano has are left out with a warning."""
         if value is not None and not isinstance(value, dict):
-            self.say("error", path, about, "config-shape", "arguments should be a mapping", "write `key: value` lines")
+            self.report(
+                "error", path, about, "config-shape", "arguments should be a mapping", "write `key: value` lines"
+            )
         values = dict(value) if isinstance(value, dict) else {}
         for unknown in list(unknown_arguments(values, known)):
             flat = ".".join(unknown)
             why = next((why for pattern, why in volcano_only.items() if covers(pattern, flat)), None)
             if why is not None:
                 message = f"the argument {flat} has no effect in muster"
-                self.say("warning", (*path, *unknown), about, "foreign-argument", message, why)
+                self.report("warning", (*path, *unknown), about, "foreign-argument", message, why)
                 values.pop(unknown[0], None)
             else:
                 message = f"unknown argument {flat!r}"
-                self.say("error", (*path, *unknown), about, "unknown-argument", message, suggest(flat, known))
+                self.report("error", (*path, *unknown), about, "unknown-argument", message, suggest(flat, known))
         line_of = self.source.line_of
         return Arguments(values, owner=about, file=self.source.name, line_of=lambda below: line_of((*path, *below)))
 
@@ -228,14 +232,16 @@ class _Loading:
             for key in entry:
                 if key not in ("name", "arguments"):
                     fix = suggest(key, ("name", "arguments"))
-                    self.say("error", (*path, key), "", "unknown-key", f"unknown key {key!r} in configurations", fix)
+                    self.report("error", (*path, key), "", "unknown-key", f"unknown key {key!r} in configurations", fix)
             if not isinstance(name, str) or not name:
-                self.say("error", path, "", "config-shape", "a configuration without its action's name", "add `name:`")
+                self.report(
+                    "error", path, "", "config-shape", "a configuration without its action's name", "add `name:`"
+                )
             elif name not in self.known.actions:
                 self.strange_action(name, (*path, "name"))
             elif name in seen:
                 about = f"action {name}"
-                self.say("warning", path, about, "action-twice", "configured twice: the first counts", "remove one")
+                self.report("warning", path, about, "action-twice", "configured twice: the first counts", "remove one")
             else:
                 seen.add(name)
                 known, volcano_only = self.known.actions[name], VOLCANO_ARGUMENTS.get(name, {})

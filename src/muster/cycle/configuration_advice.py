@@ -48,7 +48,9 @@ class _Advice:
         self.actions_line = source.line_of(("actions",))
         self.compatibility_line = source.line_of(("compatibility",))
 
-    def say(self, severity: Severity, option: PluginOption | None, code: str, message: str, fix: str = "") -> Finding:
+    def finding(
+        self, severity: Severity, option: PluginOption | None, code: str, message: str, fix: str = ""
+    ) -> Finding:
         line = self.actions_line if option is None else option.line
         about = "actions" if option is None else f"plugin {option.name}"
         return Finding(severity, self.name, line, about, code, message, fix)
@@ -68,37 +70,37 @@ class _Advice:
         actions = self.actions
         for twice in sorted({action for action in actions if actions.count(action) > 1}):
             message = f"{twice} is listed {actions.count(twice)} times and runs as often in each cycle"
-            yield self.say("warning", None, "action-twice", message, "list it once")
+            yield self.finding("warning", None, "action-twice", message, "list it once")
         if "allocate" in actions and "enqueue" not in actions:
             message = "without enqueue every pod group is admitted at once: no plugin is asked whether there is room"
-            yield self.say("notice", None, "no-enqueue", message, "add enqueue before allocate to hold groups back")
+            yield self.finding("notice", None, "no-enqueue", message, "add enqueue before allocate to hold groups back")
         if "enqueue" in actions and "allocate" in actions and actions.index("enqueue") > actions.index("allocate"):
             message = "enqueue comes after allocate: a new pod group is placed one cycle late"
-            yield self.say("warning", None, "action-order", message, "put enqueue first")
+            yield self.finding("warning", None, "action-order", message, "put enqueue first")
         if "allocate" not in actions:
             message = "without allocate pods with requests are only placed by evicting others, if at all"
-            yield self.say("warning", None, "no-allocate", message, "add allocate")
+            yield self.finding("warning", None, "no-allocate", message, "add allocate")
         if "backfill" not in actions:
             message = "without backfill pods that request nothing are never placed"
-            yield self.say("notice", None, "no-backfill", message, "add backfill at the end")
+            yield self.finding("notice", None, "no-backfill", message, "add backfill at the end")
 
     def missing_plugins(self) -> Iterator[Finding]:
         there = {option.name: option for option in self.config.plugins()}
         if "predicates" not in there:
             message = "without predicates nobody looks at taints, selectors, affinity, ports or volumes"
-            yield self.say("warning", None, "no-predicates", message, "add predicates to a tier")
+            yield self.finding("warning", None, "no-predicates", message, "add predicates to a tier")
         if "gang" not in there:
             message = "without gang minMember is not held: groups start with whatever pods fit"
-            yield self.say("notice", None, "no-gang", message, "add gang")
+            yield self.finding("notice", None, "no-gang", message, "add gang")
         if "proportion" in there and "capacity" in there:
             message = "proportion and capacity are both configured: each limits queues by its own idea of their share"
-            yield self.say("warning", there["capacity"], "two-quotas", message, "keep one of them")
+            yield self.finding("warning", there["capacity"], "two-quotas", message, "keep one of them")
         if "enqueue" not in self.actions:
             for tier in self.tiers:
                 for plugin, option in tier:
                     if isinstance(plugin, JobEnqueue) and option.name in ("overcommit", "sla"):
                         message = "has nothing to do: it only speaks in enqueue, which is not among the actions"
-                        yield self.say("warning", option, "never-asked", message, "add enqueue, or take it out")
+                        yield self.finding("warning", option, "never-asked", message, "add enqueue, or take it out")
 
     def compatibility(self) -> Iterator[Finding]:
         """Yields what Volcano's rules permit and muster's rules forbid."""
@@ -123,11 +125,13 @@ class _Advice:
         if muted:
             names = " and ".join(option.name for option in muted)
             message = f"{action} never evicts anything: {hook.switch} is false for {names}, so no plugin names victims"
-            yield self.say("warning", muted[0], "no-victims", message, f"set {hook.switch}: true, or remove {action}")
+            yield self.finding(
+                "warning", muted[0], "no-victims", message, f"set {hook.switch}: true, or remove {action}"
+            )
             return
         message = f"{action} never evicts anything: no configured plugin names victims"
         fix = f"add the plugin {NAMING[action]}, or remove {action}"
-        yield self.say("warning", None, "no-victims", message, fix)
+        yield self.finding("warning", None, "no-victims", message, fix)
 
     def switches(self, plugin: Plugin, option: PluginOption) -> Iterator[Finding]:
         """Yields switches for extension points that the plugin does not have."""
@@ -135,7 +139,7 @@ class _Advice:
             those = [hook for hook in _switched() if hook.switch == switch]
             if those and not any(isinstance(plugin, hook) for hook in those):
                 message = f"{switch} has no effect: the plugin does nothing that it switches"
-                yield self.say("notice", option, "idle-switch", message, "take it out")
+                yield self.finding("notice", option, "idle-switch", message, "take it out")
 
     def weights(self, plugin: Plugin, option: PluginOption) -> Iterator[Finding]:
         if not isinstance(plugin, NodeScorer):
@@ -149,7 +153,7 @@ class _Advice:
                 )
         if not option.enabled("enableNodeOrder"):
             message = "enableNodeOrder is off: it scores no node"
-            yield self.say("notice", option, "no-scores", message)
+            yield self.finding("notice", option, "no-scores", message)
 
 
 def has_opinion(action: str, plugin: Plugin, option: PluginOption) -> bool:

@@ -31,7 +31,7 @@ class Opinions:
             for plugins, asks in zip(self._order.plugins, self._order.tiers, strict=True)
         ]
         first: list[tuple[Opinion, Ask]] = next((tier for tier in self._tiers if tier), [])
-        self.names_nobody = not first
+        self.names_no_victims = not first
         self.names_all = bool(first) and all(opinion == Opinion.REST for opinion, _ in first)
 
     def named(self, claimer: Task, candidates: Sequence[Task]) -> list[Task]:

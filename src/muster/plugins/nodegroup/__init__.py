@@ -115,7 +115,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
             self.rules[name] = replace(rule, worth=worth)
         self.limits.read(queues.values())
         # The queues with a rule or a limit; this plugin treats pods of all other queues alike.
-        self._ruled = {name for name, rule in self.rules.items() if not rule.says_nothing}
+        self._ruled = {name for name, rule in self.rules.items() if not rule.is_empty}
         self._ruled.update(self.limits.limits, self.limits.faults)
 
     # --- hard and soft rules
@@ -125,7 +125,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         return queue if queue in self._ruled or not self.by_prose else None
 
     def batch(self, task: Task) -> Batch:
-        return Batch.SKIP if self.by_prose and self._rule(task).says_nothing else Batch.COLUMNS
+        return Batch.SKIP if self.by_prose and self._rule(task).is_empty else Batch.COLUMNS
 
     def filters(self) -> Sequence[NodeFilter]:
         return (self, self.limits)
@@ -172,7 +172,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         allowed = self.allows(rule)
         placed = [t.node for t in job.tasks.values() if t.node >= 0 and t.status in (*ALLOCATED_LIKE, Status.PIPELINED)]
         found: list[tuple[int, NodeSet]] = []
-        for group in self._by_liking(rule):
+        for group in self._by_preference(rule):
             inside = self.group_classes.within((group,))
             keep = (inside & allowed)[nodes.index]
             score = None if nodes.score is None else nodes.score[keep]
@@ -183,7 +183,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         most = max((here for here, _ in found), default=0)
         return True, [chosen for here, chosen in found if here == most]
 
-    def _by_liking(self, rule: Rule) -> list[str]:
+    def _by_preference(self, rule: Rule) -> list[str]:
         """Returns the groups of the cluster by points (highest first), then in the order of the list, then by name."""
         listed = {group: i for i, group in enumerate((*rule.preferred, *rule.required))}
         return sorted(self.group_classes.names, key=lambda g: (-rule.score((g,)), listed.get(g, len(listed)), g))

@@ -47,7 +47,7 @@ class Examination:
         for name, queue in self.queues.items():
             rule = self.plugin.rules[name]
             found += self._names(rule)
-            found += self._room(rule, queue)
+            found += self._capacity(rule, queue)
         return [*found, *self._annotations()]
 
     def remarks(self, session: Session, others: Sequence[NodeScorer]) -> list[Finding]:
@@ -74,26 +74,26 @@ class Examination:
         group_classes = self.plugin.group_classes
         own = rule.named if rule.source == rule.queue else ()  # an inherited rule is checked at its own queue
         for name in dict.fromkeys((*own, *self.plugin.limits.limits.get(rule.queue, {}))):
-            meant = group_classes.meant.get(name)
-            if name in group_classes.labelled or (meant == name and group_classes.within((name,)).any()):
+            resolved = group_classes.resolved.get(name)
+            if name in group_classes.labelled or (resolved == name and group_classes.within((name,)).any()):
                 continue
-            if meant is None:
+            if resolved is None:
                 message = f"names node group {name}, which is on no node and no NodeGroup has that name"
                 near = get_close_matches(name, [*group_classes.labelled, *group_classes.objects], 1, 0.6)
                 fix = f"did you mean {near[0]}?" if near else f"label its nodes {LABEL}={name}"
                 yield _warning(f"Queue {rule.queue}", "nodegroup-unknown", message, fix)
             elif not group_classes.within((name,)).any():
-                message = f"names node group {name}, but NodeGroup {meant} contains no node"
+                message = f"names node group {name}, but NodeGroup {resolved} contains no node"
                 yield _warning(f"Queue {rule.queue}", "nodegroup-empty", message, "add nodes to the group")
             else:
-                message = f"names node group {name}; using NodeGroup {meant}"
-                yield _warning(f"Queue {rule.queue}", "nodegroup-case", message, f"write {meant}")
+                message = f"names node group {name}; using NodeGroup {resolved}"
+                yield _warning(f"Queue {rule.queue}", "nodegroup-case", message, f"write {resolved}")
 
     # --- capacity
 
-    def _room(self, rule: Rule, queue: Queue) -> Iterator[Finding]:
+    def _capacity(self, rule: Rule, queue: Queue) -> Iterator[Finding]:
         about = f"Queue {queue.name}"
-        if rule.says_nothing and (self.plugin.by_prose or self._is_above_others(queue) or queue.unused):
+        if rule.is_empty and (self.plugin.by_prose or self._is_above_others(queue) or queue.unused):
             return
         allowed = self.plugin.allows(rule)
         if not allowed.any():
@@ -174,7 +174,7 @@ def _weights(queue: Queue) -> dict[str, float]:
 
 
 def _groups(rule: Rule) -> str:
-    if rule.says_nothing:
+    if rule.is_empty:
         return "those in no node group"
     if rule.required:
         return f"node group {either(rule.required, 'and')}"

@@ -29,7 +29,7 @@ class GroupClasses:
         self.class_of: Index = codes.astype(np.int64)
         self.labelled = [value for value in values if value]
         self.objects = objects
-        self.meant: dict[str, str] = {}  # name in a queue → the NodeGroup object that it resolves to
+        self.resolved: dict[str, str] = {}  # name in a queue → the NodeGroup object that it resolves to
         self.conflicts: list[str] = []  # names that are a label's group and a NodeGroup object with other nodes
         labels: dict[str, Mapping[str, str]] = {}
         for name in sorted(set(named)):
@@ -40,7 +40,7 @@ class GroupClasses:
             contained = np.zeros(len(nodes), np.bool_)
             contained[[nodes.rank[node] for node in members(objects[object].spec, labels)]] = True
             if name not in self.labelled:
-                self.meant[name] = object
+                self.resolved[name] = object
                 self._divide(name, contained)
             elif (contained != self.within((name,))).any():
                 self.conflicts.append(name)
@@ -59,4 +59,4 @@ class GroupClasses:
     @property
     def names(self) -> list[str]:
         """Returns every group that a queue could use, sorted."""
-        return sorted({*self.labelled, *self.meant})
+        return sorted({*self.labelled, *self.resolved})

@@ -40,7 +40,7 @@ class Rule:
         return tuple(dict.fromkeys(self.required + self.preferred + self.forbidden + self.avoided))
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.named
 
     @property
@@ -68,11 +68,11 @@ class Rule:
     def by_chart(self, groups: Groups, strict: bool) -> Reason | None:
         """Evaluates steps 2 to 4 of Volcano's predicate, which the design's flow chart shows."""
         if not groups:
-            if self.says_nothing and not strict:
+            if self.is_empty and not strict:
                 return None
             text = f"{self.who} takes nodes of node groups only (strict: {str(strict).lower()}), node is in no group"
             return Reason("node-group-none", text, resolvable=False)
-        if self.says_nothing:
+        if self.is_empty:
             text = f"{self.who} names no node group and `strict` is set, {_node_is_in(groups)}"
             return Reason("node-group-unnamed", text, resolvable=False)
         open_ = _any(self.required + self.preferred, groups) and not _any(self.forbidden, groups)

@@ -17,7 +17,7 @@ from muster.model.finding import Finding
 from muster.plugins.resource_strategy_fit.findings import findings
 from muster.plugins.resource_strategy_fit.scarce import Proportional, Retention
 from muster.plugins.resource_strategy_fit.settings import read
-from muster.plugins.resource_strategy_fit.strategy import Strategy, wish
+from muster.plugins.resource_strategy_fit.strategy import Strategy, annotated_strategy
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
@@ -62,7 +62,7 @@ class ResourceStrategyFit(Plugin, NodeFilter, NodeScorer):
         self.strategy.open(session.warnings)
 
     def signature(self, task: Task) -> Hashable | None:
-        return wish(task)
+        return annotated_strategy(task)
 
     def filters(self) -> Sequence[NodeFilter]:
         return (self.proportional,) if self.settings.kept else ()

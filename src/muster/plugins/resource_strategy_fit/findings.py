@@ -15,7 +15,7 @@ from muster.engine.domains.domain_capacity import FREE, EmptyClusterCapacity
 from muster.model.finding import Finding
 from muster.model.quantity import display
 from muster.plugins.resource_strategy_fit.settings import STRATEGY_WEIGHT
-from muster.plugins.resource_strategy_fit.strategy import TYPE, WEIGHT, preferences_of, wish
+from muster.plugins.resource_strategy_fit.strategy import TYPE, WEIGHT, annotated_strategy, preferences_of
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -34,7 +34,7 @@ def _annotations(plugin: ResourceStrategyFit, session: Session) -> Iterator[Find
     """Yields pods with an annotated strategy that cannot be used."""
     for key, task in sorted(session.state.tasks.items()):
         fault, fix = "", f"correct {TYPE} and {WEIGHT}; until then the pod's strategy score is 0"
-        annotated = wish(task)
+        annotated = annotated_strategy(task)
         if annotated is not None:
             try:
                 preferences_of(annotated)

@@ -22,15 +22,15 @@ WEIGHT = "volcano.sh/resource-strategy-weight"
 _weights = msgspec.json.Decoder(dict[str, int])
 
 
-def wish(task: Task) -> tuple[str, str | None] | None:
+def annotated_strategy(task: Task) -> tuple[str, str | None] | None:
     """Returns the strategy annotated on the pod: (type, weights as JSON); None if the configuration applies."""
     notes = task.annotations
     return (notes[TYPE], notes.get(WEIGHT)) if TYPE in notes else None
 
 
-def preferences_of(wish: tuple[str, str | None]) -> dict[str, Preference]:
+def preferences_of(annotated_strategy: tuple[str, str | None]) -> dict[str, Preference]:
     """Reads the annotations; resources without a weight are ignored. Raises ValueError if they are invalid."""
-    type_, text = wish
+    type_, text = annotated_strategy
     if type_ not in (MOST, LEAST):
         raise ValueError(f"annotation {TYPE} is {type_!r}, neither {MOST} nor {LEAST}")
     if text is None:
@@ -92,7 +92,7 @@ class Strategy(NodeScorer):
 
     def parts(self, task: Task) -> list[Part]:
         """Returns the requested resources that count, by name, so that sums do not depend on the order of the input."""
-        key = (task.shape.id, wish(task))
+        key = (task.shape.id, annotated_strategy(task))
         parts = self._parts.get(key)
         if parts is None:
             parts = self._parts[key] = []
@@ -104,7 +104,7 @@ class Strategy(NodeScorer):
         return parts
 
     def _own(self, task: Task) -> dict[str, Preference] | None:
-        annotated = wish(task)
+        annotated = annotated_strategy(task)
         if annotated is None:
             return None
         try:

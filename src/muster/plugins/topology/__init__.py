@@ -24,7 +24,13 @@ from muster.model.finding import Finding
 from muster.model.scheduling import NetworkTopology, TopologyConstraint
 from muster.model.topology import HyperNode
 from muster.model.topology import Topology as TopologyObject
-from muster.plugins.topology.constraints import Trees, Wish, constraint_of, constraint_of_group, wish_of
+from muster.plugins.topology.constraints import (
+    LevelConstraint,
+    Trees,
+    constraint_of,
+    constraint_of_group,
+    level_constraint_of,
+)
 from muster.plugins.topology.findings import findings, level_without_topology, required_by
 from muster.plugins.topology.order import Ordered, refused
 
@@ -56,28 +62,30 @@ class Topology(Plugin, NodeSets, TaskOrder):
             self.trees = Trees(state.nodes, topologies, hypernodes)
         self.session = session
         self.capacity = DomainCapacity(session)
-        self._wishes: dict[tuple[str, str], Wish | NodeSetError | None] = {}
+        self._all_wanted: dict[tuple[str, str], LevelConstraint | NodeSetError | None] = {}
         self._constrained: dict[str, bool] = {}  # job → whether it has a constraint, as a whole or in sub-groups
         self._leaves: dict[str, dict[str, SubGroup]] = {}  # job → pod → its sub-group
 
     # --- constraints of groups
 
-    def _wish(self, job: Job, group: SubGroup | None = None) -> Wish | None:
+    def _wanted(self, job: Job, group: SubGroup | None = None) -> LevelConstraint | None:
         """Returns the constraint of the job or sub-group, if any. It is read once; a fault is raised on every call."""
         key = (job.key, "" if group is None else group.name)
-        if key not in self._wishes:
+        if key not in self._all_wanted:
             constraint = constraint_of(job) if group is None else constraint_of_group(job, group)
             if group is None and (level := level_without_topology(job)):
                 self.session.warnings.append(f"PodGroup {job.key}: {level}")
-            self._wishes[key] = self._read(constraint, "the group" if group is None else f"sub-group {group.name}")
-        wish = self._wishes[key]
-        if isinstance(wish, NodeSetError):
-            raise wish
-        return wish
+            self._all_wanted[key] = self._read(constraint, "the group" if group is None else f"sub-group {group.name}")
+        wanted = self._all_wanted[key]
+        if isinstance(wanted, NodeSetError):
+            raise wanted
+        return wanted
 
-    def _read(self, constraint: TopologyConstraint | NetworkTopology | None, who: str) -> Wish | NodeSetError | None:
+    def _read(
+        self, constraint: TopologyConstraint | NetworkTopology | None, who: str
+    ) -> LevelConstraint | NodeSetError | None:
         try:
-            return None if constraint is None else wish_of(constraint, self.trees, who)
+            return None if constraint is None else level_constraint_of(constraint, self.trees, who)
         except NodeSetError as fault:
             return fault
 
@@ -87,33 +95,33 @@ class Topology(Plugin, NodeSets, TaskOrder):
         return self._placed_by_topology(job) or bool(level_without_topology(job))
 
     def node_sets(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> tuple[bool, Sequence[NodeSet]]:
-        wish = self._wish(job)
-        if wish is None or not tasks:
+        wanted = self._wanted(job)
+        if wanted is None or not tasks:
             return False, [nodes]
         placed = [t for t in job.tasks.values() if t.node >= 0] if job.ready or job.waiting else ()
-        return True, self._divide(wish, placed, tasks, max(self.session.missing(job), 1), nodes)
+        return True, self._divide(wanted, placed, tasks, max(self.session.missing(job), 1), nodes)
 
     def group_sets(
         self, job: Job, group: SubGroup, tasks: Sequence[Task], nodes: NodeSet
     ) -> tuple[bool, Sequence[NodeSet]]:
-        wish = self._wish(job, group)
-        if wish is None or not tasks:
+        wanted = self._wanted(job, group)
+        if wanted is None or not tasks:
             return False, [nodes]
-        return True, self._divide(wish, group.all_tasks(), tasks, max(group.shortfall(), 1), nodes)
+        return True, self._divide(wanted, group.all_tasks(), tasks, max(group.shortfall(), 1), nodes)
 
     def _divide(
-        self, wish: Wish, members: Iterable[Task], tasks: Sequence[Task], need: int, nodes: NodeSet
+        self, wanted: LevelConstraint, members: Iterable[Task], tasks: Sequence[Task], need: int, nodes: NodeSet
     ) -> Sequence[NodeSet]:
         pinned = _places(members)
-        counts = Counts(self.capacity, wish.tree.cut(nodes.index), Demand(self.session, tasks, need), nodes.freed)
-        return Ordered(wish, counts, nodes, pinned or None)
+        counts = Counts(self.capacity, wanted.tree.cut(nodes.index), Demand(self.session, tasks, need), nodes.freed)
+        return Ordered(wanted, counts, nodes, pinned or None)
 
     def left_out(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> list[tuple[NodeSet, str]]:
-        wish = self._wish(job)
-        if wish is None or not tasks:
+        wanted = self._wanted(job)
+        if wanted is None or not tasks:
             return []
         demand = Demand(self.session, tasks, max(self.session.missing(job), 1))
-        return refused(wish, Counts(self.capacity, wish.tree.cut(nodes.index), demand, None), nodes)
+        return refused(wanted, Counts(self.capacity, wanted.tree.cut(nodes.index), demand, None), nodes)
 
     def outside(self, task: Task) -> list[tuple[Bools, str]]:
         found: list[tuple[Bools, str]] = []
@@ -127,14 +135,14 @@ class Topology(Plugin, NodeSets, TaskOrder):
         leaf = self._leaves[job.key].get(task.key)
         for group in (None, *(leaf.chain() if leaf is not None else ())):
             try:
-                wish = self._wish(job, group)
+                wanted = self._wanted(job, group)
             except NodeSetError:
                 continue  # already reported as the job's refusal
-            if wish is None or wish.required is None:
+            if wanted is None or wanted.required is None:
                 continue
-            found.append(outside_tree(wish))
+            found.append(outside_tree(wanted))
             if group is not None:
-                home = outside_home(wish, group.name, _places(group.all_tasks()))
+                home = outside_home(wanted, group.name, _places(group.all_tasks()))
                 found += [] if home is None else [home]
         return found
 
@@ -175,18 +183,18 @@ def _places(tasks: Iterable[Task]) -> list[int]:
     return [task.node for task in tasks if task.status in _ACTIVE and task.node >= 0]
 
 
-def outside_tree(wish: Wish) -> tuple[Bools, str]:
+def outside_tree(wanted: LevelConstraint) -> tuple[Bools, str]:
     """Returns the nodes that are in no domain of the required level, and the reason."""
-    level, tree = wish.required or 0, wish.tree
+    level, tree = wanted.required or 0, wanted.tree
     apart: Bools = tree.ids[level] < 0
     if tree.name == HYPERNODES:
         return apart, f"node(s) are outside the HyperNodes of tier {tree.levels[level]}"
     return apart, f"node(s) are outside topology {tree.name}"
 
 
-def outside_home(wish: Wish, part: str, members: Iterable[int]) -> tuple[Bools, str] | None:
+def outside_home(wanted: LevelConstraint, part: str, members: Iterable[int]) -> tuple[Bools, str] | None:
     """Returns the nodes outside the domains of the sub-group's members, and the reason; None without such members."""
-    level, tree = wish.required or 0, wish.tree
+    level, tree = wanted.required or 0, wanted.tree
     homes = sorted({int(tree.ids[level, node]) for node in members} - {-1})
     if not homes:
         return None

@@ -24,7 +24,7 @@ PREFERRED = "kai.scheduler/topology-preferred-placement"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LevelConstraint:
     """A tree and the levels (by number, 0 is the root) that must and should be shared."""
 
     tree: DomainTree
@@ -101,7 +101,7 @@ def constraint_of_group(job: Job, group: SubGroup) -> TopologyConstraint | Netwo
     )
 
 
-def wish_of(constraint: TopologyConstraint | NetworkTopology, trees: Trees, who: str) -> Wish:
+def level_constraint_of(constraint: TopologyConstraint | NetworkTopology, trees: Trees, who: str) -> LevelConstraint:
     """Returns the constraint as levels of a tree. `who` is "the group" or "sub-group name" in error messages."""
     if isinstance(constraint, NetworkTopology):
         return _network(constraint, trees, who)
@@ -115,7 +115,7 @@ def wish_of(constraint: TopologyConstraint | NetworkTopology, trees: Trees, who:
             f"{who} prefers the level {tree.levels[preferred]}, which is wider than the level "
             f"{tree.levels[required]} that it requires"
         )
-    return Wish(tree, required, preferred)
+    return LevelConstraint(tree, required, preferred)
 
 
 def _level(tree: DomainTree, key: str, verb: str, who: str) -> int | None:
@@ -128,7 +128,7 @@ def _level(tree: DomainTree, key: str, verb: str, who: str) -> int | None:
     return level
 
 
-def _network(constraint: NetworkTopology, trees: Trees, who: str) -> Wish:
+def _network(constraint: NetworkTopology, trees: Trees, who: str) -> LevelConstraint:
     """Volcano: tiers up to the highest allowed are tried, the lowest first; soft mode allows all, then any nodes."""
     source = trees.network()
     tree = source.tree
@@ -138,7 +138,7 @@ def _network(constraint: NetworkTopology, trees: Trees, who: str) -> Wish:
     if constraint.mode == "soft":
         if not narrowest:
             raise NodeSetError(f"{who} has a networkTopology, but there are no usable HyperNodes{because}")
-        return Wish(tree, None, narrowest)
+        return LevelConstraint(tree, None, narrowest)
     allowed = constraint.highest_tier_allowed
     if allowed is None and constraint.highest_tier_name:
         allowed = trees.tier_named(constraint.highest_tier_name)
@@ -149,4 +149,4 @@ def _network(constraint: NetworkTopology, trees: Trees, who: str) -> Wish:
     within = [level for level in range(1, narrowest + 1) if int(tree.levels[level]) <= allowed]
     if not within:
         raise NodeSetError(f"{who} allows tiers up to {allowed}, but there is no usable HyperNode of those{because}")
-    return Wish(tree, within[0], narrowest)
+    return LevelConstraint(tree, within[0], narrowest)

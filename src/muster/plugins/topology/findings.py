@@ -22,11 +22,11 @@ from muster.plugins.topology.constraints import (
     PREFERRED,
     REQUIRED,
     TOPOLOGY,
+    LevelConstraint,
     Trees,
-    Wish,
     constraint_of,
     constraint_of_group,
-    wish_of,
+    level_constraint_of,
 )
 
 if TYPE_CHECKING:
@@ -103,20 +103,22 @@ def _on_pods(job: Job) -> Iterator[Finding]:
         yield Finding(severity, "", None, f"Pod {min(pods)}", "topology-on-pod", message + more, fix)
 
 
-def _too_large(wish: Wish, tasks: Sequence[Task], need: int, who: str, capacity: EmptyClusterCapacity) -> str:
+def _too_large(
+    wanted: LevelConstraint, tasks: Sequence[Task], need: int, who: str, capacity: EmptyClusterCapacity
+) -> str:
     """Returns why no allowed domain could hold so many pods even if it were empty; empty if one could."""
     tasks, need = unplaced(tasks, need)
-    if wish.required is None or not 0 < need <= len(tasks):
+    if wanted.required is None or not 0 < need <= len(tasks):
         return ""
-    counts = Counts(capacity, wish.tree.everything, Demand(capacity.session, tasks, need), None)
-    if any(counts.holds(level, counts.demand.least).any() for level in wish.levels):
+    counts = Counts(capacity, wanted.tree.everything, Demand(capacity.session, tasks, need), None)
+    if any(counts.holds(level, counts.demand.least).any() for level in wanted.levels):
         return ""
-    domains = np.flatnonzero(counts.cut.tiers[wish.required].real).tolist()
+    domains = np.flatnonzero(counts.cut.tiers[wanted.required].real).tolist()
     if not domains:
         return ""  # a topology without nodes is reported separately
-    largest = max(domains, key=lambda segment: counts.capacity(wish.required or 0, segment))
-    name, path = wish.tree.levels[wish.required], counts.cut.path(wish.required, largest)
-    why = counts.why_not(wish.required, largest)
+    largest = max(domains, key=lambda segment: counts.capacity(wanted.required or 0, segment))
+    name, path = wanted.tree.levels[wanted.required], counts.cut.path(wanted.required, largest)
+    why = counts.why_not(wanted.required, largest)
     return f"{who} requires one domain of level {name}, and the largest ({path}), if it were empty, {why}"
 
 
@@ -145,11 +147,11 @@ def _job(trees: Trees, job: Job, about: str, capacity: EmptyClusterCapacity) -> 
             message = f"networkTopology.mode is {constraint.mode!r}: it is taken as hard"
             yield Finding("warning", "", None, about, "topology-mode", message, "use hard or soft")
         try:
-            wish = wish_of(constraint, trees, who)
+            wanted = level_constraint_of(constraint, trees, who)
         except NodeSetError as fault:
             fix = "correct the annotations or the spec, or create what is missing"
             yield Finding("error", "", None, about, "topology", f"{fault}: its pods wait for ever", fix)
             continue
-        if message := _too_large(wish, tasks, need, who, capacity):
+        if message := _too_large(wanted, tasks, need, who, capacity):
             fix = "lower the minimum, require a wider level, or ask for less"
             yield Finding("error", "", None, about, "topology-too-large", message, fix)

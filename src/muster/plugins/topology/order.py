@@ -15,7 +15,7 @@ import numpy as np
 
 from muster.engine.core.hooks import Bools, Floats, Index, NodeSet
 from muster.engine.domains.demand import Counts
-from muster.plugins.topology.constraints import Wish
+from muster.plugins.topology.constraints import LevelConstraint
 
 POINTS = 10_000.0  # KAI: the points of one place in the order of preferred domains
 
@@ -23,9 +23,9 @@ POINTS = 10_000.0  # KAI: the points of one place in the order of preferred doma
 class Ordered(Sequence[NodeSet]):
     """A sequence of node sets that are built on access: usually the first one can hold the job."""
 
-    def __init__(self, wish: Wish, counts: Counts, nodes: NodeSet, pinned: Sequence[int] | None) -> None:
+    def __init__(self, wanted: LevelConstraint, counts: Counts, nodes: NodeSet, pinned: Sequence[int] | None) -> None:
         """`pinned` are the nodes of members, if any. With a required level they decide, else they come first."""
-        self.wish = wish
+        self.wanted = wanted
         self.counts = counts
         self.cut = counts.cut
         self.nodes = nodes
@@ -33,17 +33,17 @@ class Ordered(Sequence[NodeSet]):
         self._ranks = self._ranked()
         self._found: dict[int, list[int]] = {}  # level → its segments in order; computed on first use
         # Nodes outside the tree may be used if no level is required: a preference must not keep a job pending.
-        self._rest = wish.required is None and len(nodes.index) > len(self.cut.members)
+        self._rest = wanted.required is None and len(nodes.index) > len(self.cut.members)
 
     def __iter__(self) -> Iterator[NodeSet]:
-        for level in self.wish.levels:
+        for level in self.wanted.levels:
             for segment in self._level(level):
                 yield self.domain(level, segment)
         if self._rest:
             yield self._everything()
 
     def __len__(self) -> int:
-        return sum(len(self._level(level)) for level in self.wish.levels) + self._rest
+        return sum(len(self._level(level)) for level in self.wanted.levels) + self._rest
 
     @overload
     def __getitem__(self, at: int) -> NodeSet: ...
@@ -81,7 +81,7 @@ class Ordered(Sequence[NodeSet]):
 
     def _ranked(self) -> list[Index]:
         """Returns per level the place of each segment: fuller segments first, inside the place of the parent."""
-        deepest = self.wish.levels[0]
+        deepest = self.wanted.levels[0]
         ranks = [np.zeros(len(self.cut.tiers[0].starts), np.int64)]
         for level in range(1, deepest + 1):
             tier = self.cut.tiers[level]
@@ -102,7 +102,7 @@ class Ordered(Sequence[NodeSet]):
         counts, demand, pinned = self.counts, self.counts.demand, self._pinned
         fits = counts.holds(level, demand.least)
         home = None if pinned is None else self._homes(level, pinned)
-        if home is not None and self.wish.required is not None:
+        if home is not None and self.wanted.required is not None:
             fits &= home
         if not fits.any():
             return []
@@ -127,7 +127,7 @@ class Ordered(Sequence[NodeSet]):
             return home
         first = self.cut.order[tier.starts]  # a node of each segment stands for its whole path
         for node in dict.fromkeys(pinned):
-            widest = self.wish.required if self.wish.required is not None else level
+            widest = self.wanted.required if self.wanted.required is not None else level
             at = next((k for k in range(widest, len(ids)) if ids[k, node] >= 0), None)
             if at is not None and ids[0, node] >= 0:
                 home |= ids[at, first] == ids[at, node]
@@ -136,7 +136,7 @@ class Ordered(Sequence[NodeSet]):
     # --- scores inside a domain
 
     def _scores(self, level: int, segment: int, index: Index) -> Floats | None:
-        preferred = self.wish.preferred
+        preferred = self.wanted.preferred
         if preferred is None or preferred <= level:
             return self._given(index)
         cut, tier = self.cut, self.cut.tiers[level]
@@ -161,11 +161,11 @@ class Ordered(Sequence[NodeSet]):
         return points
 
 
-def refused(wish: Wish, counts: Counts, nodes: NodeSet) -> list[tuple[NodeSet, str]]:
+def refused(wanted: LevelConstraint, counts: Counts, nodes: NodeSet) -> list[tuple[NodeSet, str]]:
     """Returns the domains of the tried levels that cannot hold the pods, and why."""
-    ordered = Ordered(wish, counts, nodes, None)
+    ordered = Ordered(wanted, counts, nodes, None)
     found = []
-    for level in wish.levels:
+    for level in wanted.levels:
         tier, fits = counts.cut.tiers[level], counts.holds(level, counts.demand.least)
         for segment in np.flatnonzero(tier.real & ~fits).tolist():
             found.append((ordered.domain(level, segment), counts.why_not(level, segment)))

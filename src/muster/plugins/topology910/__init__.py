@@ -97,7 +97,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         self._asks: dict[str, Ask] = {}
         self._chips: dict[tuple[str, int], Chips] = {}
         self._held: dict[str, int] = {}  # pods allocated in this cycle
-        self._meant: dict[str, int] = {}  # pipelined pods: chips that are reserved for them
+        self._reserved: dict[str, int] = {}  # pipelined pods: chips that are reserved for them
         self._times: dict[str, int] = {}
         self._last: dict[str, int] = {}  # node → the last predicate-time that this plugin wrote
         self._now = 0
@@ -110,7 +110,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
                 yield Requirement(f"Pod {task.key}", text, hard=True, switch="enablePredicate")
 
     def open(self, session: Session) -> None:
-        for kept in (self._asks, self._chips, self._held, self._meant, self._times):
+        for kept in (self._asks, self._chips, self._held, self._reserved, self._times):
             kept.clear()
         self._now = int(session.now * 1_000_000) * 1000
         self.boards.open(session.state)
@@ -209,7 +209,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
                 self._held[task.key] = picked
                 board.free &= ~picked
             else:
-                self._meant[task.key] = picked
+                self._reserved[task.key] = picked
                 board.reserved |= picked
         self.boards.renumber(node)
 
@@ -222,7 +222,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         elif kind == MoveKind.ALLOCATE:
             board.free |= self._held.pop(task.key, 0)
         else:
-            board.reserved &= ~self._meant.pop(task.key, 0)
+            board.reserved &= ~self._reserved.pop(task.key, 0)
         self.boards.renumber(node)
 
     # --- effects of a binding

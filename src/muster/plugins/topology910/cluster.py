@@ -30,8 +30,8 @@ class Boards:
         self._read: dict[str, tuple[Node, Listed]] = {}
         self._at: dict[int, Board] = {}
         self._columns: dict[tuple[MoveKind, bool], Numbers] = {}
-        self._hoped: dict[tuple[MoveKind, bool], Numbers] = {}
-        self.doubts = False  # whether chips of any board are withheld until the lists agree
+        self._once_agreed: dict[tuple[MoveKind, bool], Numbers] = {}
+        self.any_doubtful = False  # whether chips of any board are withheld until the lists agree
 
     def open(self, state: State) -> None:
         self.state = state
@@ -40,7 +40,7 @@ class Boards:
         row = state.axis.rows.get(RESOURCE)
         offered = state.nodes.alloc[row] if row is not None and row < len(state.nodes.alloc) else _NOTHING
         self.any = bool(offered.any())
-        self.doubts = False
+        self.any_doubtful = False
         self.layouts = [self.default]
         if not self.any or row is None:
             self._read.clear()
@@ -52,7 +52,7 @@ class Boards:
             self._at[node] = board
             if not listed.fault:
                 settle(board)
-                self.doubts |= board.doubtful > 0
+                self.any_doubtful |= board.doubtful > 0
         sound = {board.layout for board in self._at.values() if not board.listed.fault}
         self.layouts = sorted(sound or {self.default}, key=lambda layout: layout.name)
         self._number()
@@ -62,7 +62,7 @@ class Boards:
         self.layout_of: Numbers = np.full(count, -1)  # −1: no board, or its lists cannot be used
         self.healthy: dict[bool, Numbers] = {several: np.full(count, NO_BOARD) for several in (False, True)}
         uses = [(kind, several) for kind in (MoveKind.ALLOCATE, MoveKind.PIPELINE) for several in (False, True)]
-        self._columns, self._hoped = ({use: np.full(count, NO_BOARD) for use in uses} for _ in range(2))
+        self._columns, self._once_agreed = ({use: np.full(count, NO_BOARD) for use in uses} for _ in range(2))
         number = self.states.number
         for node, board in self._at.items():
             listed, layout = board.listed, board.layout
@@ -91,9 +91,9 @@ class Boards:
         """Returns per node the state of its board, for pods placed now (ALLOCATE) or promised later (PIPELINE)."""
         return self._columns[kind, several]
 
-    def hoped(self, kind: MoveKind, several: bool) -> Numbers:
+    def once_agreed(self, kind: MoveKind, several: bool) -> Numbers:
         """Returns the states with the doubtful chips, once the lists agree; NO_BOARD where no chip is doubtful."""
-        return self._hoped[kind, several]
+        return self._once_agreed[kind, several]
 
     def renumber(self, node: int) -> None:
         """Updates the numbers after a change of the node's chips."""
@@ -107,8 +107,8 @@ class Boards:
             self._columns[kind, True][node] = one if network == -1 else number(layout, healthy, chips & network)
             if board.doubtful:
                 chips |= board.doubtful
-                self._hoped[kind, False][node] = number(layout, healthy, chips)
-                self._hoped[kind, True][node] = number(layout, healthy, chips & network)
+                self._once_agreed[kind, False][node] = number(layout, healthy, chips)
+                self._once_agreed[kind, True][node] = number(layout, healthy, chips & network)
 
 
 def settle(board: Board) -> None:
@@ -124,12 +124,12 @@ def settle(board: Board) -> None:
     unlisted = board.layout.everything & ~(board.free | held | listed.faulty)
     hiding = unlisted.bit_count() + (listed.faulty & ~held).bit_count()
     expected = board.healthy - healthy_held.bit_count() - board.unnamed
-    said = f"{free} chips listed as free but {max(expected, 0)} idle"
+    difference = f"{free} chips listed as free but {max(expected, 0)} idle"
     if free and (board.unnamed > hiding or free > board.healthy):
         # Some chips of the list are held or faulty, and it is unknown which.
         board.doubtful, board.free = board.free, 0
         board.not_reusable |= held
-        board.waits = f"{said}: waiting for the device plugin"
+        board.waits = f"{difference}: waiting for the device plugin"
     elif board.unnamed > hiding:
         asked = healthy_held.bit_count() + board.unnamed
         board.disputes.append(f"pods that ask for {asked} chips where {board.healthy} are healthy")
@@ -144,9 +144,9 @@ def settle(board: Board) -> None:
         )
     elif free < expected and unlisted:
         board.doubtful = unlisted
-        board.waits = f"{said}: waiting for the device plugin to list {in_words(unlisted)}"
+        board.waits = f"{difference}: waiting for the device plugin to list {in_words(unlisted)}"
     elif free < expected:
-        board.disputes.append(said)
+        board.disputes.append(difference)
     if board.waits:
         board.disputes.append(board.waits)
     board.coming &= ~board.not_reusable

@@ -117,10 +117,10 @@ def _cell(chip: Chip, x: int, y: int, letters: Mapping[str, str]) -> str:
     at = list(letters).index(chip.pod) if chip.pod else 0
     colour = _HOLDERS[at % len(_HOLDERS)] if chip.pod else _COLOURS[chip.state]
     edge = "#616161" if chip.network else "#c62828"
-    told = escape(f"chip {chip.id}: {chip.words}")
+    title = escape(f"chip {chip.id}: {chip.words}")
     label = letters.get(chip.pod, str(chip.id))
     return (
-        f'<g><title>{told}</title><rect x="{x}" y="{y + 2}" width="30" height="30" rx="4" fill="{colour}" '
+        f'<g><title>{title}</title><rect x="{x}" y="{y + 2}" width="30" height="30" rx="4" fill="{colour}" '
         f'stroke="{edge}"/><text x="{x + 15}" y="{y + 21}" text-anchor="middle" fill="#111">{escape(label)}</text></g>'
     )
 

@@ -81,9 +81,11 @@ class Rings(Term, NodeFilter):
         state = boards.numbers(nodes.kind, chips.several)[nodes.index]
         table = boards.states.table(chips.count)
         code = table.code[state]
-        if boards.doubts:
-            hoped = boards.hoped(nodes.kind, chips.several)[nodes.index]
-            code = np.where((code > 0) & (hoped != NO_BOARD) & (table.code[hoped] == 0), 1, code).astype(np.uint16)
+        if boards.any_doubtful:
+            once_agreed = boards.once_agreed(nodes.kind, chips.several)[nodes.index]
+            code = np.where((code > 0) & (once_agreed != NO_BOARD) & (table.code[once_agreed] == 0), 1, code).astype(
+                np.uint16
+            )
         waits = Reason("chip-list-wait", lambda node: f"node(s) had {_waits(boards, node)}", resolvable=False)
         return Verdict(code, [waits, *table.reasons[1:]])
 

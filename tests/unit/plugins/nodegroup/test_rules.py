@@ -85,9 +85,9 @@ def test_a_queue_without_affinity_has_its_nearest_ancestors() -> None:
     found = queues(team="dept", person="team", root="")
     inherited = rule_of(found["person"], found, inherits=True, ordered=False)
     assert (inherited.source, inherited.required) == ("dept", ("g1",))
-    assert rule_of(found["person"], found, inherits=False, ordered=False).says_nothing
+    assert rule_of(found["person"], found, inherits=False, ordered=False).is_empty
 
 
 def test_parents_in_a_circle_end_the_search() -> None:
     found = queues(a="b", b="a")
-    assert rule_of(found["a"], found, inherits=True, ordered=False).says_nothing
+    assert rule_of(found["a"], found, inherits=True, ordered=False).is_empty
