@@ -97,7 +97,7 @@ def test_a_plugin_that_leaves_it_to_the_protections_names_all_and_one_without_op
         ([rest, names(everybody)], False, False),
     ):
         opinions = Opinions(session_of(state, tiers), "preempt")
-        assert (opinions.names_all, opinions.names_nobody) == (all_, nobody_)
+        assert (opinions.names_all, opinions.names_no_victims) == (all_, nobody_)
 
 
 def test_a_plugin_that_is_switched_off_or_inactive_names_nobody() -> None:
