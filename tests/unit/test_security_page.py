@@ -7,7 +7,7 @@ from pathlib import Path
 
 import muster
 from muster.cli.install import PARTS
-from muster.cluster.documents import LARGEST_SNAPSHOT
+from muster.cluster.documents import MAX_SNAPSHOT_BYTES
 from muster.engine.domains.domain_sources import MAX_PATTERN_CHARACTERS
 from muster.groupctl.extender import server
 from muster.groupctl.webhook import review
@@ -30,14 +30,14 @@ def row(begins: str) -> list[int]:
 
 def test_the_limits_are_those_of_the_code() -> None:
     assert row("a text of YAML") == [MAX_CHARACTERS // MIB, MAX_DEPTH, MAX_ALIASED]
-    assert row("a snapshot") == [LARGEST_SNAPSHOT // 2**30]
+    assert row("a snapshot") == [MAX_SNAPSHOT_BYTES // 2**30]
     assert row("an answer") == [Limits().answer_bytes // MIB, MAX_EVENT_BYTES // MIB]
     limits = Limits()
     assert row("a request") == [limits.request_bytes // MIB, limits.seconds, limits.writes_at_once]
     bodies = (server.MAX_NAMES_BODY_BYTES, server.MAX_BODY_BYTES, review.MAX_BODY_BYTES)
     assert row("a body") == [size // MIB for size in bodies]
     assert row("connections") == [LIMITS.connections, LIMITS.request_s, LIMITS.body_bytes // MIB]
-    assert row("bodies") == [LIMITS.decoded_bytes // MIB, extender.MOST_VALUES, review.MAX_VALUES]
+    assert row("bodies") == [LIMITS.decoded_bytes // MIB, extender.MAX_VALUES, review.MAX_VALUES]
     assert row("an expression") == [MAX_PATTERN_CHARACTERS]
 
 

@@ -42,7 +42,7 @@ LIVE = ("aiohttp", "cryptography", "kubernetes", "multidict", "prometheus_client
 """Packages of the extra `live`, and what they bring along that is imported, too."""
 
 VERBOSITY = "muster.verbosity"
-EVERYTHING = 9
+TRACEBACK_VERBOSITY = 9
 
 
 class Verbs(click.Group):
@@ -75,7 +75,7 @@ class Verbs(click.Group):
         except (click.exceptions.Exit, click.Abort, click.ClickException, BrokenPipeError):
             raise
         except Exception as fault:
-            if ctx.meta.get(VERBOSITY, 0) >= EVERYTHING:
+            if ctx.meta.get(VERBOSITY, 0) >= TRACEBACK_VERBOSITY:
                 click.echo(format_exc(), err=True, nl=False)
             click.echo(f"muster: {_message(fault)}", err=True)
             sys.exit(2)

@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-UNBOUNDED = 10_000  # columns of a "terminal" that is a pipe: nothing is wrapped or cut
+PIPE_COLUMNS = 10_000  # the width if stdout is not a terminal: nothing is wrapped or cut
 
 
 def print_json(answer: object) -> None:
@@ -43,7 +43,7 @@ def console() -> Console:
     """Tables on stdout: coloured on a terminal, plain and unwrapped in a pipe; NO_COLOR is respected by rich."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else UNBOUNDED
+    width = None if sys.stdout.isatty() else PIPE_COLUMNS
     return Console(markup=False, highlight=False, emoji=False, width=width)
 
 

@@ -7,12 +7,14 @@ import click
 from muster.cli import options
 from muster.cli.policy import policy_file
 
-_MOST = 2**53
+_MAX_REPLICAS = 2**53
 
 
 @click.command()
 @policy_file
-@click.option("--replicas", required=True, type=click.IntRange(0, _MOST), metavar="N", help="How many are divided.")
+@click.option(
+    "--replicas", required=True, type=click.IntRange(0, _MAX_REPLICAS), metavar="N", help="How many are divided."
+)
 @click.option("--uid", default="", help="The application's uid: it decides which way ties of names go.")
 @options.output("table", "json")
 @options.verbosity

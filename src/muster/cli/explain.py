@@ -82,8 +82,8 @@ def explain(
         show_explanation(console(), answer, sets=sets)
 
 
-MOST_NODES = 200
-MOST_PICTURES = 10  # nodes whose devices are drawn, the best first
+MAX_NODES = 200
+MAX_PICTURES = 10  # nodes whose devices are drawn, the best first
 
 
 def show_explanation(console: Console, answer: Explanation, *, sets: bool) -> None:
@@ -91,16 +91,16 @@ def show_explanation(console: Console, answer: Explanation, *, sets: bool) -> No
     scorers = sorted({plugin for _, trace in ranked for plugin in trace.scores})
     noted = any(trace.notes for _, trace in ranked)
     nodes = table(f"Nodes for {answer.pod}", "node", "", "total", *scorers, "why not", *["standing"] * noted)
-    for name, trace in ranked[:MOST_NODES]:
+    for name, trace in ranked[:MAX_NODES]:
         why = "; ".join(f"{plugin}: {text}" for plugin, _, text in trace.reasons)
         fits = styled("fits", "green") if trace.feasible else styled("no", "red")
         scores = (_number(trace.scores.get(scorer, 0)) for scorer in scorers)
         notes = ["; ".join(trace.notes.values())] * noted
         row(nodes, name, fits, _number(trace.total), *scores, why, *notes)
     console.print(nodes)
-    if len(ranked) > MOST_NODES:
-        console.print(f"… and {len(ranked) - MOST_NODES:,} nodes more; -o json has all")
-    for _, trace in ranked[:MOST_PICTURES]:
+    if len(ranked) > MAX_NODES:
+        console.print(f"… and {len(ranked) - MAX_NODES:,} nodes more; -o json has all")
+    for _, trace in ranked[:MAX_PICTURES]:
         for picture in trace.pictures:
             console.print(styled(picture.text()), soft_wrap=True)
     if sets:

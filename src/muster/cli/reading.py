@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from muster.engine.core.session import Message
     from muster.model.finding import Finding
 
-MOST_LINES = 30
+MAX_LINES = 30
 
 
 class BadInput(click.ClickException):
@@ -44,10 +44,10 @@ def print_findings(findings: Iterable[Finding]) -> None:
     """Findings on stderr; notices only when asked for more."""
     chatty = verbosity() > 0
     lines = [str(finding) for finding in findings if chatty or finding.severity != "notice"]
-    for line in lines[:MOST_LINES]:
+    for line in lines[:MAX_LINES]:
         click.echo(line, err=True)
-    if len(lines) > MOST_LINES:
-        click.echo(f"… and {len(lines) - MOST_LINES} more; `muster validate` shows all", err=True)
+    if len(lines) > MAX_LINES:
+        click.echo(f"… and {len(lines) - MAX_LINES} more; `muster validate` shows all", err=True)
 
 
 def config_text(path: str) -> str:

@@ -118,7 +118,7 @@ def _show_comparison(comparison: Comparison, pair: tuple[LoadedConfig, LoadedCon
         show_comparison(console(), comparison)
 
 
-MOST_ROWS = 60  # more placements than this are shown by group
+MAX_ROWS = 60  # more placements than this are shown by group
 
 
 def show_result(console: Console, result: Result) -> None:
@@ -150,7 +150,7 @@ def _placements(console: Console, result: Result) -> None:
     from muster.sim.picture import group_of, queue_of
 
     tasks = result.state.tasks
-    if len(result.binds) <= MOST_ROWS:
+    if len(result.binds) <= MAX_ROWS:
         placed = table("Bound", "pod", "node", "queue", *(["devices"] if result.devices else []))
         for pod, node in sorted(result.binds.items()):
             ids = [", ".join(map(str, result.devices.get(pod, [])))] if result.devices else []
@@ -205,15 +205,15 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
     one, two = comparison.names
     if comparison.placements:
         moved = table("Placements that differ", "pod", one, two)
-        for pod, (a, b) in list(comparison.placements.items())[:MOST_ROWS]:
+        for pod, (a, b) in list(comparison.placements.items())[:MAX_ROWS]:
             row(moved, pod, a or "–", b or "–")
         console.print(moved)
-        if len(comparison.placements) > MOST_ROWS:
-            console.print(f"… and {len(comparison.placements) - MOST_ROWS:,} more; -o json has all")
+        if len(comparison.placements) > MAX_ROWS:
+            console.print(f"… and {len(comparison.placements) - MAX_ROWS:,} more; -o json has all")
     waiting = {pod: pair for pod, pair in comparison.pending.items() if None in pair}
     if waiting:
         pending = table("Pending in one of them", "pod", one, two)
-        for pod, (a, b) in list(waiting.items())[:MOST_ROWS]:
+        for pod, (a, b) in list(waiting.items())[:MAX_ROWS]:
             row(pending, pod, a or "–", b or "–")
         console.print(pending)
     figures = table("Figures", "", one, two)

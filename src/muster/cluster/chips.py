@@ -1,4 +1,4 @@
-"""The device plugin of the Ascend nodes: keeps a node's list of free chips true as its pods start and go.
+"""The device plugin of the Ascend nodes: keeps a node's list of free chips up to date as its pods start and end.
 
 It moves only the chips that pods name, and only when a pod starts or ends: a list that the input got wrong stays as it
 was written.
@@ -16,7 +16,7 @@ from muster.model.quantity import QuantityError, units
 from muster.plugins.topology910.boards import FAULTY, PREFIX, RESOURCE, pod_chips
 from muster.store import Change
 
-_MOST = 64  # more chips than any board has; the list's own layout is not this one's affair
+_MAX_CHIPS = 64  # more than any board has
 
 
 class DevicePlugin:
@@ -28,7 +28,7 @@ class DevicePlugin:
         self._watch = store.watch(str(store.version), (Pod,)) if boards else None
 
     def run(self) -> bool:
-        """Bring the lists up to date; whether any changed."""
+        """Updates the lists; returns whether any changed."""
         if self._watch is None:
             return False
         ended: dict[str, int] = {}  # node → chips of pods that ended
@@ -52,7 +52,7 @@ class DevicePlugin:
         return self._store.version != before
 
     def _held(self, nodes: dict[str, int]) -> dict[str, int]:
-        """Node → chips that its pods hold now."""
+        """Returns the chips that the pods of each node use."""
         held: dict[str, int] = {}
         for pod in self._store.of(Pod).values() if nodes else ():
             if pod.spec.node_name in nodes and not is_finished(pod):
@@ -65,9 +65,9 @@ class DevicePlugin:
             return
         notes = node.metadata.annotations
         try:
-            old = read_chips(notes[RESOURCE], PREFIX, _MOST)
-            faulty = read_chips(notes.get(FAULTY, ""), PREFIX, _MOST)
-            offered = units(node.status.allocatable.get(RESOURCE, _MOST))
+            old = read_chips(notes[RESOURCE], PREFIX, _MAX_CHIPS)
+            faulty = read_chips(notes.get(FAULTY, ""), PREFIX, _MAX_CHIPS)
+            offered = units(node.status.allocatable.get(RESOURCE, _MAX_CHIPS))
         except (ChipListError, QuantityError):
             return
         new = old & ~taken
@@ -80,4 +80,4 @@ class DevicePlugin:
 
 
 def _named(pod: Pod) -> int:
-    return pod_chips(pod.metadata.annotations, _MOST)
+    return pod_chips(pod.metadata.annotations, _MAX_CHIPS)

@@ -1,10 +1,10 @@
-"""The embedded cluster's time: it stands still until somebody moves it."""
+"""The clock of the embedded cluster, which advances only when it is told to."""
 
 from __future__ import annotations
 
 
 class VirtualClock:
-    """A clock that is set by the simulation; it never goes back."""
+    """A clock that the simulation sets; it never goes back."""
 
     def __init__(self, start: float) -> None:
         self.start = start
@@ -14,5 +14,5 @@ class VirtualClock:
         return self._now
 
     def advance(self, to: float) -> None:
-        """Move on to that moment; one that has passed already changes nothing."""
+        """Advances to that time; an earlier time changes nothing."""
         self._now = max(self._now, to)

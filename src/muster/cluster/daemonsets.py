@@ -1,4 +1,4 @@
-"""DaemonSets: one pod for each node that may have it."""
+"""The DaemonSet controller: one pod for each eligible node."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def _make(owners: Owners, owner: DaemonSet, spec: PodSpec, node: str) -> None:
 
 
 def _eligible(spec: PodSpec, node: Node) -> bool:
-    """Whether the node is one the DaemonSet wants a pod for: selector, affinity and taints, but not what is free."""
+    """Returns whether the DaemonSet needs a pod on the node: by selector, affinity and taints, not by free
+    resources."""
     name = node.metadata.name
     if (spec.node_name and spec.node_name != name) or not asks_for(spec, name, node.metadata.labels):
         return False
@@ -93,7 +94,8 @@ def _tolerating(spec: PodSpec) -> PodSpec:
 
 
 def _pinned(spec: PodSpec, node: str) -> PodSpec:
-    """Kubernetes: the required terms give way to the one node's name, for they have been looked at already."""
+    """Returns the spec of a pod for one node. Kubernetes: the node's name replaces the required terms, which were
+    checked before."""
     field = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node])
     required = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[field])])
     affinity = spec.affinity or Affinity()
@@ -102,7 +104,7 @@ def _pinned(spec: PodSpec, node: str) -> PodSpec:
 
 
 def _node_of(pod: Pod) -> str:
-    """The node a pod of a DaemonSet is for: the one it is on, or the one it is pinned to."""
+    """Returns the node of a DaemonSet's pod: the one it is bound to, or the one that its affinity names."""
     if pod.spec.node_name:
         return pod.spec.node_name
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None

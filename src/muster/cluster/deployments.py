@@ -1,7 +1,5 @@
-"""Deployments: one ReplicaSet per template; a new template takes over as its pods become ready.
-
-Old and new pods together are never more than the replicas asked for.
-"""
+"""The Deployment controller: one ReplicaSet per template; a new template replaces the old one as its pods become ready.
+Old and new pods together never exceed the replicas."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from muster.model.meta import key as key_of
 from muster.model.pod_states import is_active, is_finished, is_healthy
 from muster.model.selectors import matches
 
-_KEPT = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/")
+_NOT_COPIED_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/")
 
 
 def reconcile(owners: Owners, sets: Owned[ReplicaSet], deployment: Deployment) -> None:
@@ -53,13 +51,14 @@ def reconcile(owners: Owners, sets: Owned[ReplicaSet], deployment: Deployment) -
 
 
 def _current(owned: list[ReplicaSet], template: PodTemplateSpec) -> ReplicaSet | None:
-    """The ReplicaSet of the Deployment's template; of several the first by name."""
+    """Returns the ReplicaSet of the Deployment's template; of several the first by name."""
     wanted = template_hash(template)
     return next((s for s in owned if template_hash(s.spec.template) == wanted), None)
 
 
 def _recall(owners: Owners, deployment: Deployment) -> bool:
-    """Input that has the Deployment and its pods but not the ReplicaSet between: make that one again, by its name."""
+    """Creates a ReplicaSet that the input lacks, although it has the Deployment and the pods, under the name that the
+    pods give."""
     selector, namespace = deployment.spec.selector, deployment.metadata.namespace
     prefix = f"{namespace}/{deployment.metadata.name}-"
     found: dict[str, list[Pod]] = {}
@@ -101,13 +100,14 @@ def _replica_set(deployment: Deployment, hash_: str, replicas: int) -> ReplicaSe
 
 
 def _passed_on(deployment: Deployment) -> dict[str, str]:
-    """Kubernetes: a ReplicaSet has its Deployment's annotations, but for what kubectl and controllers keep there."""
+    """Returns the annotations for a ReplicaSet. Kubernetes: those of its Deployment, except those of kubectl and
+    controllers."""
     notes = deployment.metadata.annotations
-    return {name: value for name, value in notes.items() if not name.startswith(_KEPT)}
+    return {name: value for name, value in notes.items() if not name.startswith(_NOT_COPIED_ANNOTATIONS)}
 
 
 def _unavailable(deployment: Deployment, wanted: int) -> int:
-    """How many pods may be missing while templates change; at least one, because none are ever added beyond."""
+    """Returns how many pods may be unavailable during a roll-out; at least one, because there is no surge."""
     strategy = deployment.spec.strategy
     if strategy is not None and strategy.type == "Recreate":
         return wanted

@@ -52,7 +52,7 @@ class DisruptionController:
         return self._store.version != before
 
     def _update(self, key: str, pod: Pod | None, weight: int) -> None:
-        """Takes in the pod's present state; health gained or lost counts with the weight."""
+        """Applies the pod's current state; a change of its health counts with the weight."""
         was = self._healthy.pop(key, [])
         now: list[str] = []
         if pod is not None:

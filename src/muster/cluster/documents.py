@@ -19,7 +19,7 @@ from muster.model.shape import steps
 from muster.model.yamltext import Document, YamlError, load_each
 
 # Lines inside a long list are found by reading the whole list again; above this the list's own line must do.
-LONGEST_LIST = 10_000
+MAX_LOCATED_ITEMS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Location:
     prefix: tuple[str | int, ...] = ()
 
     def line_of(self, path: str) -> int | None:
-        """The line of a field of the object."""
+        """Returns the line of a field of the object."""
         if self.document is None or not (path or self.prefix):
             return self.line
         return self.document.line_of([*self.prefix, *steps(path)])
 
     def item(self, index: int, length: int) -> Location:
         """Returns the location of an item of a list of this length."""
-        if self.document is None or length > LONGEST_LIST:
+        if self.document is None or length > MAX_LOCATED_ITEMS:
             return Location(self.file, self.line)
         return Location(self.file, self.line, self.document, (*self.prefix, "items", index))
 
@@ -55,15 +55,15 @@ class Locations(Mapping[tuple[str, str], tuple[str, int | None]]):
         self._places: dict[tuple[str, str], Location] = {}
 
     def put(self, kind: str, key: str, place: Location) -> None:
-        """Remember where an object stands."""
+        """Records the location of an object."""
         self._places[kind, key] = place
 
     def forget(self, kind: str, key: str) -> None:
-        """An object is not kept after all."""
+        """Forgets the location of an object that is not kept."""
         del self._places[kind, key]
 
     def place(self, kind: str, key: str) -> Location:
-        """The place itself, which also knows the lines of fields where the file is still at hand."""
+        """Returns the location, which also knows the lines of fields if the document is still in memory."""
         return self._places[kind, key]
 
     def line_of_field(self, kind: str, key: str, path: str) -> int | None:
@@ -82,14 +82,14 @@ class Locations(Mapping[tuple[str, str], tuple[str, int | None]]):
         return len(self._places)
 
 
-LARGEST_SNAPSHOT = 2**30  # bytes; 100,000 pods are about half of that
-ALWAYS_UNPACKED = 64 * 2**20
-DENSEST = 200  # times its packed size; objects of a real cluster come to 10 to 40 times
+MAX_SNAPSHOT_BYTES = 2**30  # 100,000 pods are about half of that
+UNCHECKED_UNPACKED_BYTES = 64 * 2**20
+MAX_COMPRESSION_RATIO = 200  # objects of a real cluster are compressed 10 to 40 times
 _GZIP = b"\x1f\x8b"
 
 
 def values(name: str, data: bytes) -> Iterator[tuple[Any, Location] | Finding]:
-    """Every document of a text, every line of a snapshot; a finding in the place of what cannot be read."""
+    """Yields every document of a text or every line of a snapshot; a finding instead of one that cannot be parsed."""
     if data.startswith(_GZIP):
         unpacked = _unpack(name, data)
         if isinstance(unpacked, Finding):
@@ -115,7 +115,7 @@ def values(name: str, data: bytes) -> Iterator[tuple[Any, Location] | Finding]:
 
 
 def _unpack(name: str, data: bytes) -> bytes | Finding:
-    most = min(LARGEST_SNAPSHOT, max(ALWAYS_UNPACKED, DENSEST * len(data)))
+    most = min(MAX_SNAPSHOT_BYTES, max(UNCHECKED_UNPACKED_BYTES, MAX_COMPRESSION_RATIO * len(data)))
     try:
         unpacked = gzip.GzipFile(fileobj=BytesIO(data)).read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
@@ -124,8 +124,8 @@ def _unpack(name: str, data: bytes) -> bytes | Finding:
     if len(unpacked) > most:
         message = f"the snapshot is larger than {most // 2**20} MiB unpacked"
         fix = "take fewer namespaces into it"
-        if most < LARGEST_SNAPSHOT:
-            message += f", more than {DENSEST} times its own size: no cluster is as monotonous"
+        if most < MAX_SNAPSHOT_BYTES:
+            message += f", more than {MAX_COMPRESSION_RATIO} times its own size: no cluster is as monotonous"
             fix = "unpack it and look at what it holds"
         return Finding("error", name, None, "", "snapshot", message, fix)
     return unpacked
@@ -148,7 +148,7 @@ STDIN = "-"
 
 
 def contents(paths: Iterable[str | os.PathLike[str]], findings: list[Finding]) -> Iterator[tuple[str, bytes]]:
-    """Name and content of every file; what cannot be read is added to the findings."""
+    """Yields the name and content of every file; files that cannot be read are added to the findings."""
     seen: set[str] = set()
     for path in paths:
         name = os.fspath(path)

@@ -25,14 +25,14 @@ from muster.store import Change, WatchEvent
 
 
 class Part(Protocol):
-    """A controller that takes part in the cluster's life."""
+    """A controller of the embedded cluster."""
 
     def run(self) -> bool:
-        """Do what is to be done now; whether anything was."""
+        """Does what is due now; returns whether anything was."""
         ...
 
     def next_time(self) -> float | None:
-        """When it will have something to do by itself; None if never."""
+        """Returns when it will next act without a change; None if never."""
         ...
 
 
@@ -54,12 +54,12 @@ class EmbeddedCluster:
         self._workloads.run()
 
     def join(self, part: Part) -> None:
-        """Take in a controller; it has its turn in every step, and its first one now."""
+        """Adds a controller; it runs now and in every step."""
         self._joined.append(part)
         part.run()
 
     def step(self) -> bool:
-        """Let kubelets and controllers act until all is quiet at this moment; whether anything happened."""
+        """Runs kubelets and controllers until nothing changes at the current time; returns whether anything changed."""
         before = self.store.version
         parts: list[Part | Workloads | Garbage | DevicePlugin | DisruptionController] = [
             self._kubelet, self._workloads, self._garbage, self._chips, self._disruption, *self._joined
@@ -69,21 +69,21 @@ class EmbeddedCluster:
         return self.store.version != before
 
     def apply(self, plan: Plan) -> Outcome:
-        """Carry out what a cycle decided."""
+        """Applies the plan of a cycle."""
         return self._executor.execute(plan)
 
     def next_time(self) -> float | None:
-        """When something will happen by itself; None if nothing will."""
+        """Returns when something will next happen without a change; None if nothing will."""
         times = [part.next_time() for part in (self._kubelet, *self._joined)]
         return min((time for time in times if time is not None), default=None)
 
     def advance(self, to: float) -> bool:
-        """Move the clock on and let happen what is due by then; whether anything happened."""
+        """Advances the clock and does what is due by then; returns whether anything changed."""
         self.clock.advance(to)
         return self.step()
 
     def follow(self, state: State) -> None:
-        """Bring the engine's state up to date: the first time everything is read, from then on what changed."""
+        """Updates the engine's state: the first time with all objects, then with the changes."""
         watch = self._following.get(state)
         if watch is None:
             self._following[state] = self.store.watch(str(self.store.version))

@@ -1,4 +1,4 @@
-"""Jobs: pods until enough have succeeded."""
+"""The Job controller: creates pods until enough have succeeded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reconcile(owners: Owners, job: Job) -> None:
 
 
 def _wanted(job: Job, alive: int, done: int) -> int:
-    """How many pods should be at work now."""
+    """Returns how many pods should be active now."""
     parallel = max(1 if job.spec.parallelism is None else job.spec.parallelism, 0)
     completions = job.spec.completions
     if completions is None:
@@ -59,7 +59,7 @@ def _indexed(owners: Owners, job: Job, alive: list[Pod], done: list[Pod], wanted
 
 
 def _ended(job: Job, alive: list[Pod], done: list[Pod], failed: list[Pod]) -> str:
-    """The condition a Job has ended with, or will now; empty while it goes on."""
+    """Returns the condition with which a Job has ended or ends now; empty while it runs."""
     for condition in job.status.conditions:
         if condition.type in ("Complete", "Failed") and condition.status == "True":
             return condition.type

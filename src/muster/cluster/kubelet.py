@@ -21,7 +21,7 @@ RUN_SECONDS = "muster.io/run-seconds"
 
 
 class Kubelet:
-    """Acts on what it has seen of the pods; `run` does all that is due now."""
+    """Follows the pods in the store; `run` does what is due now."""
 
     def __init__(self, store: MemoryStore, clock: VirtualClock) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class Kubelet:
                 self._seen[key] = None
 
     def run(self) -> bool:
-        """Do what is due; whether anything was."""
+        """Does what is due; returns whether anything was."""
         before = self._store.version
         for event in self._watch.take():
             if event.kind == "Pod" and event.change != Change.DELETED:
@@ -59,7 +59,7 @@ class Kubelet:
         return self._store.version != before
 
     def next_time(self) -> float | None:
-        """When something will happen by itself; None if nothing will."""
+        """Returns when something will next happen without a change; None if nothing will."""
         table = self._store.of(Pod)
         while self._due:
             when, key, uid = self._due[0]

@@ -30,12 +30,12 @@ from muster.validation.object_checks import check, pods_at_once
 T = TypeVar("T", bound=Object)
 
 # Of workloads, together. Kubernetes itself is made for 150,000 pods in a cluster.
-MOST_PODS = 200_000
+MAX_PODS = 200_000
 
 
 @dataclass(slots=True)
 class Manifests:
-    """What was read: objects by kind and key, what was wrong, which kinds were passed over, where each one stands."""
+    """The result of reading: objects by kind and key, findings, ignored kinds, and the location of each object."""
 
     objects: dict[str, dict[str, Object]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
@@ -43,21 +43,21 @@ class Manifests:
     where: Locations = field(default_factory=Locations)
 
     def of(self, cls: type[T]) -> dict[str, T]:
-        """The objects of one kind by key (`namespace/name`, cluster-scoped: `name`), in the order of the keys."""
+        """Returns the objects of one kind by key (`namespace/name`, cluster-scoped: `name`), sorted by key."""
         return cast("dict[str, T]", self.objects.get(cls.__name__, {}))
 
     def __iter__(self) -> Iterator[Object]:
-        """All objects, by kind and key."""
+        """Yields all objects, sorted by kind and key."""
         return (obj for of_kind in self.objects.values() for obj in of_kind.values())
 
     @property
     def errors(self) -> list[Finding]:
-        """The findings that name an object which was left out, or is not read as it was meant (an unknown field)."""
+        """Returns the findings about objects that were left out or are not read as intended (an unknown field)."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
     @property
     def unusable(self) -> dict[str, str]:
-        """What was left out (`PodGroup namespace/name`), and the first thing that is wrong with it."""
+        """Returns the objects that were left out (`PodGroup namespace/name`), each with its first error."""
         found: dict[str, str] = {}
         for finding in self.errors:
             kind, _, key = finding.object.partition(" ")
@@ -85,7 +85,8 @@ def read(sources: Iterable[tuple[str, bytes | Mapping[str, Any]]]) -> Manifests:
 
 
 def read_paths(paths: Iterable[str | os.PathLike[str]]) -> Manifests:
-    """The objects in files and folders (`-` is the standard input); a path that cannot be read is an error finding."""
+    """Reads the objects in files and folders (`-` is the standard input); a path that cannot be read is an error
+    finding."""
     unreadable: list[Finding] = []
     manifests = read(contents(paths, unreadable))
     manifests.findings = in_order([*unreadable, *manifests.findings])
@@ -209,7 +210,7 @@ class _Reader:
         return manifests
 
     def one_of(self, kind: str, name: str, candidates: list[tuple[Object, Location]]) -> tuple[Object, Location]:
-        """Which of several objects with one name is kept is a question of their content, not of their order."""
+        """Chooses one of several objects with the same name, by their content and not by their order."""
         kept = min(candidates, key=lambda candidate: msgspec.json.encode(candidate[0]))
         for other in candidates:
             if other is not kept:
@@ -233,17 +234,16 @@ class _Reader:
                 del pods[name]
                 manifests.where.forget("Pod", name)
 
-
     def refuse_too_many_pods(self, manifests: Manifests) -> None:
-        """A slip of the finger in `replicas` must not fill the memory."""
+        """Refuses workloads with too many pods: a typing error in `replicas` must not fill the memory."""
         made = 0
         for kind, of_kind in manifests.objects.items():
             for name, workload in list(of_kind.items()):
                 path, number = pods_at_once(workload)
                 made += number
-                if made > MOST_PODS:
+                if made > MAX_PODS:
                     made -= number
-                    message = f"{path}: with {number:,} pods more there are over {MOST_PODS:,}, which is too many"
+                    message = f"{path}: with {number:,} pods more there are over {MAX_PODS:,}, which is too many"
                     place = manifests.where.place(kind, name)
                     self.report("error", place, path, f"{kind} {name}", "too-many-pods", message, "ask for fewer")
                     del of_kind[name]
@@ -260,7 +260,7 @@ def _about(kind: str, value: dict[str, Any], namespaced: bool = False) -> str:
 
 
 def _complete(obj: Object, value: dict[str, Any]) -> None:
-    """What the API server would have filled in; and a pod template as it is written, which overrides are made from."""
+    """Sets the defaults of the API server, and keeps a pod template as it is written, from which overrides are made."""
     template = template_of(obj)
     if template is not None:
         template.keep(template_value(type(obj), value))

@@ -27,11 +27,11 @@ from muster.store.clock import timestamp
 T = TypeVar("T", bound=Object)
 
 # How many events a watch may start back in time.
-HISTORY = 4096
+HISTORY_EVENTS = 4096
 
 
 class MemoryWatch:
-    """Changes that a subscriber has not taken yet."""
+    """The changes that a subscriber has not taken yet."""
 
     def __init__(self, subscribers: dict[MemoryWatch, None], kinds: frozenset[str]) -> None:
         self._subscribers = subscribers
@@ -55,14 +55,14 @@ class MemoryWatch:
 
 
 class MemoryStore:
-    """A Store (muster.store) that lives in this process."""
+    """A Store (muster.store) in the memory of this process."""
 
     def __init__(self, clock: Clock, objects: Iterable[Object] = ()) -> None:
         self._clock = clock
         self._objects: dict[str, dict[str, Object]] = {}
         self._version = 0
         self._subscribers: dict[MemoryWatch, None] = {}
-        self._history: deque[WatchEvent] = deque(maxlen=HISTORY)
+        self._history: deque[WatchEvent] = deque(maxlen=HISTORY_EVENTS)
         self._lives: dict[tuple[str, str], int] = {}  # how often an object of this name has been deleted
         self._applied: dict[tuple[str, str, str], Mapping[str, Any]] = {}  # what each field manager applied last
         self.events: deque[Event] = deque()
@@ -81,11 +81,11 @@ class MemoryStore:
         return self._version
 
     def of(self, kind: type[T]) -> Mapping[str, T]:
-        """The live table of a kind by key, for the parts of the embedded cluster; not to be kept while writing."""
+        """Returns the live table of a kind by key, for the embedded cluster; do not keep it while writing."""
         return cast("Mapping[str, T]", self._objects.setdefault(kind.__name__, {}))
 
     def everything(self) -> Mapping[str, Mapping[str, Object]]:
-        """All tables by kind; not to be kept while writing."""
+        """Returns all tables by kind; do not keep them while writing."""
         return self._objects
 
     def get(self, kind: type[T], key: str) -> T:
@@ -106,7 +106,7 @@ class MemoryStore:
         return value
 
     def known(self, kind: type[Object], key: str) -> bool:
-        """Whether there is, or ever was, an object of this name."""
+        """Returns whether there is, or ever was, an object of this name."""
         return key in self.of(kind) or (kind.__name__, key) in self._lives
 
     def list(self, kind: type[T], namespace: str = "") -> Listing[T]:
@@ -202,7 +202,7 @@ class MemoryStore:
     # --- writing, for the parts of the embedded cluster
 
     def write(self, obj: T) -> T:
-        """Puts the object, which must exist, in the place of the stored one, whatever that was."""
+        """Replaces the stored object, which must exist, without comparing versions."""
         kind, key = type(obj).__name__, key_of(obj)
         self._version += 1
         version = str(self._version)
@@ -212,7 +212,7 @@ class MemoryStore:
         return obj
 
     def remove(self, kind: type[Object], key: str) -> None:
-        """Takes the object away at once."""
+        """Removes the object at once."""
         name = kind.__name__
         old = self._objects[name].pop(key)
         self._lives[name, key] = self._lives.get((name, key), 0) + 1
@@ -234,7 +234,7 @@ class MemoryStore:
         return obj
 
     def _uid(self, kind: str, key: str) -> str:
-        """`ns/name`; an object made anew under its old name is another one."""
+        """Returns a UID made from `ns/name`; an object that is created again under its old name gets another one."""
         lives = self._lives.get((kind, key), 0)
         return f"{key}.{lives + 1}" if lives else key
 
@@ -274,7 +274,7 @@ def _same_uid(obj: Object, key: str, uid: str) -> None:
 
 
 def _taken_back(before: Mapping[str, Any], now: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that were applied before and are left out now, as nulls of a merge patch."""
+    """Returns the fields that were applied before and are missing now, as nulls of a merge patch."""
     found: dict[str, Any] = {}
     for name, value in before.items():
         # Kubernetes: a node selector is one field.
@@ -287,7 +287,7 @@ def _taken_back(before: Mapping[str, Any], now: Mapping[str, Any], live: Mapping
 
 
 def _kept(old: Object) -> dict[str, Any]:
-    """What a client cannot change."""
+    """Returns the metadata that a client cannot change."""
     meta = old.metadata
     kept = ("uid", "creation_timestamp", "deletion_timestamp", "deletion_grace_period_seconds", "generation")
     return {name: getattr(meta, name) for name in (*kept, "namespace", "resource_version")}

@@ -1,4 +1,4 @@
-"""Names that look like Kubernetes' and are the same every time."""
+"""Generates names like those of Kubernetes, but deterministic."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from muster.model.core import PodTemplateSpec
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _encode = msgspec.json.Encoder(order="sorted").encode
 # Kubernetes: a generated name has at most 63 characters.
-_LONGEST = 63
+_MAX_NAME_CHARS = 63
 TEMPLATE_HASH = "pod-template-hash"
 
 
 def letters(seed: str, count: int = 5) -> str:
-    """So many letters that depend on nothing but the seed."""
+    """Returns letters that depend only on the seed."""
     number = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=8).digest(), "big")
     found = []
     for _ in range(count):
@@ -27,12 +27,12 @@ def letters(seed: str, count: int = 5) -> str:
 
 
 def generated(prefix: str, seed: str) -> str:
-    """`prefix` with five letters after it."""
-    return f"{prefix[: _LONGEST - 6]}-{letters(seed)}"
+    """Returns `prefix` followed by five letters."""
+    return f"{prefix[: _MAX_NAME_CHARS - 6]}-{letters(seed)}"
 
 
 def template_hash(template: PodTemplateSpec) -> str:
-    """Letters for a pod template; a hash it carries already does not count."""
+    """Returns the hash of a pod template; a hash label in it is ignored."""
     plain = msgspec.to_builtins(template)
     plain.get("metadata", {}).get("labels", {}).pop(TEMPLATE_HASH, None)
     return letters(_encode(plain).decode(), 9)

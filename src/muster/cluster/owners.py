@@ -28,7 +28,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Owned(Generic[T]):
-    """Objects of one kind by their controller, and those that have none by their labels."""
+    """Index of the objects of one kind by their controller, and of those without one by their labels."""
 
     def __init__(self, store: MemoryStore, kind: type[T]) -> None:
         self._store = store
@@ -56,7 +56,7 @@ class Owned(Generic[T]):
         return now
 
     def of(self, owner: Object) -> list[T]:
-        """What the owner controls, in the order of names."""
+        """Returns the objects that the owner controls, sorted by name."""
         table, uid, owner_key = self._store.of(self.kind), owner.metadata.uid, key_of(owner)
         found = []
         for key in sorted(self.by_owner.get((type(owner).__name__, owner_key), ())):
@@ -68,14 +68,14 @@ class Owned(Generic[T]):
         return found
 
     def orphans(self, namespace: str, selector: LabelSelector) -> list[T]:
-        """What the selector matches among the objects without a controller, in the order of names."""
+        """Returns the objects without a controller that the selector matches, sorted by name."""
         groups = self._orphans.get(namespace, {})
         keys = [key for labels, group in groups.items() if group and matches(selector, dict(labels)) for key in group]
         table = self._store.of(self.kind)
         return [table[key] for key in sorted(keys)]
 
     def arrivals(self, namespace: str) -> int:
-        """Grows whenever an object without a controller comes."""
+        """Returns a number that grows whenever an object without a controller is added."""
         return self._arrivals.get(namespace, 0)
 
     def _enter(self, key: str, obj: Object) -> None:
@@ -102,7 +102,7 @@ class Owned(Generic[T]):
 
 
 class Owners:
-    """What all workload controllers share."""
+    """The operations on pods that all workload controllers share."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
@@ -113,7 +113,7 @@ class Owners:
     def adopt(
         self, looker: Object, selector: LabelSelector | None, among: Owned[T], owner: Object | None = None
     ) -> bool:
-        """Put a name (the looker's, or the given owner's) on what it selects and nobody controls; was there any?"""
+        """Sets the owner reference on selected objects without a controller; returns whether there were any."""
         if selector is None or not (selector.match_labels or selector.match_expressions):
             return False  # Kubernetes: an empty selector is refused by the API server; it must not take everything.
         namespace = looker.metadata.namespace
@@ -138,7 +138,7 @@ class Owners:
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> Pod:
-        """A pod from the owner's template, under the given name or one with letters after the prefix."""
+        """Creates a pod from the owner's template, with the given name or a generated one."""
         meta = template.metadata
         made = ObjectMeta(
             name=name or self._name(owner, prefix or owner.metadata.name),
@@ -159,12 +159,12 @@ class Owners:
                 return name
 
     def dismiss(self, pod: Pod) -> None:
-        """Delete a pod that its owner no longer wants."""
+        """Deletes a pod that its owner no longer needs."""
         if not is_terminating(pod):
             self.store.delete(Pod, key_of(pod))
 
     def report(self, owner: T, status: object) -> None:
-        """Write the owner's status, if it is news."""
+        """Writes the owner's status if it has changed."""
         if getattr(owner, "status", None) != status:
             current = self.store.of(type(owner)).get(key_of(owner))
             if current is not None:
@@ -172,7 +172,7 @@ class Owners:
 
 
 def reference(owner: Object) -> OwnerReference:
-    """The owner as its pods name it."""
+    """Returns the owner reference for the pods of an owner."""
     return OwnerReference(
         api_version=owner.api_version,
         kind=type(owner).__name__,
@@ -184,7 +184,7 @@ def reference(owner: Object) -> OwnerReference:
 
 
 def surplus(pods: list[Pod], count: int) -> list[Pod]:
-    """The pods to give up first: without a node, not running, not ready, young; ties by name."""
+    """Returns the pods to delete first: unbound, not running, not ready, youngest; ties are broken by name."""
     if count <= 0:
         return []
 
@@ -207,14 +207,14 @@ Owner = tuple[str, str, str]  # kind, namespace, name
 
 
 class Garbage:
-    """Follows deletions. Owners that never were in the cluster do not count as gone."""
+    """The garbage collector. Owners that were never in the cluster do not count as deleted."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._watch = store.watch(str(store.version))
 
     def run(self) -> bool:
-        """Delete what is left over; whether there was any."""
+        """Deletes the objects whose owner was deleted; returns whether there were any."""
         gone: dict[Owner, dict[str, None]] = {}
         for event in self._watch.take():
             if event.change == Change.DELETED:

@@ -1,4 +1,4 @@
-"""Steps in a pod's life, as new pods made from old ones: nothing in a store is ever changed in place."""
+"""The steps of a pod's life cycle. Each returns a new pod: objects in a store are never changed in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_GRACE_S = 30
 
 
 def bound(pod: Pod, node: str, annotations: Mapping[str, str] | None, now: float) -> Pod:
-    """The pod with its node, as the API server leaves it after a Binding."""
+    """Returns the pod with its node, as after a Binding."""
     status = pod.status
     conditions = _merged(status.conditions, _scheduled(now))
     pod = replace(
@@ -31,7 +31,7 @@ def bound(pod: Pod, node: str, annotations: Mapping[str, str] | None, now: float
 
 
 def running(pod: Pod, now: float) -> Pod:
-    """The pod as its kubelet reports it once it has started."""
+    """Returns the pod as its kubelet reports it after the start."""
     status = pod.status
     conditions = _merged(status.conditions, _started(now))
     started = status.start_time or timestamp(now)
@@ -39,13 +39,13 @@ def running(pod: Pod, now: float) -> Pod:
 
 
 def succeeded(pod: Pod, now: float) -> Pod:
-    """The pod after its containers have ended well."""
+    """Returns the pod after its containers have succeeded."""
     conditions = _merged(pod.status.conditions, _ended(now))
     return replace(pod, status=replace(pod.status, phase="Succeeded", conditions=conditions))
 
 
 def with_images(pod: Pod, images: Mapping[str, str]) -> Pod:
-    """The pod with other images for the containers of those names."""
+    """Returns the pod with other images for the named containers."""
 
     def changed(containers: list[Container]) -> list[Container]:
         return [replace(c, image=images[c.name]) if c.name in images else c for c in containers]
@@ -57,13 +57,13 @@ def with_images(pod: Pod, images: Mapping[str, str]) -> Pod:
 
 
 def terminating(pod: Pod, now: float, grace: int) -> Pod:
-    """The pod with the moment at which it will be gone."""
+    """Returns the pod with its deletionTimestamp."""
     meta = replace(pod.metadata, deletion_timestamp=timestamp(now + grace), deletion_grace_period_seconds=grace)
     return replace(pod, metadata=meta)
 
 
 def evicted(pod: Pod, by: str, rule: str, now: float) -> Pod:
-    """The pod with the record of its eviction; the condition is the one the Eviction API sets itself."""
+    """Returns the pod with the marker of its eviction and the condition that the Eviction API sets."""
     notes = {**pod.metadata.annotations, **eviction_annotations(by, rule)}
     target = Condition(
         type="DisruptionTarget",
@@ -80,7 +80,7 @@ def evicted(pod: Pod, by: str, rule: str, now: float) -> Pod:
 
 
 def _merged(old: list[Condition], new: tuple[Condition, ...]) -> list[Condition]:
-    """The new conditions in place of old ones of their types, sorted by type."""
+    """Returns the conditions with the new ones merged by type, sorted by type."""
     if not old:
         return list(new)
     types = [c.type for c in new]

@@ -1,4 +1,4 @@
-"""StatefulSets: numbered pods, created one after the other, each with its claims."""
+"""The StatefulSet controller: numbered pods, created one after the other, each with its claims."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reconcile(owners: Owners, owner: StatefulSet) -> None:
 
 
 def _fill(owners: Owners, owner: StatefulSet, names: dict[str, int], present: dict[str, Pod], ordered: bool) -> bool:
-    """Make what is missing; whether all pods up to the last are there and ready."""
+    """Creates missing pods; returns whether all pods exist and are ready."""
     whole = True
     for name, ordinal in names.items():
         pod = present.get(name)
@@ -70,7 +70,7 @@ def _make(owners: Owners, owner: StatefulSet, name: str, ordinal: int) -> None:
 
 
 def _spec(owner: StatefulSet, name: str) -> PodSpec:
-    """The template's spec; the claims of this pod stand in for volumes of the same names."""
+    """Returns the template's spec with the claims of this pod as volumes."""
     spec, claims = owner.spec.template.spec, owner.spec.volume_claim_templates
     if not claims:
         return spec

@@ -1,4 +1,4 @@
-"""Kinds and fields in manifests that the model does not have: the finding for each, and kinds that a ConfigMap adds."""
+"""Finds kinds and fields in manifests that the model lacks, and the kinds that a ConfigMap adds."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from muster.model.shape import Unknown, below
 
 __all__ = ["UnknownName", "missing_kind", "unknown_fields", "unknown_kind"]
 
-_SIMILAR = 0.8  # of difflib's ratio: a typing error, not another word
+_MIN_SIMILARITY = 0.8  # ratio of difflib above which a name is a typing error
 
 
 class UnknownName(NamedTuple):
-    """A name that is not known: how grave that is, where it stands, what is wrong, what to write."""
+    """An unknown name: severity, location, message and fix."""
 
     severity: Severity
     path: str
@@ -34,7 +34,7 @@ class UnknownName(NamedTuple):
 
 
 def unknown_fields(cls: type[Object], value: dict[str, Any]) -> Iterator[UnknownName]:
-    """The fields of an object that its kind does not have."""
+    """Yields the fields of an object that its kind does not have."""
     if cls in kinds.CUSTOM:
         for unknown in kinds.unknown_fields(cls, value):
             message = f"{unknown.path}: no such field, it is not read"
@@ -45,7 +45,8 @@ def unknown_fields(cls: type[Object], value: dict[str, Any]) -> Iterator[Unknown
 
 
 def _core(cls: type[Object], unknown: Unknown, known: Fields) -> UnknownName:
-    """An error if it is a misspelt field that muster reads: the object would be scheduled without it."""
+    """Reports an unknown field of a core kind: an error if it is a misspelt field that muster reads, because the object
+    would be scheduled without it."""
     name, path = unknown.name, unknown.path
     message = f"{path}: Kubernetes has no such field, it is not read"
     near = nearest(name, known.valid)
@@ -67,7 +68,7 @@ def _above(path: str) -> str:
 
 
 def _similar(name: str, near: str) -> bool:
-    return SequenceMatcher(None, name.lower(), near.lower()).ratio() >= _SIMILAR
+    return SequenceMatcher(None, name.lower(), near.lower()).ratio() >= _MIN_SIMILARITY
 
 
 def _nearest(cls: type[Object], unknown: Unknown) -> str:
@@ -94,7 +95,7 @@ _STABLE = ("", "apps", "batch")  # groups that hardly get new kinds: what is a l
 
 @lru_cache(maxsize=1024)  # a snapshot has many objects of a kind that is not read
 def unknown_kind(api_version: str, kind: str) -> UnknownName | None:
-    """What is wrong with a kind that is not read; None if it is a kind of somebody else's."""
+    """Returns what is wrong with an unknown kind; None if it is a kind of another project."""
     versions = {read: version for version, read in reversed(kinds.known())}
     group = _group(api_version)
     if kind in versions:
@@ -126,12 +127,13 @@ def _groups() -> set[str]:
 
 
 def _is_slip(api_version: str, right: str) -> bool:
-    """`app/v1` is one for `apps/v1`; the group of another project is not."""
+    """Returns whether an apiVersion is a typing error, as `app/v1` for `apps/v1`; the group of another project is
+    not."""
     return _similar(api_version, right) and "." not in _group(api_version)
 
 
 def missing_kind(keys: Iterable[str]) -> str:
-    """What to do about a document without apiVersion or kind, by the keys it has."""
+    """Returns the fix for a document without apiVersion or kind, by the keys it has."""
     for name in ("kind", "apiVersion"):
         near = nearest(name, keys)
         if near is not None and near != name and _similar(name, near):
@@ -143,9 +145,8 @@ __all__ = ["could_be_configured", "kinds_named_by"]
 
 
 def could_be_configured(api_version: str, value: dict[str, Any]) -> bool:
-    """Whether an object of a kind that muster does not define may be read: a ConfigMap further on may name the kind as
-    one that makes pods, or a third-party plugin may read it.
-    """
+    """Returns whether an object of a kind that muster does not define may be read: a ConfigMap further on may name the
+    kind as one that makes pods, or a third-party plugin may read it."""
     return "/" in api_version
 
 

@@ -35,7 +35,7 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def settle_claim(store: MemoryStore, key: str, volume: str, node: str) -> None:
-    """Bind the claim to the volume, or (no volume) to one that is made for the node."""
+    """Binds the claim to the volume, or without one to a volume that is provisioned for the node."""
     claim = store.get(PersistentVolumeClaim, key)
     if claim.spec.volume_name and claim.status.phase == "Bound":
         if volume and claim.spec.volume_name != volume:
@@ -50,7 +50,7 @@ def settle_claim(store: MemoryStore, key: str, volume: str, node: str) -> None:
 
 
 def make_claim(store: MemoryStore, claim: PersistentVolumeClaim) -> None:
-    """Make a claim unless there is one of its name, as admission and the volume controllers leave it."""
+    """Creates a claim unless it exists, with the defaults of admission and the volume controllers."""
     if key_of(claim) in store.of(PersistentVolumeClaim):
         return
     if claim.spec.storage_class_name is None:
@@ -62,7 +62,7 @@ def make_claim(store: MemoryStore, claim: PersistentVolumeClaim) -> None:
 
 
 def make_ephemeral_claims(store: MemoryStore, pod: Pod) -> None:
-    """The claims of a pod's ephemeral volumes, which go when it goes."""
+    """Creates the claims of a pod's ephemeral volumes, which are deleted with it."""
     for volume in pod.spec.volumes:
         source = volume.ephemeral
         if source is None or source.volume_claim_template is None:
@@ -79,7 +79,7 @@ def make_ephemeral_claims(store: MemoryStore, pod: Pod) -> None:
 
 
 def _default_class(store: MemoryStore) -> str | None:
-    """The newest of the classes marked as default; None if there is none, which leaves the claim as it is."""
+    """Returns the newest default class; None if there is none, and then the claim stays as it is."""
     marked = [
         (-seconds(c.metadata.creation_timestamp), name)
         for name, c in store.of(StorageClass).items()
@@ -133,7 +133,8 @@ def _provision(store: MemoryStore, claim: PersistentVolumeClaim, node: Node | No
 
 
 def _node_affinity(store: MemoryStore, found: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
-    """The volume's nodes: those like the chosen one in the driver's topology keys, else in the class's."""
+    """Returns the volume's node affinity: the chosen node's values of the driver's topology keys, else of the
+    class's."""
     if node is None:
         terms = [_allowed(term) for term in found.allowed_topologies]
         return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms)) if terms else None

@@ -17,11 +17,11 @@ from muster.model.meta import Object
 from muster.store import Severity, errors, timestamp
 
 # Kubernetes' own recorder: an object may have 25 events at once and then one every five minutes.
-BURST, REFILL = 25.0, 1 / 300
+BURST_EVENTS, REFILL_PER_S = 25.0, 1 / 300
 # An equal event within this time is the same one, counted once more.
-SAME_FOR = 600.0
-REMEMBERED = 8192
-LONGEST_MESSAGE = 1024
+MERGE_WINDOW_S = 600.0
+MAX_REMEMBERED = 8192
+MAX_MESSAGE_CHARS = 1024
 
 
 class EventIdentity(NamedTuple):
@@ -73,8 +73,8 @@ class Recorder:
     def record(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
         """Records an event about an object, on the event loop's thread. Never waits, never fails."""
         meta = obj.metadata
-        if len(message) > LONGEST_MESSAGE:
-            message = message[: LONGEST_MESSAGE - 1] + "…"
+        if len(message) > MAX_MESSAGE_CHARS:
+            message = message[: MAX_MESSAGE_CHARS - 1] + "…"
         note = EventIdentity(obj.api_version, obj.kind, meta.namespace, meta.name, meta.uid, severity, reason, message)
         if note in self._queue:
             self._queue[note] += 1
@@ -117,7 +117,11 @@ class Recorder:
         now = self._clock()
         written = self._written.get(note)
         try:
-            if written is not None and now < written.at + SAME_FOR and await self._again(note, written, times, now):
+            if (
+                written is not None
+                and now < written.at + MERGE_WINDOW_S
+                and await self._again(note, written, times, now)
+            ):
                 return
             name = self._name(note, now)
             event = self._event(note, name, times, now)
@@ -174,17 +178,17 @@ class Recorder:
     def _remember(self, note: EventIdentity, written: _Written) -> None:
         self._written[note] = written
         self._written.move_to_end(note)
-        while len(self._written) > REMEMBERED:
+        while len(self._written) > MAX_REMEMBERED:
             self._written.popitem(last=False)
 
     def _allowed(self, note: EventIdentity) -> bool:
         key = (note.kind, note.uid or f"{note.namespace}/{note.name}")
         now = self._clock()
-        left, since = self._buckets.pop(key, (BURST, now))
-        left = min(BURST, left + max(now - since, 0.0) * REFILL)
+        left, since = self._buckets.pop(key, (BURST_EVENTS, now))
+        left = min(BURST_EVENTS, left + max(now - since, 0.0) * REFILL_PER_S)
         allowed = left >= 1.0
         self._buckets[key] = (left - 1.0 if allowed else left, now)
-        while len(self._buckets) > REMEMBERED:
+        while len(self._buckets) > MAX_REMEMBERED:
             self._buckets.popitem(last=False)
         return allowed
 

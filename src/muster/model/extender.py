@@ -22,7 +22,7 @@ __all__ = ["ExtenderArgs", "FilterResult", "MetaPod", "MetaVictims", "Preemption
 T = TypeVar("T")
 Body = bytes | memoryview
 # Each object and list of a pod takes up to a kilobyte once it is decoded: two bytes must not become as much.
-MOST_VALUES = 50_000
+MAX_VALUES = 50_000
 
 
 class WireError(ValueError):
@@ -142,8 +142,8 @@ def _uid(raw: Raw) -> str:
 
 def _pod(parts: dict[str, Raw]) -> Pod:
     text = bytes(parts.get("pod", b""))
-    if text.count(b"{") + text.count(b"[") > MOST_VALUES:
-        raise WireError(f"the Pod has more than {MOST_VALUES} objects and lists")
+    if text.count(b"{") + text.count(b"[") > MAX_VALUES:
+        raise WireError(f"the Pod has more than {MAX_VALUES} objects and lists")
     asked = _given(parts, "pod", _Asked)
     if asked is None:
         raise WireError("no Pod is given")

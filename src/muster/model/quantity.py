@@ -11,7 +11,7 @@ from muster.model.meta import Quantity
 # The largest amount of one resource in its internal unit: a single one, and a few added up, stay inside 64 bits.
 LARGEST = 2**60
 # More than any quantity needs, and less than a hostile manifest would like.
-_LONGEST = 64
+_MAX_CHARS = 64
 _LARGEST_EXPONENT = 64
 
 _NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d+))?", re.ASCII)
@@ -54,7 +54,7 @@ def parse(value: Quantity) -> Fraction | int:
     if isinstance(value, int):
         return value
     text = value if isinstance(value, str) else repr(value)
-    match = _NUMBER.fullmatch(text) if len(text) <= _LONGEST else None
+    match = _NUMBER.fullmatch(text) if len(text) <= _MAX_CHARS else None
     if match is None:
         raise _not_a_quantity(text)
     sign, digits, suffix, exponent = match.groups()
@@ -75,7 +75,7 @@ def parse(value: Quantity) -> Fraction | int:
 
 
 def _not_a_quantity(text: str) -> QuantityError:
-    shown = repr(text) if len(text) <= _LONGEST else f"{text[:20]!r}…"
+    shown = repr(text) if len(text) <= _MAX_CHARS else f"{text[:20]!r}…"
     if re.fullmatch(r"[\d.]+\s*K", text):
         fix = "the suffix for thousand is k, for 1024 it is Ki"
     elif re.fullmatch(r"[\d.]+\s*[KMGTP]i?B", text, re.IGNORECASE):
@@ -95,7 +95,7 @@ def units(value: Quantity) -> int:
 def milli(value: Quantity) -> int:
     """The quantity in thousandths, rounded up."""
     if isinstance(value, str) and value.endswith("m") and value[:-1].isascii() and value[:-1].isdigit():
-        return _within(int(value[:-1]) if len(value) <= _LONGEST else LARGEST + 1, value)
+        return _within(int(value[:-1]) if len(value) <= _MAX_CHARS else LARGEST + 1, value)
     return _within(_ceiling(parse(value) * 1000), value)
 
 

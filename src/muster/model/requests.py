@@ -15,12 +15,12 @@ from muster.model.quantity import QuantityError, milli, units
 Amounts = dict[str, int]
 
 # What one pod may ask for: with 255 of them on a node their sum still fits 64 bits.
-LARGEST_REQUEST = 2**55
+MAX_REQUEST = 2**55
 _OfContainer = Callable[[Container, str], Amounts]
 
 # kube-scheduler: what a container without a request is thought to use, in scores.
-MISSING_CPU = 100
-MISSING_MEMORY = 200 * 2**20
+DEFAULT_CPU_MILLIS = 100
+DEFAULT_MEMORY_BYTES = 200 * 2**20
 
 _WHOLE = frozenset({"memory", "pods"})
 _NATIVE_THOUSANDTHS = frozenset({"cpu", "ephemeral-storage"})
@@ -65,7 +65,7 @@ def requests(spec: PodSpec, path: str = "spec") -> Amounts:
     else:
         total = _of_pod(spec, path, _of_container)
     for name, n in total.items():
-        if n > LARGEST_REQUEST:
+        if n > MAX_REQUEST:
             raise QuantityError(f"{path}: asks for more {name} in all than any node could have", "ask for less")
     total["pods"] = 1
     return total
@@ -90,8 +90,8 @@ def _of_container(container: Container, path: str) -> Amounts:
 
 def _of_container_with_missing(container: Container, path: str) -> Amounts:
     asked = _of_container(container, path)
-    asked.setdefault("cpu", MISSING_CPU)
-    asked.setdefault("memory", MISSING_MEMORY)
+    asked.setdefault("cpu", DEFAULT_CPU_MILLIS)
+    asked.setdefault("memory", DEFAULT_MEMORY_BYTES)
     return asked
 
 

@@ -30,14 +30,14 @@ _WORDS: dict[str, bool | None] = {
 # A leading zero is text: YAML 1.1 reads 010 as eight and YAML 1.2 as ten, so the writer may have meant either.
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
-_MOST_DIGITS = 1000  # far beyond any quantity, and below the length Python refuses to convert
+_MAX_DIGITS = 1000  # far beyond any quantity, and below the length Python refuses to convert
 
 
 def resolve(text: str) -> Scalar:
     """The value of a plain scalar."""
     if text in _WORDS:
         return _WORDS[text]
-    if len(text) > _MOST_DIGITS or text[0] not in "-+.0123456789":
+    if len(text) > _MAX_DIGITS or text[0] not in "-+.0123456789":
         return text
     if _INTEGER.fullmatch(text):
         return int(text)

@@ -1,4 +1,4 @@
-"""Two configurations on one input, side by side: placements, fragmentation, queues' shares, pending."""
+"""Compares two configurations on one input: placements, fragmentation, shares of queues, pending pods."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Comparison:
 
     @property
     def placements(self) -> dict[str, Pair]:
-        """Pods that end on different nodes: their node in each run, None where they have none from it."""
+        """Returns the pods that are on different nodes at the end: their node in each run, or None."""
         return _differing(self.first.binds, self.second.binds)
 
     @property
     def pending(self) -> dict[str, Pair]:
-        """Pods that wait in one run only, or for another reason."""
+        """Returns the pods that are pending in one run only, or for different reasons."""
         return _differing(self.first.pending, self.second.pending)
 
     @property
     def evicts(self) -> tuple[list[str], list[str]]:
-        """What only the first run evicts, what only the second."""
+        """Returns the evictions of only the first run and those of only the second."""
         one, two = ([e.pod for e in run.evictions] for run in (self.first, self.second))
         return [pod for pod in one if pod not in set(two)], [pod for pod in two if pod not in set(one)]
 
@@ -39,7 +39,7 @@ class Comparison:
 
     @property
     def allocated(self) -> dict[str, tuple[Amounts, Amounts]]:
-        """What each queue holds at the end of each run."""
+        """Returns what each queue has allocated at the end of each run."""
         one, two = self.first.summary.queues, self.second.summary.queues
         return {name: (one[name].allocated, two[name].allocated) for name in sorted({*one} & {*two})}
 
@@ -61,9 +61,7 @@ class Comparison:
                     name: [None if x is None else round(x, 6) for x in pair]
                     for name, pair in self.fragmentation.items()
                 },
-                "queues": {
-                    name: [share[name].to_dict()["allocated"] for share in shares] for name in self.allocated
-                },
+                "queues": {name: [share[name].to_dict()["allocated"] for share in shares] for name in self.allocated},
             },
             **({"configurations": used} if used else {}),
         }

@@ -1,4 +1,4 @@
-"""Every plugin's answer for every node about one pod, in the state as the next cycle would see it."""
+"""Explains every plugin's answer for every node about one pod, in the state that the next cycle would see."""
 
 from __future__ import annotations
 
@@ -105,9 +105,7 @@ def explain(
         session.close()
     plan = scheduler.cycle(state, now, log)
     reason = plan.reasons.get(task.key)
-    decision = Decision(
-        plan.binds.get(task.key), plan.pipelined.get(task.key), None if reason is None else reason.text
-    )
+    decision = Decision(plan.binds.get(task.key), plan.pipelined.get(task.key), None if reason is None else reason.text)
     job, queue = (task.job.key, task.job.queue_name) if task.job is not None else ("", "")
     warned = list(dict.fromkeys([*warned, *plan.warnings]))
     return Explanation(task.key, job, queue, nodes, decision, warned, tried)
@@ -147,7 +145,8 @@ class SetTrace:
 
 
 def sets_tried(session: Session, job: Job) -> list[SetTrace] | None:
-    """Every set in the order of trial, each on the cluster as it stands; None if nothing divides the nodes.
+    """Returns every node set in the order of trial, each tried on the current cluster; None if nothing divides the
+    nodes.
 
     After them those that were not worth a trial, with the numbers that rule them out.
     """
@@ -169,7 +168,7 @@ def sets_tried(session: Session, job: Job) -> list[SetTrace] | None:
 
 
 def _tried(session: Session, job: Job, tasks: list[Task], within: NodeSet) -> SetTrace:
-    """The sets after the first that holds the job would not be tried by the scheduler; here they all are."""
+    """Tries all sets; the scheduler stops at the first that has capacity for the job."""
     assert job.queue is not None
     reasons: list[str] = []
     placed = [0]

@@ -16,20 +16,20 @@ from muster.sim.html_topology import trees
 from muster.sim.picture import BEFORE, LEAVING, NEW, NodeBox, PodMark, boxes
 from muster.sim.result import Result
 
-MOST_PODS = 40  # names in one node's box
-MOST_NODES = 600
-MOST_BARS = 4
-TELL_APART = 137.508  # degrees: each next hue is as far as can be from those before
+MAX_PODS = 40  # names in one node's box
+MAX_NODES = 600
+MAX_BARS = 4
+HUE_STEP_DEGREES = 137.508  # the golden angle: each hue is far from those before
 STATES = {NEW: "placed by this run", BEFORE: "there before", LEAVING: "being evicted"}
 
 
 def page(result: Result, title: str) -> str:
-    """The report of one run."""
+    """Returns the report of one run."""
     return document(title, [_run(result, title, "h1")])
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """The reports of two runs, under what differs between them."""
+    """Returns the reports of two runs below their differences."""
     one, two = comparison.names
     rows = [(pod, a or "–", b or "–") for pod, (a, b) in comparison.placements.items()]
     waits = [(pod, a or "–", b or "–") for pod, (a, b) in comparison.pending.items()]
@@ -54,7 +54,7 @@ def comparison_page(comparison: Comparison) -> str:
 
 
 def document(title: str, parts: Iterable[str], verb: str = "simulate") -> str:
-    """A whole page of parts that are HTML already."""
+    """Returns a whole page made of parts in HTML."""
     style = files("muster.sim").joinpath("report.css").read_text("utf-8")
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -83,7 +83,7 @@ def _run(result: Result, title: str, heading: str) -> str:
 
 
 def drawn(result: Result) -> str:
-    """The nodes as they stand now, with their pods in the colours of their queues."""
+    """Draws the nodes in their current state, with their pods in the colours of their queues."""
     nodes = boxes(result)
     hues = _hues(result, nodes)
     return _legend(hues) + _nodes(nodes, hues)
@@ -91,7 +91,7 @@ def drawn(result: Result) -> str:
 
 def _hues(result: Result, nodes: Sequence[NodeBox]) -> dict[str, int]:
     queues = sorted({*result.summary.queues, *(pod.queue for box in nodes for pod in box.pods if pod.queue)})
-    return {name: round(210 + i * TELL_APART) % 360 for i, name in enumerate(queues)}
+    return {name: round(210 + i * HUE_STEP_DEGREES) % 360 for i, name in enumerate(queues)}
 
 
 def section(title: str, body: str) -> str:
@@ -124,30 +124,30 @@ def _legend(hues: Mapping[str, int]) -> str:
 
 def _nodes(nodes: Sequence[NodeBox], hues: Mapping[str, int]) -> str:
     groups: dict[str, list[NodeBox]] = {}
-    for box in nodes[:MOST_NODES]:
+    for box in nodes[:MAX_NODES]:
         groups.setdefault(box.group, []).append(box)
     parts = []
     for group, members in groups.items():
         if group or len(groups) > 1:
             parts.append(f"<h3>{escape(f'node group {group}' if group else 'no node group')}</h3>")
         parts.append(f'<div class="nodes">{"".join(_node(box, hues) for box in members)}</div>')
-    if len(nodes) > MOST_NODES:
-        parts.append(f'<p class="soft">and {len(nodes) - MOST_NODES:,} nodes more</p>')
+    if len(nodes) > MAX_NODES:
+        parts.append(f'<p class="soft">and {len(nodes) - MAX_NODES:,} nodes more</p>')
     return "\n".join(parts) if nodes else '<p class="soft">There are no nodes.</p>'
 
 
 def _node(box: NodeBox, hues: Mapping[str, int]) -> str:
-    resources = [name for name in box.offered if name != "pods"][:MOST_BARS]
+    resources = [name for name in box.offered if name != "pods"][:MAX_BARS]
     bars = "".join(_bar(box, name, hues) for name in resources)
-    names = "".join(_pod(pod, hues) for pod in box.pods[:MOST_PODS])
-    if len(box.pods) > MOST_PODS:
-        names += f'<span class="soft">and {len(box.pods) - MOST_PODS:,} more</span>'
+    names = "".join(_pod(pod, hues) for pod in box.pods[:MAX_PODS])
+    if len(box.pods) > MAX_PODS:
+        names += f'<span class="soft">and {len(box.pods) - MAX_PODS:,} more</span>'
     drawings = "".join(box.drawings)
     return f'<div class="node"><b>{escape(box.name)}</b>{bars}{drawings}<div class="pods">{names}</div></div>'
 
 
 def _bar(box: NodeBox, resource: str, hues: Mapping[str, int]) -> str:
-    """What is taken of one resource, pod by pod; neighbours of one queue and state are one piece."""
+    """Draws the usage of one resource by pod; adjacent pods of the same queue and state are one piece."""
     offered = box.offered[resource]
     pieces: list[list[object]] = []
     taken = 0
@@ -184,7 +184,7 @@ def _hue(queue: str, hues: Mapping[str, int]) -> str:
 
 
 def _queues(result: Result, hues: Mapping[str, int]) -> str:
-    """Per queue and resource what it holds of the cluster, with a mark at what it deserves."""
+    """Draws the share of each queue per resource, with a mark at its deserved share."""
     state = result.state
     totals = {name: exact_sum(state.nodes.alloc[row]) for name, row in state.axis.rows.items()}
     rows = []

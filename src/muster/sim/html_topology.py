@@ -15,12 +15,12 @@ from muster.model.topology import HyperNode, Topology
 from muster.sim.picture import group_of
 from muster.sim.result import Result
 
-MOST_NODES = 600
-TELL_APART = 137.508  # degrees: each next hue is as far as can be from those before
+MAX_NODES = 600
+HUE_STEP_DEGREES = 137.508  # the golden angle: each hue is far from those before
 
 
 def trees(result: Result) -> str:
-    """Every tree of the cluster as nested boxes; empty if there is none."""
+    """Draws every topology tree of the cluster as nested boxes; empty if there is none."""
     state = result.state
     drawn = [_tree(state, tree) for tree in _trees(state)]
     return "\n".join(part for part in drawn if part)
@@ -41,8 +41,8 @@ def _tree(state: State, tree: DomainTree) -> str:
     if not len(cut.members) or len(tree.levels) < 2:
         return ""
     groups = sorted({group_of(t) for node in cut.members.tolist() for t in state.nodes.on[node].values()} - {""})
-    hues = {name: round(210 + i * TELL_APART) % 360 for i, name in enumerate(groups)}
-    draw = _domain if len(cut.members) <= MOST_NODES else _summary
+    hues = {name: round(210 + i * HUE_STEP_DEGREES) % 360 for i, name in enumerate(groups)}
+    draw = _domain if len(cut.members) <= MAX_NODES else _summary
     body = "".join(draw(state, cut, 1, segment, hues) for segment in range(len(cut.tiers[1].starts)))
     levels = escape(" › ".join(tree.levels[1:]))
     outside = len(state.nodes) - len(cut.members)
@@ -67,7 +67,7 @@ def _domain(state: State, cut: Cut, level: int, segment: int, hues: Mapping[str,
 
 
 def _summary(state: State, cut: Cut, level: int, segment: int, hues: Mapping[str, int]) -> str:
-    """A domain without its nodes, where there are too many to draw."""
+    """Draws a domain without its nodes, if there are too many to draw."""
     count = len(cut.nodes(level, segment))
     groups = _groups(state, cut, level, segment, hues)
     name = _name(cut, level, segment)
@@ -79,7 +79,7 @@ def _name(cut: Cut, level: int, segment: int) -> str:
 
 
 def _groups(state: State, cut: Cut, level: int, segment: int, hues: Mapping[str, int]) -> str:
-    """How many pods of each group lie in the domain."""
+    """Returns how many pods of each group run in the domain."""
     here = Counter(
         group_of(task) for node in cut.nodes(level, segment).tolist() for task in state.nodes.on[node].values()
     )

@@ -1,4 +1,4 @@
-"""The cluster as a report draws it: nodes with what they offer, and the pods that hold it."""
+"""The cluster as a report draws it: nodes with their resources, and the pods that use them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BEFORE, NEW, LEAVING = "before", "new", "leaving"
 
 @dataclass(frozen=True, slots=True)
 class PodMark:
-    """A pod on a node: whose it is, whether this run put it there, and its part of the node per resource."""
+    """A pod on a node: its queue and group, whether this run placed it, and its share of the node per resource."""
 
     key: str
     queue: str  # "" if another scheduler's
@@ -33,7 +33,7 @@ class NodeBox:
 
 
 def boxes(result: Result) -> list[NodeBox]:
-    """The nodes as the run left them, by group and name."""
+    """Returns the nodes at the end of the run, sorted by group and name."""
     state = result.state
     names = state.axis.names
     found = []
@@ -48,12 +48,12 @@ def boxes(result: Result) -> list[NodeBox]:
 
 
 def queue_of(task: Task | None) -> str:
-    """The queue of a pod, "" if it is not one of this scheduler's."""
+    """Returns the queue of a pod; "" if another scheduler schedules it."""
     return task.job.queue_name if task is not None and task.job is not None else ""
 
 
 def group_of(task: Task | None) -> str:
-    """The PodGroup a pod names, "" if it names none."""
+    """Returns the PodGroup that a pod names; "" if it names none."""
     if task is None or task.job is None or task.job.name == group_name(task.pod):
         return ""
     return task.job.name

@@ -52,7 +52,7 @@ class ControllerPlan:
 def overlaid(
     objects: Mapping[str, Mapping[str, Object]], changes: Mapping[str, Mapping[str, Object]]
 ) -> dict[str, dict[str, Object]]:
-    """The cluster with the changes in the place of what it has under the same names."""
+    """Returns the cluster with the changed objects instead of those with the same names."""
     return {
         kind: {**objects.get(kind, {}), **{key: _in_place(objects, kind, key, obj) for key, obj in new.items()}}
         for kind, new in {**{kind: {} for kind in objects}, **changes}.items()
@@ -60,7 +60,7 @@ def overlaid(
 
 
 def _in_place(objects: Mapping[str, Mapping[str, Object]], kind: str, key: str, obj: Object) -> Object:
-    """An object that is applied again stays the same one: owners are known by their uid."""
+    """Keeps the uid of an object that is applied again, because owner references name it."""
     known = objects.get(kind, {}).get(key)
     if known is not None:
         obj.metadata.uid = known.metadata.uid
@@ -92,6 +92,6 @@ def plan(
 
 
 def _scheduler_names(objects: Mapping[str, Mapping[str, Object]]) -> Iterable[str]:
-    """Whoever schedules a pod in the cluster, here it is us; a Deployment's new pods have the same name on them."""
+    """Returns the names of all schedulers in the cluster: the simulation stands for each of them."""
     named = {pod.spec.scheduler_name for pod in objects.get("Pod", {}).values() if isinstance(pod, Pod)}
     return sorted({"default-scheduler", "muster", "volcano", *named})

@@ -28,9 +28,9 @@ from muster.sim.opening import open_cluster
 from muster.sim.result import Result
 from muster.sim.summary import Breaches
 
-MOST_CYCLES = 10_000
-LOOK_FROM = 8  # most runs are over by then; looking at the whole cluster costs time
-SEEN_ENOUGH = 3
+MAX_CYCLES = 10_000
+FIRST_FINGERPRINT_CYCLE = 8  # most runs have ended by then; a fingerprint of the cluster costs time
+MAX_REPEATS = 3
 ENDED = (Status.SUCCEEDED, Status.FAILED)
 
 
@@ -43,7 +43,8 @@ def simulate(
     log: Log = silent,
     unusable: Mapping[str, str] | None = None,
 ) -> Result:
-    """Cycles until nothing changes, or so many. `unusable` are objects that were left out, and why."""
+    """Runs cycles until nothing changes, or the given number. `unusable` are objects that were left out, with the
+    reason."""
     run = Run(scheduler, *open_cluster(objects, now, scheduler_names), log)
     run.unusable = unusable or {}
     run.warnings.update(dict.fromkeys(warnings(scheduler.config, run.state, log)))
@@ -92,11 +93,11 @@ class Run:
             result.evictions += self.cluster.evicted
             self.cluster.evicted.clear()
             self.cluster.follow(self.state)
-            if (cycles is None or cycles > MOST_CYCLES) and self.repeats():
+            if (cycles is None or cycles > MAX_CYCLES) and self.repeats():
                 return
 
     def cycle(self) -> bool:
-        """Decide and carry out; was there anything to do?"""
+        """Runs a cycle and applies its plan; returns whether anything changed."""
         result, cluster = self.result, self.cluster
         self.plan = plan = self.scheduler.cycle(self.state, cluster.clock.now(), self.log)
         result.cycles += 1
@@ -115,13 +116,13 @@ class Run:
 
     def repeats(self) -> bool:
         count = self.result.cycles
-        if count < LOOK_FROM:
+        if count < FIRST_FINGERPRINT_CYCLE:
             return False
         print_ = fingerprint(self.state)
         self.seen[print_] += 1
-        if self.seen[print_] >= SEEN_ENOUGH:
+        if self.seen[print_] >= MAX_REPEATS:
             why = f"the cluster goes round in circles: after {count} cycles it looks as it did before"
-        elif count >= MOST_CYCLES:
+        elif count >= MAX_CYCLES:
             why = f"the cluster has not come to rest in {count} cycles"
         else:
             return False
@@ -173,7 +174,7 @@ class Run:
 
 
 def pictures(session: Session) -> dict[str, list[Picture]]:
-    """Node → what plugins have to show of it."""
+    """Returns the drawings of plugins for each node."""
     drawn: dict[str, list[Picture]] = {}
     for teller in session.flat(NodeNotes):
         for i, name in enumerate(session.state.nodes.names):
@@ -183,7 +184,7 @@ def pictures(session: Session) -> dict[str, list[Picture]]:
 
 
 def fingerprint(state: State) -> int:
-    """How the cluster looks, whatever the time and whatever names its owners gave to pods they made anew.
+    """Returns a fingerprint of the cluster, independent of the time and of the names of re-created pods.
 
     Pods that have ended are progress (a Job counts its completions), unless their owner just starts them again.
     """

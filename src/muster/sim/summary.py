@@ -1,4 +1,4 @@
-"""The figures of a run: pods, queues' shares, fragmentation, and what its administrator should hear."""
+"""Computes the figures of a run: pods, shares of queues, fragmentation, and warnings for the administrator."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class Summary:
 
 
 def queue_shares(state: State, deserved: Mapping[str, Amounts]) -> dict[str, QueueShare]:
-    """What each queue holds, beside what it deserves (by its plugin, else by its object) and may hold at most."""
+    """Returns what each queue has allocated, its deserved share (from the plugin, else from the object) and its
+    limit."""
     shares = {}
     for name, queue in sorted(state.queues.items()):
         if queue.unused and len(state.queues) > 1:
@@ -67,13 +68,13 @@ def queue_shares(state: State, deserved: Mapping[str, Amounts]) -> dict[str, Que
 
 
 def fragments(state: State, waiting: Iterable[str]) -> dict[str, float]:
-    """The share of what is idle that no waiting pod can use, per resource."""
+    """Returns the share of the idle amount that no pending pod can use, per resource."""
     shapes = [state.tasks[key].shape for key in waiting if key in state.tasks]
     return fragmentation(state.nodes.everything(), shapes)
 
 
 def deserved(session: Session) -> Mapping[str, Amounts]:
-    """What the plugin that shares the cluster out among queues (proportion, capacity) gives each of them."""
+    """Returns the deserved share of each queue from the plugin that computes it (proportion, capacity)."""
     return next((plugin.deserved() for plugin in session.flat(QueueShares)), {})
 
 
@@ -89,14 +90,14 @@ class Breaches:
         self._budgets: dict[str, None] = {}
 
     def note(self, evicted: Collection[str]) -> None:
-        """The scheduler evicts these pods at the same time. The state must not show it yet."""
+        """Records that the scheduler evicts these pods together. The state must not show it yet."""
         self.note_gangs(evicted)
         tasks = self._tasks(evicted)
         if tasks:
             self._budgets.update(dict.fromkeys(self._violated(tasks)))
 
     def note_gangs(self, evicted: Collection[str]) -> None:
-        """The same for evictions through the Eviction API, which holds the budgets itself."""
+        """Records evictions through the Eviction API, which checks the budgets itself."""
         for task in self._tasks(evicted):
             if task.job is not None and _members(task.job) >= task.job.min_available:
                 self._complete.add(task.job.key)
@@ -112,7 +113,7 @@ class Breaches:
                 yield f"PodDisruptionBudget {key} is violated: {count} evicted in one cycle, {allowed} allowed"
 
     def warnings(self) -> list[str]:
-        """What is broken at the end of the run. The state must show the end."""
+        """Returns what is violated at the end of the run. The state must be that of the end."""
         return [*self._partial(), *self._budgets]
 
     def _partial(self) -> Iterator[str]:
@@ -125,7 +126,7 @@ class Breaches:
 
 
 def _members(job: Job) -> int:
-    """Pods that count for the minimum: bound and not terminating, or completed."""
+    """Counts the pods for the minimum: bound and not terminating, or completed."""
     return sum(job.count[status] for status in (*_BOUND, Status.SUCCEEDED))
 
 

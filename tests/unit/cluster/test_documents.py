@@ -21,7 +21,7 @@ def test_every_line_of_a_snapshot_is_a_value() -> None:
 
 
 def test_what_unpacks_to_many_times_its_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "ALWAYS_UNPACKED", 1 << 20)
+    monkeypatch.setattr(documents, "UNCHECKED_UNPACKED_BYTES", 1 << 20)
     bomb = gzip.compress(b" " * (4 << 20), mtime=0)
     (found,) = documents.values("s.ndjson.gz", bomb)
     assert isinstance(found, Finding)
@@ -33,7 +33,7 @@ def test_a_small_one_may_be_as_dense_as_it_likes() -> None:
 
 
 def test_a_snapshot_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "LARGEST_SNAPSHOT", 1 << 10)
+    monkeypatch.setattr(documents, "MAX_SNAPSHOT_BYTES", 1 << 10)
     (found,) = documents.values("s.ndjson.gz", packed(200))
     assert isinstance(found, Finding)
     assert (found.message, found.fix) == (

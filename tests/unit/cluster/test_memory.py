@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from builders.manifests import Manifest, node, pod, typed
 from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import HISTORY, MemoryStore
+from muster.cluster.memory import HISTORY_EVENTS, MemoryStore
 from muster.model.core import Node, Pod
 from muster.model.meta import Object, key
 from muster.store import AlreadyExists, ApiError, Change, Conflict, Gone, NotFound, WatchEvent
@@ -149,11 +149,11 @@ def test_a_watch_sees_only_the_kinds_it_asked_for() -> None:
 
 def test_a_watch_from_too_far_back_is_refused() -> None:
     s = store(node("n"))
-    for i in range(HISTORY):
+    for i in range(HISTORY_EVENTS):
         s.patch(Node, "n", {"metadata": {"labels": {"i": str(i)}}})
     with pytest.raises(Gone):
         s.watch("0")
-    assert len(s.watch("1").take()) == HISTORY
+    assert len(s.watch("1").take()) == HISTORY_EVENTS
 
 
 def test_the_order_of_the_input_does_not_matter() -> None:

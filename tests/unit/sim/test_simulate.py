@@ -8,7 +8,7 @@ from builders.files import PREEMPTING, full_cluster, manifests, replica_set, sch
 from builders.manifests import group, node, pod
 from muster.cluster.manifests import read
 from muster.sim.result import Result
-from muster.sim.simulate import MOST_CYCLES, simulate
+from muster.sim.simulate import MAX_CYCLES, simulate
 
 NAMES = ("muster", "volcano")
 
@@ -90,7 +90,7 @@ def test_a_run_that_goes_round_in_circles_is_stopped_and_said() -> None:
     again = replica_set("again", 1, pod("x", annotations={"muster.io/run-seconds": "5"}))
     result = run(node("n1", cpu=4), again)
     assert not result.summary.settled
-    assert result.cycles < MOST_CYCLES
+    assert result.cycles < MAX_CYCLES
     assert "never settles" in result.summary.warnings[0]
 
 

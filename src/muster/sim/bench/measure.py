@@ -1,4 +1,5 @@
-"""Times one workload in this process: CPU seconds from decoded objects to the complete plan, and what came out."""
+"""Times one workload in this process: CPU seconds from decoded objects to the complete plan, and the number of
+placements."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Timing:
 
 
 class WrongAnswer(Exception):
-    """The plan is not what the workload must give; a time would mean nothing."""
+    """The plan is not the one that the workload requires, so its time is meaningless."""
 
 
 def measure(work: Work) -> Timing:
@@ -57,7 +58,7 @@ def measure(work: Work) -> Timing:
 
 
 def check(work: Work, objects: Objects, plan: Plan) -> None:
-    """Bound counts and the nodes' limits, from the objects themselves and not from the engine's columns."""
+    """Checks the number of bound pods and the nodes' limits on the objects, independently of the engine's columns."""
     if len(plan.binds) != work.bound or len(plan.evictions) != work.evicted:
         raise WrongAnswer(
             f"{work.name}: bound {len(plan.binds)} (want {work.bound}), evicted {len(plan.evictions)} "

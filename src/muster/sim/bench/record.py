@@ -1,4 +1,4 @@
-"""Runs workloads, each in fresh processes, and keeps a record: the best of several runs, the machine, the commit."""
+"""Runs each workload in new processes and records the best of several runs, the machine and the commit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def select(names: Iterable[str]) -> list[Work]:
 
 
 def rows(works: Iterable[Work], runs: int) -> Iterator[Row]:
-    """One row per workload; a run that gives a wrong plan raises with what was wrong."""
+    """Returns one row per workload; raises if a run gives a wrong plan."""
     machine, commit = machine_name(), commit_name()
     for work in works:
         timings = [one(work) for _ in range(runs)]
@@ -60,7 +60,7 @@ def _floors(work: Work) -> dict[str, float]:
 
 
 def missed(row: Row) -> list[str]:
-    """The floors that a row does not reach."""
+    """Returns the limits that a row misses."""
     floors = row["floor"]
     assert isinstance(floors, dict)
     return [f"{k} {row[k]} > {v}" for k, v in floors.items() if float(str(row[k])) > v]
@@ -93,7 +93,7 @@ def commit_name() -> str:
 
 
 def plot(found: list[Row]) -> str:
-    """Bars of time against the floor, as a self-contained SVG."""
+    """Draws the times and their limits as a self-contained SVG."""
     width, line = 640, 26
     bars = []
     for i, row in enumerate(found):

@@ -41,7 +41,7 @@ _pod = msgspec.json.Decoder(Pod)
 
 @dataclass(frozen=True)
 class Work:
-    """A workload: how to make it, how to schedule it, and what must come out."""
+    """A workload: how to create it, how to schedule it, and the required result."""
 
     name: str
     about: str
@@ -114,7 +114,7 @@ def together(node_objects: dict[str, Object], objects: Iterator[Object]) -> Obje
 def gangs(
     node_count: int, count: int, size: int, least: int | None = None, *, queues: int = 1, own: bool = False
 ) -> Objects:
-    """Gangs of equal pods; `own` gives each gang another request."""
+    """Creates gangs of equal pods; with `own` each gang has another request."""
 
     def objects() -> Iterator[Object]:
         for q in range(queues):
@@ -129,7 +129,7 @@ def gangs(
 
 
 def singles(node_count: int, count: int) -> Objects:
-    """Single pods, no two requests equal."""
+    """Creates single pods with different requests."""
 
     def objects() -> Iterator[Object]:
         yield queue("default")
@@ -140,7 +140,7 @@ def singles(node_count: int, count: int) -> Objects:
 
 
 def spread(node_count: int, count: int, *, hostname: bool) -> Objects:
-    """Pods with zone topology spread, or with hostname anti-affinity."""
+    """Creates pods with topology spread over zones, or with anti-affinity by host name."""
     selector = '"labelSelector":{"matchLabels":{"app":"bench"}}'
     rule = (
         f'"affinity":{{"podAntiAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":[{{{selector},'
@@ -159,7 +159,7 @@ def spread(node_count: int, count: int, *, hostname: bool) -> Objects:
 
 
 def full(node_count: int, claims: int, size: int, *, across: bool, protected: bool = False) -> Objects:
-    """A cluster full of running pods in 640 groups of 100, and gangs that want their capacity."""
+    """Creates a cluster full of running pods in 640 groups of 100, and gangs that claim their capacity."""
 
     def objects() -> Iterator[Object]:
         for name, value in (("low", 10), ("high", 1000)):
@@ -183,7 +183,8 @@ def full(node_count: int, claims: int, size: int, *, across: bool, protected: bo
 
 
 def chips(node_count: int, small: int, whole: int) -> Objects:
-    """Boards of eight chips in two rings; jobs of one pod that want 1, 2 and 4 in turn, then jobs of 8."""
+    """Creates boards of eight chips in two rings, jobs of one pod that request 1, 2 and 4 chips in turn, then jobs of
+    8."""
     free = ",".join(f"Ascend910-{i}" for i in range(8))
     boards = nodes(node_count)
     for made in boards.values():
@@ -205,7 +206,8 @@ GPU = "nvidia.com/gpu"
 
 
 def racks(shape: tuple[int, ...], count: int, size: int, gpus: int, required: str, preferred: str = "") -> Objects:
-    """Nodes of 8 GPUs in a tree (zones, blocks, racks, nodes of a rack), and gangs that must lie in one domain."""
+    """Creates nodes of 8 GPUs in a tree (zones, blocks, racks, nodes of a rack), and gangs that must run in one
+    domain."""
     keys = ("zone", "block", "rack")[-len(shape) + 1 :]
 
     def labels(i: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Where a chapter plays: an embedded cluster that manifests are put into, and the scheduler that acts on it."""
+"""The stage of a chapter: an embedded cluster to which manifests are applied, and its scheduler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANIFESTS = files("muster.sim.demo") / "manifests"
 
 
 def text_of(path: str) -> str:
-    """One of the demo's files."""
+    """Reads one of the demo's files."""
     return MANIFESTS.joinpath(*path.split("/")).read_text("utf-8")
 
 
@@ -52,7 +52,7 @@ class Stage:
         self.cluster, self.state = open_cluster(manifests_of(*self.files).objects, START, NAMES)
 
     def ask(self, asks: str, *manifests: str, why: str = "", plugin: str = "", log: Log = silent) -> Step:
-        """Put manifests into the cluster and let it come to rest. `why`: a pod to explain before it is placed."""
+        """Applies manifests and runs the cluster until it is settled. `why`: a pod to explain before it is placed."""
         for file in manifests:
             path = f"{self.chapter.name}/{file}"
             for obj in manifests_of(path):
@@ -66,7 +66,7 @@ class Stage:
         return step
 
     def take_away(self, asks: str, manifest: str) -> Step:
-        """Take a manifest's objects out of the cluster and let it come to rest."""
+        """Deletes a manifest's objects and runs the cluster until it is settled."""
         path = f"{self.chapter.name}/{manifest}"
         for obj in manifests_of(path):
             self.cluster.store.delete(type(obj), key(obj))
@@ -97,7 +97,7 @@ class Stage:
 
 
 def nodes_grid(step: Step, nodes: Iterable[Node], labels: Mapping[str, str] = MappingProxyType({})) -> None:
-    """What the cluster is: its nodes with what they offer, and labels under the names given here."""
+    """Shows the nodes with their resources, and labels under the given names."""
     rows = []
     for node in nodes:
         offered = ", ".join(f"{name} {n}" for name, n in sorted(node.status.allocatable.items()) if name != "pods")
