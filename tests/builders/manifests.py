@@ -1,7 +1,7 @@
 """The one `node`, `pod`, `queue` and `group` of all tests: plain manifests, and typed objects made from them.
 
-The other modules of this package add what a kind of test needs (racks, chips, volumes, applications in cities) with the
-defaults of that kind of test; each builds its manifests here.
+The other modules of this package add what a kind of test needs (racks, chips, volumes, applications in cities) under
+names that say so (`gpu_node`, `member_pod`, `affinity_queue`); each builds its manifests here.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def scheduler(actions: str = "enqueue, allocate", config: str = CONFIG) -> Sched
     return Scheduler(loaded)
 
 
-def cycle(*objects: Object, actions: str = "enqueue, allocate", config: str = CONFIG, log: Log = silent) -> Plan:
+def cycle(*objects: Any, actions: str = "enqueue, allocate", config: str = CONFIG, log: Log = silent) -> Plan:
     return scheduler(actions, config).cycle(state_of(*objects), 0.0, log)
 
 

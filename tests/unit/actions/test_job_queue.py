@@ -6,16 +6,15 @@ from random import Random
 
 import pytest
 
-from builders.manifests import node, queue, state_of
+from builders.manifests import Manifest, node, queue, state_of
 from builders.queued_jobs import job, named, option, session
 from muster.actions.allocate import JobStep, eligible
 from muster.actions.job_queue import JobQueue, QueueTree
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
-from muster.model.meta import Object
 
 
-def tree(seed: int) -> list[Object | list[Object]]:
+def tree(seed: int) -> list[Manifest | list[Manifest]]:
     """A dozen queues up to three levels down, each with a few pods that wait."""
     dice = Random(seed)
     inner = [queue("root")]
@@ -28,10 +27,10 @@ def tree(seed: int) -> list[Object | list[Object]]:
     return [*inner, *leaves, *(job(f"j{i}", f"q{i}", waiting=dice.randint(1, 6)) for i in range(12))]
 
 
-def paths(seed: int) -> list[Object | list[Object]]:
+def paths(seed: int) -> list[Manifest | list[Manifest]]:
     """The same for hierarchical drf."""
     dice = Random(seed)
-    made: list[Object | list[Object]] = []
+    made: list[Manifest | list[Manifest]] = []
     for i in range(10):
         path = "/".join(["root", *(dice.choice("ab") for _ in range(dice.randint(0, 2))), f"q{i}"])
         weights = "/".join(["1", *(str(dice.randint(1, 4)) for _ in range(3))])
@@ -72,7 +71,7 @@ def test_drf_gives_the_turn_to_the_first_queue_of_the_tree(seed: int) -> None:
 def test_a_resource_that_runs_out_moves_queues_that_had_no_turn() -> None:
     device = {"cpu": 1, "nvidia.com/gpu": 1}
 
-    def at(name: str, weight: int) -> Object:
+    def at(name: str, weight: int) -> Manifest:
         notes = {"volcano.sh/hierarchy": f"root/{name}", "volcano.sh/hierarchy-weights": f"1/{weight}"}
         return queue(name, annotations=notes)
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from builders.manifests import group, node, pod, queue, state_of
+from builders.manifests import Manifest, group, node, pod, queue, state_of
 from builders.queued_jobs import job, named, of, opened, task, tasks
 from muster.engine.core.hooks import Vote
 from muster.engine.core.state import State
-from muster.model.meta import Object
 from muster.plugins.capacity import Capacity
 
 GPU = "nvidia.com/gpu"
@@ -106,7 +105,7 @@ def test_order_by_priority_then_share_then_who_deserves_something() -> None:
 # --- in a tree
 
 
-def tree(*objects: Object | list[Object], level: int = 0) -> tuple[State, Capacity]:
+def tree(*objects: Manifest | list[Manifest], level: int = 0) -> tuple[State, Capacity]:
     state = state_of(node(cpu=10, memory="10Gi", resources={"nvidia.com/gpu": 8}), *objects)
     arguments = {"ancestorReclaimLevel": level} if level else None
     _, plugin = opened(Capacity, state, arguments, enableHierarchy=True)
@@ -152,7 +151,7 @@ def test_without_a_root_queue_there_is_one_without_limits() -> None:
         ([queue("q"), queue("p", parent="q")], "queue q has child queues: jobs belong into queues without any"),
     ],
 )
-def test_a_queue_that_has_no_place_in_the_tree_says_so_and_others_go_on(queues: list[Object], text: str) -> None:
+def test_a_queue_that_has_no_place_in_the_tree_says_so_and_others_go_on(queues: list[Manifest], text: str) -> None:
     state, plugin = tree(*queues, queue("good"), job("a", waiting=1), job("b", "good", waiting=1))
     assert plugin.admits(named(state, "q"), task(state, "a-0"), 1) == 0
     assert plugin.quota_refusal(named(state, "q"), task(state, "a-0")).message() == text
@@ -223,7 +222,7 @@ def test_ancestors_must_hold_too_much_and_leaves_of_one_ancestor_do_not_take_fro
         ([queue("q", capability={"cpu": 9}), queue("b", guarantee={"resource": {"cpu": 3}})], "7: 3 of 10 cpu"),
     ],
 )
-def test_a_limit_is_named_as_the_user_wrote_it(queues: list[Object], limit: str) -> None:
+def test_a_limit_is_named_as_the_user_wrote_it(queues: list[Manifest], limit: str) -> None:
     state = state_of(node(cpu=10, memory="10Gi"), *queues, job("a", waiting=1, asks={"cpu": 12}))
     _, plugin = opened(Capacity, state)
     said = plugin.quota_refusal(named(state, "q"), task(state, "a-0")).message()

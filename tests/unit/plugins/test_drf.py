@@ -6,12 +6,11 @@ from collections import Counter
 
 import pytest
 
-from builders.manifests import group, node, pod, queue, state_of, typed
+from builders.manifests import Manifest, group, node, pod, queue, state_of, typed
 from builders.queued_jobs import job, named, of, opened, option, session, task, tasks
 from muster.actions import allocate
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.state import State
-from muster.model.meta import Object
 from muster.plugins.drf import Drf
 from muster.plugins.drf.hierarchy import weight_of
 
@@ -99,7 +98,7 @@ def test_without_hierarchy_queues_are_not_its_business() -> None:
 # --- the tree
 
 
-def in_tree(name: str, path: str, weights: str) -> Object:
+def in_tree(name: str, path: str, weights: str) -> Manifest:
     return queue(name, annotations={"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights})
 
 

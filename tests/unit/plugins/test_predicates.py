@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from builders.filter_clusters import plugin, session, task
-from builders.manifests import node, pod, state_of
+from builders.manifests import Manifest, node, pod, state_of
 from muster.engine.core.hooks import Batch
 from muster.engine.core.state import State
-from muster.model.core import Node, Pod
 from muster.plugins.predicates import Predicates
 
 TAINT = [{"key": "gpu", "value": "a100", "effect": "NoSchedule"}]
@@ -114,7 +113,7 @@ def test_equal_pods_with_a_host_port_share_no_node() -> None:
 
 
 def test_answers_for_some_nodes_are_those_for_all() -> None:
-    objects: list[Node | Pod] = [
+    objects: list[Manifest] = [
         node(f"n{i}", cpu=4, memory="8Gi", taints=TAINT if i % 2 else [], unschedulable=i == 4) for i in range(6)
     ]
     world = state_of(*objects, pod("p", cpu="1"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.manifests import node, queue, state_of
+from builders.manifests import Manifest, node, queue, state_of
 from builders.small_cluster import affinity_queue, grouped_node, node_group, option, pod_group, session_of
 from muster.model.finding import Finding
 from muster.model.meta import Object
@@ -14,13 +14,13 @@ NODES = [grouped_node("n1", "gpu-east"), grouped_node("n2", "gpu-west")]
 
 
 def examined(
-    *objects: Object, arguments: dict[str, Any] | None = None, others: list[Any] | None = None
+    *objects: Object | Manifest, arguments: dict[str, Any] | None = None, others: list[Any] | None = None
 ) -> list[Finding]:
     session = session_of(state_of(*NODES, *objects), option("nodegroup", arguments), *(others or []))
     return NodeGroup.examine(session)
 
 
-def only(*objects: Object, **how: Any) -> Finding:
+def only(*objects: Object | Manifest, **how: Any) -> Finding:
     (finding,) = examined(*objects, **how)
     return finding
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders.manifests import node, queue, state_of
+from builders.manifests import Manifest, node, queue, state_of
 from builders.small_cluster import (
     affinity_queue,
     grouped_node,
@@ -26,7 +26,9 @@ from muster.plugins.nodegroup import NodeGroup
 NODES = [grouped_node("n1", "g1"), grouped_node("n2", "g2"), grouped_node("n3", "g2"), node("n4")]
 
 
-def opened(*objects: Object, arguments: dict[str, Any] | None = None, **switches: bool) -> tuple[Session, NodeGroup]:
+def opened(
+    *objects: Object | Manifest, arguments: dict[str, Any] | None = None, **switches: bool
+) -> tuple[Session, NodeGroup]:
     session = session_of(state_of(*NODES, *objects), option("nodegroup", arguments, **switches))
     plugin = session.plugins[0]
     assert isinstance(plugin, NodeGroup)
@@ -179,7 +181,7 @@ def test_without_the_annotation_the_plugin_divides_nothing() -> None:
     assert plugin.node_sets(session.jobs["d/j"], [], NodeSet(np.arange(4)))[0] is False
 
 
-def one_group(queue_object: Object, *more: Object) -> list[list[str]]:
+def one_group(queue_object: Object | Manifest, *more: Object) -> list[list[str]]:
     group = pod_group("j", "q", annotations={"muster.io/one-node-group": "true"})
     session, plugin = opened(queue_object, group, member_pod("j-0", "j"), *more)
     return sets(session, plugin)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders.manifests import node, queue, state_of
+from builders.manifests import Manifest, node, queue, state_of
 from builders.small_cluster import member_pod, option, pod_group, session_of, task
 from muster.engine.core.hooks import Batch, Verdict
 from muster.engine.core.nodes import MoveKind
@@ -16,7 +16,7 @@ from muster.plugins.resource_strategy_fit import ResourceStrategyFit
 from muster.plugins.resource_strategy_fit.strategy import TYPE, WEIGHT
 
 
-def opened(*objects: Object, **arguments: Any) -> tuple[Session, ResourceStrategyFit]:
+def opened(*objects: Object | Manifest, **arguments: Any) -> tuple[Session, ResourceStrategyFit]:
     state = state_of(queue("default"), pod_group("j"), *objects)
     session = session_of(state, option("resource-strategy-fit", arguments))
     plugin = session.plugins[0]
