@@ -137,7 +137,7 @@ def quota(most: int, cpu: int = 1000) -> Plugin:
     return stub("quota", QueueQuota, admits=admits, quota_refusal=Reason("quota", "the queue is full"))
 
 
-def test_pods_beyond_the_quota_are_passed_over_with_the_reason_and_smaller_ones_tried() -> None:
+def test_pods_beyond_the_quota_are_passed_over_with_the_reason_and_smaller_pods_are_tried() -> None:
     state = state_of(
         node(cpu=10),
         queue("q"),
@@ -156,7 +156,7 @@ def test_a_gang_that_the_quota_cuts_short_gets_nothing() -> None:
     assert of(state, "a").attempt.over_quota == {"default/a-2"}
 
 
-def test_in_a_fifo_queue_nobody_passes_the_first_job_that_waits() -> None:
+def test_in_a_fifo_queue_no_job_passes_the_first_job_that_waits() -> None:
     def state(**spec: Any) -> State:
         return state_of(node(cpu=2), queue("q", **spec), job("a", waiting=3, least=3), job("b", waiting=1))
 

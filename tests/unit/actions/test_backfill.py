@@ -32,7 +32,7 @@ def free(name: str, **more: Any) -> Any:
     return pod(name, "a", requests={}, **more)
 
 
-def test_room_is_not_looked_at_only_filters_are() -> None:
+def test_capacity_is_not_checked_only_filters_are() -> None:
     full = (node("n1", cpu=0, pods=1), queue("q"), group("a", "q", phase="Inqueue"), free("p1"), free("p2"))
     assert binds(run(state_of(*full), "gang")) == {"p1": "n1", "p2": "n1"}
     state = state_of(*full)

@@ -54,7 +54,7 @@ def test_a_rack_that_is_free_needs_no_victims() -> None:
     assert len(plan.binds) == 2 and not plan.evictions
 
 
-def test_nobody_is_evicted_where_no_rack_would_hold_the_gang_all_the_same() -> None:
+def test_no_pod_is_evicted_if_no_rack_could_hold_the_gang() -> None:
     nodes = [*rack("a", 2), *rack("b", 2)]
     plan = cycle(
         *CLASSES, queue(), *nodes, *running("run", {"a-0": [1, 1], "b-0": [2]}),

@@ -67,7 +67,7 @@ def test_a_job_takes_what_it_needs_from_jobs_of_lower_priority_and_no_more(compa
 
 
 @BOTH
-def test_nobody_of_equal_or_higher_priority_goes(compatibility: str) -> None:
+def test_no_pod_of_equal_or_higher_priority_is_evicted(compatibility: str) -> None:
     for priority in (5, 9):
         state = cluster(job("busy", priority, running=2, least=0), job("boss", 5, waiting=1))
         assert evicted(run(state, compatibility=compatibility)) == []
@@ -90,7 +90,7 @@ def test_a_gang_evicts_for_its_whole_minimum_or_not_at_all(compatibility: str) -
 
 
 @BOTH
-def test_a_pod_whose_policy_is_never_evicts_nobody(compatibility: str) -> None:
+def test_a_pod_whose_policy_is_never_evicts_no_pod(compatibility: str) -> None:
     boss = job("boss", 9, waiting=1, of_pod={"preemptionPolicy": "Never"})
     assert evicted(run(cluster(job("low", 1, running=2, least=0), boss), compatibility=compatibility)) == []
 
@@ -103,7 +103,7 @@ def test_evictions_on_a_node_that_a_filter_refuses_for_good_are_useless(compatib
     assert evicted(run(state(), Refuse(0, resolvable=False), compatibility=compatibility)) == []
 
 
-def test_a_group_that_is_not_admitted_evicts_nobody() -> None:
+def test_a_group_that_is_not_admitted_evicts_no_pod() -> None:
     state = cluster(job("low", 1, running=2, least=0), job("boss", 9, waiting=1, phase="Pending"))
     for rules in ("", "volcano"):
         session = run(state, actions=("enqueue", "allocate", "preempt"), compatibility=rules)

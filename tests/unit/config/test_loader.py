@@ -1,4 +1,4 @@
-"""Volcano's configuration file read: what is understood, and what is said about the rest."""
+"""Loading Volcano's configuration file: what is accepted, and the findings about the rest."""
 
 from __future__ import annotations
 

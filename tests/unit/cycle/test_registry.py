@@ -101,7 +101,7 @@ def test_one_that_cannot_be_loaded_does_not_take_the_others_along() -> None:
         ("reader", "reads str, which is not a Kubernetes kind"),
     ],
 )
-def test_a_configuration_that_names_it_is_told_why(plugin: str, why: str) -> None:
+def test_a_configuration_that_names_it_gets_the_reason(plugin: str, why: str) -> None:
     _, findings = configure(configuration(plugin), "s.yaml")
     assert [(f.severity, f.code, f.line, f.object) for f in findings] == [
         ("error", "broken-plugin", 4, f"plugin {plugin}")
@@ -116,6 +116,6 @@ def test_the_name_of_a_built_in_plugin_cannot_be_taken_over() -> None:
 
 
 @pytest.mark.usefixtures("registered")
-def test_a_name_nobody_registered_is_unknown() -> None:
+def test_a_name_that_is_not_registered_is_unknown() -> None:
     _, findings = configure(configuration("sond"), "s.yaml")
     assert [(f.code, f.fix) for f in findings] == [("unknown-plugin", "did you mean sound?")]

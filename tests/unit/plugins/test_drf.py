@@ -30,7 +30,7 @@ def test_pods_are_a_resource_like_any_other() -> None:
     assert plugin.job_key(of(state, "a")) == 0.5
 
 
-def test_promised_room_counts_and_undoing_is_exact() -> None:
+def test_promised_capacity_counts_and_undoing_is_exact() -> None:
     state = state_of(node(cpu=10, memory="10Gi"), queue("q"), job("a", running=1, waiting=2))
     live, plugin = opened(Drf, state)
     statement = live.statement()
@@ -57,7 +57,7 @@ def test_victims_leave_their_job_no_smaller_a_share_than_the_claimers() -> None:
     assert plugin.preemptable(task(state, "claims-1"), victims) == [True, True, False, False]
 
 
-def test_pods_that_are_promised_room_count_like_those_that_have_it() -> None:
+def test_pods_that_are_promised_capacity_count_like_those_that_have_it() -> None:
     state = state_of(node(cpu=10, memory="10Gi"), queue("q"), job("a", waiting=3), job("b", running=1))
     live, plugin = opened(Drf, state)
     promise = live.statement()

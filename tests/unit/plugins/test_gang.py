@@ -35,7 +35,7 @@ def test_what_is_missing_to_the_minimum(running: int, waiting: int, least: int, 
     assert gang.missing(of(state, "a")) == missing
 
 
-def test_pods_that_ask_for_nothing_count_as_if_they_had_room() -> None:
+def test_pods_that_ask_for_nothing_count_as_if_they_had_capacity() -> None:
     state = state_of(
         node(cpu=10),
         queue("q"),

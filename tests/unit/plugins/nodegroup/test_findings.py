@@ -25,7 +25,7 @@ def only(*objects: Object | Manifest, **how: Any) -> Finding:
     return finding
 
 
-def test_a_capability_beyond_the_groups_is_said_with_both_numbers() -> None:
+def test_a_capability_beyond_the_groups_is_reported_with_both_numbers() -> None:
     found = only(affinity_queue("nlp", required=["gpu-east"], capability={"memory": "1024Gi", "cpu": "8"}))
     assert (found.code, found.object) == ("nodegroup-capability", "Queue nlp")
     assert "capability of memory is 1Ti, but the nodes it may use (node group gpu-east) hold 16Gi" in found.message
@@ -50,7 +50,7 @@ def test_a_group_on_no_node_is_named_with_the_nearest_name() -> None:
     assert "gpu-wset" in found.message
 
 
-def test_a_queue_that_matches_no_node_is_told() -> None:
+def test_a_queue_that_matches_no_node_is_reported() -> None:
     assert [f.code for f in examined(affinity_queue("nlp", required=["far"]))] == [
         "nodegroup-unknown",
         "nodegroup-no-node",
@@ -65,7 +65,7 @@ def test_queues_that_only_hold_queues_are_not_missed() -> None:
     assert found.object == "Queue nlp"
 
 
-def test_an_inherited_rule_is_told_once_where_it_stands() -> None:
+def test_an_inherited_rule_is_reported_once_at_its_own_queue() -> None:
     session = session_of(
         state_of(*NODES, affinity_queue("dept", required=["gpu-east", "far"]), queue("team", parent="dept")),
         option("nodegroup", enableHierarchy=True),
@@ -73,28 +73,28 @@ def test_an_inherited_rule_is_told_once_where_it_stands() -> None:
     assert [f.object for f in NodeGroup.examine(session)] == ["Queue dept"]
 
 
-def test_an_empty_object_and_a_capital_letter_are_told() -> None:
+def test_an_empty_object_and_a_capital_letter_are_reported() -> None:
     assert only(node_group("edge"), affinity_queue("q", preferred=["edge"])).code == "nodegroup-empty"
     found = only(node_group("beijing", nodes=["n1"]), affinity_queue("q", required=["Beijing"]))
     assert (found.code, found.fix) == ("nodegroup-case", "write beijing")
 
 
-def test_a_limit_on_an_unknown_group_is_told() -> None:
+def test_a_limit_on_an_unknown_group_is_reported() -> None:
     notes = {"volcano.sh/nodegroup-resource-limits": '{"gpu-eas": {"cpu": 1}}'}
     assert only(queue("q", annotations=notes)).fix == "did you mean gpu-east?"
 
 
-def test_a_weight_for_a_group_that_is_not_preferred_is_told() -> None:
+def test_a_weight_for_a_group_that_is_not_preferred_is_reported() -> None:
     notes = {"muster.io/nodegroup-preferred-weights": '{"gpu-west": 3}'}
     assert only(affinity_queue("q", preferred=["gpu-east"], annotations=notes)).code == "nodegroup-weights"
 
 
-def test_a_one_node_group_that_is_neither_true_nor_false_is_told() -> None:
+def test_a_one_node_group_that_is_neither_true_nor_false_is_reported() -> None:
     found = only(queue("q"), pod_group("j", "q", annotations={"muster.io/one-node-group": "yes"}))
     assert (found.object, found.code) == ("PodGroup d/j", "nodegroup-annotation")
 
 
-def test_scorers_that_can_outweigh_a_preference_are_told_with_the_weight_that_prevents_it() -> None:
+def test_scorers_that_can_outweigh_a_preference_are_reported_with_the_weight_that_prevents_it() -> None:
     scorer = option("resource-strategy-fit", {"resourceStrategyFitWeight": 10})
     preferring = affinity_queue("q", preferred=["gpu-east"])
     found = only(preferring, others=[scorer])

@@ -187,7 +187,7 @@ def one_group(queue_object: Object | Manifest, *more: Object) -> list[list[str]]
     return sets(session, plugin)
 
 
-def test_a_gang_is_tried_on_its_queues_groups_preferred_ones_first() -> None:
+def test_a_gang_is_tried_on_its_queues_groups_preferred_groups_first() -> None:
     assert one_group(affinity_queue("q", required=["g1", "g2"], preferred=["g2"])) == [["n2", "n3"], ["n1"]]
 
 
@@ -195,7 +195,7 @@ def test_a_queue_without_a_rule_may_use_any_one_group() -> None:
     assert one_group(queue("q")) == [["n1"], ["n2", "n3"]]
 
 
-def test_avoided_groups_come_last_and_forbidden_ones_not_at_all() -> None:
+def test_avoided_groups_come_last_and_forbidden_groups_not_at_all() -> None:
     assert one_group(affinity_queue("q", avoided=["g1"])) == [["n2", "n3"], ["n1"]]
     assert one_group(affinity_queue("q", forbidden=["g1"])) == [["n2", "n3"]]
 

@@ -36,12 +36,12 @@ def test_prose_and_chart_differ_where_the_digest_says_so(rule: Rule, group: str,
         assert (reading(strict)(rule, (group,)) is None) is chart
 
 
-def test_a_queue_that_says_nothing_goes_anywhere_by_the_prose() -> None:
+def test_a_queue_without_affinity_goes_anywhere_by_the_prose() -> None:
     assert reading(None)(rule(), ("g1",)) is None
     assert reading(None)(rule(), ()) is None
 
 
-def test_a_queue_that_says_nothing_goes_nowhere_by_the_strict_chart_and_to_ungrouped_nodes_by_the_loose_one() -> None:
+def test_a_queue_without_affinity_goes_nowhere_by_the_strict_chart_and_to_ungrouped_nodes_by_the_loose_one() -> None:
     assert reading(True)(rule(), ("g1",)) is not None
     assert reading(True)(rule(), ()) is not None
     assert reading(False)(rule(), ("g1",)) is not None

@@ -101,7 +101,7 @@ def test_without_the_replica_set_itself_nothing_is_spread_by_default() -> None:
     assert TopologySpread(1, session(state).shared(PodIndex)).batch(task(state, "new")) == Batch.SKIP
 
 
-def test_many_domains_are_told_apart_like_few() -> None:
+def test_many_domains_are_distinguished_like_few() -> None:
     """More sorts of nodes than are tabled outright."""
     nodes = [host(f"n{i}", f"z{i % 70}") for i in range(140)]
     running = [app(f"p{i}", "foo", on=f"n{i % 7}", labels={"k": "v"}) for i in range(420)]

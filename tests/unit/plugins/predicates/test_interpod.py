@@ -133,7 +133,7 @@ def test_a_selector_that_is_absent_means_no_pod_and_an_empty_one_every_pod() -> 
     assert refused({"topologyKey": HOST, "labelSelector": {}}) == ["a"]
 
 
-def test_terms_that_cannot_be_read_refuse_the_pod_and_nobody_else() -> None:
+def test_terms_that_cannot_be_read_refuse_only_that_pod() -> None:
     bad = {"topologyKey": HOST, "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Like"}]}}
     state = cluster(
         *ZONES,

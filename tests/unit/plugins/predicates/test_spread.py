@@ -63,7 +63,7 @@ def test_every_constraint_must_hold() -> None:
     assert _fits(_state({"a": 1, "x": 1}, *both)) == "by(z)"
 
 
-def test_the_first_constraint_that_fails_says_why() -> None:
+def test_the_first_constraint_that_fails_gives_the_reason() -> None:
     def fits(*constraints: dict[str, Any]) -> str:
         racks = [
             host("a", "1"),
@@ -84,14 +84,14 @@ def test_with_fewer_domains_than_asked_for_the_least_is_nothing() -> None:
     assert _fits(_state({"a": 1, "x": 1}, spread("web", minDomains=3))) == "(z)"
 
 
-def test_nodes_that_the_pod_may_not_use_do_not_count_unless_told_to() -> None:
+def test_nodes_that_the_pod_may_not_use_do_not_count_unless_requested() -> None:
     hosts = {"nodeSelector": {"zone": "1"}}
     # Only zone 1 counts: it is its own emptiest domain, and node x lies in a domain that has no count.
     assert _fits(_state({"a": 3}, spread("web"), **hosts)) == "abxy(z)"
     assert _fits(_state({"a": 3}, spread("web", nodeAffinityPolicy="Ignore"), **hosts)) == "xy(z)"
 
 
-def test_tainted_nodes_count_unless_told_not_to() -> None:
+def test_tainted_nodes_count_unless_excluded() -> None:
     def fits(policy: str) -> str:
         taints = [{"key": "k", "effect": "NoSchedule"}]
         state = cluster(

@@ -69,7 +69,7 @@ class TestPodsWithoutClaims:
 
 
 class TestSignature:
-    def test_names_the_namespace_of_claims_and_the_pod_of_ephemeral_ones(self) -> None:
+    def test_names_the_namespace_of_claims_and_the_pod_of_ephemeral_claims(self) -> None:
         cluster = Cluster(
             pod_with_volumes("p", "c"), pod_with_volumes("q", {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
         )

@@ -129,14 +129,14 @@ def test_a_pods_annotations_replace_types_and_weights() -> None:
         ("Most", '{"cpu": 1}'),
     ],
 )
-def test_annotations_that_cannot_be_used_give_no_score_and_are_told(type_: str, weights: str | None) -> None:
+def test_annotations_that_cannot_be_used_give_no_score_and_are_reported(type_: str, weights: str | None) -> None:
     session, plugin = own(type_, weights)
     assert strategy(session, plugin) == [0]
     assert [w.startswith("Pod d/j-0: annotation") for w in session.warnings] == [True]
     assert [f.object for f in ResourceStrategyFit.examine(session)] == ["Pod d/j-0"]
 
 
-def test_weights_alone_change_nothing_and_are_told() -> None:
+def test_weights_alone_change_nothing_and_are_reported() -> None:
     session, plugin = own(None, '{"cpu": 5}')
     assert strategy(session, plugin) == [pytest.approx((0.9 + 0.25) / 2 * 1000)]
     assert len(ResourceStrategyFit.examine(session)) == 1

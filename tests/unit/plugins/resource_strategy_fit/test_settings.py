@@ -1,4 +1,4 @@
-"""The arguments of resource-strategy-fit: every spelling means the same, faults are told where they stand."""
+"""The arguments of resource-strategy-fit: all spellings have the same meaning, and faults are reported with their line."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_exact_name_comes_before_the_longest_prefix() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["*", "c*u", "*u", "**", "a*b*"])
-def test_other_patterns_are_dropped_and_told(pattern: str) -> None:
+def test_other_patterns_are_dropped_and_reported(pattern: str) -> None:
     settings = understood(resources={pattern: {"type": MOST}, "cpu": {"type": MOST}})
     assert list(settings.preferences) == ["cpu"]
     assert len(faults({"resources": {pattern: {}}})) == 1
@@ -132,7 +132,7 @@ def test_other_patterns_are_dropped_and_told(pattern: str) -> None:
         ),
     ],
 )
-def test_a_fault_is_told_with_the_path_it_has(arguments: dict[str, Any], told: str) -> None:
+def test_a_fault_is_reported_with_the_path_it_has(arguments: dict[str, Any], told: str) -> None:
     (message,) = faults(arguments)
     assert message.startswith(told)
 
@@ -192,7 +192,7 @@ def test_the_weight_that_is_named_is_enough() -> None:
     assert faults({**FLAT, "resourceStrategyFitWeight": 3, "sra.retention.weight": 11}) != []
 
 
-def test_a_pattern_in_the_scarce_resources_is_told() -> None:
+def test_a_pattern_in_the_scarce_resources_is_reported() -> None:
     assert faults({"sra.policy": "retention", "sra.resources": "nvidia.com/*"}) == [
         "sra.resources lists nvidia.com/*: patterns are not read here, so it names no resource"
     ]

@@ -28,12 +28,12 @@ def test_lists_that_disagree_name_their_node() -> None:
     assert told(board("a", [0, 1, 2, 4, 5, 6, 7]), *twice) == ["Node a: has chip 3 named by two pods (d/x, d/y)"]
 
 
-def test_a_failed_chip_that_no_list_names_is_said() -> None:
+def test_a_failed_chip_that_no_list_names_is_reported() -> None:
     (said,) = told(board("a", range(1, 8), offers=7), chip_pod("run", 1, on="a", held=[0]))
     assert "7 healthy chips but 8 listed as free or held by pods" in said
 
 
-def test_pods_that_ask_for_more_than_the_board_has_are_said() -> None:
+def test_pods_that_ask_for_more_than_the_board_has_are_reported() -> None:
     crowd = [chip_pod(name, 8, on="a") for name in ("x", "y")]
     assert told(board("a", ""), *crowd) == ["Node a: has pods that ask for 16 chips where 8 are healthy"]
 

@@ -180,7 +180,7 @@ def test_a_label_or_an_argument_chooses_the_layout(
     assert plan.devices == {"d/p": chips} and not plan.warnings
 
 
-def test_a_job_that_no_layout_serves_is_told_of_the_argument_that_would_help() -> None:
+def test_a_job_that_no_layout_serves_is_reported_of_the_argument_that_would_help() -> None:
     state = state_of(board("n"), chip_group("j", 2), chip_pod("j-0", 1, job="j"), chip_pod("j-1", 1, job="j"))
     session, _ = session_of(state)
     told = explain(session, state.tasks["d/j-0"])["n"]

@@ -1,4 +1,4 @@
-"""Jobs that only run cost a cycle next to nothing, and are looked at again as soon as anything of them changes."""
+"""Settled jobs (all pods run) cost a cycle almost nothing, and are evaluated again as soon as they change."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_job_that_only_runs_is_not_asked_about_again(asked: list[str]) -> None
     assert again.conditions == first.conditions and again.conditions.keys() == {"d/pair", "d/other"}
 
 
-def test_one_whose_pod_is_gone_is_asked_about_and_told_of_alone(asked: list[str]) -> None:
+def test_one_whose_pod_is_gone_is_asked_about_and_reported_alone(asked: list[str]) -> None:
     state, scheduler = running()
     scheduler.cycle(state, 1.0)
     asked.clear()
