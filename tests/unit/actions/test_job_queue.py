@@ -1,4 +1,4 @@
-"""Whose first it is while placements move queues: always the first one of today, never one of yesterday."""
+"""JobQueue: placements that change the order of queues take effect on the next job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments read with types: good values, texts that stand for values, and fallbacks that say so."""
+"""Typed readers of arguments: valid values, texts that stand for values, and reported fallbacks."""
 
 from __future__ import annotations
 

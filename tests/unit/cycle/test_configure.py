@@ -1,4 +1,4 @@
-"""Configurations held against the plugins there are."""
+"""Configurations checked against the installed plugins."""
 
 from __future__ import annotations
 

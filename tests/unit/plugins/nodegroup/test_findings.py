@@ -1,4 +1,4 @@
-"""What validate and the running scheduler say of queues that do not go with their node groups."""
+"""Findings of nodegroup: queues that do not match their node groups, for validate and the running scheduler."""
 
 from __future__ import annotations
 

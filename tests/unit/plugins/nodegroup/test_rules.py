@@ -1,4 +1,4 @@
-"""What a queue says of node groups: the design's prose, Volcano's charts, points, inheritance."""
+"""Rules of node groups: the design's prose, Volcano's charts, points, inheritance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of resource-strategy-fit: all spellings have the same meaning, and faults are reported with their line."""
+"""The arguments of resource-strategy-fit: all spellings mean the same, and faults are reported with their line."""
 
 from __future__ import annotations
 

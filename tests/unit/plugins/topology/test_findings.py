@@ -1,4 +1,4 @@
-"""What `muster validate` says of topologies, HyperNodes and groups that ask for them."""
+"""Findings of `muster validate` about topologies, HyperNodes and groups that request them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where gangs that say so are placed: levels, order of domains, members already placed, surplus, ranks."""
+"""Placement of gangs with a topology constraint: levels, order of domains, placed members, surplus, ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `muster validate` says of boards."""
+"""Findings of `muster validate` about boards."""
 
 from __future__ import annotations
 
