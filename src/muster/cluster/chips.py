@@ -46,20 +46,20 @@ class DevicePlugin:
         if not ended and not started:
             return False
         before = self._store.version
-        held = self._held(ended)
+        used = self._used_chips(ended)
         for name in sorted({*ended, *started}):
-            self._relist(name, ended.get(name, 0), started.get(name, 0), held.get(name, 0))
+            self._relist(name, ended.get(name, 0), started.get(name, 0), used.get(name, 0))
         return self._store.version != before
 
-    def _held(self, nodes: dict[str, int]) -> dict[str, int]:
+    def _used_chips(self, nodes: dict[str, int]) -> dict[str, int]:
         """Returns the chips that the pods of each node use."""
-        held: dict[str, int] = {}
+        used: dict[str, int] = {}
         for pod in self._store.of(Pod).values() if nodes else ():
             if pod.spec.node_name in nodes and not is_finished(pod):
-                held[pod.spec.node_name] = held.get(pod.spec.node_name, 0) | _named(pod)
-        return held
+                used[pod.spec.node_name] = used.get(pod.spec.node_name, 0) | _named(pod)
+        return used
 
-    def _relist(self, name: str, ended: int, taken: int, held: int) -> None:
+    def _relist(self, name: str, ended: int, taken: int, used: int) -> None:
         node = self._store.of(Node).get(name)
         if node is None or RESOURCE not in node.metadata.annotations:
             return
@@ -71,9 +71,9 @@ class DevicePlugin:
         except (ChipListError, QuantityError):
             return
         new = old & ~taken
-        free = ended & ~held & ~faulty & ~new
+        free = ended & ~used & ~faulty & ~new
         # A chip that failed under its pod is not offered any more, whether or not a list names it.
-        new |= lowest(free, min(free.bit_count(), max(offered - ((new | held) & ~faulty).bit_count(), 0)))
+        new |= lowest(free, min(free.bit_count(), max(offered - ((new | used) & ~faulty).bit_count(), 0)))
         if new != old:
             annotations = {**notes, RESOURCE: write_chips(new, PREFIX)}
             self._store.write(replace(node, metadata=replace(node.metadata, annotations=annotations)))

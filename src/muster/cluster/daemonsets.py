@@ -23,7 +23,7 @@ from muster.model.meta import key as key_of
 from muster.model.pod_states import is_active, is_finished, is_healthy
 from muster.model.selectors import asks_for, tolerates
 
-# Kubernetes: what every pod of a DaemonSet puts up with.
+# Kubernetes: the tolerations of every pod of a DaemonSet.
 _TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),

@@ -49,7 +49,7 @@ class EmbeddedCluster:
         self._workloads = Workloads(self.store)
         self._executor = PlanExecutor(self.store)
         self._joined: list[Part] = []
-        self.evicted: list[Eviction] = []  # by controllers that joined, for whoever tells the story to take
+        self.evicted: list[Eviction] = []  # by controllers that joined, until the caller takes them
         self._following: WeakKeyDictionary[State, MemoryWatch] = WeakKeyDictionary()
         self._workloads.run()
 
@@ -64,7 +64,7 @@ class EmbeddedCluster:
         parts: list[Part | Workloads | Garbage | DevicePlugin | DisruptionController] = [
             self._kubelet, self._workloads, self._garbage, self._chips, self._disruption, *self._joined
         ]  # fmt: skip
-        while sum(part.run() for part in parts):  # not any(): each has its turn
+        while sum(part.run() for part in parts):  # not any(): every part must run
             pass
         return self.store.version != before
 

@@ -42,7 +42,7 @@ class Owned(Generic[T]):
             self._enter(key, obj)
 
     def follow(self, event: WatchEvent) -> OwnerKey | None:
-        """Take in a change of an object of this kind; the owner it bears on."""
+        """Applies a change of an object of this kind; returns the owner that it affects."""
         obj, key = event.object, event.key
         before = self._owner.get(key)
         if event.change == Change.DELETED:

@@ -90,9 +90,11 @@ def _default_class(store: MemoryStore) -> str | None:
 
 def _bind(store: MemoryStore, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
     meta = claim.metadata
-    held = volume.spec.claim_ref
-    if held is not None and f"{held.namespace or 'default'}/{held.name}" != key_of(claim):
-        raise Conflict.of("PersistentVolume", volume.metadata.name, f"belongs to claim {held.namespace}/{held.name}")
+    bound_to = volume.spec.claim_ref
+    if bound_to is not None and f"{bound_to.namespace or 'default'}/{bound_to.name}" != key_of(claim):
+        raise Conflict.of(
+            "PersistentVolume", volume.metadata.name, f"belongs to claim {bound_to.namespace}/{bound_to.name}"
+        )
     owner = ObjectReference(
         api_version="v1", kind="PersistentVolumeClaim", namespace=meta.namespace, name=meta.name, uid=meta.uid
     )

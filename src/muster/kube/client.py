@@ -198,7 +198,7 @@ class Client:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            # The number of calls is held by our own slots, so that a watch never waits for one.
+            # The client itself limits the number of calls, so that a watch never waits for a connection.
             connector = aiohttp.TCPConnector(
                 limit=0, keepalive_timeout=75, ttl_dns_cache=60, socket_factory=keepalive_socket
             )
@@ -264,4 +264,4 @@ def _close_later(session: aiohttp.ClientSession) -> None:
     closing.add_done_callback(_closing.discard)
 
 
-_closing: set[asyncio.Future[None]] = set()  # a task nobody holds may be collected before it has run
+_closing: set[asyncio.Future[None]] = set()  # a task without a reference may be collected before it has run

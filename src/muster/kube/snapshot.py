@@ -41,17 +41,15 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Taken(msgspec.Struct):
-    """What a snapshot has in it: how many of each kind, and which kinds it could not have."""
+    """The contents of a snapshot: the number of objects of each kind, and the kinds that could not be read."""
 
     counts: Counter[str] = msgspec.field(default_factory=Counter)
     forbidden: list[str] = msgspec.field(default_factory=list)
     schedulers: list[AnnouncedConfig] = msgspec.field(default_factory=list)
 
 
-async def snapshot(
-    client: Client, taken: Taken, report: Report, *, discreet: bool = True
-) -> AsyncIterator[bytes]:
-    """One line of JSON for each object; `taken` counts what was written.
+async def snapshot(client: Client, taken: Taken, report: Report, *, discreet: bool = True) -> AsyncIterator[bytes]:
+    """Yields one line of JSON for each object; `taken` counts what was written.
 
     Not `discreet` is for those who need what containers run, and keep it to themselves.
     """
@@ -72,7 +70,7 @@ async def snapshot(
 
 
 async def _schedulers(client: Client, taken: Taken, report: Report) -> list[AnnouncedConfig]:
-    """The configurations that schedulers announce on their Leases."""
+    """Returns the configurations that schedulers announce on their Leases."""
     try:
         found = await announced(client, report)
     except errors.Forbidden as error:
@@ -155,7 +153,7 @@ async def announced(client: Client, report: Report, now: Callable[[], float] = t
 
 
 def _is_running(lease: Lease, now: float) -> bool:
-    """Somebody holds it, and renewed it within its duration."""
+    """Returns whether the Lease has a holder that renewed it within its duration."""
     spec = lease.spec
     if not spec.holder_identity or not spec.renew_time:
         return False

@@ -191,11 +191,17 @@ def _queues(result: Result, hues: Mapping[str, int]) -> str:
     for name, share in result.summary.queues.items():
         for resource in sorted({*share.allocated, *share.deserved, *share.capability} - {"pods"}):
             total = max(totals.get(resource, 0), 1)
-            held, due, most = (part.get(resource) for part in (share.allocated, share.deserved, share.capability))
-            fill = f'<i class="q" style="--h:{hues[name]};width:{min(100, 100 * (held or 0) / total):.2f}%"></i>'
-            mark = "" if due is None else f'<i class="mark" style="left:{min(99.6, 100 * due / total):.2f}%"></i>'
-            text = f"{display(resource, held or 0)} of {display(resource, total)}"
-            text += f", deserves {display(resource, due)}" if due is not None else ""
+            allocated, deserved, most = (
+                part.get(resource) for part in (share.allocated, share.deserved, share.capability)
+            )
+            fill = f'<i class="q" style="--h:{hues[name]};width:{min(100, 100 * (allocated or 0) / total):.2f}%"></i>'
+            mark = (
+                ""
+                if deserved is None
+                else f'<i class="mark" style="left:{min(99.6, 100 * deserved / total):.2f}%"></i>'
+            )
+            text = f"{display(resource, allocated or 0)} of {display(resource, total)}"
+            text += f", deserves {display(resource, deserved)}" if deserved is not None else ""
             text += f", at most {display(resource, most)}" if most is not None else ""
             rows.append(
                 f'<div class="queue"><b>{escape(name)}</b><span class="soft">{escape(resource)}</span>'

@@ -84,10 +84,10 @@ def plan(
     cluster.follow(state)
     run = Run(scheduler, cluster, state, silent)
     run.until_settled(None)
-    told = run.finish()
-    found.pending = dict(told.pending)
-    found.settled = told.summary.settled
-    found.warnings = list(told.summary.warnings)
+    result = run.finish()
+    found.pending = dict(result.pending)
+    found.settled = result.summary.settled
+    found.warnings = list(result.summary.warnings)
     return found
 
 

@@ -58,12 +58,12 @@ def queue_shares(state: State, deserved: Mapping[str, Amounts]) -> dict[str, Que
     for name, queue in sorted(state.queues.items()):
         if queue.unused and len(state.queues) > 1:
             continue
-        held: dict[str, int] = {}
+        allocated: dict[str, int] = {}
         for job in queue.jobs.values():
             for resource, amount in job.allocated.items():
-                held[resource] = held.get(resource, 0) + amount
-        held = {resource: amount for resource, amount in held.items() if amount}
-        shares[name] = QueueShare(held, deserved.get(name, queue.deserved), queue.capability)
+                allocated[resource] = allocated.get(resource, 0) + amount
+        allocated = {resource: amount for resource, amount in allocated.items() if amount}
+        shares[name] = QueueShare(allocated, deserved.get(name, queue.deserved), queue.capability)
     return shares
 
 

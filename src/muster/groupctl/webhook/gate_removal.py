@@ -38,11 +38,9 @@ _IMAGES = ("containers", "initContainers")
 
 
 class GateRemover:
-    """Removes scheduling gates. Call `notice` for every change; `run` does the work."""
+    """Removes scheduling gates. Call `observe` for every change; `run` does the work."""
 
-    def __init__(
-        self, client: Client, owners: OwnerResolver, mutator: Mutator, report: Callable[[str], None]
-    ) -> None:
+    def __init__(self, client: Client, owners: OwnerResolver, mutator: Mutator, report: Callable[[str], None]) -> None:
         """Takes a client that writes only while this replica leads."""
         self.waiting: dict[str, Pod] = {}
         self._since: dict[str, float] = {}  # by uid: when the pod was first seen
@@ -53,7 +51,7 @@ class GateRemover:
         self._report = report
         self._news = asyncio.Event()
 
-    def notice(self, delta: Delta) -> None:
+    def observe(self, delta: Delta) -> None:
         if delta.kind != "Pod":
             if self.waiting and delta.kind != "Node":
                 self._news.set()
@@ -68,13 +66,13 @@ class GateRemover:
             if isinstance(delta.old, Pod):
                 self._since.pop(delta.old.metadata.uid, None)
 
-    def look(self) -> None:
+    def check_again(self) -> None:
         """Checks the gated pods again."""
         self._news.set()
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        self.look()
+        self.check_again()
         while True:
             await self._news.wait()
             self._news.clear()

@@ -28,7 +28,7 @@ DISTRUST_S = 30.0  # for which such requests of a unit do not count, after one w
 
 
 class GroupSlots:
-    """Follows pods; call `notice` for every change."""
+    """Follows pods; call `observe` for every change."""
 
     def __init__(self, now: Callable[[], float], *, authenticated: bool = True) -> None:
         """With `authenticated`, only the API server can send requests."""
@@ -39,7 +39,7 @@ class GroupSlots:
         self._unit_counts = UnitCounts(count_assigned=True)
         self._avoided: dict[tuple[Unit, str], float] = {}  # unit and group → until when
 
-    def notice(self, delta: Delta) -> None:
+    def observe(self, delta: Delta) -> None:
         if not isinstance(delta.new, Pod):
             self._unit_counts.remove(delta.key)
         else:

@@ -35,7 +35,7 @@ class _Pause:
 
 
 class Reassigner:
-    """Evicts unschedulable pods after `after` seconds. Call `notice` for every change of a pod; `run` does the work."""
+    """Evicts unschedulable pods after `after` seconds. Call `observe` for every change of a pod; `run` works."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Reassigner:
         self._rate = TokenBucket()
         self._pauses: dict[str, _Pause] = {}  # by application
 
-    def notice(self, delta: Delta) -> None:
+    def observe(self, delta: Delta) -> None:
         pod = delta.new
         if not isinstance(pod, Pod) or not _has_no_place(pod):
             self.waiting.pop(delta.key, None)
@@ -67,7 +67,7 @@ class Reassigner:
         same = known is not None and known[0].metadata.uid == pod.metadata.uid
         self.waiting[delta.key] = (pod, known[1] if known is not None and same else self._now())
 
-    def forgive(self) -> None:
+    def reset_pauses(self) -> None:
         """Forgets failed attempts, because a policy or a group changed."""
         self._pauses.clear()
 
@@ -75,9 +75,9 @@ class Reassigner:
         """Runs until cancelled."""
         while True:
             await asyncio.sleep(min(CHECK_PERIOD_S, self._after / 4))
-            await self.look()
+            await self.evict_due()
 
-    async def look(self) -> None:
+    async def evict_due(self) -> None:
         """Evicts the pods that have waited long enough."""
         now = self._now()
         begun: set[str] = set()  # all pods of an application go together
@@ -87,8 +87,8 @@ class Reassigner:
             try:
                 application = await self._owners.application_of(pod)
                 name = str(application)
-                if name in begun or self._may(name, now):
-                    await self._readmit(key, pod, application)
+                if name in begun or self._may_evict(name, now):
+                    await self._evict(key, pod, application)
                     if name not in begun:
                         begun.add(name)
                         self._pause(name, now)
@@ -97,7 +97,7 @@ class Reassigner:
             except (errors.ApiError, OwnerLoop) as fault:
                 self._log.report(f"pod {key} stays without a place for now: {fault}")
 
-    def _may(self, application: str, now: float) -> bool:
+    def _may_evict(self, application: str, now: float) -> bool:
         pause = self._pauses.get(application)
         return pause is None or now >= pause.until
 
@@ -108,7 +108,7 @@ class Reassigner:
         length = self._after if pause is None or now > pause.until + longest else min(2 * pause.length, longest)
         self._pauses[application] = _Pause(length, now + self._after + length)
 
-    async def _readmit(self, key: str, pod: Pod, application: Application) -> None:
+    async def _evict(self, key: str, pod: Pod, application: Application) -> None:
         group = pod.metadata.labels[ASSIGNED]
         ready = self._rate.ready(self._now())
         await asyncio.sleep(max(ready - self._now(), 0.0))
@@ -132,5 +132,5 @@ def _has_no_place(pod: Pod) -> bool:
     # One with a nominated node waits for its victims to go; one made for a node would be made for it again.
     if pinned_node(pod) or pod.spec.scheduling_gates or pod.status.nominated_node_name:
         return False
-    said = [one for one in pod.status.conditions if one.type == "PodScheduled"]
-    return any(one.status == "False" and one.reason == "Unschedulable" for one in said)
+    scheduled = [one for one in pod.status.conditions if one.type == "PodScheduled"]
+    return any(one.status == "False" and one.reason == "Unschedulable" for one in scheduled)

@@ -86,15 +86,15 @@ class WebhookService(Component):
         self.metrics.gated.set_function(lambda: len(self._gate_remover.waiting))
         self.metrics.active.set_function(lambda: float(self._is_active()))
 
-        def notice(delta: Delta) -> None:
+        def observe(delta: Delta) -> None:
             if grouped.observe(delta.kind, delta.old, delta.new) and delta.kind != "Node":
-                self._reassigner.forgive()
+                self._reassigner.reset_pauses()
             if delta.kind == "Pod":
-                slots.notice(delta)
-                self._reassigner.notice(delta)
-            self._gate_remover.notice(delta)
+                slots.observe(delta)
+                self._reassigner.observe(delta)
+            self._gate_remover.observe(delta)
 
-        informers.subscribe(notice)
+        informers.subscribe(observe)
 
         async def validate(request: AdmissionRequest) -> AdmissionResponse:
             return validator.review(request)
@@ -154,7 +154,7 @@ class WebhookService(Component):
 
     async def kinds_changed(self, kinds: Kinds) -> None:
         """Checks the gated pods again, because their application may be of one of the new kinds."""
-        self._gate_remover.look()
+        self._gate_remover.check_again()
 
     async def _stay_registered(self) -> None:
         """Keeps the webhook registered once the informers have synced."""

@@ -63,9 +63,9 @@ def chosen(slots: GroupSlots, replicas: int) -> list[str | None]:
         if group is None:
             break
         added.append(Delta(Change.ADDED, "Pod", f"default/next-{i}", None, made(f"next-{i}", "", group, "Running")))
-        slots.notice(added[-1])
+        slots.observe(added[-1])
     for delta in added:
-        slots.notice(Delta(Change.DELETED, "Pod", delta.key, delta.new, None))
+        slots.observe(Delta(Change.DELETED, "Pod", delta.key, delta.new, None))
     return found
 
 
@@ -79,11 +79,11 @@ def test_following_changes_is_the_same_as_beginning_with_the_last_of_them(
         old = there.pop(f"default/{name}", None)
         new = None if phase == "gone" else made(name, on, group, phase)
         if old is not None or new is not None:
-            followed.notice(Delta(Change.MODIFIED, "Pod", f"default/{name}", old, new))
+            followed.observe(Delta(Change.MODIFIED, "Pod", f"default/{name}", old, new))
         if new is not None:
             there[f"default/{name}"] = new
     for name, one in there.items():
-        anew.notice(Delta(Change.ADDED, "Pod", name, None, one))
+        anew.observe(Delta(Change.ADDED, "Pod", name, None, one))
     assert followed._unit_counts._locations == anew._unit_counts._locations
     assert chosen(followed, 6) == chosen(anew, 6)
 
@@ -94,11 +94,11 @@ def test_a_pod_counts_where_it_is_and_before_that_where_it_was_made_for() -> Non
         made("a", on, "beijing", phase)
         for on, phase in (("", "Running"), ("node-a", "Running"), ("node-a", "Succeeded"))
     )
-    slots.notice(Delta(Change.ADDED, "Pod", "default/a", None, waits))
+    slots.observe(Delta(Change.ADDED, "Pod", "default/a", None, waits))
     assert chosen(slots, 2) == ["hangzhou", None]
-    slots.notice(Delta(Change.MODIFIED, "Pod", "default/a", waits, runs))  # node-a is in hangzhou
+    slots.observe(Delta(Change.MODIFIED, "Pod", "default/a", waits, runs))  # node-a is in hangzhou
     assert chosen(slots, 2) == ["beijing", None]
-    slots.notice(Delta(Change.MODIFIED, "Pod", "default/a", runs, ends))
+    slots.observe(Delta(Change.MODIFIED, "Pod", "default/a", runs, ends))
     assert chosen(slots, 2) == ["beijing", "hangzhou", None]
 
 

@@ -73,7 +73,7 @@ class World:
         old = self.tables.setdefault(kind, {}).get(key(obj))
         self.tables[kind][key(obj)] = obj
         if kind == "Pod":
-            self.slots.notice(Delta(Change.ADDED, kind, key(obj), old, obj))
+            self.slots.observe(Delta(Change.ADDED, kind, key(obj), old, obj))
 
     async def get(self, kind: type[Object], name: str) -> Object:
         self.asked.append(name)

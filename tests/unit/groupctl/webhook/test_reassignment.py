@@ -48,12 +48,12 @@ class World:
 
     def show(self, one: Pod, *, gone: bool = False) -> None:
         change = Change.DELETED if gone else Change.MODIFIED
-        self.part.notice(Delta(change, "Pod", key(one), one if gone else None, None if gone else one))
+        self.part.observe(Delta(change, "Pod", key(one), one if gone else None, None if gone else one))
 
     def wait(self, until: float, step: float = 30.0) -> None:
         while self.clock < until:
             self.clock = min(self.clock + step, until)
-            asyncio.run(self.part.look())
+            asyncio.run(self.part.evict_due())
 
 
 def stuck(name: str = "p", of: str = "nginx", reason: str = "Unschedulable") -> Pod:
@@ -117,7 +117,7 @@ def test_a_changed_policy_or_group_forgives() -> None:
     world.wait(5.5 * MINUTE)
     world.show(stuck("b"))
     world.wait(9 * MINUTE)
-    world.part.forgive()
+    world.part.reset_pauses()
     world.wait(11 * MINUTE)
     assert [name for _, name, _ in world.evicted] == ["default/a", "default/b"]
 
