@@ -57,6 +57,7 @@ class WatchFilter:
         self.maybe_seen: set[str] = set()  # held pods that the client may have seen
         self.evaluated_epoch = -1  # the epoch at which `held_back` was computed; −1: it starts empty
         self.known_version = -1  # the highest version that the client may have seen in an earlier watch
+        self._known: set[str] = set()  # pods whose state at the client is known, because this watch sent an event
         self._keep = keep
         self._changes = changes
         self._fetch = fetch
@@ -109,10 +110,10 @@ class WatchFilter:
         """Evaluates a pod again because its application changed; returns the event to send or nothing.
 
         If the change was before `held_back` was computed, it is unknown what the client has seen, and it gets an event
-        in any case."""
+        one event."""
         text = await self._fetch(change.key)
         pod, version = (None, "") if text is None else self._read(text)
-        unknown = change.epoch <= self.evaluated_epoch
+        unknown = change.epoch <= self.evaluated_epoch and change.key not in self._known
         if text is None or pod is None:
             if unknown:
                 self.maybe_seen.add(change.key)
@@ -130,6 +131,7 @@ class WatchFilter:
                 self.maybe_seen.add(change.key)
             return b""
         self.maybe_seen.discard(change.key)
+        self._known.add(change.key)
         if sent:
             self.held_back.discard(change.key)
             return self._event_line(ADDED, text)

@@ -127,6 +127,17 @@ def test_a_client_that_comes_back_is_told_whatever_it_may_have() -> None:
     assert world.look("a", epoch=4) is None
 
 
+def test_two_changes_before_the_watch_delete_a_held_pod_once() -> None:
+    world = World()
+    world.pods["a"] = 5
+    world.held.add("a")
+    world.filter.evaluated_epoch = 3
+    assert world.look("a", epoch=2) == ("DELETED", "a")
+    assert world.look("a", epoch=3) is None
+    world.held.discard("a")
+    assert world.look("a", epoch=4) == ("ADDED", "a")
+
+
 def test_a_bookmark_says_how_far_the_api_servers_own_events_went() -> None:
     world = World(since="10")
     world.event("ADDED", "a", 30)
