@@ -56,8 +56,8 @@ def plan(
     from muster.sim.plan import overlaid
     from muster.sim.plan import plan as played
 
-    told = config_from_flag(config)
-    one = None if told is None else load_and_report(told)
+    source = config_from_flag(config)
+    one = None if source is None else load_and_report(source)
     if clusters:
         there, alive = read_manifests(clusters, keep_going=keep_going), False
     else:

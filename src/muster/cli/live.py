@@ -42,8 +42,8 @@ def read_cluster(kubeconfig: str | None, context: str | None, *, discreet: bool 
 
     async def lines() -> bytes:
         async with Client(load(kubeconfig, context)) as client:
-            told = snapshot(client, Taken(), lambda text: click.echo(text, err=True), discreet=discreet)
-            return b"".join([line async for line in told])
+            lines = snapshot(client, Taken(), lambda text: click.echo(text, err=True), discreet=discreet)
+            return b"".join([line async for line in lines])
 
     try:
         with waiting("reading the cluster"):

@@ -1,4 +1,4 @@
-"""The clock of the embedded cluster, which advances only when it is told to."""
+"""The clock of the embedded cluster, which advances only when `advance` is called."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class SchedulerService(Component):
         """Reads the cluster, schedules until cancelled, and then waits for the calls in flight."""
         settings, metrics, client = self.settings, self.metrics, self.process.client
         recorder, writes = self._recorder(client), Writes(client)
-        # A leader that gave the lease back wrote a moment ago, which our watches may not have told yet: read anew then.
+        # A leader that gave the lease back wrote a moment ago; our watches may not have shown it yet, so read again.
         async with self._standby.for_term(client, warm=self._election.taken_over) as ready:
             informers, loop = ready.informers, ready.loop
             writer = StatusWriter(writes, recorder.record, metrics)

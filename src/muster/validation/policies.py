@@ -31,8 +31,8 @@ def policy_findings(session: Session, locator: Locator, whole: Whole, *, privile
     bases = [template_path(kind) for kind in custom_kinds(objects)]
     for key, policy in sorted(objects["PropagationPolicy"].items()):
         assert isinstance(policy, PropagationPolicy)
-        meant = parse_propagation(policy.spec, existing)
-        yield from _policy_problems(locator, "PropagationPolicy", key, meant.errors, meant.warnings)
+        rules = parse_propagation(policy.spec, existing)
+        yield from _policy_problems(locator, "PropagationPolicy", key, rules.errors, rules.warnings)
     for key, override in sorted(objects["OverridePolicy"].items()):
         assert isinstance(override, OverridePolicy)
         wrong = faults(override.spec, bases)

@@ -146,7 +146,7 @@ def _pod(part: Part, settings: Settings) -> Plain:
 
 
 def _container(part: Part, settings: Settings) -> Plain:
-    # It elects itself under its pod's name; the scheduler tells on its pod what became of its configuration.
+    # The pod's name is the identity in elections; the scheduler writes the state of its configuration on the pod.
     fields = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"}
     own_pod = fields if part.elects else {}
     named = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}} for name, field in own_pod.items()]

@@ -60,7 +60,7 @@ class Column:
 
 
 def _add(sums: Rows, at: Index, change: Rows) -> None:
-    """Add each column of the change to the sums at its segment; −1: to none. Mostly a few segments are meant."""
+    """Adds each column of the change to the sums at its segment; −1: to none. Usually only a few segments change."""
     for segment in set(at.tolist()):
         if segment >= 0:
             sums[:, segment] += change[:, at == segment].sum(axis=1)

@@ -74,7 +74,7 @@ async def run_controllers(
     client: Client, informers: Informers, recorder: Recorder, make: Callable[[Store], Sequence[Controller]],
     at_work: Callable[[ReconcileLoop | None], None],
 ) -> None:  # fmt: skip
-    """Until cancelled, or until the rounds are stopped. `at_work` is told the rounds, and None when they end."""
+    """Runs until cancelled or stopped. `at_work` is called with the loop, and with None when it ends."""
     store = KubeStore(informers, Writes(client), recorder)
     loop = ReconcileLoop(store.clock.now)
     at_work(loop)
