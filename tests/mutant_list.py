@@ -73,7 +73,7 @@ MUTANTS = [
            "spare = left > job.min_available", "spare = left >= job.min_available"),
     Mutant("plugins/priority.py", "jobs of equal priority may be preempted",
            "victim.job.priority < job.priority", "victim.job.priority <= job.priority"),
-    Mutant("plugins/drf/__init__.py", "equal shares are not equal",
+    Mutant("plugins/drf.py", "equal shares are not equal",
            "answers.append(share < other or abs(share - other) <= _DELTA)", "answers.append(share < other)"),
     Mutant("plugins/proportion.py", "queues of lower priority first",
            "return -1 if a.priority > b.priority else 1\n        left, right = self._share(a)",

@@ -9,7 +9,7 @@ import pytest
 from builders.manifests import group, node, pod, queue, state_of
 from builders.queued_jobs import made, task
 from fakes.plugins import Refuse, Score, real, session_of
-from muster.actions import preempt, volcano_preempt
+from muster.actions import preempt
 from muster.config.types import Arguments
 from muster.engine.core.hooks import Plugin
 from muster.engine.core.nodes import MoveKind
@@ -156,15 +156,15 @@ def test_by_volcano_a_pod_whose_promised_node_is_being_freed_waits_for_it() -> N
     state = cluster(job("low", 1, running=2, least=0), job("boss", 9, waiting=1))
     session = session_of(state, [real("priority"), real("gang")], **VOLCANO)
     boss, low = task(state, "boss-0"), task(state, "low-0")
-    assert volcano_preempt.may_preempt(session, boss)
+    assert preempt.may_preempt(session, boss)
     boss.nominated = "n1"
-    assert volcano_preempt.may_preempt(session, boss), "nobody is leaving"
+    assert preempt.may_preempt(session, boss), "nobody is leaving"
     session.statement().evict(low, boss, "preempt")
-    assert not volcano_preempt.may_preempt(session, boss)
+    assert not preempt.may_preempt(session, boss)
     low.priority = 9
-    assert volcano_preempt.may_preempt(session, boss), "only pods of lower priority leave for it"
+    assert preempt.may_preempt(session, boss), "only pods of lower priority leave for it"
     boss.nominated = "gone"
-    assert volcano_preempt.may_preempt(session, boss)
+    assert preempt.may_preempt(session, boss)
 
 
 def test_by_volcano_compared_by_node_the_victims_of_least_priority_go() -> None:

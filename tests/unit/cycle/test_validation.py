@@ -9,7 +9,7 @@ import pytest
 from builders.files import PREEMPTING
 from muster.config import DEFAULT
 from muster.config.types import PluginOption
-from muster.cycle.configuration_advice import has_opinion
+from muster.cycle.validation import has_opinion
 from muster.engine.core.hooks import Plugin, Preemptable
 from muster.engine.core.jobs import Task
 from muster.model.finding import Finding

@@ -11,8 +11,7 @@ from builders.queued_jobs import job, named, of, opened, option, session, task, 
 from muster.actions import allocate
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.state import State
-from muster.plugins.drf import Drf
-from muster.plugins.drf.hierarchy import weight_of
+from muster.plugins.drf import Drf, weight_of
 
 
 def test_the_smaller_dominant_share_goes_first() -> None:

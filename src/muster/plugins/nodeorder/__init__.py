@@ -16,10 +16,9 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.session import Session
 from muster.engine.pod_rules.affinity import PodIndex
-from muster.plugins.nodeorder.podaffinity import PodAffinity
+from muster.plugins.nodeorder.pod_rules import PodAffinity, TopologySpread
 from muster.plugins.nodeorder.preferences import ImageLocality, NodeAffinity, TaintToleration
 from muster.plugins.nodeorder.resources import BalancedResource, LeastRequested, MostRequested, OfLoad
-from muster.plugins.nodeorder.spread import TopologySpread
 from muster.plugins.nodeorder.weighted import Weighted
 
 _WEIGHTS = {

@@ -22,7 +22,6 @@ from muster.engine.pod_rules.ports import HostPorts
 from muster.engine.pod_rules.taints import Tolerations
 from muster.engine.volumes.volume_binder import VolumeBinder
 from muster.model.affinity import Affinity, PodAffinity
-from muster.plugins.predicates.interpod import InterPodAffinity
 from muster.plugins.predicates.node_filters import (
     NodeAffinity,
     NodePorts,
@@ -31,7 +30,7 @@ from muster.plugins.predicates.node_filters import (
     ResourceClaims,
     TaintToleration,
 )
-from muster.plugins.predicates.spread import TopologySpread
+from muster.plugins.predicates.pod_rules import InterPodAffinity, TopologySpread
 from muster.plugins.predicates.volumes import (
     VolumeBinding,
     VolumeLimits,

@@ -37,10 +37,9 @@ from muster.engine.core.jobs import Job, Shape, Task
 from muster.engine.core.nodes import MoveKind, NodeView
 from muster.engine.core.requirements import Requirement, waiting
 from muster.engine.devices.boards import ASCEND_910, LAYOUTS, ids_of, write_chips
-from muster.plugins.topology910.boards import PREFIX, RESOURCE, TIME
+from muster.plugins.topology910.boards import LAYOUT, PREFIX, RESOURCE, TIME, findings, type_warnings
 from muster.plugins.topology910.cluster import Boards
 from muster.plugins.topology910.drawing import BoardPicture
-from muster.plugins.topology910.findings import LAYOUT, findings, type_warnings
 from muster.plugins.topology910.node_rules import Chips, GroupWorth, Healthy, HealthyWorth, RankWorth, Rings, note
 from muster.plugins.topology910.requests import EACH_POD, Ask, ask_of, objection
 

@@ -2,17 +2,19 @@
 
 The list on the node may lag behind the pods. A chip that a pod on the node names is not free, whatever the list says:
 the pod may be terminating, or just bound and not yet seen by the device plugin. `cluster.settle` compares the lists;
-only the chips on which they disagree are withheld.
+only the chips on which they disagree are withheld. `findings` reports such boards to `muster validate`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from muster.config.names import nearest
 from muster.engine.core.jobs import Status, Task
 from muster.engine.devices.boards import ChipListError, Layout, read_chips
 from muster.model.core import Node
+from muster.model.finding import Finding
 
 RESOURCE = "huawei.com/Ascend910"  # also the annotation with the free chips (node) and the chips picked (pod)
 MOUNTED = "huawei.com/AscendReal"  # the chips that the device plugin really mounted
@@ -22,6 +24,8 @@ TIME = "predicate-time"
 TYPE = "accelerator-type"
 PREFIX = "Ascend910-"
 SERVED = 2**64 - 1  # the value that the device plugin writes on a pod that it has served
+LAYOUT = "topology910.layout"
+Named = tuple[str, "Board"]  # a node's name and its board
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +136,46 @@ def pod_chips(notes: Mapping[str, str], size: int) -> int:
         except ChipListError:
             continue
     return 0
+
+
+def findings(boards: Sequence[Named], types: Iterable[str]) -> list[Finding]:
+    """Returns the findings for `muster validate`, which adds file and line."""
+    fix = "compare the node's annotations with its pods'; the device plugin writes them anew when it starts"
+    found = [_finding(name, "chip-lists", text, fix) for name, board in boards for text in board.disputes]
+    for name, board in boards:
+        if board.listed.fault:
+            text = f"{board.listed.fault}; no pod gets a chip of it"
+            found.append(_finding(name, board.listed.code, text, "is the device plugin running on the node?"))
+    return found + [_finding(names[0], "accelerator-type", text, fix) for names, text, fix in _unknown(boards, types)]
+
+
+def type_warnings(boards: Sequence[Named], types: Iterable[str]) -> list[str]:
+    """Returns warnings for boards whose accelerator-type has no known layout, for every run."""
+    return [f"Node {names[0]} {text} ({fix})" for names, text, fix in _unknown(boards, types)]
+
+
+def _unknown(boards: Sequence[Named], types: Iterable[str]) -> list[tuple[list[str], str, str]]:
+    """Returns per unknown type the nodes, what is wrong, and what to do."""
+    nodes: dict[str, list[str]] = {}
+    layouts: dict[str, str] = {}
+    for name, board in sorted(boards, key=lambda named: named[0]):
+        if kind := board.listed.unknown_type:
+            nodes.setdefault(kind, []).append(name)
+            layouts[kind] = board.layout.name
+    known = sorted(types)
+    found = []
+    for kind, names in sorted(nodes.items()):
+        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        text = (
+            f"has the unknown {TYPE} {kind}{more}: its chips are used as a board {layouts[kind]}; "
+            f"known are {', '.join(known)}"
+        )
+        near = nearest(kind, known)
+        fix = f"did you mean {near}? " if near else ""
+        found.append((names, text, f"{fix}correct the label, or set {LAYOUT}.{kind} in the configuration"))
+    return found
+
+
+def _finding(node: str, code: str, text: str, fix: str) -> Finding:
+    has = "" if code == "accelerator-type" else "has "
+    return Finding("warning", "", None, f"Node {node}", code, f"{has}{text}", fix)

@@ -12,10 +12,9 @@ from muster.engine.core.state import State
 from muster.engine.pod_rules.affinity import PodIndex
 from muster.model.core import Namespace
 from muster.model.meta import ObjectMeta
-from muster.plugins.nodeorder.podaffinity import PodAffinity
-from muster.plugins.nodeorder.spread import TopologySpread as SpreadScore
-from muster.plugins.predicates.interpod import InterPodAffinity
-from muster.plugins.predicates.spread import TopologySpread
+from muster.plugins.nodeorder.pod_rules import PodAffinity
+from muster.plugins.nodeorder.pod_rules import TopologySpread as SpreadScore
+from muster.plugins.predicates.pod_rules import InterPodAffinity, TopologySpread
 from oracles.inter_pod import (
     HOST,
     ZONE,

@@ -13,7 +13,7 @@ from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.model.meta import Object
 from muster.plugins.resource_strategy_fit import ResourceStrategyFit
-from muster.plugins.resource_strategy_fit.strategy import TYPE, WEIGHT
+from muster.plugins.resource_strategy_fit.scores import TYPE, WEIGHT
 
 
 def opened(*objects: Object | Manifest, **arguments: Any) -> tuple[Session, ResourceStrategyFit]:

@@ -1,4 +1,8 @@
-"""Required pod affinity and anti-affinity: the incoming pod's own, and that of the pods already on nodes."""
+"""Filters by the pods already on nodes: required pod affinity and anti-affinity, and hard spread constraints.
+
+Affinity has two directions: that of the incoming pod, and the anti-affinity of the pods on nodes towards it. Spread
+constraints are hard with `whenUnsatisfiable: DoNotSchedule`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,17 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, NodeView
 from muster.engine.core.static import columns
 from muster.engine.pod_rules.affinity import PodClass, PodIndex
+from muster.engine.pod_rules.spread import SpreadIndex, batch_of
 from muster.engine.pod_rules.tally import Tally
 
 AFFINITY = Reason("pod-affinity", "node(s) didn't match pod affinity rules", resolvable=False)
 ANTI_AFFINITY = Reason("pod-anti-affinity", "node(s) didn't match pod anti-affinity rules")
 EXISTING = Reason("existing-anti-affinity", "node(s) didn't satisfy existing pods anti-affinity rules")
-_REASONS = [AFFINITY, ANTI_AFFINITY, EXISTING]
+_AFFINITY_REASONS = [AFFINITY, ANTI_AFFINITY, EXISTING]
+_SPREAD_TEXT = "node(s) didn't match pod topology spread constraints"
+NO_LABEL = Reason("topology-spread-label", f"{_SPREAD_TEXT} (missing required label)", resolvable=False)
+SKEWED = Reason("topology-spread", _SPREAD_TEXT)
+_SPREAD_REASONS = [NO_LABEL, SKEWED]  # in the order of LABEL and SKEW of engine.pod_rules.spread
 
 
 class _Asked:
@@ -96,7 +105,7 @@ class InterPodAffinity(NodeFilter):
             np.putmask(code, anti, 2)
         if asked.affinity:
             np.putmask(code, ~self._near(asked, nodes), 1)
-        return Verdict(code, _REASONS)
+        return Verdict(code, _AFFINITY_REASONS)
 
     @staticmethod
     def _near(asked: _Asked, nodes: NodeView) -> Bools:
@@ -121,3 +130,40 @@ def _where_any(tallies: list[Tally], nodes: NodeView) -> Bools | None:
             has = tally.some.take(columns(tally.domains.codes, nodes))
             found = has if found is None else found | has
     return found
+
+
+class TopologySpread(NodeFilter):
+    term = "topologyspread"
+    scope = Scope.CLUSTER
+
+    def __init__(self, index: PodIndex) -> None:
+        self._spread = SpreadIndex(index)
+
+    def _ask(self, task: Task) -> PodClass | None:
+        """Returns the task's pod class if it has constraints."""
+        if not task.shape.spec.topology_spread_constraints or self._spread.index.has_no_rules:
+            return None
+        pod_class = self._spread.index.pod_class(task)
+        return pod_class if pod_class.rules.hard or pod_class.rules.spread_fault else None
+
+    def batch(self, task: Task) -> Batch:
+        pod_class = self._ask(task)
+        if pod_class is None:
+            return Batch.SKIP
+        return batch_of(pod_class, self._spread.hard(task, pod_class))
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        pod_class = self._ask(task)
+        if pod_class is None:
+            return Verdict(np.zeros(len(nodes), np.uint16))
+        if pod_class.rules.spread_fault:
+            text = f"parsing pod: {pod_class.rules.spread_fault}"
+            return Verdict(np.ones(len(nodes), np.uint16), [Reason("bad-object", text, resolvable=False)])
+        code = None
+        for counts in self._spread.hard(task, pod_class):
+            table = counts.refusals(int(pod_class.matches(counts.constraint.selection)))
+            own = table.take(columns(counts.domains.codes, nodes))
+            # kube-scheduler: the first constraint that fails gives the reason.
+            code = own if code is None else np.where(code == 0, own, code)
+        assert code is not None
+        return Verdict(code, _SPREAD_REASONS)

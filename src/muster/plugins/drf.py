@@ -1,12 +1,6 @@
-"""Hierarchical fairness: a tree of queues (annotations `volcano.sh/hierarchy` and `-weights`) with jobs as its leaves.
+"""Dominant resource fairness: the job whose largest share of the cluster is smallest goes first.
 
-A leaf's share is its dominant share. It is saturated when its usage of a resource has reached the job's request, or
-when the cluster has no more of a requested resource. An inner node adds up its children, those that are not saturated
-scaled down to the smallest of their shares, so that a child that holds little does not hide behind its siblings.
-
-Volcano computes the whole tree after each change; here only the path above a changed leaf, and all leaves when the set
-of resources that the cluster has left changes. Sums are exact before rounding, so they do not depend on the order of
-children.
+With `enableHierarchy` the same rule over a tree (`Hierarchy`) orders the queues and decides about reclaim.
 """
 
 from __future__ import annotations
@@ -15,11 +9,100 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import fsum
 
+from muster.config.types import Arguments, PluginOption
+from muster.engine.core.hooks import JobOrder, Ledger, Plugin, Preemptable, QueueOrder, Reclaimable
 from muster.engine.core.jobs import Job, Queue, Task
-from muster.engine.core.resources import add
+from muster.engine.core.nodes import MoveKind
+from muster.engine.core.resources import add, total_of
+from muster.engine.core.session import Session
+from muster.engine.core.statement import Move
+
+__all__ = ["Drf"]
+
+_DELTA = 1e-6  # Volcano: shares that differ by less are equal
 
 PATH = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"
+
+
+class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
+    name = "drf"
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        self._hierarchical = option.enabled("enableHierarchy")
+        self._total: dict[str, int] = {}
+        self._promised: dict[str, dict[str, int]] = {}  # job → the requests of its pipelined tasks
+        self._tree: Hierarchy | None = None
+
+    def open(self, session: Session) -> None:
+        self._total = {name: amount for name, amount in total_of(session.state.nodes).items() if amount}
+        self._promised = {}
+        self._tree = Hierarchy(session.jobs.values(), self._total) if self._hierarchical else None
+
+    def _allocated(self, job: Job) -> Mapping[str, int]:
+        """Returns what the job has. Volcano: pipelined tasks count as allocated; the job itself counts the others."""
+        promised = self._promised.get(job.key)
+        if not promised:
+            return job.allocated
+        both = dict(job.allocated)
+        add(both, promised)
+        return both
+
+    def job_key(self, job: Job) -> float:
+        return dominant_share(self._allocated(job), self._total)
+
+    def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
+        """Names pods whose job, without them, still has at least the share of the claimer's job with its task."""
+        assert claimer.job is not None
+        mine = dict(self._allocated(claimer.job))
+        add(mine, claimer.shape.amounts)
+        share = dominant_share(mine, self._total)
+        left: dict[str, dict[str, int]] = {}
+        answers = []
+        for task in candidates:
+            assert task.job is not None
+            held = left.get(task.job.key)
+            if held is None:
+                held = left[task.job.key] = dict(self._allocated(task.job))
+            add(held, task.shape.amounts, -1)
+            other = dominant_share(held, self._total)
+            answers.append(share < other or abs(share - other) <= _DELTA)
+        return answers
+
+    # --- with enableHierarchy
+
+    def queue_cmp(self, a: Queue, b: Queue) -> int:
+        return 0 if self._tree is None else self._tree.compare(a, b)
+
+    def ancestors(self, queue: Queue) -> Sequence[str]:
+        return () if self._tree is None else path_of(queue)[1:]
+
+    def reorder_epoch(self) -> int:
+        return 0 if self._tree is None else self._tree.reorder_epoch()
+
+    def inactive(self, rule: str) -> bool:
+        return rule == "reclaim" and self._tree is None
+
+    def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None:
+        return None if self._tree is None else self._tree.reclaimable(claimer, candidates)
+
+    # --- accounts
+
+    def allocated(self, move: Move) -> None:
+        self._move(move, len(move.tasks))
+
+    def released(self, move: Move) -> None:
+        self._move(move, -len(move.tasks))
+
+    def _move(self, move: Move, times: int) -> None:
+        job = move.job
+        if job is None:
+            return
+        if move.kind == MoveKind.PIPELINE:
+            add(self._promised.setdefault(job.key, {}), move.task.shape.amounts, times)
+        if self._tree is not None:
+            self._tree.move(job, move.task.shape.amounts, times)
 
 
 class _Node:
@@ -36,6 +119,18 @@ class _Node:
 
 
 class Hierarchy:
+    """A tree of queues (annotations `volcano.sh/hierarchy` and `-weights`) with jobs as its leaves.
+
+    A leaf's share is its dominant share. It is saturated when its usage of a resource has reached the job's request, or
+    when the cluster has no more of a requested resource. An inner node adds up its children, those that are not
+    saturated scaled down to the smallest of their shares, so that a child that uses little does not hide behind its
+    siblings.
+
+    Volcano computes the whole tree after each change; here only the path above a changed leaf, and all leaves when the
+    set of resources that the cluster has left changes. Sums are exact before rounding, so they do not depend on the
+    order of children.
+    """
+
     def __init__(self, jobs: Iterable[Job], total: Mapping[str, int]) -> None:
         self._total = total
         self._root = _Node(None, 1.0)
