@@ -13,10 +13,10 @@ from pathlib import Path
 from muster import __version__
 from muster.cli.install import ACCOUNTS, PARTS, Part, Settings, default_queue
 from muster.cli.install.objects import part_objects
-from muster.cli.install.placement import PLACES, PRIORITY_CLASS, Values, value_key
-from muster.config.default import DEFAULT
+from muster.cli.install.parts import PLACES, PRIORITY_CLASS, Values, value_key
+from muster.config.loader import DEFAULT
 from muster.model.crd import OURS, PEERS
-from muster.model.yamlwrite import dump
+from muster.model.yamltext import dump
 
 HERE = Path(__file__).parent
 CHART = "helm/muster"

@@ -5,9 +5,14 @@ from __future__ import annotations
 from builders.manifests import Manifest, tables
 from builders.small_cluster import member_pod
 from muster.cluster.embedded import EmbeddedCluster
-from muster.model.core import Pod, PodDisruptionBudget, PriorityClass
+from muster.model.core import (
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PriorityClass,
+)
 from muster.model.meta import LabelSelector, Object, ObjectMeta
-from muster.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 
 EVICTS = """
 actions: "enqueue, allocate, preempt, backfill"

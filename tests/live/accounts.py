@@ -9,7 +9,7 @@ from live.conftest import REGISTRATIONS
 from live.controlplane import ControlPlane
 from muster.cli.install import PARTS, Settings
 from muster.cli.install.objects import part_objects
-from muster.config.default import DEFAULT
+from muster.config.loader import DEFAULT
 
 _KINDS = (*REGISTRATIONS, "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 _RBAC = "rbac.authorization.k8s.io"

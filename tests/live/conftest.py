@@ -14,7 +14,7 @@ from live.api import Api, Plain, Refused, until
 from live.binary import Missing
 from live.controlplane import ControlPlane
 from muster.cli.install import PARTS, Settings, installation
-from muster.config.default import DEFAULT
+from muster.config.loader import DEFAULT
 from muster.model.crd import OURS, PEERS
 
 MakeNodes = Callable[..., list[Plain]]

@@ -16,7 +16,7 @@ from live.controlplane import ControlPlane
 from live.node_groups import Controllers, Extender, thing
 from live.part_process import free_port
 from muster.cli.install import PARTS, Settings, installation
-from muster.config.default import DEFAULT
+from muster.config.loader import DEFAULT
 from muster.model.crd import OURS
 
 

@@ -15,7 +15,7 @@ from live.part_process import free_port
 from live.webhook_site import DOMAIN, REGISTERED, deployment, made, thing, unregister, webhook_part
 from muster.cli.install import PARTS, Settings
 from muster.cli.install.objects import part_objects
-from muster.config.default import DEFAULT
+from muster.config.loader import DEFAULT
 
 POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/muster-controllers"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"

@@ -18,7 +18,7 @@ from live.controlplane import ControlPlane
 from live.gate_site import Gate, front_proxied
 from live.hostile.corpus import ROOT
 from muster.cli.install import PARTS, Settings, installation
-from muster.config.default import DEFAULT
+from muster.config.loader import DEFAULT
 
 pytestmark = pytest.mark.usefixtures("rights")
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"

@@ -21,7 +21,7 @@ from live.part_process import free_port
 from live.webhook_site import Follower
 from muster.cli.install import PARTS, Settings
 from muster.cli.install.objects import part_objects
-from muster.config.default import DEFAULT
+from muster.config.loader import DEFAULT
 
 BOUND = {**REQUIRED, BINDING: "pp"}
 LIMIT_MIB = 1024  # what `muster manifests` allows the extender

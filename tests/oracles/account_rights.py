@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from muster.cli.install import PARTS, Settings, installation
-from muster.config.default import DEFAULT
+from muster.config.loader import DEFAULT
 
 BEGIN, END = "<!-- rights: written by tests/documents.py -->", "<!-- end of rights -->"
 Plain = dict[str, Any]

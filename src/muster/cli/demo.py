@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.cli import options
-from muster.cli.tables import plural, row, some, styled, table
+from muster.cli.answer import plural, row, some, styled, table
 
 if TYPE_CHECKING:
     from rich.console import Console

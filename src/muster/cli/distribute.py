@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from muster.cli import options
-from muster.cli.policy import policy_file
+from muster.cli.reading import policy_file
 
 _MAX_REPLICAS = 2**53
 
@@ -24,8 +24,7 @@ def distribute(policy: str, replicas: int, uid: str, form: str, verbosity: int) 
     If the same file has NodeGroups, only those exist; without any, every name is accepted.
     """
     from muster.cli.answer import console, print_json
-    from muster.cli.policy import print_problems, read_policy
-    from muster.cli.reading import BadInput
+    from muster.cli.reading import BadInput, print_problems, read_policy
     from muster.groups.propagation import parse_propagation
     from muster.model.groups import NodeGroup, PropagationPolicy
 
@@ -38,7 +37,7 @@ def distribute(policy: str, replicas: int, uid: str, form: str, verbosity: int) 
     if form == "json":
         print_json({"groups": {name: q.desired for name, q in quotas.groups.items()}, "unplaced": quotas.unplaced})
         return
-    from muster.cli.tables import row, table
+    from muster.cli.answer import row, table
 
     shown = table(f"{replicas} replicas by {found.metadata.name} ({parsed.strategy})", "NODE GROUP", "REPLICAS")
     for name, quota in quotas.groups.items():

@@ -12,7 +12,7 @@ from muster.cli import options
 from muster.cli.install.parts import PARTS
 
 if TYPE_CHECKING:
-    from muster.cli.install.placement import Values
+    from muster.cli.install.parts import Values
 
 _UNREACHED = (
     "muster: warning: without --api-server-cidr the NetworkPolicy muster-webhook lets no API server reach the webhook "
@@ -112,7 +112,7 @@ def _networks(given: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _values(path: str | None) -> Values:
-    from muster.cli.install.placement import BadValues, Values, read_values
+    from muster.cli.install.parts import BadValues, Values, read_values
     from muster.cli.reading import BadInput, config_text
     from muster.model.yamltext import YamlError, load_all
 
@@ -156,9 +156,9 @@ def _has_default_queue(kubeconfig: str | None, context: str | None) -> bool:
 def _configuration(path: str | None) -> str:
     """The text for the ConfigMap; what cannot be used is refused here, not in the cluster."""
     from muster.cli.configuration import config_from_flag, load_and_report
-    from muster.config.default import DEFAULT
+    from muster.config.loader import DEFAULT
     from muster.config.source import find_configuration
-    from muster.model.yamlwrite import dump
+    from muster.model.yamltext import dump
 
     text = config_from_flag(path)
     if text is None:

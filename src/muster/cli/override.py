@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from muster.cli import options
-from muster.cli.policy import policy_file
+from muster.cli.reading import policy_file
 
 Template = dict[str, Any]
 
@@ -26,12 +26,11 @@ Template = dict[str, Any]
 def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, privileged: bool, verbosity: int) -> None:
     """Show the pod template (for a Pod: the pod) of a workload with an OverridePolicy's rules for a node group."""
     from muster.cli.answer import print_json
-    from muster.cli.policy import print_problems, read_policy
-    from muster.cli.reading import BadInput
+    from muster.cli.reading import BadInput, print_problems, read_policy
     from muster.groups.override import OverrideError, edition, faults
     from muster.groups.override.policy import warnings
     from muster.model.groups import OverridePolicy
-    from muster.model.yamlwrite import dump
+    from muster.model.yamltext import dump
 
     found, manifests = read_policy(policy, OverridePolicy)
     print_problems("warning", found, manifests, warnings(found.spec))

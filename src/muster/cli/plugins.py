@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.cli import options
-from muster.cli.tables import row, table
+from muster.cli.answer import row, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from muster.cli import VERBOSITY
 from muster.cli.answer import waiting
+from muster.cli.options import F
 from muster.model.finding import InputError
 
 if TYPE_CHECKING:
     from muster.cluster.manifests import Manifests
     from muster.engine.core.session import Message
-    from muster.model.finding import Finding
+    from muster.groups.propagation import PolicyProblem
+    from muster.model.finding import Finding, Severity
+    from muster.model.meta import Object
 
 MAX_LINES = 30
+P = TypeVar("P", bound="Object")
 
 
 class BadInput(click.ClickException):
@@ -85,3 +89,38 @@ def read_manifests(paths: Sequence[str], *, keep_going: bool = False) -> Manifes
         kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(manifests.skipped.items()))
         click.echo(f"skipped: {kinds}", err=True)
     return manifests
+
+
+def policy_file(command: F) -> F:
+    return click.option(
+        "--policy", required=True, type=click.Path(), metavar="FILE", help="The manifest of the policy; - is stdin."
+    )(command)
+
+
+def read_policy(path: str, kind: type[P]) -> tuple[P, Manifests]:
+    """Reads the file's only policy of that kind."""
+    manifests = read_manifests([path])
+    found = list(manifests.of(kind).values())
+    if len(found) == 1:
+        return found[0], manifests
+    what = kind.__name__
+    if not found:
+        raise BadInput(f"{path}: error: there is no {what} in it (give the file that has one)")
+    names = ", ".join(policy.metadata.name for policy in found)
+    raise BadInput(f"{path}: error: there are {len(found)} of kind {what}: {names} (give a file with one)")
+
+
+def print_problems(severity: Severity, policy: Object, manifests: Manifests, problems: Iterable[PolicyProblem]) -> int:
+    """Prints each problem on stderr with its file and line; returns their number."""
+    from muster.model.finding import Finding
+    from muster.model.meta import key
+
+    kind, name = type(policy).__name__, key(policy)
+    place = manifests.where.place(kind, name)
+    count = 0
+    for problem in problems:
+        message = f"{problem.path}: {problem.message}"
+        line = place.line_of(problem.path)
+        click.echo(str(Finding(severity, place.file, line, f"{kind} {name}", "policy", message, problem.fix)), err=True)
+        count += 1
+    return count

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.cli import options
-from muster.cli.tables import counted, plural, row, some, styled, table
+from muster.cli.answer import counted, plural, row, some, styled, table
 
 if TYPE_CHECKING:
     from rich.console import Console

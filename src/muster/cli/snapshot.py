@@ -86,8 +86,7 @@ def _warn(text: str) -> None:
 
 
 def _show(file: str, taken: Taken, form: str) -> None:
-    from muster.cli.answer import console, print_json
-    from muster.cli.tables import row, table
+    from muster.cli.answer import console, print_json, row, table
 
     size = os.path.getsize(file)
     if form == "json":

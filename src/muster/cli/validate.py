@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.cli import options
-from muster.cli.tables import plural, styled
+from muster.cli.answer import plural, styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def validate(
     from muster.cli.configuration import config_from_flag, config_from_objects, warn
     from muster.cli.reading import BadInput
     from muster.model.finding import InputError
-    from muster.model.yamlwrite import dump
+    from muster.model.yamltext import dump
     from muster.sim.api import validate as run
     from muster.sim.inputs import read_cluster, require_objects
 

@@ -4,8 +4,7 @@ arguments that exist (``Known``), so this package imports no plugin.
 
 from __future__ import annotations
 
-from muster.config.default import DEFAULT, DEFAULT_NAME
-from muster.config.loader import load
+from muster.config.loader import DEFAULT, DEFAULT_NAME, load
 from muster.config.types import Arguments, Config, Known, PluginOption, Tier, render, render_text
 
 __all__ = [

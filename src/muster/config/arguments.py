@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from muster.model.finding import Finding
-from muster.model.yamlscalar import resolve
+from muster.model.yamlevents import resolve
 
 __all__ = ["Arguments", "as_bool"]
 

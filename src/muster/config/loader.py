@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from muster.config.arguments import Arguments, as_bool
-from muster.config.default import DEFAULT_ACTIONS
 from muster.config.names import covers, suggest, unknown_arguments
 from muster.config.source import Source, find_configuration
 from muster.config.types import COMPATIBILITIES, SWITCHES, Config, Known, PluginOption, Tier
@@ -18,10 +17,35 @@ from muster.config.volcano_only import SERVED_BY, VOLCANO_ACTIONS, VOLCANO_ARGUM
 from muster.model.finding import Finding, Severity, in_order
 from muster.model.yamltext import YamlError
 
-__all__ = ["load"]
+__all__ = ["DEFAULT", "DEFAULT_ACTIONS", "DEFAULT_NAME", "load"]
 
 _TOP = ("actions", "tiers", "configurations", "metrics", "compatibility")
 Path = tuple[str | int, ...]
+
+DEFAULT_NAME = "(built-in default)"
+DEFAULT_ACTIONS = ("enqueue", "allocate", "backfill")
+
+# The built-in configuration: Volcano's default, and four plugins that only affect the objects that use them. nodegroup
+# affects queues that name node groups, topology groups that name a Topology or networkTopology, topology910 pods that
+# request chips, propagation applications with a PropagationPolicy. Other objects are scheduled as without them.
+DEFAULT = f"""\
+actions: "{", ".join(DEFAULT_ACTIONS)}"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: nodegroup
+  - name: topology
+  - name: topology910
+  - name: propagation
+"""
 
 
 def load(text: str, name: str, known: Known) -> tuple[Config, list[Finding]]:

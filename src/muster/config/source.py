@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from muster.model.policy import ConfigMap
+from muster.model.core import ConfigMap
 from muster.model.yamltext import Document, YamlError, load_all
 
 __all__ = ["NoConfiguration", "Source", "content_of", "find_configuration", "key_of_configuration"]

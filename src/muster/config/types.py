@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.config.arguments import Arguments
 from muster.model.finding import Finding
-from muster.model.yamlwrite import dump
+from muster.model.yamltext import dump
 
 __all__ = ["COMPATIBILITIES", "OFF_BY_DEFAULT", "SWITCHES", "Arguments", "Config", "Known", "PluginOption", "Tier"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from muster.model.core import PodDisruptionBudget
 from muster.model.meta import LabelSelector
 from muster.model.meta import key as key_of
 from muster.model.pod import Pod
 from muster.model.pod_states import is_finished, is_healthy, is_ready, is_terminating
-from muster.model.policy import PodDisruptionBudget
 from muster.model.selectors import matches
 
 

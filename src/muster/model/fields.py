@@ -15,7 +15,7 @@ from typing import Any
 import msgspec.inspect as inspect
 from msgspec import Struct
 
-from muster.model import batch, core, pod, policy, storage
+from muster.model import batch, core, pod, storage
 from muster.model.meta import Object, ObjectMeta
 from muster.model.shape import Unknown, below
 
@@ -49,8 +49,8 @@ OTHERS: dict[type, str] = {
     pod.CsiInline: "fsType nodePublishSecretRef readOnly volumeAttributes",
     core.NodeSpec: "configSource externalID podCIDR podCIDRs providerID",
     core.NodeStatus: "addresses config daemonEndpoints declaredFeatures features nodeInfo phase runtimeHandlers",
-    policy.Namespace: "spec status",
-    policy.ConfigMap: "immutable",
+    core.Namespace: "spec status",
+    core.ConfigMap: "immutable",
     storage.PersistentVolumeSpec: f"{_SOURCES} iscsi local mountOptions rbd volumeAttributesClassName",
     storage.CsiVolume: "controllerExpandSecretRef controllerPublishSecretRef fsType nodeExpandSecretRef "
     "nodePublishSecretRef nodeStageSecretRef volumeAttributes",

@@ -1,13 +1,15 @@
-"""From the YAML parser's events to plain values, with every limit held on the way.
+"""Converts the events of the YAML parser into plain values, and enforces the limits while it reads.
 
-The events come one after the other, so no depth of nesting can exhaust the stack, and an alias is paid for when it is
-used. (ryaml in front of this was measured: proving that it would read a text the same way costs what it saves.)
+The events come one after the other, so no depth of nesting can exhaust the stack, and an alias is counted when it is
+used. (A faster parser in front of this, ryaml, was measured: the proof that it would read a text the same way costs
+what it saves.)
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 import yaml
@@ -23,9 +25,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from muster.model.yamlscalar import Scalar, resolve
-
-__all__ = ["MAX_ALIASED", "MAX_DEPTH", "YamlError", "read_events"]
+__all__ = ["MAX_ALIASED", "MAX_DEPTH", "Scalar", "YamlError", "read_events", "resolve"]
 
 Event = Any  # one of PyYAML's; its stubs do not know which has an anchor, a tag, a place
 
@@ -42,6 +42,45 @@ _SCALAR_TAGS: dict[str, tuple[type, ...]] = {
 _COLLECTION_TAGS = (None, "!", _TAG + "map", _TAG + "seq")
 _MERGE = "\0<<"  # the plain key <<; no key in a text can be written like this
 _OPEN = object()  # the value of an anchor whose node has not ended yet
+
+Scalar = None | bool | int | float | str
+
+_WORDS: dict[str, bool | None] = {
+    "": None,
+    "~": None,
+    "null": None,
+    "Null": None,
+    "NULL": None,
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
+# A leading zero is text: YAML 1.1 reads 010 as eight and YAML 1.2 as ten, so the writer may have meant either.
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
+_MAX_DIGITS = 1000  # far beyond any quantity, and below the length Python refuses to convert
+
+
+def resolve(text: str) -> Scalar:
+    """Returns the value of a plain scalar.
+
+    ``true``/``false``, ``null`` and decimal numbers have their values; everything else is text. So ``yes``, ``on``,
+    ``0o7``, ``0x1F``, ``010``, ``1_000``, ``1:30``, dates, ``.inf`` and ``.nan`` are text, and ``1e3`` is a float. No
+    text is read as a value that JSON could not represent.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if len(text) > _MAX_DIGITS or text[0] not in "-+.0123456789":
+        return text
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        return number if isfinite(number) else text
+    return text
 
 
 class YamlError(ValueError):

@@ -1,8 +1,8 @@
-"""The one reader of YAML and JSON text.
+"""Reads YAML and JSON text, and writes plain values as YAML.
 
-Everything that reads a manifest or a configuration reads it here, so that the same text means the same thing
-everywhere: one resolver (``yamlscalar``), duplicate keys refused, limits on size, depth and aliases. Documents are read
-one by one: a bad document does not take its neighbours along.
+Every manifest and configuration is read here, so that the same text means the same thing everywhere: one resolver of
+scalars (`yamlevents.resolve`), duplicate keys refused, limits on size, depth and aliases. Documents are read one by
+one: an invalid document does not affect the others. What is written is read back as the same values.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 
 import yaml
 
-from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH, YamlError, read_events
-from muster.model.yamlscalar import resolve
+from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH, YamlError, read_events, resolve
 
-__all__ = ["MAX_ALIASED", "MAX_CHARACTERS", "MAX_DEPTH", "Document", "YamlError", "load_all", "load_each"]
+__all__ = [
+    "MAX_ALIASED", "MAX_CHARACTERS", "MAX_DEPTH", "Document", "YamlError", "dump", "dump_all", "load_all", "load_each",
+]  # fmt: skip
 
 MAX_CHARACTERS = 256 * 2**20
 
@@ -184,3 +185,35 @@ def _below(node: Any, step: str | int) -> tuple[Any, Any] | None:
         if below is not None:
             return below
     return None
+
+
+class _Writer(yaml.CSafeDumper):
+    """PyYAML's writer; it quotes texts that would be read as something else and never writes an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(writer: _Writer, text: str) -> yaml.ScalarNode:
+    style = None
+    if not isinstance(resolve(text), str):
+        style = '"'
+    elif "\n" in text and not any(line.endswith((" ", "\t")) for line in text.splitlines()):
+        style = "|"
+    return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Writer.add_representer(str, _text)
+
+
+def dump(value: Any) -> str:
+    """One value, its keys in the order given."""
+    return dump_all([value])
+
+
+def dump_all(values: list[Any]) -> str:
+    """Several documents."""
+    text: str = yaml.dump_all(
+        values, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=2**20, explicit_start=len(values) > 1
+    )
+    return text

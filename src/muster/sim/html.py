@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from muster.engine.core.axis import exact_sum
+from muster.engine.core.resources import exact_sum
 from muster.model.quantity import display
 from muster.sim.compare import Comparison
 from muster.sim.html_topology import trees

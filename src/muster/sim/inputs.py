@@ -24,7 +24,7 @@ from muster.engine.core.state import Objects
 from muster.model.finding import Finding, InputError, in_order
 from muster.model.kinds import plain
 from muster.model.meta import Object, seconds
-from muster.model.yamlwrite import dump
+from muster.model.yamltext import dump
 
 PathName = str | os.PathLike[str]
 ClusterPart = PathName | Object | Mapping[str, Any]

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from muster.engine.core.axis import exact_sum
 from muster.engine.core.hooks import QueueShares
 from muster.engine.core.jobs import Job, Shape, Status, Task
 from muster.engine.core.nodes import NodeView
+from muster.engine.core.resources import exact_sum
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.engine.evictions.budgets import ledger_of

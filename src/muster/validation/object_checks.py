@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from muster.config.names import nearest
-from muster.model import batch, core, policy, scheduling, storage, topology
+from muster.model import batch, core, scheduling, storage, topology
 from muster.model.affinity import Affinity, PodAffinity
 from muster.model.meta import LabelSelector, Object, ResourceList, seconds
 from muster.model.pod import PodSpec, ResourceRequirements, VolumeClaimSpec
@@ -187,7 +187,7 @@ def _pod_group(group: scheduling.PodGroup) -> Problems:
         yield from _not_negative(sub_group.min_member, f"spec.subGroups[{i}].minMember")
 
 
-def _budget(budget: policy.PodDisruptionBudget) -> Problems:
+def _budget(budget: core.PodDisruptionBudget) -> Problems:
     spec = budget.spec
     yield from _selector(spec.selector, "spec.selector")
     if spec.min_available is not None and spec.max_unavailable is not None:
@@ -296,7 +296,7 @@ _CHECKS: dict[type[Object], Callable[[Any], Problems]] = {
     core.Node: _node,
     scheduling.Queue: _queue,
     scheduling.PodGroup: _pod_group,
-    policy.PodDisruptionBudget: _budget,
+    core.PodDisruptionBudget: _budget,
     **dict.fromkeys(batch.APPLICATION_KINDS, _workload),
     storage.PersistentVolume: _volume,
     storage.PersistentVolumeClaim: _claim,

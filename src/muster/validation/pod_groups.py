@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from muster.config.names import nearest, suggest
-from muster.engine.core.axis import exact_sum
 from muster.engine.core.jobs import Job, Status
+from muster.engine.core.resources import exact_sum
 from muster.engine.core.session import Session
 from muster.engine.core.subgroups import LABEL, sub_group_tree
 from muster.engine.domains.demand import Demand, unplaced

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from muster.config.names import suggest
-from muster.engine.core.axis import exact_sum
 from muster.engine.core.jobs import Queue
+from muster.engine.core.resources import exact_sum
 from muster.engine.core.session import Session
 from muster.model.finding import Finding
 from muster.model.quantity import display

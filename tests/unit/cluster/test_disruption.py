@@ -6,9 +6,8 @@ from builders.embedded import bind_all, cluster, selector, template
 from builders.manifests import node, pod
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.batch import ReplicaSet, ReplicaSetSpec
-from muster.model.core import PodDisruptionBudget
+from muster.model.core import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from muster.model.meta import ObjectMeta
-from muster.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 
 
 def budget(allowed: int | None) -> PodDisruptionBudget:

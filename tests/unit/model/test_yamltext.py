@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.model.yamltext import MAX_DEPTH, Document, YamlError, load_all, load_each
-from muster.model.yamlwrite import dump, dump_all
+from muster.model.yamltext import MAX_DEPTH, Document, YamlError, dump, dump_all, load_all, load_each
 
 
 def value(text: str) -> Any:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from muster.cli.install.parts import CONFIGURATION, FOLDER, PART_OF, PORT, Part, labels_of, selector_of
-from muster.cli.install.placement import Values
+from muster.cli.install.parts import CONFIGURATION, FOLDER, PART_OF, PORT, Part, Values, labels_of, selector_of
 from muster.cli.install.rights import Right, own_lease
 
 Plain = dict[str, Any]

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from muster.engine.core.axis import Axis, Vector
 from muster.engine.core.hooks import Reason
+from muster.engine.core.resources import Axis, Vector
 from muster.model.core import Pod, PodSpec, Volume
 from muster.model.requests import nonzero, requests
 from muster.model.scheduling import PodGroup

@@ -18,8 +18,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.core.axis import Axis, Vector
 from muster.engine.core.jobs import Shape, Status, Task
+from muster.engine.core.resources import Axis, Vector
 from muster.model.core import Node
 from muster.model.quantity import whole
 from muster.model.requests import amounts

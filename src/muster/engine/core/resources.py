@@ -1,7 +1,8 @@
-"""Arithmetic over amounts by resource name, with Volcano's rules for what is absent and how exact "at most" is.
+"""Resources as rows of the columns (`Axis`), and arithmetic over amounts by resource name.
 
-Amounts are in internal units (milli-cpu, bytes, whole pods, milli-units of the rest). Ledgers hold integers; only what
-a division gives (a deserved share, a factor) is a float.
+Volcano's rules apply to what is absent and to how exact "at most" is. Amounts are in internal units (milli-cpu, bytes,
+whole pods, milli-units of the rest). Ledgers use integers; only the result of a division (a deserved share, a factor)
+is a float.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from muster.engine.core.axis import exact_sum
+import numpy as np
+from numpy.typing import NDArray
+
 from muster.model.quantity import display
 
 if TYPE_CHECKING:
@@ -20,6 +23,54 @@ Amounts = Mapping[str, float]
 # Volcano: amounts that are closer than this are equal; a dimension below it does not count as there.
 SLACK = 0.1
 ALWAYS = ("cpu", "memory")  # dimensions that every resource list has, if only as 0
+CPU, MEMORY, PODS = 0, 1, 2
+
+Vector = NDArray[np.int64]
+
+
+class Axis:
+    """The resource axis: which row of the columns a resource name has.
+
+    cpu, memory and pods have fixed rows; every other resource gets a row when it is first seen. Rows are never removed,
+    so the first rows of a later vector are those of an earlier one.
+    """
+
+    __slots__ = ("names", "rows")
+
+    def __init__(self) -> None:
+        self.names: list[str] = ["cpu", "memory", "pods"]
+        self.rows: dict[str, int] = {name: row for row, name in enumerate(self.names)}
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    def row(self, name: str) -> int:
+        """The row of a resource, made if it is new."""
+        row = self.rows.get(name)
+        if row is None:
+            row = self.rows[name] = len(self.names)
+            self.names.append(name)
+        return row
+
+    def learn(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.row(name)
+
+    def vector(self, amounts: Mapping[str, int]) -> Vector:
+        self.learn(amounts)
+        vector = np.zeros(self.size, np.int64)
+        for name, amount in amounts.items():
+            vector[self.rows[name]] = amount
+        return vector
+
+    def amounts(self, vector: Iterable[int]) -> dict[str, int]:
+        return {name: int(v) for name, v in zip(self.names, vector, strict=False) if v}
+
+
+def exact_sum(amounts: Vector) -> int:
+    """The sum over nodes: ten thousand disks of a tebibyte, in thousandths of a byte, do not fit 64 bits."""
+    return (int((amounts >> 32).sum()) << 32) + int((amounts & 0xFFFFFFFF).sum())
 
 
 def total_of(nodes: Nodes) -> dict[str, int]:

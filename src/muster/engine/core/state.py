@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from muster.engine.core.axis import Axis
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import ON_NODE, Attempt, Job, Queue, Shape, Shapes, Status, Task
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.podgroups import GROUP, OWNING, group_name, groups_of
 from muster.engine.core.reading import group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
+from muster.engine.core.resources import Axis
 from muster.engine.evictions.promises import PromiseRecord
 from muster.model.collector import collector_paused
 from muster.model.core import Node, Pod, PriorityClass

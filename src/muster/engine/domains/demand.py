@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.core.axis import PODS
 from muster.engine.core.hooks import Bools, Floats, Index
 from muster.engine.core.jobs import Status, Task
+from muster.engine.core.resources import PODS
 from muster.engine.core.session import Session
 from muster.engine.domains.domain_capacity import FREE, NOW, DomainCapacity, copies
 from muster.engine.domains.domain_tree import Cut, DomainSums

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from muster.model.crd import groupmanagement, volcano
-from muster.model.crd.definition import Definition
+from muster.model.crd.schema import Definition
 
 __all__ = ["OURS", "PEERS", "Definition"]
 

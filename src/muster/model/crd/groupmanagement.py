@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from muster.model import groups
-from muster.model.crd.definition import Column, Definition
-from muster.model.crd.schema import COUNT, LABEL_VALUE, LARGE, NAME, SHARED, SPELT_NAME, Demands, Rule, Schema
+from muster.model.crd.schema import (
+    COUNT,
+    LABEL_VALUE,
+    LARGE,
+    NAME,
+    SHARED,
+    SPELT_NAME,
+    Column,
+    Definition,
+    Demands,
+    Rule,
+    Schema,
+)
 
 VERSION = "groupmanagement.kubeedge.io/v1alpha1"
 # Limits that let the API server bound the cost of the rules; far above what a cluster has.

@@ -6,8 +6,7 @@ An object that Volcano can work with is accepted here too; what can never be int
 from __future__ import annotations
 
 from muster.model import scheduling, topology
-from muster.model.crd.definition import Column, Definition
-from muster.model.crd.schema import COUNT, LABEL_KEY, REFERENCE, SHARED, Demands, Rule, Schema
+from muster.model.crd.schema import COUNT, LABEL_KEY, REFERENCE, SHARED, Column, Definition, Demands, Rule, Schema
 
 _POSITIVE: Schema = {"minimum": 1}
 

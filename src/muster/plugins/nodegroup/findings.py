@@ -13,10 +13,10 @@ from itertools import pairwise
 from math import floor
 from typing import TYPE_CHECKING
 
-from muster.engine.core.axis import exact_sum
 from muster.engine.core.hooks import NodeScorer
 from muster.engine.core.jobs import Job, Queue, Status, Task
 from muster.engine.core.nodes import Nodes
+from muster.engine.core.resources import exact_sum
 from muster.engine.domains.demand import Demand, unplaced
 from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.model.finding import Finding

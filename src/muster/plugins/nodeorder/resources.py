@@ -17,10 +17,10 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.core.axis import CPU, MEMORY
 from muster.engine.core.hooks import Bools, Floats, Scope
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import Nodes, NodeView, Rows
+from muster.engine.core.resources import CPU, MEMORY
 from muster.engine.core.static import Capacity, Workspace
 from muster.plugins.nodeorder.weighted import Weighted
 

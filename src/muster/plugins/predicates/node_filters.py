@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.core.axis import PODS
 from muster.engine.core.hooks import Batch, NodeFilter, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, NodeView
+from muster.engine.core.resources import PODS
 from muster.engine.core.static import columns
 from muster.engine.pod_rules.node_selectors import Required
 from muster.engine.pod_rules.ports import HostPorts

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.config.names import suggest
-from muster.engine.core.axis import CPU, MEMORY
 from muster.engine.core.hooks import Bools, Floats, NodeFilter, NodeScorer, Plugin, Verdict
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.nodes import NodeView
+from muster.engine.core.resources import CPU, MEMORY
 from muster.engine.domains.domain_capacity import FREE, EmptyClusterCapacity
 from muster.model.finding import Finding
 from muster.model.quantity import display

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from muster.engine.core.axis import CPU, MEMORY
 from muster.engine.core.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, NodeView
+from muster.engine.core.resources import CPU, MEMORY
 from muster.plugins.resource_strategy_fit.settings import LEAST, MOST, Preference, Settings
 
 TYPE = "volcano.sh/resource-strategy-scoring-type"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.core.axis import exact_sum
+from muster.engine.core.resources import exact_sum
 
 
 def test_a_sum_that_does_not_fit_64_bits_is_exact() -> None:

@@ -8,8 +8,7 @@ from unittest.mock import patch
 import numpy as np
 
 from builders.manifests import node, pod, state_of
-from muster.config.default import DEFAULT
-from muster.config.loader import load
+from muster.config.loader import DEFAULT, load
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.jobs import Shape

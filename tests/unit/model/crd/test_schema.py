@@ -9,8 +9,7 @@ import pytest
 
 from muster.model import scheduling
 from muster.model.crd import OURS, PEERS
-from muster.model.crd.definition import Definition
-from muster.model.crd.schema import Demands, schema_of
+from muster.model.crd.schema import Definition, Demands, schema_of
 from muster.model.kinds import CUSTOM
 
 ALL = [*OURS, *PEERS]
