@@ -16,7 +16,7 @@ import msgspec
 
 from muster.cluster.documents import Location, Locations, contents, values
 from muster.cluster.unknown_names import could_be_configured, kinds_named_by, missing_kind, unknown_fields, unknown_kind
-from muster.groups.applications import template_of, template_value
+from muster.groups.applications import template_path, template_values, templates_of
 from muster.model import kinds, shape
 from muster.model.collector import collector_paused
 from muster.model.finding import Finding, Severity, in_order
@@ -260,10 +260,12 @@ def _about(kind: str, value: dict[str, Any], namespaced: bool = False) -> str:
 
 
 def _complete(obj: Object, value: dict[str, Any]) -> None:
-    """Sets the defaults of the API server, and keeps a pod template as it is written, from which overrides are made."""
-    template = template_of(obj)
-    if template is not None:
-        template.keep(template_value(type(obj), value))
+    """Sets the defaults of the API server, and keeps pod templates as they are written, from which overrides are
+    made."""
+    templates = templates_of(obj)
+    if templates:
+        for template, written in zip(templates, template_values(template_path(type(obj)), value), strict=False):
+            template.keep(written)
     meta = obj.metadata
     meta.namespace = (meta.namespace or "default") if obj.namespaced else ""
     if not meta.uid:

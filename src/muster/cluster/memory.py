@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.cluster import pods
-from muster.groups.applications import template_of, template_path
+from muster.groups.applications import template_path, templates_of
 from muster.model.core import Pod
 from muster.model.kinds import decode_as, plain
 from muster.model.merge_patch import merged
@@ -96,13 +96,12 @@ class MemoryStore:
 
     def whole(self, kind: type[Object], key: str) -> dict[str, Any]:
         found = self.get(kind, key)
-        value, template = plain(found), template_of(found)
-        if template is not None and template.written is not None:
-            place = value
-            for step in template_path(kind)[:-1]:
-                place = place.setdefault(step, {})
-            meta = msgspec.to_builtins(template.metadata)
-            place[template_path(kind)[-1]] = {**template.written, "metadata": meta}
+        value, path = plain(found), template_path(kind)
+        templates = templates_of(found)
+        if any(template.written is not None for template in templates):
+            for template, place in zip(templates, _parents(path, value), strict=True):
+                if template.written is not None:
+                    place[path[-1]] = {**template.written, "metadata": msgspec.to_builtins(template.metadata)}
         return value
 
     def known(self, kind: type[Object], key: str) -> bool:
@@ -271,6 +270,17 @@ class MemoryStore:
 def _same_uid(obj: Object, key: str, uid: str) -> None:
     if uid and uid != obj.metadata.uid:
         raise Conflict.of(type(obj).__name__, key, f"is another object: its uid is {obj.metadata.uid}, not {uid}")
+
+
+def _parents(path: Sequence[str], value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the mappings that have the pod templates at the path; missing ones are added."""
+    found: list[Any] = [value]
+    for step in path[:-1]:
+        if step == "*":
+            found = [item for items in found for item in items]
+        else:
+            found = [place.setdefault(step, {}) for place in found]
+    return found
 
 
 def _taken_back(before: Mapping[str, Any], now: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from muster.cluster.memory import MemoryStore
 from muster.cluster.naming import generated
+from muster.groups.applications import owner_kind
 from muster.model.core import Pod, PodSpec, PodTemplateSpec
 from muster.model.kinds import KINDS
-from muster.model.meta import LabelSelector, Object, ObjectMeta, OwnerReference, controller
+from muster.model.meta import LabelSelector, Object, ObjectMeta, OwnerReference, controller, kind_name
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_healthy, is_terminating
 from muster.model.selectors import matches
@@ -175,7 +176,7 @@ def reference(owner: Object) -> OwnerReference:
     """Returns the owner reference for the pods of an owner."""
     return OwnerReference(
         api_version=owner.api_version,
-        kind=type(owner).__name__,
+        kind=kind_name(type(owner)),
         name=owner.metadata.name,
         uid=owner.metadata.uid,
         controller=True,
@@ -200,7 +201,7 @@ def _owner_key(obj: Object) -> OwnerKey | None:
     if not obj.metadata.owner_references:
         return None
     owner = controller(obj.metadata)
-    return None if owner is None else (owner.kind, f"{obj.metadata.namespace}/{owner.name}")
+    return None if owner is None else (owner_kind(owner), f"{obj.metadata.namespace}/{owner.name}")
 
 
 Owner = tuple[str, str, str]  # kind, namespace, name
@@ -239,7 +240,8 @@ def _orphaned(obj: Object, gone: dict[Owner, dict[str, None]]) -> bool:
     if not references or is_terminating(obj):
         return False
     for owner in references:
-        uids = gone.get((owner.kind, obj.metadata.namespace, owner.name)) or gone.get((owner.kind, "", owner.name))
+        kind = owner_kind(owner)
+        uids = gone.get((kind, obj.metadata.namespace, owner.name)) or gone.get((kind, "", owner.name))
         if uids is None or (owner.uid and owner.uid not in uids):
             return False
     return True

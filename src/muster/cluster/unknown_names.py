@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from muster.cluster.documents import Location
 from muster.config.names import nearest
 from muster.groups.custom_applications import CONFIG_KEY, CONFIG_NAME, BadConfiguration, read_custom_applications
-from muster.model import kinds
+from muster.model import kinds, scheduling
 from muster.model.core import ConfigMap
 from muster.model.custom import CustomApplication
 from muster.model.fields import Fields, fields_of, place_of, unknown_names
@@ -37,11 +37,19 @@ def unknown_fields(cls: type[Object], value: dict[str, Any]) -> Iterator[Unknown
     """Yields the fields of an object that its kind does not have."""
     if cls in kinds.CUSTOM:
         for unknown in kinds.unknown_fields(cls, value):
-            message = f"{unknown.path}: no such field, it is not read"
-            yield UnknownName("error", unknown.path, message, _nearest(cls, unknown))
+            yield _custom(cls, unknown)
     elif cls in kinds.BUILT_IN:
         for unknown, known in unknown_names(cls, value):
             yield _core(cls, unknown, known)
+    elif cls in kinds.TEMPLATED:
+        for unknown, known in unknown_names(cls, value):
+            # The types of Volcano's kinds have all their fields.
+            own = known.cls.__module__ in (cls.__module__, scheduling.__name__)
+            yield _custom(cls, unknown) if own else _core(cls, unknown, known)
+
+
+def _custom(cls: type[Object], unknown: Unknown) -> UnknownName:
+    return UnknownName("error", unknown.path, f"{unknown.path}: no such field, it is not read", _nearest(cls, unknown))
 
 
 def _core(cls: type[Object], unknown: Unknown, known: Fields) -> UnknownName:
@@ -83,6 +91,7 @@ _OTHER_KINDS: dict[str, str] = {
     "": "Binding ComponentStatus Endpoints Event LimitRange PodStatusResult PodTemplate RangeAllocation ResourceQuota "
     "Secret Service ServiceAccount Status Table",
     "policy": "Eviction PodSecurityPolicy",
+    "batch.volcano.sh": "Command",
     "scheduling.k8s.io": "CompositePodGroup PodGroup Workload",
     "storage.k8s.io": "VolumeAttachment VolumeAttributesClass",
     "kueue.x-k8s.io": "AdmissionCheck ClusterQueue Cohort LocalQueue MultiKueueCluster MultiKueueConfig "
@@ -96,8 +105,10 @@ _STABLE = ("", "apps", "batch")  # groups that hardly get new kinds: what is a l
 @lru_cache(maxsize=1024)  # a snapshot has many objects of a kind that is not read
 def unknown_kind(api_version: str, kind: str) -> UnknownName | None:
     """Returns what is wrong with an unknown kind; None if it is a kind of another project."""
-    versions = {read: version for version, read in reversed(kinds.known())}
     group = _group(api_version)
+    # Of kinds that share a name, that of the same API group is meant.
+    known = sorted(kinds.known(), key=lambda entry: _group(entry[0]) != group)
+    versions = {read: version for version, read in reversed(known)}
     if kind in versions:
         right = versions[kind]
         if group in (_group(right), "extensions"):  # Kubernetes' first group for what is in apps today

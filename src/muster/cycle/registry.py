@@ -17,7 +17,7 @@ from muster.engine.core.hooks import Plugin
 from muster.engine.core.session import Session
 from muster.model.custom import CustomApplication, CustomResource
 from muster.model.kinds import KINDS
-from muster.model.meta import Object
+from muster.model.meta import Object, kind_name
 
 Action = Callable[[Session], None]
 GROUP = "muster.plugins"  # the entry-point group
@@ -95,7 +95,7 @@ def kinds_read(config: Config) -> tuple[type[Object], ...]:
 def third_party_kinds() -> dict[tuple[str, str], type[CustomResource]]:
     """Returns the custom resources that plugins of other packages read, by apiVersion and kind."""
     kinds = (kind for cls in third_party().values() for kind in cls.reads if issubclass(kind, CustomResource))
-    return {(f"{kind.group}/{kind.version}", kind.kind_name): kind for kind in kinds if kind.group}
+    return {(f"{kind.group}/{kind.version}", kind_name(kind)): kind for kind in kinds if kind.group}
 
 
 @cache

@@ -9,7 +9,7 @@ their Job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +25,12 @@ from muster.model.batch import (
 )
 from muster.model.core import Pod, PodTemplateSpec
 from muster.model.custom import CustomApplication
+from muster.model.kinds import table_name
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller, key
 
 __all__ = ["Application", "Lookup", "OwnerLoop", "Unit", "application_of",
-           "owner_chain", "owner_ref", "unit_of", "owner_kind", "replicas_of", "template_of", "template_path",
-           "template_value"]  # fmt: skip
+           "owner_chain", "owner_ref", "unit_of", "owner_kind", "replicas_of", "template_index", "template_path",
+           "template_values", "templates_of"]  # fmt: skip
 
 Lookup = Callable[[str, str], Object | None]  # kind, ns/name → the object, if it exists
 Unit = tuple[str, str]  # kind, ns/name of the object that the pods are counted by
@@ -127,8 +128,7 @@ def _owner(meta: ObjectMeta, lookup: Lookup, custom: Collection[str]) -> Object 
 
 def owner_kind(reference: OwnerReference) -> str:
     """The name of an owner's kind in object tables: the kind for Kubernetes' kinds, with the API group for others."""
-    group = reference.api_version.rpartition("/")[0]
-    return reference.kind if _API_GROUPS.get(reference.kind, "") == group else f"{reference.kind}.{group}"
+    return table_name(reference.api_version.rpartition("/")[0], reference.kind)
 
 
 def replicas_of(obj: Object) -> int | None:
@@ -150,27 +150,37 @@ def replicas_of(obj: Object) -> int | None:
 
 
 def template_path(kind: type[Object]) -> tuple[str, ...]:
-    """The path of the pod template in an application of that kind."""
+    """The path of the pod templates in an application of that kind; "*" stands for each item of a list."""
     if issubclass(kind, CustomApplication):
         return kind.template_path
     return ("spec", "jobTemplate", "spec", "template") if kind is CronJob else ("spec", "template")
 
 
-def template_value(kind: type[Object], whole: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The pod template, with all its fields, in an application given as a plain value; None if it has none."""
-    found: Any = whole
-    for step in template_path(kind):
-        found = found.get(step) if isinstance(found, Mapping) else None
-    return found if isinstance(found, dict) else None
+def template_values(path: Sequence[str], whole: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The pod templates at the path, with all their fields, in an application given as a plain value."""
+    found: list[Any] = [whole]
+    for step in path:
+        if step == "*":
+            found = [item for value in found for item in (value if isinstance(value, list) else ())]
+        else:
+            found = [value.get(step) if isinstance(value, Mapping) else None for value in found]
+    if "*" in path:
+        return [value if isinstance(value, dict) else {} for value in found]  # positions count
+    return [value for value in found if isinstance(value, dict)]
 
 
-def template_of(obj: Object) -> PodTemplateSpec | None:
-    """The pod template of the application; None for a pod."""
+def templates_of(obj: Object) -> Sequence[PodTemplateSpec]:
+    """The pod templates of the application; a pod has none."""
     match obj:
         case Deployment() | ReplicaSet() | StatefulSet() | ReplicationController() | DaemonSet() | Job():
-            return obj.spec.template
+            return (obj.spec.template,)
         case CronJob():
-            return obj.spec.job_template.spec.template
+            return (obj.spec.job_template.spec.template,)
         case CustomApplication():
-            return obj.template
-    return None
+            return obj.templates
+    return ()
+
+
+def template_index(obj: Object, pod: Pod) -> int | None:
+    """The position in `templates_of` of the template that the pod was made from; None: it is not known."""
+    return obj.template_index(pod) if isinstance(obj, CustomApplication) else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote
 
-from muster.model import batch, core, groups, scheduling, storage, topology
+from muster.model import batch, core, groups, scheduling, storage, topology, volcano_job
 from muster.model.custom import CustomResource
 from muster.model.meta import Object
 
@@ -74,6 +74,8 @@ _ROWS: tuple[tuple[type[Object], str, tuple[str, ...], str], ...] = (
     (batch.CronJob, "batch", ("v1",), "cronjobs"),
     (scheduling.Queue, _VOLCANO, ("v1beta1",), "queues"),
     (scheduling.PodGroup, _VOLCANO, ("v1beta1",), "podgroups"),
+    (volcano_job.Job, volcano_job.Job.group, ("v1alpha1",), "jobs"),
+    (volcano_job.CronJob, volcano_job.CronJob.group, ("v1alpha1",), "cronjobs"),
     # Kueue moved its Topology to v1beta1; KAI has a copy under its own group.
     (topology.Topology, "kueue.x-k8s.io", ("v1alpha1", "v1beta1"), "topologies"),
     (topology.Topology, "kai.scheduler", ("v1alpha1",), "topologies"),

@@ -18,6 +18,7 @@ import msgspec
 from muster.config import DEFAULT
 from muster.config.announced_config import BUILT_IN, PREFIX, AnnouncedConfig
 from muster.config.source import NoConfiguration, content_of
+from muster.groups.applications import templates_of
 from muster.kube.client import Client
 from muster.kube.lease import Lease
 from muster.kube.list_watch import Report, Selection, list_all
@@ -117,12 +118,7 @@ def _discreet(obj: Object) -> Object:
 
 
 def _pod_specs(obj: Object) -> list[PodSpec]:
-    if isinstance(obj, Pod):
-        return [obj.spec]
-    spec = getattr(obj, "spec", None)
-    job = getattr(spec, "job_template", None)
-    template = getattr(getattr(job, "spec", spec), "template", None)
-    return [template.spec] if template is not None else []
+    return [obj.spec] if isinstance(obj, Pod) else [template.spec for template in templates_of(obj)]
 
 
 def _hush(container: Container) -> None:

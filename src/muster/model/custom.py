@@ -7,16 +7,16 @@ taken for Kubernetes' own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import msgspec
 
 from muster.model.meta import Object
-from muster.model.pod import PodTemplateSpec
+from muster.model.pod import Pod, PodTemplateSpec
 
-__all__ = ["CustomApplication", "CustomResource", "custom_kind", "custom_kinds"]
+__all__ = ["ConfiguredApplication", "CustomApplication", "CustomResource", "custom_kind", "custom_kinds"]
 
 Path = tuple[str, ...]
 
@@ -32,16 +32,33 @@ class CustomResource(Object, kw_only=True):
 
     def __init_subclass__(cls) -> None:
         if cls.group and "group" in vars(cls):
-            cls.kind_name = cls.__name__
             cls.__name__ = f"{cls.__name__}.{cls.group}"
-
-    kind_name: ClassVar[str] = ""  # as manifests write it
 
 
 class CustomApplication(CustomResource, kw_only=True):
+    """An application of a kind that is not Kubernetes' own: it has pod templates and a number of replicas."""
+
+    template_path: ClassVar[Path] = ("spec", "template")  # "*" stands for each item of a list
+    makes: ClassVar[tuple[type[CustomApplication], ...]] = ()  # the kinds of applications that it creates
+
+    @property
+    def replicas(self) -> int | None:
+        """The number that is divided; None: it has none."""
+        raise NotImplementedError
+
+    @property
+    def templates(self) -> Sequence[PodTemplateSpec]:
+        """What its pods are made from, in the order of the paths."""
+        raise NotImplementedError
+
+    def template_index(self, pod: Pod) -> int | None:
+        """The position of the template that the pod was made from; None: it is not known."""
+        return 0
+
+
+class ConfiguredApplication(CustomApplication, kw_only=True):
     """What all configured kinds have; the spec is kept as it is written."""
 
-    template_path: ClassVar[Path] = ("spec", "template")
     replicas_path: ClassVar[Path] = ("spec", "replicas")  # empty: it has no number
 
     spec: dict[str, Any] = {}
@@ -55,12 +72,12 @@ class CustomApplication(CustomResource, kw_only=True):
         return max(found, 0) if isinstance(found, int) and not isinstance(found, bool) else 1
 
     @property
-    def template(self) -> PodTemplateSpec | None:
-        """What its pods are made from; None if there is no such thing at the path."""
+    def templates(self) -> Sequence[PodTemplateSpec]:
+        """What its pods are made from; empty if there is no such thing at the path."""
         try:
-            return msgspec.convert(self._at(self.template_path), PodTemplateSpec)
+            return [msgspec.convert(self._at(self.template_path), PodTemplateSpec)]
         except msgspec.ValidationError:
-            return None
+            return []
 
     def _at(self, path: Path) -> object:
         found: object = {"spec": self.spec}
@@ -77,7 +94,7 @@ def custom_kind(
     made = msgspec.defstruct(
         kind,
         [("api_version", str, f"{group}/{version}"), ("kind", str, kind)],
-        bases=(CustomApplication,),
+        bases=(ConfiguredApplication,),
         namespace={
             "__doc__": f"{kind} of {group}/{version}, by configuration.",
             "group": group,
@@ -93,6 +110,8 @@ def custom_kind(
 
 
 def custom_kinds(objects: Mapping[str, Mapping[str, Object]]) -> list[type[CustomApplication]]:
-    """The configured kinds among objects by kind and key, in the order of their names."""
-    some = (next(iter(table.values()), None) for _, table in sorted(objects.items()))
-    return [type(obj) for obj in some if isinstance(obj, CustomApplication)]
+    """The kinds of applications that are not Kubernetes' own, among objects by kind and key, and those that they make;
+    sorted by name."""
+    some = [next(iter(table.values()), None) for table in objects.values()]
+    found = {type(obj) for obj in some if isinstance(obj, CustomApplication)}
+    return sorted({*found, *(made for kind in found for made in kind.makes)}, key=lambda kind: kind.__name__)

@@ -73,9 +73,10 @@ OTHERS: dict[type, str] = {
 class Fields:
     """The names of one type: those that muster reads, all that are valid, and the types below them."""
 
-    __slots__ = ("inner", "read", "valid")
+    __slots__ = ("cls", "inner", "read", "valid")
 
     def __init__(self, cls: type[Struct]) -> None:
+        self.cls = cls
         self.read: tuple[str, ...] = cls.__struct_encode_fields__
         self.valid = frozenset((*self.read, *OTHERS.get(cls, "").split()))
         self.inner: list[tuple[str, bool, Fields]] = []  # (name, is it a list?, the type of its value or items)
@@ -100,7 +101,8 @@ def fields_of(cls: type[Struct]) -> Fields:
 
 
 def unknown_names(cls: type[Object], value: dict[str, Any]) -> list[tuple[Unknown, Fields]]:
-    """The names in an object of a core kind that Kubernetes does not know, each with the names of its place."""
+    """The names in an object of a core kind, or of one with pod templates, that Kubernetes does not know, each with the
+    names of its place."""
     known = fields_of(cls)
     return [] if _clean(known, value) else list(_unknown(known, value, ""))
 

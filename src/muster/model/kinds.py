@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from muster.model import batch, core, groups, scheduling, shape, storage, topology
-from muster.model.meta import Object
+from muster.model import batch, core, groups, scheduling, shape, storage, topology, volcano_job
+from muster.model.meta import Object, kind_name
 from muster.model.shape import Problem, Unknown
 
 T = TypeVar("T", bound=Object)
@@ -37,6 +37,8 @@ _VERSIONS: dict[type[Object], tuple[str, ...]] = {
     batch.CronJob: ("batch/v1", "batch/v1beta1"),
     scheduling.Queue: ("scheduling.volcano.sh/v1beta1",),
     scheduling.PodGroup: ("scheduling.volcano.sh/v1beta1",),
+    volcano_job.Job: (volcano_job.API_VERSION,),
+    volcano_job.CronJob: (volcano_job.API_VERSION,),
     topology.Topology: ("kueue.x-k8s.io/v1alpha1", "kai.scheduler/v1alpha1", "kueue.x-k8s.io/v1beta1"),
     topology.HyperNode: ("topology.volcano.sh/v1alpha1",),
     groups.NodeGroup: ("groupmanagement.kubeedge.io/v1alpha1",),
@@ -57,11 +59,16 @@ CUSTOM: frozenset[type[Object]] = frozenset(
     }
 )
 
-# Kubernetes' own kinds: `model.fields` knows the fields that muster does not read.
-BUILT_IN: frozenset[type[Object]] = frozenset(_VERSIONS) - CUSTOM
+# Custom resources with pod templates in them. The model has all the fields that are not Kubernetes' own.
+TEMPLATED: frozenset[type[Object]] = frozenset({volcano_job.Job, volcano_job.CronJob})
 
-_KINDS = {(version, cls.__name__): cls for cls, versions in _VERSIONS.items() for version in versions}
+# Kubernetes' own kinds: `model.fields` knows the fields that muster does not read.
+BUILT_IN: frozenset[type[Object]] = frozenset(_VERSIONS) - CUSTOM - TEMPLATED
+
+# A kind that shares its name with one of Kubernetes is called by kind and API group in object tables.
+_KINDS = {(version, kind_name(cls)): cls for cls, versions in _VERSIONS.items() for version in versions}
 KINDS: dict[str, type[Object]] = {cls.__name__: cls for cls in _VERSIONS}
+_TABLES = {(version.rpartition("/")[0], kind): cls.__name__ for (version, kind), cls in _KINDS.items()}
 
 
 def known() -> list[tuple[str, str]]:
@@ -72,6 +79,12 @@ def known() -> list[tuple[str, str]]:
 def find(api_version: str, kind: str) -> type[Object] | None:
     """The type of a kind, or None if muster does not read it."""
     return _KINDS.get((api_version, kind))
+
+
+def table_name(group: str, kind: str) -> str:
+    """The name of a kind in object tables: the kind, with its API group if muster does not define it."""
+    found = _TABLES.get((group, kind))
+    return found if found is not None else f"{kind}.{group}" if group else kind
 
 
 def decode(value: Mapping[str, Any]) -> Object:

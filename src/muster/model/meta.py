@@ -99,6 +99,11 @@ def key(obj: Object) -> str:
     return f"{meta.namespace or 'default'}/{meta.name}" if obj.namespaced else meta.name
 
 
+def kind_name(cls: type[Object]) -> str:
+    """The kind as manifests write it. In object tables some types are called by kind and API group (`model.custom`)."""
+    return cls.__name__.partition(".")[0]
+
+
 def controller(meta: ObjectMeta) -> OwnerReference | None:
     """The owner that controls the object, if any."""
     for owner in meta.owner_references:

@@ -169,7 +169,7 @@ class Units:
         nodes = dict(zip(state.nodes.names, state.nodes.objects, strict=True))
         self._grouping = Grouping(nodes, groups, policies)
         self._custom = frozenset(kind.__name__ for kind in custom_kinds(state.objects))
-        self._owned: dict[tuple[str, str, str, str], UnitPlacement | None] = {}  # by the controller that pods name
+        self._owned: dict[tuple[str, ...], UnitPlacement | None] = {}  # by the controller that pods name
         self._placements: dict[Unit, UnitPlacement | None] = {}
         self._any = False
         self._placed: dict[Unit, list[Task]] | None = None
@@ -182,7 +182,7 @@ class Units:
         if owner is None:
             # A pod without an owner is its own application. Most have no such label, which is a cheap check.
             return self._find(task)[1] if PolicyLabels.PROPAGATION.required in meta.labels else None
-        at = (task.namespace, owner.kind, owner.name, owner.uid)
+        at = (task.namespace, owner.api_version, owner.kind, owner.name, owner.uid)
         if at in self._owned:
             return self._owned[at]
         unit, placement = self._find(task)
@@ -203,7 +203,7 @@ class Units:
         """Returns the placement of the task's unit if its pods have been counted; others are counted on first use."""
         owner = controller(task.pod.metadata)
         if owner is not None:
-            at = (task.namespace, owner.kind, owner.name, owner.uid)
+            at = (task.namespace, owner.api_version, owner.kind, owner.name, owner.uid)
             if at in self._owned:
                 return self._owned[at]
         return self._placements.get(("Pod", task.key))

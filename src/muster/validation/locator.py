@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from muster.groups.applications import owner_kind
 from muster.model.finding import Finding, Severity
 from muster.model.meta import Object, controller
 
@@ -65,4 +66,6 @@ class Locator:
             yield current
             found = self._objects.get(current[0], {}).get(current[1])
             owner = controller(found.metadata) if found is not None else None
-            current = (owner.kind, f"{found.metadata.namespace}/{owner.name}") if found is not None and owner else None
+            current = None
+            if found is not None and owner is not None:
+                current = owner_kind(owner), f"{found.metadata.namespace}/{owner.name}"

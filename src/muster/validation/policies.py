@@ -4,11 +4,12 @@ exist."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 from muster.config.names import suggest
 from muster.engine.core.session import Session
-from muster.groups.applications import template_path, template_value
+from muster.groups.applications import template_path, template_values
 from muster.groups.binding import PolicyLabels, unusable_name
 from muster.groups.override import OverrideError, edition, faults
 from muster.groups.override.policy import warnings
@@ -67,16 +68,17 @@ def _editions(
             requires = app.metadata.labels.get(PolicyLabels.OVERRIDE.required) == name and at.startswith(
                 f"{namespace}/"
             )
-            template = template_value(kind, whole(kind, at)) if requires else None
-            refused: dict[tuple[str, str], list[str]] = {}
-            for group in groups if template is not None else ():
+            path = template_path(kind)
+            templates = template_values(path, whole(kind, at)) if requires else []
+            refused: dict[tuple[str, str], dict[str, None]] = {}
+            for group, template in product(groups, templates):
                 try:
-                    edition(policy.spec, [group], template or {}, privileged=privileged, bases=(template_path(kind),))
+                    edition(policy.spec, [group], template, privileged=privileged, bases=(path,))
                 except OverrideError as fault:
-                    refused.setdefault((str(fault), fault.path), []).append(group)
-            for (text, path), those in refused.items():
+                    refused.setdefault((str(fault), fault.path), {})[group] = None
+            for (text, field), those in refused.items():
                 message = f"{kind.__name__} {at} in node group {', '.join(those)}: {text}"
-                yield locator.finding("error", "OverridePolicy", key, "edition", message, "change the override", path)
+                yield locator.finding("error", "OverridePolicy", key, "edition", message, "change the override", field)
 
 
 def _missing_policies(session: Session, locator: Locator) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from muster.groups.applications import replicas_of
 from muster.model.core import Node, Pod
 from muster.model.finding import Finding
 from muster.model.kinds import KINDS
+from muster.model.meta import kind_name
 from muster.model.scheduling import PodGroup, Queue
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4, pods: 110}}\n"
@@ -341,6 +342,7 @@ FIELDS = [
     ("spec", "capability"),
     ("spec", "minMember"),
     ("spec", "overrideRules"),
+    ("spec", "tasks"),
     ("status",),
     ("status", "allocatable"),
     ("status", "conditions"),
@@ -351,7 +353,8 @@ FIELDS = [
 @given(st.sampled_from([*KINDS, "List", "PodList"]), st.sampled_from(FIELDS), JSON)
 def test_whatever_stands_in_a_field_is_read_or_told(kind: str, path: tuple[str, ...], anything: object) -> None:
     version = KINDS[kind]().api_version if kind in KINDS else "v1"
-    value: dict[str, object] = {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}}
+    named = kind_name(KINDS[kind]) if kind in KINDS else kind
+    value: dict[str, object] = {"apiVersion": version, "kind": named, "metadata": {"name": "x"}}
     inner = value
     for step in path[:-1]:
         below = inner.setdefault(step, {})

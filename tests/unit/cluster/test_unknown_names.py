@@ -48,6 +48,8 @@ def test_a_field_of_a_custom_resource_is_always_an_error() -> None:
         ("apps/v1beta2", "Deployment", "warning", "write it as apps/v1"),
         ("extensions/v1beta1", "DaemonSet", "warning", "write it as apps/v1"),
         ("policy/v2", "PodDisruptionBudget", "warning", "write it as policy/v1"),
+        ("batch.volcano.sh/v1", "Job", "warning", "write it as batch.volcano.sh/v1alpha1"),
+        ("batch.volcano.sh/v1alpha1", "Jobs", "error", "did you mean Job?"),
     ],
 )
 def test_a_kind_that_was_meant_otherwise(version: str, kind: str, severity: str, fix: str) -> None:
@@ -61,7 +63,7 @@ def test_a_kind_that_was_meant_otherwise(version: str, kind: str, severity: str,
     [
         ("v1", "Service"),
         ("v1", "PodTemplate"),
-        ("batch.volcano.sh/v1alpha1", "Job"),
+        ("batch.volcano.sh/v1alpha1", "Command"),
         ("kueue.x-k8s.io/v1beta1", "Cohort"),
         ("apps.kruise.io/v1beta1", "StatefulSet"),
         ("scheduling.k8s.io/v1alpha2", "PodGroup"),

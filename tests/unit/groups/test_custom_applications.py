@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.groups.applications import application_of, owner_kind, replicas_of, template_of
+from muster.groups.applications import application_of, owner_kind, replicas_of, templates_of
 from muster.groups.custom_applications import BadConfiguration, read_custom_applications
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication
@@ -29,10 +29,10 @@ def test_objects_of_a_configured_kind_have_a_number_and_a_template_where_the_pat
     spec = {"scale": {"size": 4}, "pod": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}
     made = decode_as(clone_set(text), {"metadata": {"name": "x"}, "spec": spec})
     assert replicas_of(made) == 4
-    template = template_of(made)
-    assert template is not None and template.spec.containers[0].image == "i"
+    (template,) = templates_of(made)
+    assert template.spec.containers[0].image == "i"
     without = decode_as(clone_set(CLONE_SETS.replace("}", ', replicasPath: ""}')), {"metadata": {"name": "x"}})
-    assert replicas_of(without) is None and template_of(without) is None
+    assert replicas_of(without) is None and not templates_of(without)
     assert replicas_of(decode_as(clone_set(), {"metadata": {"name": "x"}})) == 1
 
 

@@ -10,6 +10,7 @@ import pytest
 from muster.model import kinds
 from muster.model.core import Node, Pod
 from muster.model.groups import OverridePolicy, PropagationPolicy
+from muster.model.meta import kind_name
 from muster.model.scheduling import PodGroup, Queue
 from muster.model.shape import Problem, problems, steps
 from muster.model.storage import CSINode
@@ -22,10 +23,11 @@ def plain_pod(**parts: Any) -> dict[str, Any]:
 
 def test_every_kind_is_found_under_its_own_apiversion_and_empty_objects_load() -> None:
     for name, cls in kinds.KINDS.items():
-        version = cls().api_version
-        assert kinds.find(version, name) is cls
-        loaded = kinds.decode({"apiVersion": version, "kind": name})
-        assert (loaded.api_version, loaded.kind) == (version, name)
+        version, kind = cls().api_version, kind_name(cls)
+        assert kinds.find(version, kind) is cls
+        loaded = kinds.decode({"apiVersion": version, "kind": kind})
+        assert (loaded.api_version, loaded.kind) == (version, kind)
+        assert kinds.table_name(version.rpartition("/")[0], kind) == name
 
 
 def test_a_kind_of_another_group_is_not_ours() -> None:

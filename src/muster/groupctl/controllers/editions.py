@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from muster.groupctl.controllers.object_cache import ObjectCache
-from muster.groups.applications import owner_ref, template_value
+from muster.groups.applications import owner_ref, template_index, template_path, template_values
 from muster.groups.binding import DOMAIN
 from muster.groups.override import OverrideError, edition, outdated_fields
 from muster.groups.override.paths import Bases
 from muster.model.batch import ControllerRevision, DaemonSet, StatefulSet
 from muster.model.core import Pod
-from muster.model.custom import CustomApplication
+from muster.model.custom import ConfiguredApplication
 from muster.model.groups import OverridePolicySpec
 from muster.model.kinds import plain
 from muster.model.meta import Object, controller
@@ -33,10 +33,12 @@ REVISION = "controller-revision-hash"
 Template = dict[str, Any]
 
 
-def template_id(pod: Pod) -> tuple[str, str]:
-    """The owner and its revision: pods of an application with the same id were created from the same template."""
+def template_id(app: Object, pod: Pod) -> tuple[str, str, int | None]:
+    """The owner, its revision and the position of the template: pods of an application with the same id were created
+    from the same template."""
     owner = controller(pod.metadata)
-    return "" if owner is None else f"{owner.kind}/{owner.name}", pod.metadata.labels.get(REVISION, "")
+    name = "" if owner is None else f"{owner.kind}/{owner.name}"
+    return name, pod.metadata.labels.get(REVISION, ""), template_index(app, pod)
 
 
 class TemplateRevisions:
@@ -45,7 +47,7 @@ class TemplateRevisions:
     def __init__(self, store: Store, cache: ObjectCache) -> None:
         self._store = store
         self._cache = cache
-        self._read: dict[tuple[str, str], tuple[tuple[str, int], Template | None]] = {}
+        self._read: dict[tuple[str, str], tuple[tuple[str, int], list[Template]]] = {}
 
     def of(self, app: Object, pod: Pod) -> tuple[str, Template] | None:
         """The template of the pod, and the name of its owner; None: the template is not known, or the pod has none."""
@@ -63,8 +65,10 @@ class TemplateRevisions:
             current = maker.status.update_revision if isinstance(maker, StatefulSet) else ""
             if mark not in ("", current):
                 return None  # of an unknown old template: the roll-out will replace the pod
-        template = self._current(maker)
-        return None if template is None else (name, template)
+        templates, index = self._current(maker), template_index(maker, pod)
+        if index is None or index >= len(templates):
+            return None
+        return f"{name}/{index}" if index else name, templates[index]
 
     def forget(self, gone: Object) -> None:
         self._read.pop((type(gone).__name__, key_of(gone)), None)
@@ -78,22 +82,22 @@ class TemplateRevisions:
             return None
         at, version = ("ControllerRevision", key), (found.metadata.uid, 0)
         if at not in self._read or self._read[at][0] != version:
-            template = template_value(type(maker), found.data)
-            own = None if template is None else {field: v for field, v in template.items() if field != "$patch"}
+            templates = template_values(template_path(type(maker)), found.data)
+            own = [{field: v for field, v in template.items() if field != "$patch"} for template in templates]
             self._read[at] = (version, own)
-        return self._read[at][1]
+        return next(iter(self._read[at][1]), None)
 
-    def _current(self, maker: Object) -> Template | None:
+    def _current(self, maker: Object) -> list[Template]:
         at = (type(maker).__name__, key_of(maker))
         version = (maker.metadata.uid, maker.metadata.generation)
         if at not in self._read or self._read[at][0] != version:
-            # The spec of a custom kind is kept as a plain value.
-            custom = isinstance(maker, CustomApplication)
+            # The spec of a configured kind is kept as a plain value.
+            custom = isinstance(maker, ConfiguredApplication)
             try:
                 whole = plain(maker) if custom else self._store.whole(type(maker), key_of(maker))
             except NotFound:
-                return None  # deleted by now: the watch will report it
-            self._read[at] = (version, template_value(type(maker), whole))
+                return []  # deleted by now: the watch will report it
+            self._read[at] = (version, template_values(template_path(type(maker)), whole))
         return self._read[at][1]
 
 

@@ -9,7 +9,7 @@ from muster.groupctl.controllers.object_cache import ObjectCache
 from muster.groups.binding import DOMAIN
 from muster.model.batch import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Node, Pod, PodDisruptionBudget
-from muster.model.custom import CustomApplication
+from muster.model.custom import ConfiguredApplication
 from muster.model.disruption_budgets import DisruptionLedger
 from muster.model.meta import seconds
 from muster.model.pod_states import is_active, is_ready
@@ -22,7 +22,7 @@ _PHASES = {"": 0, "Pending": 0, "Unknown": 1}
 
 
 # Their pods are replaced. A DaemonSet's pod would come back to the same node, and a Job's work would be lost.
-REPLACED_KINDS = (Deployment, ReplicaSet, StatefulSet, ReplicationController, CustomApplication)
+REPLACED_KINDS = (Deployment, ReplicaSet, StatefulSet, ReplicationController, ConfiguredApplication)
 
 
 def eviction_order(pods: Sequence[Pod], *, by_ordinal: bool) -> list[Pod]:

@@ -186,9 +186,9 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         state = RolloutState.of(app, [pod for pod in stay if pod.spec.node_name], pods, unreplaced)
         editions, groups_of = self._editions.setdefault(ref, EditionCache()), self._apps.edition_groups(app)
         bases = (template_path(type(app)),)
-        makers: dict[tuple[str, str], tuple[str, Template] | None] = {}
+        makers: dict[tuple[str, str, int | None], tuple[str, Template] | None] = {}
         for pod in state.placed:
-            groups, mark = groups_of(pod.spec.node_name), template_id(pod)
+            groups, mark = groups_of(pod.spec.node_name), template_id(app, pod)
             if mark not in makers:
                 makers[mark] = self._revisions.of(app, pod)
             maker = makers[mark]

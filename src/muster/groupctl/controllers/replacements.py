@@ -12,7 +12,7 @@ from zlib import crc32
 
 from muster.groupctl.controllers.propagation_status import Distribution
 from muster.groupctl.controllers.throttle import EvictionThrottle, Failure
-from muster.groups.applications import template_of
+from muster.groups.applications import templates_of
 from muster.model.core import Pod
 from muster.model.groups import BoundApplication, EvictionState, OverridePolicy, PropagationPolicy
 from muster.model.meta import Object, seconds
@@ -39,7 +39,7 @@ class PodPlacer:
 
     @staticmethod
     def of(app: Object, override: OverridePolicy | None) -> PodPlacer:
-        template = template_of(app)
+        template = next(iter(templates_of(app)), None)
         spec = app.spec if isinstance(app, Pod) else None if template is None else template.spec
         scheduler = (spec.scheduler_name if spec is not None else "") or DEFAULT_SCHEDULER
         if template is not None and template.spec.node_name:

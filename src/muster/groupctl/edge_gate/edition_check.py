@@ -13,12 +13,12 @@ import msgspec
 from muster.groupctl.controllers.editions import EditionCache, ExpectedPod
 from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import ObjectTables
-from muster.groups.applications import Application, owner_ref, template_path, template_value
+from muster.groups.applications import Application, owner_ref, template_index, template_path, template_values
 from muster.groups.assignment import EDITION, edition_name
 from muster.groups.binding import BindingState, PolicyLabels, binding_state
 from muster.model.batch import DaemonSet, StatefulSet
 from muster.model.core import Pod
-from muster.model.custom import CustomApplication
+from muster.model.custom import ConfiguredApplication
 from muster.model.groups import OverridePolicy
 from muster.model.kinds import plain
 from muster.model.meta import Object, key
@@ -50,7 +50,7 @@ class EditionCheck:
         self._fetch_object = fetch_object
         self._privileged = privileged
         self._edition_cache = EditionCache()
-        self._templates: dict[str, tuple[tuple[str, int], Plain | None]] = {}
+        self._templates: dict[str, tuple[tuple[str, int], list[Plain]]] = {}
 
     def apply_to(self, application: Application) -> bool:
         """Returns whether the application is bound to an OverridePolicy."""
@@ -68,12 +68,13 @@ class EditionCheck:
         maker = self._maker(application, pod)
         if not groups or maker is None:
             return None
-        template = await self._template(maker)
+        index = template_index(maker, pod)
+        template = None if index is None else await self._template(maker, index)
         # Read after the await, so that policy and template are of the same moment.
         policy = self._grouping_cache.of(OverridePolicy).get(f"{application.namespace}/{name}")
         if policy is None or template is None:
             return None
-        at, bases = f"{type(maker).__name__}/{key(maker)}", (template_path(type(maker)),)
+        at, bases = f"{type(maker).__name__}/{key(maker)}/{index}", (template_path(type(maker)),)
         wanted = self._edition_cache.of(policy.spec, at, template, groups, privileged=self._privileged, bases=bases)
         if wanted.fault:
             return None  # the policy's status says so; there is no edition to wait for
@@ -93,22 +94,22 @@ class EditionCheck:
         maker = application.object if found is None else found
         return maker if _is_of_this_revision(maker, pod) else None
 
-    async def _template(self, maker: Object) -> Plain | None:
-        """Returns the maker's template with all its fields; reads it again when it has changed."""
+    async def _template(self, maker: Object, index: int) -> Plain | None:
+        """Returns a template of the maker with all its fields; reads it again when it has changed."""
         at = f"{type(maker).__name__}/{key(maker)}"
         version = (maker.metadata.uid, maker.metadata.generation)
         known = self._templates.get(at)
         if known is None or known[0] != version:
             try:
-                custom = isinstance(maker, CustomApplication)  # its spec is kept as it is written
+                custom = isinstance(maker, ConfiguredApplication)  # its spec is kept as it is written
                 whole = plain(maker) if custom else await self._fetch_object(type(maker), key(maker))
             except NotFound:
                 return None
             if len(self._templates) > MAX_TEMPLATES:
                 self._templates.clear()
                 self._edition_cache = EditionCache()
-            known = self._templates[at] = (version, template_value(type(maker), whole))
-        return known[1]
+            known = self._templates[at] = (version, template_values(template_path(type(maker)), whole))
+        return known[1][index] if index < len(known[1]) else None
 
 
 def _is_of_this_revision(maker: Object, pod: Pod) -> bool:

@@ -16,7 +16,7 @@ from muster.engine.core.podgroups import GROUP, MIN_MEMBER
 from muster.engine.core.state import State
 from muster.groupctl.owners import ObjectTables
 from muster.groupctl.webhook.review import AdmissionRequest, AdmissionResponse
-from muster.groups.applications import replicas_of, template_of, template_path
+from muster.groups.applications import replicas_of, template_path, templates_of
 from muster.groups.binding import unusable_name
 from muster.groups.override import faults
 from muster.groups.override.policy import warnings as override_warnings
@@ -125,7 +125,7 @@ class Validator:
 
     def _chips(self, obj: Object) -> str:
         """Returns why no board of the cluster can serve a workload, by the rules of the plugin topology910."""
-        template = template_of(obj)
+        template = next(iter(templates_of(obj)), None)
         if template is None or controller(obj.metadata) is not None or template.metadata.annotations.get(GROUP):
             return ""  # its owner was checked, or several workloads form one job
         spec = template.spec
