@@ -10,11 +10,11 @@ import msgspec
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from muster.groupctl.controllers.deletion_cost import assign_positions, replica_order
 from muster.groups.division import by_ranges, by_weights, descending
 from muster.groups.override import OverrideError, edition, faults, outdated_fields
 from muster.groups.propagation import PropagationRules
 from muster.groups.quota_usage import Acceptance, QuotaUsage, UndecidedPods
-from muster.groups.replica_order import assign_positions, replica_order
 from muster.model.groups import OverridePolicySpec
 
 names = st.sampled_from("abcdef")

@@ -23,8 +23,8 @@ def scheduler(settings: SchedulerSettings, verbosity: int) -> None:
     from muster.cli.reading import BadInput
     from muster.process.config_sources import InvalidConfig
     from muster.process.logs import Log
+    from muster.process.memory import keep_freed_memory
     from muster.scheduler.service import SchedulerService
-    from muster.sim.memory import keep_freed_memory
 
     keep_freed_memory()
     try:

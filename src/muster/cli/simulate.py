@@ -55,9 +55,9 @@ def simulate(
     from muster.cli.answer import waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.reading import log, read_manifests
+    from muster.process.memory import keep_freed_memory
     from muster.sim.api import simulate as run
     from muster.sim.compare import Comparison
-    from muster.sim.memory import keep_freed_memory
 
     keep_freed_memory()
 

@@ -2,6 +2,6 @@
 
 What belongs here: the members of a group (`membership`, `grouping`), the application and the unit of a pod
 (`applications`, `custom_applications`), policies and their binding (`binding`, `policies`, `propagation`), the division
-of replicas (`division`, `quota_usage`, `replica_order`), what the webhook writes into a pod (`assignment`), and the
-editions of pod templates (`override`). Reading and writing a cluster belongs to `muster.groupctl`.
+of replicas (`division`, `quota_usage`), what the webhook writes into a pod (`assignment`), and the editions of pod
+templates (`override`). Reading and writing a cluster belongs to `muster.groupctl`.
 """

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any, ClassVar, Protocol
 
-from prometheus_client import CollectorRegistry, Gauge
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from muster.kube import config as access
 from muster.kube.client import Client, Limits
@@ -26,9 +27,13 @@ from muster.process.leadership import LeaderElection, run_until
 from muster.process.logs import Log
 from muster.process.own_pod import OwnPod
 from muster.process.permissions import Permissions
-from muster.process.probes import Handler, Probes, not_read
 from muster.process.settings import ClusterSettings, LeaseSettings, ProbeSettings, own_pod_key
 from muster.store.errors import Permission
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Check = Callable[[], str]
+"""Returns why the probe fails, or nothing."""
+MAX_BODY_BYTES = 4 << 20
 
 
 class ComponentSettings(Protocol):
@@ -234,3 +239,47 @@ def run_until_signalled(component: Component) -> None:
         await component.process.run(stop)
 
     uvloop.run(main())  # API calls over TLS cost half the CPU time of asyncio's own loop
+
+
+class Probes:
+    """Serves /healthz, /readyz and /metrics over plain HTTP on a separate port; `posts` handle further paths."""
+
+    def __init__(
+        self, registry: CollectorRegistry, ready: Check, healthy: Check = lambda: "",
+        posts: Mapping[str, Handler] | None = None,
+    ) -> None:  # fmt: skip
+        self._registry = registry
+        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application.router.add_get("/healthz", _answer(healthy))
+        application.router.add_get("/readyz", _answer(ready))
+        application.router.add_get("/metrics", self._scrape)
+        for path, handler in (posts or {}).items():
+            application.router.add_post(path, handler)
+        self._runner = web.AppRunner(application, access_log=None)
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Starts to listen; port 0 takes a free one."""
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        await self._runner.cleanup()
+
+    async def _scrape(self, request: web.Request) -> web.Response:
+        text = generate_latest(self._registry)
+        return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4"})
+
+
+def not_read(informers: Informers | None) -> str:
+    """Returns the answer of /readyz before the informers have synced."""
+    return "the cluster has not been read yet: " + ("waits for its turn" if informers is None else informers.unread())
+
+
+def _answer(check: Check) -> Handler:
+    async def answer(request: web.Request) -> web.Response:
+        wrong = check()
+        return web.Response(text=wrong or "ok", status=503 if wrong else 200)
+
+    return answer

@@ -1,4 +1,5 @@
-"""Back-off for pods whose binding was refused and for victims whose eviction was refused.
+"""Back-off for pods whose binding was refused, for victims whose eviction was refused, and for nodes that rejected a
+pod.
 
 Before each cycle the tasks are marked: a pod in back-off is not scheduled, a victim in back-off is not preemptable. So
 are pods that a budget protects, and pods whose owner is not known yet.
@@ -8,10 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muster.engine.core.jobs import Task
+import numpy as np
+
+from muster.config.types import Arguments, PluginOption
+from muster.engine.core.hooks import Batch, NodeFilter, Plugin, Reason, Scope, Verdict
+from muster.engine.core.jobs import Shape, Task
+from muster.engine.core.nodes import NodeView
 from muster.engine.core.plan import Plan, PodReason
 from muster.engine.core.podgroups import GROUP, expected_owner, owner_of
+from muster.engine.core.session import Session
 from muster.engine.core.state import State
+from muster.model.core import Pod
 from muster.model.meta import controller
 from muster.scheduler.budgets import BudgetProtection, over_budget
 from muster.scheduler.commits import by_claimer
@@ -20,6 +28,8 @@ from muster.scheduler.inbox import BindRefused, EvictionRefused
 BIND_RETRY_FIRST_S, BIND_RETRY_MAX_S = 1.0, 300.0
 EVICTION_RETRY_S = 30.0
 BINDING_REFUSED = "binding-refused"
+BACKOFF_FIRST_S, BACKOFF_MAX_S = 10.0, 600.0
+_REJECTED = Reason("kubelet-rejected", "node(s) had rejected such a pod a moment ago")
 
 
 @dataclass(slots=True)
@@ -136,3 +146,67 @@ def lacks_owner(state: State, task: Task) -> bool:
     if task.job is None or pod.spec.node_name or pod.metadata.annotations.get(GROUP) or expected_owner(pod) is None:
         return False
     return owner_of(pod, state.lookup) is None
+
+
+def rejected(pod: Pod) -> bool:
+    """Returns whether the kubelet's admission rejected the pod."""
+    status = pod.status
+    if status.phase != "Failed":
+        return False
+    return status.reason.startswith("OutOf") or status.reason in ("UnexpectedAdmissionError", "NodeAffinity")
+
+
+class KubeletRejections(Plugin, NodeFilter):
+    """A node filter that every live scheduler has after the configured plugins: a node gets no pod of a rejected shape
+    for a while.
+
+    A kubelet rejects a pod that is bound to it (OutOfcpu, OutOfnvidia.com/gpu, UnexpectedAdmissionError …) when its own
+    view of the node differs from the node's status. It would reject the next such pod as well.
+    """
+
+    name = "kubelet-rejections"
+    scope = Scope.NODE
+
+    def __init__(self) -> None:
+        super().__init__(Arguments({}), PluginOption(self.name))
+        self._until: dict[tuple[int, str], tuple[float, float]] = {}  # shape, node → when it ends, how long it lasts
+        self._seen: set[str] = set()  # uids
+        self._now = 0.0
+        self._refusing: dict[int, list[str]] = {}
+
+    def add(self, shape: Shape, pod: Pod, now: float) -> bool:
+        """Records a rejection; returns False if it is known already."""
+        if pod.metadata.uid in self._seen:
+            return False
+        self._seen.add(pod.metadata.uid)
+        key = (shape.id, pod.spec.node_name)
+        before = self._until.get(key)
+        lasts = BACKOFF_FIRST_S if before is None else min(before[1] * 2, BACKOFF_MAX_S)
+        self._until[key] = (now + lasts, lasts)
+        return True
+
+    def forget(self, uid: str) -> None:
+        self._seen.discard(uid)
+
+    def next_expiry(self, now: float) -> float | None:
+        return min((end for end, _ in self._until.values() if end > now), default=None)
+
+    def open(self, session: Session) -> None:
+        self._now = session.now
+        # An expired back-off is kept for as long again, so that the next rejection doubles it.
+        self._until = {k: (end, lasts) for k, (end, lasts) in self._until.items() if end + lasts > self._now}
+        self._refusing = {}
+        for (shape, node), (end, _) in self._until.items():
+            if end > self._now:
+                self._refusing.setdefault(shape, []).append(node)
+
+    def batch(self, task: Task) -> Batch:
+        return Batch.COLUMNS if task.shape.id in self._refusing else Batch.SKIP
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        refused = np.zeros(len(nodes.nodes), np.bool_)
+        for name in self._refusing.get(task.shape.id, ()):
+            node = nodes.nodes.rank.get(name, -1)
+            if node >= 0:
+                refused[node] = True
+        return Verdict.of(refused[nodes.index], _REJECTED)

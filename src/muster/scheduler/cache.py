@@ -27,10 +27,9 @@ from muster.model.meta import Object
 from muster.model.pod_states import is_active, is_terminating
 from muster.model.scheduling import Queue
 from muster.scheduler.assumed_claims import AssumedClaims
-from muster.scheduler.backoffs import Backoffs
+from muster.scheduler.backoffs import Backoffs, rejected
 from muster.scheduler.inbox import BindRefused, CallResult, CommitFinished, EvictionRefused, Message, Observed
 from muster.scheduler.journal import JOURNAL
-from muster.scheduler.kubelet_rejections import rejected
 from muster.scheduler.queueing_hints import Hint, queueing_hint
 from muster.store.clock import timestamp
 

@@ -16,14 +16,13 @@ from muster.engine.core.plan import Eviction, Plan
 from muster.engine.core.session import Session
 from muster.model.meta import Object
 from muster.process.logs import Log
+from muster.scheduler.backoffs import KubeletRejections
 from muster.scheduler.cache import Cache
 from muster.scheduler.cluster_metrics import cycle_statistics, deserved, drift, overused
 from muster.scheduler.commits import Commits, commits_of
-from muster.scheduler.configuration import LoadedConfig
-from muster.scheduler.findings import UnmetRequirements
+from muster.scheduler.configuration import LoadedConfig, UnmetRequirements
 from muster.scheduler.inbox import BindRefused
 from muster.scheduler.journal import JournalCarrier, Recovery, RecoveryAction, recover
-from muster.scheduler.kubelet_rejections import KubeletRejections
 from muster.scheduler.metrics import Metrics, measured
 from muster.scheduler.queue_gates import withhold_gated
 from muster.scheduler.queue_usage import QueueUsage

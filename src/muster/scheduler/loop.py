@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from muster.kube.informers import Stream
 from muster.model.meta import Object
-from muster.process.garbage_collection import GarbageCollection
+from muster.process.memory import GarbageCollection
 from muster.scheduler.binder import Binder
 from muster.scheduler.decider import FOLLOW_UP_DELAY_S, Decider, Decision
 from muster.scheduler.inbox import Message, Observed

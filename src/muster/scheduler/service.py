@@ -1,8 +1,8 @@
 """The running scheduler: access, election, informers, probes, and one term of leading after another.
 
 A process that is elected reads the whole cluster, and only then decides. If the lease ran out under a dead leader, the
-process uses the caches that it kept while standing by, and has the dead leader's bindings refused (fence.py). When it
-loses the lease everything of its term is dropped; the calls' gate is closed by then.
+process uses the caches that it kept while standing by, and has the dead leader's bindings refused (takeover.py). When
+it loses the lease everything of its term is dropped; the calls' gate is closed by then.
 """
 
 from __future__ import annotations
@@ -35,16 +35,14 @@ from muster.process.settings import LeaseSettings, own_pod_key
 from muster.scheduler.binder import Binder
 from muster.scheduler.cache import Cache
 from muster.scheduler.cluster_metrics import CycleStatistics
-from muster.scheduler.configuration import LoadedConfig, load_config, read_config
+from muster.scheduler.configuration import REPEAT_S, ConfigurationFindings, LoadedConfig, load_config, read_config
 from muster.scheduler.decider import Decider
-from muster.scheduler.fence import Fence
-from muster.scheduler.findings import REPEAT_S, ConfigurationFindings
 from muster.scheduler.inbox import Observed
 from muster.scheduler.loop import Loop
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.settings import SchedulerSettings
-from muster.scheduler.standby import Ready, Standby
 from muster.scheduler.status_writer import StatusWriter
+from muster.scheduler.takeover import Fence, Ready, Standby
 from muster.store.errors import Permission
 
 # What decisions are made from, whatever is configured; plugins may read more kinds (`Plugin.reads`).

@@ -1,4 +1,4 @@
-"""What a pod has otherwise than its edition, where the rules touched it."""
+"""The fields in which a pod differs from its edition, as far as the rules changed them."""
 
 from __future__ import annotations
 

@@ -10,9 +10,8 @@ import pytest
 
 from muster.groups.override import OverrideError, edition, faults
 from muster.groups.override.image import changed, parse
-from muster.groups.override.paths import in_pod
-from muster.groups.override.pointer import PointerError
-from muster.groups.override.policy import warnings
+from muster.groups.override.json_patch import PointerError
+from muster.groups.override.policy import in_pod, warnings
 from muster.model.groups import OverridePolicySpec
 
 SHA = "sha256:" + "0123456789abcdef" * 4

@@ -1,7 +1,7 @@
 """What `muster manifests` and the Helm chart put into a cluster.
 
-`rights` has what each part may do, `parts` how it is run, `placement` where, `admission` the webhook configurations
-and what the controllers' account may write, `objects` makes the Kubernetes objects.
+`rights` has what each part may do, `parts` how and where it runs, `admission` the webhook configurations and what the
+controllers' account may write, `objects` makes the Kubernetes objects.
 """
 
 from muster.cli.install.objects import ACCOUNTS, Settings, default_queue, installation

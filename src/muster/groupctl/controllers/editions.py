@@ -18,7 +18,7 @@ from muster.groupctl.controllers.object_cache import ObjectCache
 from muster.groups.applications import owner_ref, template_index, template_path, template_values
 from muster.groups.binding import DOMAIN
 from muster.groups.override import OverrideError, edition, outdated_fields
-from muster.groups.override.paths import Bases
+from muster.groups.override.policy import Bases
 from muster.model.batch import ControllerRevision, DaemonSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.custom import ConfiguredApplication

@@ -38,8 +38,7 @@ from muster.groups.applications import template_path
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
 from muster.groups.binding import BindingState, PolicyLabels, binding_state
 from muster.groups.override import faults
-from muster.groups.override.paths import Bases
-from muster.groups.override.policy import unknown_targets, warnings
+from muster.groups.override.policy import Bases, unknown_targets, warnings
 from muster.groups.propagation import PolicyProblem
 from muster.model.batch import StatefulSet
 from muster.model.core import Namespace, Pod

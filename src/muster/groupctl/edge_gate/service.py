@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Coroutine, Iterable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import TimeoutError as Late
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from aiohttp import web
 
 from muster.groupctl.edge_gate import authentication
 from muster.groupctl.edge_gate.change_log import ChangeLog, ChangeRecorder
 from muster.groupctl.edge_gate.connections import Connections
-from muster.groupctl.edge_gate.decision_endpoint import DecisionEndpoint
 from muster.groupctl.edge_gate.edition_check import EditionCheck
 from muster.groupctl.edge_gate.metrics import Metrics
 from muster.groupctl.edge_gate.proxy import Proxy
@@ -36,7 +38,8 @@ from muster.model.shape import Problem
 from muster.process.application_kinds import Kinds
 from muster.process.certificates import FileTls, Issued, issue, server_context, use, utc_now
 from muster.process.component import Component
-from muster.process.listener.limits import is_loopback
+from muster.process.listener.http_listener import Listener, Request, Response
+from muster.process.listener.limits import MIB, is_loopback
 from muster.process.logs import Log
 from muster.store import errors
 
@@ -44,6 +47,14 @@ EDITION_KINDS: tuple[type[Object], ...] = (Node, NodeGroup, PropagationPolicy, O
 CERTIFICATE_CHECK_PERIOD_S = 3600.0
 TRUSTED_HEADERS_PERIOD_S = 60.0
 TLS_HANDSHAKE_TIMEOUT_S = 10.0
+MAX_BODY_BYTES = 4 * MIB
+_CLOSED = (
+    "POST /gate is answered on this port only if it listens on a loopback address; ask on --gate-port, with a client "
+    "certificate of --client-ca-file"
+)
+
+Decide = Callable[[bytes], Awaitable[tuple[int, dict[str, str]]]]
+"""Takes a pod in JSON; returns the HTTP status and the answer."""
 
 
 class GateService(Component):
@@ -183,3 +194,55 @@ class GateService(Component):
         if self.settings.write_ca_file:
             Path(self.settings.write_ca_file).write_bytes(issued.authority)
         use(context, issued)
+
+
+class DecisionEndpoint:
+    """Serves POST /gate over HTTPS, and on the port of the probes: whether a pod is sent to its node or held back.
+
+    The answer names the policies of an application, so only authenticated callers get one. On a loopback address every
+    caller counts as authenticated; elsewhere only HTTPS clients with a certificate do.
+    """
+
+    def __init__(self, decide: Decide) -> None:
+        self.port: int | None = None
+        self._decide = decide
+        self._listener: Listener | None = None
+
+    def listen(self, at: tuple[str, int], tls: ssl.SSLContext) -> None:
+        """Listens over HTTPS until `stop`; raises OSError if it cannot."""
+        self._loop = asyncio.get_running_loop()
+        # The pod of a caller that will be refused is not read.
+        self._listener = Listener(at, self._answer, lambda path, known: MAX_BODY_BYTES if known else 1024, tls=tls)
+        self.port = self._listener.port
+        self._listener.start()
+
+    def stop(self) -> None:
+        if self._listener is not None:
+            self._listener.stop()
+
+    async def plain(self, request: web.Request) -> web.Response:
+        status, answer = await self._decide(await request.read())
+        return web.json_response(answer, status=status)
+
+    async def refuse(self, request: web.Request) -> web.Response:
+        return web.json_response({"error": _CLOSED}, status=403)
+
+    def _answer(self, request: Request) -> Response:
+        if not request.authenticated:
+            return _json(401, {"error": "POST /gate needs a client certificate"})
+        if (request.method, request.path) != ("POST", "/gate"):
+            return _json(404, {"error": "only POST /gate is answered here"})
+
+        async def decide() -> tuple[int, dict[str, str]]:
+            return await self._decide(bytes(request.body))
+
+        asked = asyncio.run_coroutine_threadsafe(decide(), self._loop)
+        try:
+            return _json(*asked.result(max(request.deadline - time.monotonic(), 0.0)))
+        except Late:
+            asked.cancel()
+            return _json(503, {"error": "no answer in time"})
+
+
+def _json(status: int, answer: dict[str, str]) -> Response:
+    return Response(status, msgspec.json.encode(answer))

@@ -13,8 +13,7 @@ from msgspec import Raw
 
 from muster.groupctl.extender.cluster_index import ClusterIndex, is_pending
 from muster.groupctl.extender.plugin_scores import PluginScores, scaled
-from muster.groupctl.extender.refused_pods import RefusedPods
-from muster.groupctl.extender.reservations import Reservations
+from muster.groupctl.extender.reservations import RefusedPods, Reservations
 from muster.groupctl.owners import FetchOwner
 from muster.groups.applications import Application, OwnerLoop, unit_of
 from muster.groups.assignment import ASSIGNED

@@ -25,7 +25,7 @@ from muster.groupctl.extender.group_scheduling import GroupScheduling
 from muster.groupctl.extender.lease_heartbeat import LeaseHeartbeat
 from muster.groupctl.extender.plugin_scores import KINDS as SCORING
 from muster.groupctl.extender.plugin_scores import PluginScores
-from muster.groupctl.extender.refused_pods import wake
+from muster.groupctl.extender.reservations import wake
 from muster.groupctl.extender.server import ExtenderServer, Scheduling
 from muster.groupctl.extender.settings import ExtenderSettings
 from muster.groupctl.owners import FetchOwner, OwnerResolver, owner_lookup

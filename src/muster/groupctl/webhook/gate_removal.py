@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from muster.groupctl.owners import OwnerResolver
-from muster.groupctl.webhook.json_patch import json_patch
 from muster.groupctl.webhook.mutator import Mutator
 from muster.groupctl.webhook.review import AdmissionResponse
 from muster.groups.applications import OwnerLoop
 from muster.groups.assignment import UNBOUND, is_job_pod, without_gate
 from muster.groups.binding import hold_reason
+from muster.groups.override.json_patch import patch_between
 from muster.kube.client import Client
 from muster.kube.informer import Delta
 from muster.kube.resources import resource_of
@@ -115,7 +115,7 @@ class GateRemover:
         if (controller(pod.metadata) is None or is_job_pod(pod)) and not _is_patchable(before, after):
             after = without_gate(before)  # nobody would create it again, or a Job's limit of retries would count it
         if _is_patchable(before, after):
-            patch = [{"op": "test", "path": "/metadata/uid", "value": uid}, *json_patch(before, after)]
+            patch = [{"op": "test", "path": "/metadata/uid", "value": uid}, *patch_between(before, after)]
             await self._client.request("PATCH", _POD.path(key), body=patch, content_type=JSON_PATCH)
         else:
             self._mutator.forget(uid)  # its replacement takes the slot

@@ -13,7 +13,6 @@ from typing import Any
 from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.group_slots import GroupSlots
-from muster.groupctl.webhook.json_patch import json_patch
 from muster.groupctl.webhook.review import AdmissionRequest, AdmissionResponse
 from muster.groups.applications import Application, OwnerLoop, template_path
 from muster.groups.assignment import (
@@ -30,6 +29,7 @@ from muster.groups.assignment import (
 )
 from muster.groups.binding import BindingState, PolicyLabels, binding_state, hold_reason
 from muster.groups.override import OverrideError, edition, rules_for
+from muster.groups.override.json_patch import patch_between
 from muster.groups.policies import BoundPolicy, PlacementRefusal
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy
@@ -82,7 +82,7 @@ class Mutator:
         if is_admitted(before["metadata"]):
             return response
         after = await self.made(before, request.namespace, request.uid, response, reserve=not request.dry_run)
-        response.patch = json_patch(before, after)
+        response.patch = patch_between(before, after)
         return response
 
     async def made(

@@ -2,7 +2,7 @@
 
 Rules are applied in the order written; inside a rule images, commands, args, then patches, each on the result of the
 last. If one fails, the whole edition fails. The given template is never changed. The result is checked as a pod:
-`privileges` lists what it must not gain over the template.
+`privileges` lists what it must not gain over the template. `outdated_fields` compares a pod with its edition.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.groups.override import image, pointer
-from muster.groups.override.paths import Bases, in_pod
+from muster.groups.override import image, json_patch
 from muster.groups.override.pod_security import containers, mapping, mappings
-from muster.groups.override.policy import Rule, faults, rules_for, substitute_group
+from muster.groups.override.policy import Bases, Rule, faults, in_pod, rules_for, substitute_group
 from muster.groups.override.privileges import Gain, gained
 from muster.model.groups import CommandArgsOverrider, ImageOverrider, OverridePolicySpec, PlaintextOverrider
 
-__all__ = ["Edition", "OverrideError", "edition"]
+__all__ = ["Edition", "OverrideError", "edition", "outdated_fields"]
 
 Template = dict[str, Any]  # metadata and spec of a pod, as plain values
 
@@ -114,15 +113,15 @@ def _images(pod: Template, overrider: ImageOverrider, bases: Bases) -> Iterator[
 
 def _change_image(made: Edition, path: str, steps: list[str], overrider: ImageOverrider, value: str) -> None:
     try:
-        old = pointer.get(made.template, steps)
-    except pointer.PointerError as fault:
+        old = json_patch.get(made.template, steps)
+    except json_patch.PointerError as fault:
         raise OverrideError(f"{path}: {fault}", path) from None
     if not isinstance(old, str) or not old:
-        raise OverrideError(f"{path}: {pointer.text(steps)} is no image", path)
+        raise OverrideError(f"{path}: {json_patch.text(steps)} is no image", path)
     new = str(image.changed(image.parse(old), overrider.component, overrider.operator, value))
     if new == old and overrider.component == "Tag" and overrider.operator != "remove" and value not in old:
         made.warnings.append(f"{path}: {value!r} makes neither a tag nor a digest of {old}; it stays as it is")
-    pointer.replace(made.template, steps, new)
+    json_patch.replace(made.template, steps, new)
 
 
 def _change_command(made: Edition, path: str, name: str, overrider: CommandArgsOverrider, value: list[str]) -> None:
@@ -141,12 +140,12 @@ def _change_command(made: Edition, path: str, name: str, overrider: CommandArgsO
 def _patch(pod: Template, path: str, patch: PlaintextOverrider, steps: list[str], group: str) -> None:
     try:
         if patch.operator == "remove":
-            pointer.remove(pod, steps)
+            json_patch.remove(pod, steps)
         elif patch.operator == "add":
-            pointer.add(pod, steps, substitute_group(patch.value, group))
+            json_patch.add(pod, steps, substitute_group(patch.value, group))
         else:
-            pointer.replace(pod, steps, substitute_group(patch.value, group))
-    except pointer.PointerError as fault:
+            json_patch.replace(pod, steps, substitute_group(patch.value, group))
+    except json_patch.PointerError as fault:
         raise OverrideError(f"{path}: {patch.operator} {patch.path}: {fault}", path) from None
 
 
@@ -171,3 +170,66 @@ def _check(before: Template, after: Template) -> None:
         if reference != known.get(name) and (why := image.unusable(reference)):
             raise OverrideError(f"the edition's container {name}: image {reference!r}: {why}")
         names.append(name)
+
+
+def outdated_fields(template: Any, edition: Any, pod: Any, path: str = "") -> list[str]:
+    """Returns the paths of the fields that the rules changed and in which the pod differs from the edition.
+
+    Others change pods, too: the API server sets defaults, admission adds tolerations and volumes. So a field counts
+    only if template and edition differ in it, mappings may have additional members, and containers, volumes and other
+    named items are matched by name.
+    """
+    if template == edition:
+        return []
+    if isinstance(template, dict) and isinstance(edition, dict):
+        return _members(template, edition, pod if isinstance(pod, dict) else {}, path)
+    if isinstance(template, list) and isinstance(edition, list):
+        before, after, has = _by_name(template), _by_name(edition), _by_name(pod)
+        if before is not None and after is not None and has is not None:
+            return _members(before, after, has, path)
+        return [] if _items(template, edition, pod) else [path]
+    return [] if _has(pod, edition) else [path]
+
+
+def _members(template: dict[str, Any], edition: dict[str, Any], pod: dict[str, Any], path: str) -> list[str]:
+    found: list[str] = []
+    for name in (*template, *(name for name in edition if name not in template)):
+        place = f"{path}/{name}"
+        if name not in edition:
+            # A default of the API server does not come from the template.
+            found += [place] if name in pod and _has(pod[name], template[name]) else []
+        elif name not in template:
+            found += [] if (name in pod and _has(pod[name], edition[name])) or not edition[name] else [place]
+        else:
+            found += outdated_fields(template[name], edition[name], pod.get(name), place)
+    return found
+
+
+def _items(template: list[Any], edition: list[Any], pod: Any) -> bool:
+    if not isinstance(pod, list):
+        return not edition
+    if not all(isinstance(item, dict) for item in (*template, *edition)):
+        return bool(edition == pod)  # commands, arguments: the order counts, and nothing else adds to them
+    gone = [item for item in template if item not in edition]
+    return all(any(_has(one, item) for one in pod) for item in edition) and not any(item in pod for item in gone)
+
+
+def _has(pod: Any, wanted: Any) -> bool:
+    """Whether the pod's value contains the wanted value."""
+    if isinstance(wanted, dict):
+        return isinstance(pod, dict) and all(_has(pod.get(name), value) for name, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(pod, list):
+        items, has = _by_name(wanted), _by_name(pod)
+        if items is not None and has is not None:
+            return _has(has, items)
+        return _items([], wanted, pod)
+    return bool(pod == wanted) or (not pod and not wanted)
+
+
+def _by_name(items: Any) -> dict[str, Any] | None:
+    """The items by name; None if not all items have names."""
+    if items is None:
+        return {}
+    if not isinstance(items, list) or not all(isinstance(i, dict) and isinstance(i.get("name"), str) for i in items):
+        return None
+    return {item["name"]: item for item in items}

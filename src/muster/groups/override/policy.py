@@ -1,4 +1,6 @@
-"""The rules of an OverridePolicy for a node group, their validation, and the group's name in values."""
+"""The rules of an OverridePolicy for a node group, their validation, the paths of their overriders, and the group's
+name in values.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,7 @@ from msgspec import UNSET
 
 from muster.groups.membership import resolve
 from muster.groups.override.image import COMPONENTS, OPERATORS, bad_value
-from muster.groups.override.paths import Bases, in_pod
-from muster.groups.override.pointer import PointerError
+from muster.groups.override.json_patch import PointerError, text, tokens
 from muster.groups.propagation import PolicyProblem
 from muster.model.groups import (
     CommandArgsOverrider,
@@ -22,11 +23,27 @@ from muster.model.groups import (
     PlaintextOverrider,
 )
 
-__all__ = ["VARIABLE", "Rule", "faults", "substitute_group", "rules_for", "unknown_targets", "warnings"]
+__all__ = [
+    "VARIABLE", "Bases", "Rule", "faults", "in_pod", "rules_for", "substitute_group", "unknown_targets", "warnings",
+]  # fmt: skip
 
 VARIABLE = "{{nodegroup}}"
 COMMAND_OPERATORS = ("add", "remove")
 PATCH_OPERATORS = ("add", "replace", "update", "remove")
+
+Bases = Collection[tuple[str, ...]]  # the paths of the templates in custom kinds
+_TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
+_METADATA = frozenset({"labels", "annotations"})
+# The fields of a pod's spec (Kubernetes 1.36). Others belong to the workload, such as /spec/replicas.
+_SPEC = frozenset({
+    "activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy",
+    "enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers",
+    "hostname", "hostnameOverride", "imagePullSecrets", "initContainers", "nodeName", "nodeSelector", "os",
+    "overhead", "preemptionPolicy", "priority", "priorityClassName", "readinessGates", "resourceClaims", "resources",
+    "restartPolicy", "runtimeClassName", "schedulerName", "schedulingGates", "securityContext", "serviceAccount",
+    "serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain", "terminationGracePeriodSeconds",
+    "tolerations", "topologySpreadConstraints", "volumes", "workloadRef",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,3 +184,31 @@ def _choice(path: str, given: str, known: tuple[str, ...]) -> PolicyProblem:
     return PolicyProblem(
         path, f"{given!r} is none of {', '.join(known)}" if given else "is missing", f"write {known[0]}"
     )
+
+
+def in_pod(path: str, bases: Bases = (), *, slash: bool = True) -> list[str]:
+    """Returns the steps from the pod to the field. Raises PointerError if no pod has it. `slash`: the path must begin
+    with /.
+
+    `/spec/template/…` (for a CronJob `/spec/jobTemplate/spec/template/…`) is relative to the workload, since no pod has
+    such fields, and so is a path below the template of a configured custom kind. Every other path is relative to the
+    pod. One policy can therefore be used for workloads of several kinds.
+    """
+    steps = tokens(path if path.startswith("/") or slash else f"/{path}")
+    for template in (*bases, *_TEMPLATES):
+        if tuple(steps[: len(template)]) == template:
+            steps = steps[len(template) :]
+            break
+    top, field = [*steps, "", ""][:2]
+    known = {"metadata": _METADATA, "spec": _SPEC}.get(top, frozenset())
+    if field not in known:
+        raise PointerError(f"{path} is not part of the pod ({_hint(top, text(steps))})")
+    return steps
+
+
+def _hint(top: str, path: str) -> str:
+    if top == "metadata":
+        return "of a pod's metadata only labels and annotations can be overridden"
+    if top == "spec":
+        return f"a pod has no {path}; the workload itself is never edited"
+    return "paths begin with /spec/… or /metadata/…, or with the workload's /spec/template/…"

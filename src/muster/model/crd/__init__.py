@@ -1,7 +1,7 @@
 """CustomResourceDefinitions, made from the types of the model.
 
-`schema` turns a type into a structural schema, `definition` puts the rest of a CustomResourceDefinition around it;
-`groupmanagement` has muster's own kinds, `volcano` those of Volcano, Kueue and KAI.
+`schema` turns a type into a structural schema and a CustomResourceDefinition; `groupmanagement` has muster's own kinds,
+`volcano` those of Volcano, Kueue and KAI.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """kube-scheduler's scores, each 0 to 100 times its weight, summed.
 
-`resources` scores how full a node would be, `preferences` scores by properties of the node itself; `podaffinity` and
-`spread` score by other pods.
+`resources` scores how full a node would be, `preferences` scores by properties of the node itself; `pod_rules` scores
+by other pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """kube-scheduler's filters: which nodes may take a pod at all, resources apart.
 
-`node_filters` has the filters on the node itself, `interpod` and `spread` those on other pods, `volumes` those on
-claims and volumes. They run in Volcano's order.
+`node_filters` has the filters on the node itself, `pod_rules` those on other pods, `volumes` those on claims and
+volumes. They run in Volcano's order.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ A pod of up to four chips gets them in one ring, a pod of eight a whole board. B
 those whose ring is left even and small (groups A to D), then those with fewer chips free elsewhere. For chip pods that
 order outweighs every other plugin's score. Chips are picked when a pod is allocated, and given back exactly.
 
-`boards` reads nodes and pods, `cluster` compares them, `requests` has the requests that a job may make, `states` turns
-a board into a number, `node_rules` has the filters and scores over these numbers, `drawing` draws a board, `findings`
-is for `muster validate`. The layout of the rings is in `engine.devices`.
+`boards` reads nodes and pods and has the findings for `muster validate`, `cluster` compares them, `requests` has the
+requests that a job may make, `states` turns a board into a number, `node_rules` has the filters and scores over these
+numbers and `drawing` draws a board. The layout of the rings is in `engine.devices`.
 """
 
 from __future__ import annotations

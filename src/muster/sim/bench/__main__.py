@@ -6,9 +6,9 @@ import json
 import sys
 from dataclasses import asdict
 
+from muster.process.memory import keep_freed_memory
 from muster.sim.bench.measure import measure
 from muster.sim.bench.workloads import WORKS
-from muster.sim.memory import keep_freed_memory
 
 
 def main() -> None:

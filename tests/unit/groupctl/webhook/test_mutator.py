@@ -29,11 +29,11 @@ from builders.node_groups import (
 from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.group_slots import GroupSlots
-from muster.groupctl.webhook.json_patch import json_patch
 from muster.groupctl.webhook.mutator import Mutator
 from muster.groupctl.webhook.review import AdmissionRequest, AdmissionResponse
 from muster.groups.assignment import ADMITTED, ASSIGNED, EDITION, UNBOUND
-from muster.groups.override import pointer
+from muster.groups.override import json_patch
+from muster.groups.override.json_patch import patch_between
 from muster.kube.informer import Delta
 from muster.model.meta import Object, key
 from muster.store import Change, NotFound
@@ -99,13 +99,13 @@ def containers() -> dict[str, Any]:
 def patched(value: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
     result = deepcopy(value)
     for operation in operations:
-        steps = pointer.tokens(operation["path"])
+        steps = json_patch.tokens(operation["path"])
         if operation["op"] == "remove":
-            pointer.remove(result, steps)
+            json_patch.remove(result, steps)
         elif operation["op"] == "add":
-            pointer.add(result, steps, operation["value"])
+            json_patch.add(result, steps, operation["value"])
         else:
-            pointer.replace(result, steps, operation["value"])
+            json_patch.replace(result, steps, operation["value"])
     return result
 
 
@@ -321,4 +321,4 @@ _PLAIN = st.recursive(
 
 @given(st.dictionaries(st.text("ab/~"), _PLAIN, max_size=4), st.dictionaries(st.text("ab/~"), _PLAIN, max_size=4))
 def test_a_patch_makes_one_value_into_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert patched(before, json_patch(before, after)) == after
+    assert patched(before, patch_between(before, after)) == after

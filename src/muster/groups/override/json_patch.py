@@ -1,11 +1,14 @@
-"""JSON pointers (RFC 6901) and the changes that a JSON patch makes at them (RFC 6902): add, replace, remove."""
+"""JSON pointers (RFC 6901), the operations of a JSON patch (RFC 6902) at them, and the patch between two plain values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 __all__ = ["PointerError", "add", "get", "remove", "replace", "text", "tokens"]
+
+Operation = dict[str, Any]
 
 
 class PointerError(ValueError):
@@ -73,3 +76,27 @@ def _index(parent: list[Any], step: str, steps: Sequence[str], last: int) -> int
     if int(step) > last:
         raise PointerError(f"{text(steps)} is not there: the list has {len(parent)} items")
     return int(step)
+
+
+def patch_between(before: Any, after: Any) -> list[Operation]:
+    """Returns the operations that turn `before` into `after`, in the order in which they must be applied."""
+    return list(_between(before, after, []))
+
+
+def _between(before: Any, after: Any, at: list[str]) -> Iterator[Operation]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in before:
+            if name not in after:
+                yield {"op": "remove", "path": text([*at, name])}
+        for name, value in after.items():
+            if name not in before:
+                yield {"op": "add", "path": text([*at, name]), "value": value}
+            else:
+                yield from _between(before[name], value, [*at, name])
+    elif isinstance(before, list) and isinstance(after, list) and len(before) <= len(after):
+        for i, value in enumerate(before):
+            yield from _between(value, after[i], [*at, str(i)])
+        for value in after[len(before) :]:
+            yield {"op": "add", "path": text([*at, "-"]), "value": value}
+    elif before != after or type(before) is not type(after):
+        yield {"op": "replace", "path": text(at), "value": after}

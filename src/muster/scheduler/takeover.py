@@ -1,18 +1,16 @@
-"""Refuses the bindings that a former leader may still have on their way (docs/decisions/0016).
-
-A binding carries the resourceVersion of the pod that was decided on. A new leader therefore changes every pending pod,
-by an annotation, before it decides: each binding of the former leader has then either arrived, and the answer shows it,
-or is refused by the API server.
-"""
+"""Takes over from another leader: a warm standby, and a fence against its last bindings (docs/decisions/0016)."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+import traceback
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 from muster.kube.client import Client
-from muster.kube.informers import Informers
+from muster.kube.informers import Informers, Stream
 from muster.kube.list_watch import Selection, list_all
 from muster.kube.resources import resource_of
 from muster.kube.writes import FENCE, Writes
@@ -20,6 +18,8 @@ from muster.model.core import Pod
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_terminating
 from muster.process.logs import Log
+from muster.scheduler.decider import Decider
+from muster.scheduler.loop import Loop
 from muster.store import errors
 
 # A standby has no connections to write on yet: more of them would take longer to open than they save.
@@ -27,7 +27,13 @@ CONCURRENT_PATCHES = 16
 
 
 class Fence:
-    """`await Fence(…).close(token, seconds)`: then only this leader can bind, and `informers` have what others did."""
+    """Refuses the bindings that a former leader may still have on their way.
+
+    A binding has the resourceVersion of the pod that was decided on. A new leader therefore changes every pending pod,
+    by an annotation, before it decides: each binding of the former leader has then either arrived, and the answer shows
+    it, or is refused by the API server. After `await Fence(…).close(token, seconds)` only this leader can bind, and
+    `informers` have what others did.
+    """
 
     def __init__(self, client: Client, informers: Informers, scheduler_names: Collection[str], log: Log) -> None:
         self._client = client
@@ -87,3 +93,70 @@ class Fence:
         version = marked.metadata.resource_version
         self._highest = max(self._highest, int(version) if version.isdecimal() else 0)
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What a leadership term needs to start; `stream` has the watch events since the cluster was loaded."""
+
+    informers: Informers
+    decider: Decider
+    loop: Loop
+    stream: Stream
+
+
+class Standby:
+    """Keeps a scheduler ready that `prepare` has loaded with the cluster, while another replica leads.
+
+    If the leader dies, its successor uses these caches and need not read the cluster first.
+    """
+
+    def __init__(
+        self, prepare: Callable[[Client], AbstractAsyncContextManager[Ready]], log: Log, on_fault: Callable[[], None]
+    ) -> None:
+        self._prepare = prepare
+        self._log = log
+        self._on_fault = on_fault
+        self._stack: AsyncExitStack | None = None
+        self._ready: Ready | None = None
+
+    @asynccontextmanager
+    async def while_another_leads(self, client: Client) -> AsyncIterator[None]:
+        """Loads the cluster and follows it. The result is kept for the next term."""
+        await self.end()
+        following = asyncio.create_task(self._follow(client))
+        try:
+            yield
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async def _follow(self, client: Client) -> None:
+        self._stack = AsyncExitStack()
+        try:
+            ready = self._ready = await self._stack.enter_async_context(self._prepare(client))
+            await ready.loop.keep_up(ready.stream)
+        except Exception as fault:
+            # The next term then reads the cluster again, and fails itself if the error persists.
+            self._ready = None
+            self._on_fault()
+            trace = "".join(traceback.format_exception(fault))
+            self._log(0, f"unexpected {type(fault).__name__}: {fault}; no longer ready to take over", trace=trace)
+
+    @asynccontextmanager
+    async def for_term(self, client: Client, *, warm: bool) -> AsyncIterator[Ready]:
+        """Yields what the standby has kept, if `warm`; otherwise the cluster is read now."""
+        if not warm or self._ready is None:
+            await self.end()
+            async with self._prepare(client) as ready:
+                yield ready
+            return
+        try:
+            yield self._ready
+        finally:
+            await self.end()
+
+    async def end(self) -> None:
+        stack, self._stack, self._ready = self._stack, None, None
+        if stack is not None:
+            await stack.aclose()

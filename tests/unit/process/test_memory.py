@@ -1,10 +1,10 @@
-"""The collector: what is there stays, what is young is collected, the rest now and then."""
+"""The garbage collector (frozen objects, young objects, full collections), and freed memory that is kept."""
 
 from __future__ import annotations
 
 import gc
 
-from muster.process.garbage_collection import FULL_COLLECTION_PERIOD_S, GarbageCollection
+from muster.process.memory import FULL_COLLECTION_PERIOD_S, GarbageCollection, keep_freed_memory
 
 
 class Clock:
@@ -42,3 +42,11 @@ def test_a_full_collection_is_made_now_and_then() -> None:
             assert full == ["start"]
     finally:
         gc.callbacks.remove(note)
+
+
+def test_it_may_be_said_twice_and_arrays_are_made_as_before() -> None:
+    import numpy as np
+
+    keep_freed_memory()
+    keep_freed_memory()
+    assert np.ones(1 << 20).sum() == 1 << 20

@@ -1,4 +1,4 @@
-"""Sums beyond 64 bits."""
+"""Sums of amounts beyond 64 bits are exact."""
 
 from __future__ import annotations
 

@@ -14,8 +14,14 @@ from muster.model.finding import Finding
 from muster.process.config_sources import ConfigContent
 from muster.process.config_watcher import ConfigStatus
 from muster.process.logs import Log
-from muster.scheduler.configuration import load_config, read_config
-from muster.scheduler.findings import LONGEST_PAUSE_S, REPEAT_S, ConfigurationFindings, UnmetRequirements
+from muster.scheduler.configuration import (
+    LONGEST_PAUSE_S,
+    REPEAT_S,
+    ConfigurationFindings,
+    UnmetRequirements,
+    load_config,
+    read_config,
+)
 from muster.scheduler.metrics import Metrics
 
 ONE = Finding("warning", "a.yaml", 3, "plugin tdm", "foreign-plugin", "muster does not have tdm", "remove it")
