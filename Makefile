@@ -4,6 +4,9 @@ JOBS ?= 2
 PROFILE ?= short
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests start many processes; each is faster with the byte code that the first one wrote.
+unexport PYTHONDONTWRITEBYTECODE
+
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
@@ -18,7 +21,7 @@ demo: $(VENV)/.made ## the five designs' own examples, told step by step
 	$(BIN)/muster demo
 
 test: $(VENV)/.dev ## all tests but those against a real control plane; PROFILE=long: more examples per property
-	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/pytest -q -n $(JOBS) --ignore=tests/live
+	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/pytest -q -n $(JOBS) --dist worksteal --ignore=tests/live
 
 check: $(VENV)/.dev ## ruff, mypy --strict, the direction of imports
 	$(BIN)/ruff check src tests bench deploy

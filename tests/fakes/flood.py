@@ -28,6 +28,7 @@ class Flood:
         self._size = size
         self._tls = tls
         self._over = threading.Event()
+        self._open: set[socket.socket] = set()
         self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(connections)]
 
     def __enter__(self) -> Flood:
@@ -37,6 +38,9 @@ class Flood:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
+        for one in list(self._open):  # a thread that waits for the server to read ends at once
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
         for one in self._threads:
             one.join(15)
 
@@ -47,10 +51,13 @@ class Flood:
             self._over.wait(0.05)
 
     def _attack(self) -> None:
-        with socket.create_connection(self._at, 10) as plain:
+        with contextlib.ExitStack() as at_end:
+            plain = at_end.enter_context(socket.create_connection(self._at, 10))
             self.opened += 1
-            client = plain if self._tls is None else self._tls.wrap_socket(plain)
+            client = plain if self._tls is None else at_end.enter_context(self._tls.wrap_socket(plain))
             client.settimeout(10)
+            self._open.add(client)
+            at_end.callback(self._open.discard, client)
             client.sendall(self._begin)
             left = self._size
             while left > 0 and not self._over.is_set():

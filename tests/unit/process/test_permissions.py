@@ -74,8 +74,9 @@ def rules(*granted: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def test_the_review_asks_about_all_namespaces_and_what_was_granted_is_said(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("muster.process.permissions.MORE_REFUSALS_S", 0.2)
     told = Told(capsys)
     needed = (BIND, Permission("patch", "pods/status"), Permission("patch", "queues/status", "scheduling.volcano.sh"))
     status = {"verbs": ["patch"], "apiGroups": ["*"], "resources": ["*/status"]}
