@@ -90,7 +90,7 @@ def simulate(folder: Path, expected: Answer) -> None:
 
 
 def check_groups(folder: Path, expected: Answer, binds: dict[str, str]) -> None:
-    objects = [o for o in yaml.safe_load_all((folder / "cluster.yaml").read_text()) if o]
+    objects = [o for o in yaml.load_all((folder / "cluster.yaml").read_text(), yaml.CSafeLoader) if o]
     members: dict[str, list[str]] = {}
     labels: dict[str, dict[str, str]] = {}
     for obj in objects:

@@ -13,9 +13,10 @@ import pytest
 from muster.groups.override import OverrideError, edition
 from muster.model.groups import OverridePolicySpec
 from oracles.pod_security import every_control, for_container, names, satisfied
+from strategies.profiles import times
 
 Plain = dict[str, Any]
-ROUNDS = 1000
+ROUNDS = times(1000)
 OWN = ("groupmanagement.kubeedge.io/", "nodegroup.groupmanagement.kubeedge.io/", "muster.io/")
 
 SAFE: Plain = {

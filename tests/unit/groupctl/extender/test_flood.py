@@ -41,7 +41,8 @@ def test_the_limit_is_that_of_the_manifests() -> None:
     assert PARTS["extender"].limits == (("memory", f"{LIMIT_MIB // 1024}Gi"),)
 
 
-@pytest.mark.parametrize("connections", [40, pytest.param(200, marks=pytest.mark.long)])
+# 26 whole bodies are above the limit of the assertion; none of them may be kept beside all others.
+@pytest.mark.parametrize("connections", [26, *(pytest.param(n, marks=pytest.mark.long) for n in (40, 200))])
 def test_the_memory_stays_below_the_limit_and_a_request_is_answered(
     serving: tuple[int, int], connections: int
 ) -> None:
@@ -54,7 +55,7 @@ def test_the_memory_stays_below_the_limit_and_a_request_is_answered(
         Flood(port, 5, announced=len(NODES), size=0, first=NODES),
         Flood(port, 5, announced=len(NAMES), size=0, first=NAMES),
     ):
-        until(lambda: large.opened >= connections and large.sent > 40 * (WHOLE - 200), 90)
+        until(lambda: large.opened >= connections and large.sent > min(connections, 40) * (WHOLE - 200), 90)
         for _ in range(3):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             connection.request("POST", "/filter", json.dumps({"Pod": {}, "NodeNames": ["a"]}))
