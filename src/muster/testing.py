@@ -22,9 +22,8 @@ from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import Plugin
 from muster.engine.core.state import State
 from muster.model.meta import Object
-from muster.plugin_checks import ledgers, shortcuts, terms
+from muster.plugin_checks import CheckFailed, ledgers, shortcuts, terms
 from muster.plugin_checks.choices import SeededChoices
-from muster.plugin_checks.failure import CheckFailed
 from muster.plugin_checks.random_clusters import NOW, cluster, state_of
 from muster.plugin_checks.read_keys import ReadKey, read_keys, set_keys
 

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from muster.sim.compare import Comparison
     from muster.sim.inputs import LoadedConfig
-    from muster.sim.result import Result
+    from muster.sim.result import Comparison, Result
 
 
 @click.command()
@@ -57,7 +56,7 @@ def simulate(
     from muster.cli.reading import log, read_manifests
     from muster.process.memory import keep_freed_memory
     from muster.sim.api import simulate as run
-    from muster.sim.compare import Comparison
+    from muster.sim.result import Comparison
 
     keep_freed_memory()
 

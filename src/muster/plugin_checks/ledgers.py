@@ -15,8 +15,8 @@ from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.engine.core.statement import Statement
 from muster.engine.evictions.promises import Promises
+from muster.plugin_checks import CheckFailed
 from muster.plugin_checks.choices import Choices
-from muster.plugin_checks.failure import CheckFailed
 from muster.plugin_checks.random_clusters import NOW
 
 __all__ = ["EVICTABLE", "all_answers", "check_ledgers", "random_move"]

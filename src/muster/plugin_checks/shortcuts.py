@@ -30,7 +30,7 @@ from muster.engine.evictions.victims import Victims
 from muster.engine.placement import node_classes
 from muster.engine.placement.answers import LookAhead
 from muster.engine.placement.placement import Placement
-from muster.plugin_checks.failure import CheckFailed
+from muster.plugin_checks import CheckFailed
 from muster.plugin_checks.random_clusters import NOW
 
 __all__ = ["check_restart", "check_shortcuts", "with_shortcuts", "without_shortcuts"]

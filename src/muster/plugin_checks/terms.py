@@ -11,8 +11,8 @@ from muster.engine.core.hooks import Batch, NodeFilter, NodeScorer, Scope
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.nodes import MoveKind, NodeView
 from muster.engine.core.session import Session
+from muster.plugin_checks import CheckFailed, require
 from muster.plugin_checks.choices import Choices
-from muster.plugin_checks.failure import CheckFailed, require
 
 __all__ = ["check_copies", "check_scopes", "check_signatures", "check_skips", "check_slices"]
 

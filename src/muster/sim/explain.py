@@ -21,8 +21,8 @@ from muster.engine.placement.node_sets import FAILED, divide_nodes
 from muster.engine.placement.trace import NodeTrace, fit_error
 from muster.engine.placement.trace import explain as trace
 from muster.model.finding import Finding, InputError
+from muster.sim.group_controllers import open_cluster
 from muster.sim.inputs import LoadedConfig
-from muster.sim.opening import open_cluster
 
 
 @dataclass(slots=True)

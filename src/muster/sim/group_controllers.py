@@ -1,12 +1,13 @@
-"""The controllers of node group management, and a model of its webhook, as parts of the embedded cluster."""
+"""The embedded cluster with the controllers of node group management and a model of its webhook as its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from muster.cluster.embedded import EmbeddedCluster, Part
 from muster.cluster.memory import MemoryStore
 from muster.engine.core.plan import Eviction
+from muster.engine.core.state import Objects, State
 from muster.groupctl.controllers.application_index import ApplicationIndex
 from muster.groupctl.controllers.dry_run import DryRunStore, Write
 from muster.groupctl.controllers.evictions import EvictionQueue
@@ -124,3 +125,15 @@ class GroupControllers:
 
     def _note(self, pod: Pod, policy: str, rule: str) -> None:
         self._cluster.evicted.append(Eviction(key(pod), pod.spec.node_name, policy, rule))
+
+
+def open_cluster(objects: Objects, now: float, scheduler_names: Iterable[str]) -> tuple[EmbeddedCluster, State]:
+    """Returns the cluster and its state before the first cycle.
+
+    The workload controllers have created their pods, and applications are bound to their policies.
+    """
+    cluster = EmbeddedCluster(objects, now)
+    cluster.join(GroupControllers(cluster))
+    state = State(scheduler_names)
+    cluster.follow(state)
+    return cluster, state

@@ -11,15 +11,11 @@ from importlib.resources import files
 
 from muster.engine.core.resources import exact_sum
 from muster.model.quantity import display
-from muster.sim.compare import Comparison
-from muster.sim.html_topology import trees
-from muster.sim.picture import BEFORE, LEAVING, NEW, NodeBox, PodMark, boxes
-from muster.sim.result import Result
+from muster.sim.picture import BEFORE, HUE_STEP_DEGREES, LEAVING, MAX_NODES, NEW, NodeBox, PodMark, boxes, trees
+from muster.sim.result import Comparison, Result
 
 MAX_PODS = 40  # names in one node's box
-MAX_NODES = 600
 MAX_BARS = 4
-HUE_STEP_DEGREES = 137.508  # the golden angle: each hue is far from those before
 STATES = {NEW: "placed by this run", BEFORE: "there before", LEAVING: "being evicted"}
 
 

@@ -1,4 +1,4 @@
-"""The result of a simulation, and its form in JSON (a contract: the keys are stable)."""
+"""The result of a simulation, the comparison of two, and their form in JSON (a contract: the keys are stable)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from muster.engine.core.plan import Eviction
 from muster.engine.core.state import State
 from muster.model.finding import Finding
 from muster.sim.inputs import LoadedConfig
-from muster.sim.summary import Summary
+from muster.sim.summary import Amounts, Summary
+
+Pair = tuple[str | None, str | None]
 
 
 @dataclass(slots=True)
@@ -49,3 +51,66 @@ class Result:
             "cycles": self.cycles,
             "summary": self.summary.to_dict(),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Compares two configurations on one input: placements, fragmentation, shares of queues, pending pods."""
+
+    names: tuple[str, str]  # of the configurations
+    first: Result
+    second: Result
+
+    @property
+    def placements(self) -> dict[str, Pair]:
+        """Returns the pods that are on different nodes at the end: their node in each run, or None."""
+        return _differing(self.first.binds, self.second.binds)
+
+    @property
+    def pending(self) -> dict[str, Pair]:
+        """Returns the pods that are pending in one run only, or for different reasons."""
+        return _differing(self.first.pending, self.second.pending)
+
+    @property
+    def evicts(self) -> tuple[list[str], list[str]]:
+        """Returns the evictions of only the first run and those of only the second."""
+        one, two = ([e.pod for e in run.evictions] for run in (self.first, self.second))
+        return [pod for pod in one if pod not in set(two)], [pod for pod in two if pod not in set(one)]
+
+    @property
+    def fragmentation(self) -> dict[str, tuple[float | None, float | None]]:
+        one, two = self.first.summary.fragmentation, self.second.summary.fragmentation
+        return {name: (one.get(name), two.get(name)) for name in sorted({*one, *two})}
+
+    @property
+    def allocated(self) -> dict[str, tuple[Amounts, Amounts]]:
+        """Returns what each queue has allocated at the end of each run."""
+        one, two = self.first.summary.queues, self.second.summary.queues
+        return {name: (one[name].allocated, two[name].allocated) for name in sorted({*one} & {*two})}
+
+    def to_dict(self) -> dict[str, object]:
+        """Returns the first run's decisions, the other's under `other`, and where they differ: [first, second]."""
+        one, two = self.first.decisions(), self.second.decisions()
+        shares = [run.summary.queues for run in (self.first, self.second)]
+        pair = [run.configuration for run in (self.first, self.second)]
+        used = [one.to_dict() for one in pair if one is not None]
+        return {
+            **one,
+            "other": two,
+            "differences": {
+                "configurations": list(self.names),
+                "placements": {pod: list(pair) for pod, pair in self.placements.items()},
+                "pending": {pod: list(pair) for pod, pair in self.pending.items()},
+                "evicts": list(self.evicts),
+                "fragmentation": {
+                    name: [None if x is None else round(x, 6) for x in pair]
+                    for name, pair in self.fragmentation.items()
+                },
+                "queues": {name: [share[name].to_dict()["allocated"] for share in shares] for name in self.allocated},
+            },
+            **({"configurations": used} if used else {}),
+        }
+
+
+def _differing(one: dict[str, str], two: dict[str, str]) -> dict[str, Pair]:
+    return {pod: (one.get(pod), two.get(pod)) for pod in sorted({*one, *two}) if one.get(pod) != two.get(pod)}

@@ -24,7 +24,7 @@ from muster.model.core import Pod
 from muster.model.meta import controller
 from muster.model.pod_states import is_terminating
 from muster.sim import summary
-from muster.sim.opening import open_cluster
+from muster.sim.group_controllers import open_cluster
 from muster.sim.result import Result
 from muster.sim.summary import Breaches
 

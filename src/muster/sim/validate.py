@@ -12,7 +12,7 @@ from muster.cycle.requirements import ignored
 from muster.cycle.scheduler import Scheduler
 from muster.cycle.validation import effective, validate_configuration
 from muster.model.finding import Finding, in_order
-from muster.sim.opening import open_cluster
+from muster.sim.group_controllers import open_cluster
 from muster.validation.locator import Locator
 from muster.validation.pod_groups import pod_group_findings
 from muster.validation.pods import pod_findings

@@ -6,9 +6,8 @@ from html.parser import HTMLParser
 
 from builders.files import PACKING, full_cluster, manifests, scheduler
 from builders.manifests import node, pod
-from muster.sim.compare import Comparison
 from muster.sim.html import comparison_page, page
-from muster.sim.result import Result
+from muster.sim.result import Comparison, Result
 from muster.sim.simulate import simulate
 
 VOID = {"meta", "link", "br", "img", "input"}

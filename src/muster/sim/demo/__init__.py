@@ -1,20 +1,17 @@
-"""`muster demo`: the designs' own examples, played on the embedded cluster by the real scheduler and controllers.
+"""`muster demo`: the examples of the designs, played on the embedded cluster by the real scheduler and controllers.
 
-A chapter is a file that plays one design: it puts manifests (in `manifests/`, one folder a chapter) into a cluster,
-runs until nothing changes, and compares the outcome with the design. Nothing that is shown is written
-beforehand but the questions and the design's answers; one that does not come out makes the demo fail.
+A chapter is a function that plays one design: it applies manifests (in `manifests/`, one folder for each chapter) to a
+cluster, runs until nothing changes, and compares the outcome with the design. Only the questions and the answers of the
+design are written beforehand; if an outcome differs from its answer, the demo fails.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from muster.sim.demo.group_management import chapter as group_management
-from muster.sim.demo.nodegroup import chapter as nodegroup
-from muster.sim.demo.nodesets import chapter as nodesets
-from muster.sim.demo.resource_strategy_fit import chapter as resource_strategy_fit
+from muster.sim.demo.group_management import group_management
+from muster.sim.demo.plugin_chapters import nodegroup, nodesets, resource_strategy_fit, topology910
 from muster.sim.demo.story import Chapter
-from muster.sim.demo.topology910 import chapter as topology910
 
 __all__ = ["CHAPTERS", "chapters"]
 
@@ -28,5 +25,5 @@ CHAPTERS: tuple[Callable[[], Chapter], ...] = (
 
 
 def chapters() -> Iterator[Chapter]:
-    """The chapters in order, each played when it is its turn."""
+    """Yields the chapters in order; each is played when it is yielded."""
     return (chapter() for chapter in CHAPTERS)

@@ -13,7 +13,7 @@ BEIJING, HANGZHOU = "beijing", "hangzhou"
 LOCAL = {BEIJING: ["beijing.registry.io/nginx:1.27"], HANGZHOU: ["hangzhou.registry.io/nginx:1.27"]}
 
 
-def chapter() -> Chapter:
+def group_management() -> Chapter:
     about = "Policies say how many pods of an application run in each group of nodes, and in which edition."
     chapter = Chapter("group-management", "Node group management (design 5)", about)
     _example(chapter)

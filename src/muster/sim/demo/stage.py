@@ -15,8 +15,8 @@ from muster.model.core import Node
 from muster.model.meta import Object, key
 from muster.sim.demo.story import Chapter, Grid, Step
 from muster.sim.explain import Explanation, explain
+from muster.sim.group_controllers import open_cluster
 from muster.sim.html import drawn
-from muster.sim.opening import open_cluster
 from muster.sim.simulate import Run
 
 NAMES = ("muster",)  # schedulerName of the demo's pods

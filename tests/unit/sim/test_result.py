@@ -1,10 +1,10 @@
-"""Two configurations on one input."""
+"""Two configurations are compared on one input."""
 
 from __future__ import annotations
 
 from builders.files import PACKING, SPREADING, manifests, scheduler
 from builders.manifests import node, pod
-from muster.sim.compare import Comparison
+from muster.sim.result import Comparison
 from muster.sim.simulate import simulate
 
 
