@@ -28,9 +28,10 @@ from live.muster_process import (
     stays_unplaced,
 )
 from live.part_process import Part
-from muster.engine.core.podgroups import MIN_MEMBER, QUEUE_NAME
+from muster.engine.core.podgroups import QUEUE_NAME
 from muster.engine.core.reading import ADMITTED, ALLOCATION_GATE
 from muster.scheduler.journal import JOURNAL, Entry, Journal, encode
+from muster.workloads import MIN_MEMBER
 
 pytestmark = pytest.mark.usefixtures("crds")
 TESTS = Path(__file__).parent.parent

@@ -96,7 +96,7 @@ def _members(level: QueueLevel) -> list[Queue]:
 
 
 def behind(job: Job) -> Reason:
-    return Reason("queue-fifo", f"queue {job.queue_name} is fifo: waits behind {job.shown}")
+    return Reason("queue-fifo", f"queue {job.queue_name} is fifo: waits behind {job.key}")
 
 
 class JobQueue:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @options.output("table", "json")
 @click.option("--sets", is_flag=True, help="Show the node sets that the pod's group is tried on, and how each does.")
 @options.now
+@options.workload_kinds
 @options.scheduler_names
 @options.keep_going
 @options.verbosity
@@ -38,6 +39,7 @@ def explain(
     form: str,
     sets: bool,
     now: float | None,
+    workload_kinds: tuple[str, ...],
     scheduler_names: tuple[str, ...],
     keep_going: bool,
     verbosity: int,
@@ -63,7 +65,7 @@ def explain(
         manifests = read_cluster(kubeconfig, context)
         now = time.time() if now is None else now
     else:
-        manifests = read_manifests(files, keep_going=keep_going)
+        manifests = read_manifests(files, keep_going=keep_going, workload_kinds=workload_kinds)
     one = one or load_and_report(config_from_objects(manifests.objects, scheduler_names))
     try:
         with waiting("explaining"):

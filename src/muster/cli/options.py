@@ -72,6 +72,13 @@ def keep_going(command: F) -> F:
     )(command)
 
 
+def workload_kinds(command: F) -> F:
+    return click.option(
+        "--workload-kinds", "workload_kinds", type=click.Path(), multiple=True, metavar="FILE",
+        help="Descriptions of further workload kinds. May be given several times.",
+    )(command)  # fmt: skip
+
+
 def scheduler_names(command: F) -> F:
     return click.option(
         "--scheduler-name", "scheduler_names", multiple=True, default=("muster", "volcano"), show_default=True,

@@ -85,14 +85,13 @@ def _workload(files: tuple[str, ...]) -> tuple[str, Template, tuple[str, ...]]:
 def _named(place: str, value: Template) -> Iterator[tuple[tuple[object, object], tuple[str, ...]]]:
     """The kinds that the ConfigMap names, each with the place of its template."""
     from muster.cli.reading import BadInput
-    from muster.groups.applications import template_path
     from muster.groups.custom_applications import CONFIG_KEY, CONFIG_NAME, BadConfiguration, read_custom_applications
 
     if value.get("kind") != "ConfigMap" or (value.get("metadata") or {}).get("name") != CONFIG_NAME:
         return
     try:
         for one in read_custom_applications(str((value.get("data") or {}).get(CONFIG_KEY, ""))):
-            yield (f"{one.group}/{one.version}", one.kind), template_path(one.type(one.plural or "objects"))
+            yield (f"{one.group}/{one.version}", one.kind), one.template_path
     except BadConfiguration as fault:
         raise BadInput(f"{place}: error: {fault}") from None
 

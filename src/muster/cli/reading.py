@@ -71,13 +71,15 @@ def config_text(path: str) -> str:
     return found.text
 
 
-def read_manifests(paths: Sequence[str], *, keep_going: bool = False) -> Manifests:
+def read_manifests(
+    paths: Sequence[str], *, keep_going: bool = False, workload_kinds: Sequence[str] = ()
+) -> Manifests:
     """Reads the objects of `-f`. Errors end the command, unless bad objects are to be left out."""
     from muster.sim.inputs import usable_cluster
 
     try:
         with waiting("reading"):
-            manifests = usable_cluster(paths, keep_going=keep_going)
+            manifests = usable_cluster(paths, keep_going=keep_going, workload_kinds=workload_kinds)
     except InputError as fault:
         print_findings(fault.findings)
         errors = [finding for finding in fault.findings if finding.severity == "error"]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @options.kubeconfig
 @options.now
 @click.option("--fail-on-pending", is_flag=True, help="Exit 1 if a pod is left without a node.")
+@options.workload_kinds
 @options.scheduler_names
 @options.keep_going
 @options.verbosity
@@ -42,6 +43,7 @@ def simulate(
     context: str | None,
     now: float | None,
     fail_on_pending: bool,
+    workload_kinds: tuple[str, ...],
     scheduler_names: tuple[str, ...],
     keep_going: bool,
     verbosity: int,
@@ -63,7 +65,7 @@ def simulate(
     first, second = (
         None if one is None else load_and_report(one) for one in (config_from_flag(config), config_from_flag(compare))
     )
-    manifests = read_manifests(files, keep_going=keep_going)
+    manifests = read_manifests(files, keep_going=keep_going, workload_kinds=workload_kinds)
     first = first or load_and_report(config_from_objects(manifests.objects, scheduler_names))
     with waiting("simulating"):
         results = [

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     help="Judge OverridePolicies as controllers with this option do.",
 )  # fmt: skip
 @options.kubeconfig
+@options.workload_kinds
 @options.scheduler_names
 @options.verbosity
 def validate(
@@ -37,6 +38,7 @@ def validate(
     privileged: bool,
     kubeconfig: str | None,
     context: str | None,
+    workload_kinds: tuple[str, ...],
     scheduler_names: tuple[str, ...],
     verbosity: int,
 ) -> None:
@@ -54,7 +56,7 @@ def validate(
 
     text = config_from_flag(config)
     with waiting("reading"):
-        manifests = read_cluster(files) if files else None
+        manifests = read_cluster(files, workload_kinds) if files else None
     text = text or config_from_objects({} if manifests is None else manifests.objects, scheduler_names)
     with waiting("validating"):
         answer = run(manifests, config=text, privileged=privileged, scheduler_names=scheduler_names)

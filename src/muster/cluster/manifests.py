@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from muster.cluster.documents import Location, Locations, contents, values
-from muster.cluster.unknown_names import could_be_configured, kinds_named_by, missing_kind, unknown_fields, unknown_kind
+from muster.cluster.unknown_names import missing_kind, unknown_fields, unknown_kind
+from muster.cluster.workload_kinds import HOW_TO_DESCRIBE, TableText, fault_findings, kinds_of_input, pod_template_path
 from muster.groups.applications import template_path, template_values, templates_of
 from muster.model import kinds, shape
 from muster.model.collector import collector_paused
+from muster.model.custom import ConfiguredApplication
 from muster.model.finding import Finding, Severity, in_order
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Object, key
-from muster.model.native import VERSIONS, CompositePodGroup, NativeObject, NativePodGroup
 from muster.model.scheduling import PodGroup
 from muster.model.shape import Problem
 from muster.model.timestamps import latest
@@ -32,8 +33,7 @@ T = TypeVar("T", bound=Object)
 
 # Of workloads, together. Kubernetes itself is made for 150,000 pods in a cluster.
 MAX_PODS = 200_000
-# Findings about these name a field of the object and its line.
-_CHECKED_BY_FIELD = (PropagationPolicy, OverridePolicy, NativePodGroup, CompositePodGroup)
+UNDESCRIBED = "undescribed-kind"  # a warning here, an error of `validate`: its pods are not simulated
 
 
 @dataclass(slots=True)
@@ -74,9 +74,12 @@ class Manifests:
         return latest(self)
 
 
-def read(sources: Iterable[tuple[str, bytes | Mapping[str, Any]]]) -> Manifests:
-    """Reads the objects in named texts, and plain objects under the name that messages give them."""
-    reader = _Reader()
+def read(
+    sources: Iterable[tuple[str, bytes | Mapping[str, Any]]], workload_kinds: Sequence[TableText] = ()
+) -> Manifests:
+    """Reads the objects in named texts, and plain objects under the name that messages give them. `workload_kinds` are
+    tables of descriptions beside the built-in table."""
+    reader = _Reader(workload_kinds)
     with collector_paused():
         for name, data in sources:
             for found in values(name, data) if isinstance(data, bytes) else [(dict(data), Location(name, None))]:
@@ -97,8 +100,9 @@ def read_paths(paths: Iterable[str | os.PathLike[str]]) -> Manifests:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, workload_kinds: Sequence[TableText] = ()) -> None:
         self.manifests = Manifests()
+        self.workload_kinds = workload_kinds
         self.found: dict[tuple[str, str], list[tuple[Object, Location]]] = {}
         self.unread: list[tuple[dict[str, Any], Location]] = []  # of kinds that a ConfigMap may name
 
@@ -131,7 +135,8 @@ class _Reader:
         cls = kinds.find(api_version, kind)
         if cls is not None:
             return self.object(cls, value, place)
-        if could_be_configured(api_version, value):
+        if "/" in api_version:
+            # A table or a ConfigMap further on may describe the kind, or a third-party plugin may read it.
             return self.unread.append((value, place))
         return self.skip(value, place)
 
@@ -153,6 +158,9 @@ class _Reader:
         if wrong is not None:
             code = "version" if wrong.severity == "warning" else "unknown-kind"
             self.report(wrong.severity, place, wrong.path, _about(kind, value), code, wrong.message, wrong.fix)
+        elif template := pod_template_path(value):
+            message = f"has a pod template ({template}), but muster does not know {kind} of {api_version}: no pods"
+            self.report("warning", place, template, _about(kind, value), UNDESCRIBED, message, HOW_TO_DESCRIBE)
 
     def object(self, cls: type[Object], value: dict[str, Any], place: Location) -> None:
         about = _about(cls.__name__, value, cls.namespaced)
@@ -170,9 +178,11 @@ class _Reader:
         faults = list(check(obj))
         for problem in faults:
             self.report("error", place, problem.path, about, "value", problem.message, problem.fix)
+        if isinstance(obj, ConfiguredApplication):
+            self.manifests.findings += fault_findings(obj, place, about)
         if not faults:
             # Policies and sub-groups are checked later, field by field.
-            by_field = obj.spec.sub_groups if isinstance(obj, PodGroup) else cls in _CHECKED_BY_FIELD
+            by_field = obj.spec.sub_groups if isinstance(obj, PodGroup) else cls in (PropagationPolicy, OverridePolicy)
             kept = place if by_field else place.light()
             self.found.setdefault((cls.__name__, key(obj)), []).append((obj, kept))
 
@@ -189,10 +199,11 @@ class _Reader:
     def configured(self) -> None:
         found = (entry for entries in self.found.values() for entry in entries)
         named: dict[tuple[str, str], type[Object]] = {}
-        if self.unread:
+        if self.unread or self.workload_kinds:
             from muster.cycle.registry import third_party_kinds  # imports the plugins that other packages provide
 
-            named = {**third_party_kinds(), **kinds_named_by(found, self.manifests.findings)}
+            described = kinds_of_input(found, self.workload_kinds, self.manifests.findings)
+            named = {**described, **third_party_kinds()}
         for value, place in self.unread:
             api_version, kind = value["apiVersion"], value["kind"]
             if (api_version, kind) in named:
@@ -213,22 +224,14 @@ class _Reader:
         return manifests
 
     def one_of(self, kind: str, name: str, candidates: list[tuple[Object, Location]]) -> tuple[Object, Location]:
-        """Chooses one of several objects with the same name, by their content and not by their order.
-
-        A native group in two versions is one object in a cluster: the newer version is used.
-        """
-        kept = min(candidates, key=lambda candidate: (_age(candidate[0]), msgspec.json.encode(candidate[0])))
+        """Chooses one of several objects with the same name, by their content and not by their order."""
+        kept = min(candidates, key=lambda candidate: msgspec.json.encode(candidate[0]))
         for other in candidates:
             if other is not kept:
                 line = kept[1].line_of("")
-                at = f"{kept[1].file}{'' if line is None else f':{line}'}"
-                severity: Severity = "error"
-                code, message = "duplicate", f"is there twice, also at {at}"
-                if _age(other[0]) != _age(kept[0]):
-                    severity, code = "warning", "two-versions"
-                    message = f"is there in two versions: {kept[0].api_version} at {at} is used, this one is not"
+                message = f"is there twice, also at {kept[1].file}{'' if line is None else f':{line}'}"
                 fix = "take one out, or give it another name"
-                self.report(severity, other[1], "", f"{kind} {name}", code, message, fix)
+                self.report("error", other[1], "", f"{kind} {name}", "duplicate", message, fix)
         return kept
 
     def refuse_borrowed_uids(self, manifests: Manifests) -> None:
@@ -259,11 +262,6 @@ class _Reader:
                     self.report("error", place, path, f"{kind} {name}", "too-many-pods", message, "ask for fewer")
                     del of_kind[name]
                     manifests.where.forget(kind, name)
-
-
-def _age(obj: Object) -> int:
-    """The place of a native group's version, the newest first; 0 for objects of other kinds."""
-    return VERSIONS.index(obj.version) if isinstance(obj, NativeObject) else 0
 
 
 def _about(kind: str, value: dict[str, Any], namespaced: bool = False) -> str:

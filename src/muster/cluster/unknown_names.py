@@ -1,4 +1,4 @@
-"""Finds kinds and fields in manifests that the model lacks, and the kinds that a ConfigMap adds."""
+"""Finds kinds and fields in manifests that the model lacks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from muster.cluster.documents import Location
 from muster.config.names import nearest
-from muster.groups.custom_applications import CONFIG_KEY, CONFIG_NAME, BadConfiguration, read_custom_applications
 from muster.model import kinds, scheduling
-from muster.model.core import ConfigMap
-from muster.model.custom import CustomApplication
 from muster.model.fields import Fields, fields_of, place_of, unknown_names
-from muster.model.finding import Finding, Severity
-from muster.model.meta import Object, key
+from muster.model.finding import Severity
+from muster.model.meta import Object
 from muster.model.pod import ResourceRequirements
 from muster.model.shape import Unknown, below
 
@@ -92,6 +88,7 @@ _OTHER_KINDS: dict[str, str] = {
     "Secret Service ServiceAccount Status Table",
     "policy": "Eviction PodSecurityPolicy",
     "batch.volcano.sh": "Command",
+    "scheduling.k8s.io": "CompositePodGroup PodGroup Workload",
     "storage.k8s.io": "VolumeAttachment VolumeAttributesClass",
     "kueue.x-k8s.io": "AdmissionCheck ClusterQueue Cohort LocalQueue MultiKueueCluster MultiKueueConfig "
     "ProvisioningRequestConfig ResourceFlavor Workload WorkloadPriorityClass",
@@ -149,33 +146,3 @@ def missing_kind(keys: Iterable[str]) -> str:
         if near is not None and near != name and _similar(name, near):
             return f"write {name} in place of {near}"
     return "write apiVersion and kind in it"
-
-
-__all__ = ["could_be_configured", "kinds_named_by"]
-
-
-def could_be_configured(api_version: str, value: dict[str, Any]) -> bool:
-    """Returns whether an object of a kind that muster does not define may be read: a ConfigMap further on may name the
-    kind as one that makes pods, or a third-party plugin may read it."""
-    return "/" in api_version
-
-
-def kinds_named_by(
-    objects: Iterable[tuple[Object, Location]], findings: list[Finding]
-) -> dict[tuple[str, str], type[CustomApplication]]:
-    """Returns the added kinds by apiVersion and kind; a text that cannot be used becomes a warning."""
-    named: dict[tuple[str, str], type[CustomApplication]] = {}
-    for obj, place in objects:
-        if not isinstance(obj, ConfigMap) or obj.metadata.name != CONFIG_NAME:
-            continue
-        try:
-            kinds = read_custom_applications(obj.data.get(CONFIG_KEY, ""))
-        except BadConfiguration as fault:
-            message = f"{fault}; only the kinds that are built in are read"
-            about = f"ConfigMap {key(obj)}"
-            line = place.line_of("")
-            findings.append(Finding("warning", place.file, line, about, "configured-kinds", message, "mend the entry"))
-            continue
-        # Nothing is served here, so the plural is of no use.
-        named.update({(f"{one.group}/{one.version}", one.kind): one.type(one.plural or "objects") for one in kinds})
-    return named

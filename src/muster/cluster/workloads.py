@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from muster.cluster import daemonsets, deployments, jobs, statefulsets
+from muster.cluster.described_workloads import DescribedWorkloads
 from muster.cluster.memory import MemoryStore
 from muster.cluster.owners import Owned, OwnerKey, Owners
 from muster.cluster.volume_controller import make_ephemeral_claims
@@ -24,7 +25,7 @@ from muster.model.batch import (
     StatefulSet,
 )
 from muster.model.core import Node, Pod
-from muster.model.kinds import KINDS
+from muster.model.custom import ConfiguredApplication, custom_kinds
 from muster.model.meta import Object
 from muster.store import ApiError, Change, Severity, WatchEvent
 
@@ -41,9 +42,13 @@ class Workloads:
         self._store = store
         self._owners = Owners(store)
         self._sets = Owned(store, ReplicaSet)
-        self._watch = store.watch(str(store.version), (*_KINDS, Pod, Node))
-        self._names = [kind.__name__ for kind in _KINDS]
-        self._dirty: dict[OwnerKey, None] = {(k.__name__, key): None for k in _KINDS for key in store.of(k)}
+        # The kinds that are read by description; objects of further kinds do not come later.
+        described = [kind for kind in custom_kinds(store.everything()) if issubclass(kind, ConfiguredApplication)]
+        kinds = (*_KINDS, *described)
+        self._described = DescribedWorkloads(self._owners, described) if described else None
+        self._watch = store.watch(str(store.version), (*kinds, Pod, Node))
+        self._kinds = {kind.__name__: kind for kind in kinds}
+        self._dirty: dict[OwnerKey, None] = {(k.__name__, key): None for k in kinds for key in store.of(k)}
         for _, pod in sorted(store.of(Pod).items()):
             if pod.spec.volumes:
                 make_ephemeral_claims(store, pod)
@@ -71,7 +76,7 @@ class Workloads:
         else:
             owner = self._sets.follow(event) if event.kind == "ReplicaSet" else None
             self._dirty[event.kind, event.key] = None
-        if owner is not None and owner[0] in self._names:
+        if owner is not None and owner[0] in self._kinds:
             self._dirty[owner] = None
             if owner[0] == "ReplicaSet":
                 self._above(owner[1])
@@ -95,7 +100,7 @@ class Workloads:
                 self._dirty.update({(kind.__name__, k): None for k in self._store.of(kind) if k.startswith(prefix)})
 
     def _reconcile(self, kind: str, key: str) -> None:
-        owner = self._store.of(KINDS[kind]).get(key)
+        owner = self._store.of(self._kinds[kind]).get(key)
         if owner is None:
             return
         try:
@@ -117,4 +122,7 @@ class Workloads:
                 return lambda: daemonsets.reconcile(owners, owner)
             case Job():
                 return lambda: jobs.reconcile(owners, owner)
+            case ConfiguredApplication() if self._described is not None:
+                described = self._described
+                return lambda: described.reconcile(owner)
         raise ValueError(f"{type(owner).__name__} makes no pods")

@@ -16,8 +16,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from muster.model.custom import CustomApplication, Path, custom_kind
+from muster.model.custom import ConfiguredApplication, Path, custom_kind
 from muster.model.yamltext import YamlError, load_all
+from muster.workloads.description import from_paths
+from muster.workloads.table import KindTable
 
 __all__ = ["CONFIG_KEY", "CONFIG_NAME", "BadConfiguration", "CustomApplicationConfig", "read_custom_applications"]
 
@@ -48,10 +50,34 @@ class CustomApplicationConfig(Struct, frozen=True, forbid_unknown_fields=True, r
         """The name of the kind in object tables."""
         return f"{self.kind}.{self.group}"
 
-    def type(self, plural: str) -> type[CustomApplication]:
-        """The type of its objects, which are served under that plural."""
-        paths = (_path(self.pod_template_path), _path(self.replicas_path))
-        return custom_kind(self.group, self.version, self.kind, plural, *paths)
+    @property
+    def template_path(self) -> Path:
+        """The path of the pod template."""
+        return _path(self.pod_template_path)
+
+    def type(self, plural: str, table: KindTable | None = None) -> type[ConfiguredApplication]:
+        """The type of its objects, which are served under that plural. The table's description of the kind, if there
+        is one, says what makes a gang."""
+        paths = (self.template_path, _path(self.replicas_path))
+        described = table.get(self.name) if table is not None else None
+        if described is None:
+            described = from_paths(f"{self.group}/{self.version}", self.kind, plural, *paths, CONFIG_NAME)
+        return custom_kind(self.group, self.version, self.kind, plural, *paths, described)
+
+    def contradiction(self, table: KindTable) -> str:
+        """How the entry contradicts the table's description of the kind; empty if it does not."""
+        described = table.get(self.name)
+        if described is None:
+            return ""
+        pairs = (
+            ("podTemplatePath", self.template_path, described.template_path),
+            ("replicasPath", _path(self.replicas_path), described.replicas_path),
+        )
+        for name, here, there in pairs:
+            if here != there:
+                other = f"has {'.'.join(there)}" if there else "has no single path for it"
+                return f"{self.name}: {name} is {'.'.join(here)}, but its description at {described.source} {other}"
+        return ""
 
 
 class _Document(Struct, forbid_unknown_fields=True):

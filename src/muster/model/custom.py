@@ -60,6 +60,7 @@ class ConfiguredApplication(CustomApplication, kw_only=True):
     """What all configured kinds have; the spec is kept as it is written."""
 
     replicas_path: ClassVar[Path] = ("spec", "replicas")  # empty: it has no number
+    description: ClassVar[object] = None  # its KindDescription (muster.workloads)
 
     spec: dict[str, Any] = {}
 
@@ -73,7 +74,9 @@ class ConfiguredApplication(CustomApplication, kw_only=True):
 
     @property
     def templates(self) -> Sequence[PodTemplateSpec]:
-        """What its pods are made from; empty if there is no such thing at the path."""
+        """What its pods are made from; empty if there is no such thing at the path, or no single path."""
+        if not self.template_path:
+            return []
         try:
             return [msgspec.convert(self._at(self.template_path), PodTemplateSpec)]
         except msgspec.ValidationError:
@@ -88,8 +91,15 @@ class ConfiguredApplication(CustomApplication, kw_only=True):
 
 @lru_cache(maxsize=256)
 def custom_kind(
-    group: str, version: str, kind: str, plural: str, template_path: Path, replicas_path: Path
-) -> type[CustomApplication]:
+    group: str,
+    version: str,
+    kind: str,
+    plural: str,
+    template_path: Path,
+    replicas_path: Path,
+    description: object = None,
+    makes: tuple[type[CustomApplication], ...] = (),
+) -> type[ConfiguredApplication]:
     """The type of a configured kind; the same for the same configuration."""
     made = msgspec.defstruct(
         kind,
@@ -102,10 +112,12 @@ def custom_kind(
             "plural": plural,
             "template_path": template_path,
             "replicas_path": replicas_path,
+            "description": description,
+            "makes": makes,
         },
         kw_only=True,
     )
-    assert issubclass(made, CustomApplication)
+    assert issubclass(made, ConfiguredApplication)
     return made
 
 

@@ -27,6 +27,7 @@ from muster.kube.resources import resource_of
 from muster.model.core import ConfigMap
 from muster.model.custom import CustomApplication
 from muster.store import Severity, errors
+from muster.workloads.table import KindTable
 
 KIND_RETRY_PERIOD_S = 5.0  # a kind that the API server does not serve is looked for again
 FIRST_READ_TIMEOUT_S = 10.0  # then only Kubernetes' own kinds are understood
@@ -120,7 +121,7 @@ class ConfiguredKinds:
         for one in wanted:
             plural = one.plural or await self._plural(one)
             if plural:
-                found.append(one.type(plural))
+                found.append(one.type(plural, KindTable()))
             missing = missing or not plural
         kinds = tuple(found)
         if kinds == self.kinds:

@@ -18,6 +18,7 @@ from muster.sim.inputs import (
     Cluster,
     Configuration,
     LoadedConfig,
+    PathName,
     check_config,
     config_for,
     config_text,
@@ -39,16 +40,18 @@ def simulate(
     cycles: int | None = None,
     now: float | str | None = None,
     scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+    workload_kinds: Sequence[PathName] = (),
     keep_going: bool = False,
     log: Log = silent,
 ) -> Result:
     """Schedules the pods of a cluster until nothing changes, or for so many cycles.
 
     `cluster` is a path, an object or a list of them; `config` is a path or a mapping in Volcano's format. The clock
-    starts at `now`, by default at the latest timestamp in the input. With `keep_going`, objects that cannot be used are
+    starts at `now`, by default at the latest timestamp in the input. `workload_kinds` are files that describe further
+    workload kinds. With `keep_going`, objects that cannot be used are
     left out. Raises InputError if the input cannot be used.
     """
-    configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going)
+    configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds)
     start = start_time(now, manifests)
     result = simulation.simulate(
         configuration.scheduler, manifests.objects, start, scheduler_names, cycles, log, manifests.unusable
@@ -66,6 +69,7 @@ def explain(
     sets: bool = False,
     now: float | str | None = None,
     scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+    workload_kinds: Sequence[PathName] = (),
     keep_going: bool = False,
     log: Log = silent,
 ) -> Explanation:
@@ -74,7 +78,7 @@ def explain(
     With `sets`, also the node sets on which the pod's group is tried. The other arguments are those of `simulate`.
     Raises InputError if the input cannot be used, or if the pod does not wait for a node.
     """
-    configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going)
+    configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds)
     start = start_time(now, manifests)
     explanation = explaining.explain(
         configuration.scheduler, manifests.objects, start, scheduler_names, pod, log, sets
@@ -115,6 +119,7 @@ def validate(
     config: Configuration = None,
     privileged: bool = False,
     scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+    workload_kinds: Sequence[PathName] = (),
 ) -> Validation:
     """Checks a configuration and a cluster, and finds what could never be scheduled.
 
@@ -122,7 +127,7 @@ def validate(
     Raises InputError only if the configuration cannot be read, or an argument is of a wrong type.
     """
     text = config_text(config)
-    manifests = None if cluster is None else read_cluster(cluster)
+    manifests = None if cluster is None else read_cluster(cluster, workload_kinds)
     text = text or config_for({} if manifests is None else manifests.objects, scheduler_names)
     configuration = check_config(text)
     # The built-in configuration is checked only if nothing else is.
@@ -134,11 +139,15 @@ def validate(
 
 
 def _inputs(
-    cluster: Cluster, config: Configuration, scheduler_names: Sequence[str], keep_going: bool
+    cluster: Cluster,
+    config: Configuration,
+    scheduler_names: Sequence[str],
+    keep_going: bool,
+    workload_kinds: Sequence[PathName],
 ) -> tuple[LoadedConfig, Manifests]:
     if isinstance(config, LoadedConfig):
-        return config, usable_cluster(cluster, keep_going=keep_going)
+        return config, usable_cluster(cluster, keep_going=keep_going, workload_kinds=workload_kinds)
     text = config_text(config)
     configuration = None if text is None else load_config(text)
-    manifests = usable_cluster(cluster, keep_going=keep_going)
+    manifests = usable_cluster(cluster, keep_going=keep_going, workload_kinds=workload_kinds)
     return configuration or load_config(config_for(manifests.objects, scheduler_names)), manifests

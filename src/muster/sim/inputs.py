@@ -37,19 +37,23 @@ SCHEDULER_NAMES = ("muster", "volcano")
 # --- the cluster
 
 
-def read_cluster(cluster: Cluster) -> Manifests:
-    """Reads every part of the cluster; what cannot be read becomes a finding."""
+def read_cluster(cluster: Cluster, workload_kinds: Sequence[PathName] = ()) -> Manifests:
+    """Reads every part of the cluster; what cannot be read becomes a finding. `workload_kinds` are the files with
+    descriptions of further workload kinds."""
     if isinstance(cluster, Manifests):
         return cluster
     unreadable: list[Finding] = []
-    manifests = read(_sources(cluster, unreadable))
+    tables = [(os.fspath(path), _file_text(os.fspath(path))) for path in workload_kinds]
+    manifests = read(_sources(cluster, unreadable), tables)
     manifests.findings = in_order([*unreadable, *manifests.findings])
     return manifests
 
 
-def usable_cluster(cluster: Cluster, *, keep_going: bool = False) -> Manifests:
+def usable_cluster(
+    cluster: Cluster, *, keep_going: bool = False, workload_kinds: Sequence[PathName] = ()
+) -> Manifests:
     """Reads the cluster; raises InputError if an object cannot be used (unless `keep_going`) or there is none."""
-    manifests = read_cluster(cluster)
+    manifests = read_cluster(cluster, workload_kinds)
     errors = manifests.errors
     if errors and (not keep_going or any(finding.code == "file" for finding in errors)):
         raise InputError(f"{len(errors)} error{'s'[: len(errors) != 1]} in the input", manifests.findings)

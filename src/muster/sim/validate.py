@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from muster.cluster.manifests import Manifests
+from muster.cluster.manifests import UNDESCRIBED, Manifests
 from muster.cycle.requirements import ignored
 from muster.cycle.scheduler import Scheduler
 from muster.cycle.validation import effective, validate_configuration
 from muster.model.finding import Finding, in_order
 from muster.sim.group_controllers import open_cluster
 from muster.validation.locator import Locator
-from muster.validation.native_groups import native_group_findings
 from muster.validation.pod_groups import pod_group_findings
 from muster.validation.pods import pod_findings
 from muster.validation.policies import policy_findings
@@ -35,7 +35,6 @@ def validate_cluster(
     session = scheduler.session(state, manifests.latest)
     try:
         found = [*queue_findings(session, locator), *pod_group_findings(session, locator)]
-        found += native_group_findings(session, locator)
         found += pod_findings(session, locator)
         found += policy_findings(session, locator, cluster.store.whole, privileged=privileged)
         found += locator.locate(ignored(scheduler.config, state))
@@ -43,4 +42,9 @@ def validate_cluster(
             found += locator.locate(type(plugin).examine(session))
     finally:
         session.close()
-    return in_order([*manifests.findings, *found])
+    return in_order([*map(_graver, manifests.findings), *found])
+
+
+def _graver(finding: Finding) -> Finding:
+    """A kind that makes pods and is not described is an error here: nothing is known about its pods."""
+    return replace(finding, severity="error") if finding.code == UNDESCRIBED else finding

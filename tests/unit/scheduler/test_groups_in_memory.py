@@ -12,7 +12,6 @@ from builders.node_groups import thing
 from builders.scheduler_objects import EVICTS, bound, cluster_of, waiting
 from fakes.stepped_scheduler import KillAt, Leader
 from muster.cluster.embedded import EmbeddedCluster
-from muster.engine.core.podgroups import MIN_MEMBER
 from muster.groupctl.controllers.podgroups import PodGroupController
 from muster.model.batch import ReplicaSet
 from muster.model.core import Node, Pod
@@ -21,6 +20,7 @@ from muster.model.scheduling import PodGroup
 from muster.scheduler.inbox import Observed
 from muster.scheduler.journal import JOURNAL, RECOVERY_GRACE_S
 from muster.scheduler.status import PodStatusPatch
+from muster.workloads import MIN_MEMBER
 
 SIZE = 5
 

@@ -8,20 +8,22 @@ unless the controller (a ReplicaSet has its Deployment's annotations), or else t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from muster.groups.applications import Lookup, OwnerLoop, owner_chain, owner_kind
+from muster.engine.core.segments import SEGMENT_SIZE, segment_of, segments
+from muster.groups.applications import Lookup, OwnerLoop, owner_chain, owner_kind, replicas_of
 from muster.model.batch import DaemonSet, Job, ReplicaSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller
 from muster.model.meta import key as key_of
 from muster.model.quantity import LARGEST, canonical, whole
 from muster.model.scheduling import NetworkTopology, PodGroup, PodGroupSpec
+from muster.workloads import MIN_MEMBER_ANNOTATIONS
 
 GROUP = "scheduling.k8s.io/group-name"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
-MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 NETWORK_MODE = "volcano.sh/network-topology-mode"
 NETWORK_TIER = "volcano.sh/network-topology-highest-tier"
 # The owners whose annotations apply to the group of their pods.
@@ -32,20 +34,31 @@ _OWNING = frozenset(kind.__name__ for kind in OWNING)
 _PASSED_ON = ("volcano.sh/", "kai.scheduler/topology", "sla-waiting-time", "muster.io/one-node-group")
 
 
+# The label with the index of a pod, by which segments are cut.
+_INDEX_LABELS = {"Job": "batch.kubernetes.io/job-completion-index", "StatefulSet": "apps.kubernetes.io/pod-index"}
+
+
+def sub_group_name(pod: Pod) -> str:
+    """The segment of a pod whose owner is of a kind that muster defines; empty if it has none."""
+    owner = controller(pod.metadata) if SEGMENT_SIZE in pod.metadata.annotations else None
+    return "" if owner is None else segment_of(pod, "", _INDEX_LABELS.get(owner.kind, ""), pod.metadata.annotations)
+
+
 def group_name(pod: Pod) -> str:
     owner = controller(pod.metadata)
     whose = (owner.uid or owner.name) if owner else pod.metadata.uid or key_of(pod)
-    return _named_after(whose)
+    return named_after(whose)
 
 
 def groups_of(owner: Object) -> list[str]:
     """The keys that the group of the owner's pods may have."""
     namespace, _, name = key_of(owner).partition("/")
     names = dict.fromkeys((owner.metadata.uid or name, name))
-    return [f"{namespace}/{_named_after(whose)}" for whose in names]
+    return [f"{namespace}/{named_after(whose)}" for whose in names]
 
 
-def _named_after(whose: str) -> str:
+def named_after(whose: str) -> str:
+    """The name of the group of the pods of an owner with this uid or name."""
     return f"podgroup-{whose.replace('/', '-')}"  # a uid that the input does not give is `namespace/name`
 
 
@@ -68,20 +81,43 @@ def owner_of(pod: Pod, lookup: Lookup) -> Object | None:
     return chain[1] if len(chain) > 1 else None
 
 
+class GangSize(NamedTuple):
+    """What a gang needs before any of its pods starts."""
+
+    minimum: int
+    resources: Mapping[str, int]  # the requests of so many pods
+    roles: dict[str, int] = {}  # role → its minimum
+
+
 def derived_group(pod: Pod, amounts: Mapping[str, int], owner: Object | None) -> PodGroup:
     """The group of a pod that asks for these amounts; pods of one owner differ only in their annotations."""
     above = owner.metadata.annotations if owner is not None else {}
+    given = (notes.get(name) for notes in (above, pod.metadata.annotations) for name in MIN_MEMBER_ANNOTATIONS)
+    members = _members(next(filter(None, given), ""))
+    size = GangSize(members, {name: n * members for name, n in amounts.items()})
+    record = gang_record(group_name(pod), pod, owner, size)
+    if SEGMENT_SIZE in pod.metadata.annotations and owner is not None:
+        count = replicas_of(owner) or members
+        record.spec.sub_groups = segments("", count, members, {**above, **pod.metadata.annotations})
+    return record
+
+
+def gang_record(
+    name: str, pod: Pod, owner: Object | None, size: GangSize, *, queue: str = "", priority_class: str = ""
+) -> PodGroup:
+    """The PodGroup with the queue, priority and annotations of its oldest pod and its owner."""
+    above = owner.metadata.annotations if owner is not None else {}
     notes = {**above, **pod.metadata.annotations}
-    members = _members(above.get(MIN_MEMBER) or pod.metadata.annotations.get(MIN_MEMBER, ""))
     spec = PodGroupSpec(
-        min_member=members,
-        queue=pod.metadata.annotations.get(QUEUE_NAME) or "default",
-        priority_class_name=pod.spec.priority_class_name,
-        min_resources=_times(amounts, members),
+        min_member=size.minimum,
+        min_task_member=size.roles,
+        queue=queue or pod.metadata.annotations.get(QUEUE_NAME) or "default",
+        priority_class_name=priority_class or pod.spec.priority_class_name,
+        min_resources={n: canonical(n, min(amount, LARGEST)) for n, amount in size.resources.items() if n != "pods"},
         network_topology=_network(pod.metadata.annotations),
     )
     meta = ObjectMeta(
-        name=group_name(pod),
+        name=name,
         namespace=pod.metadata.namespace or "default",
         creation_timestamp=pod.metadata.creation_timestamp,
         annotations={name: value for name, value in sorted(notes.items()) if name.startswith(_PASSED_ON)},
@@ -105,11 +141,6 @@ def _members(text: str) -> int:
     """Volcano: what is no number of 32 bits, or below zero, is 1."""
     given = whole(text)
     return given if given is not None and 0 <= given < 2**31 else 1
-
-
-def _times(amounts: Mapping[str, int], members: int) -> dict[str, int | float | str]:
-    """The requests of so many pods, as quantities again."""
-    return {name: canonical(name, min(n * members, LARGEST)) for name, n in amounts.items() if name != "pods"}
 
 
 def _network(notes: Mapping[str, str]) -> NetworkTopology | None:

@@ -8,32 +8,28 @@ decided comes back as changed objects, from the embedded cluster's store or from
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import ON_NODE, Attempt, Job, Queue, Shape, Shapes, Status, Task
-from muster.engine.core.native_changes import NativeChanges
-from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object_of, root_jobs
 from muster.engine.core.nodes import Nodes
-from muster.engine.core.podgroups import GROUP, OWNING, group_name, groups_of
-from muster.engine.core.reading import (
-    group_of_all,
-    in_memory_group,
-    native_group,
-    priority_of,
-    read_job,
-    read_queue,
-    read_task,
-)
+from muster.engine.core.podgroups import GROUP, OWNING, group_name, groups_of, sub_group_name
+from muster.engine.core.reading import group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
 from muster.engine.core.resources import Axis
 from muster.engine.evictions.promises import PromiseRecord
 from muster.model.collector import collector_paused
 from muster.model.core import Node, Pod, PriorityClass
+from muster.model.custom import ConfiguredApplication
 from muster.model.meta import Object
 from muster.model.quantity import QuantityError
 from muster.model.scheduling import PodGroup
 from muster.model.scheduling import Queue as QueueObject
 
+if TYPE_CHECKING:
+    from muster.engine.core.described_groups import DescribedKinds
+
+Owner = tuple[str, str]  # kind, ns/name
 Objects = Mapping[str, Mapping[str, Object]]
 
 
@@ -50,9 +46,12 @@ class State:
         self.set_aside: dict[str, Reason] = {}  # pod key → why it cannot even be considered
         self.changed_pods: dict[str, None] | None = None  # for a reader that clears it; None: not recorded
         self.promises = PromiseRecord()  # capacity that earlier cycles freed for claimers
+        self.described: DescribedKinds | None = None  # the workload kinds whose objects make gangs of their pods
+        self.awaited_kinds: Collection[str] = ()  # described kinds whose objects are followed: pods wait for theirs
+        self._possible_owners: dict[Owner, dict[str, None]] = {}  # owner → pods that it may make a gang of
+        self._gangs: dict[Owner, dict[str, None]] = {}  # described owner → its groups in memory
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are rebuilt
-        self._regrouped: dict[str, None] = {}  # groups without a phase in an object whose pods came or went: read again
-        self._native = NativeChanges()
+        self._regrouped: dict[str, None] = {}  # groups in memory whose pods came or went: read again
         self._in_order: dict[str, Job] | None = None
         self._attempted: dict[str, Job] = {}  # jobs of the last cycle that were not settled
         self._reader: object = None
@@ -64,13 +63,12 @@ class State:
         for kind, some in objects.items():
             if kind not in ("Pod", "Node"):
                 self.objects[kind].update(some)
+                self._learn(next(iter(some.values()), None))
         self.nodes = Nodes(self.axis, [n for n in objects.get("Node", {}).values() if isinstance(n, Node)])
         self._read_queues()
         for key, group in self.objects["PodGroup"].items():
             assert isinstance(group, PodGroup)
             self.jobs[key] = self._job(key, group)
-        for key in root_jobs(self.objects):
-            self._read_native_job(key)
         with collector_paused():
             self._load_pods(objects.get("Pod", {}))
 
@@ -117,9 +115,9 @@ class State:
             else:
                 self._node_set()[key] = object
         else:
-            self._native.note(kind, key, self.objects[kind].get(key), object)
+            last = self.objects[kind].get(key)
             self.objects[kind][key] = object
-            self._follow(kind, key, object)
+            self._follow(kind, key, object, last)
 
     def remove(self, kind: str, key: str) -> None:
         """An object is gone."""
@@ -130,19 +128,10 @@ class State:
         else:
             gone = self.objects[kind].pop(key, None)
             if gone is not None:
-                self._native.note(kind, key, gone, None)
-                self._follow(kind, key, gone)
+                self._follow(kind, key, gone, gone)
 
     def refresh(self) -> None:
-        """Called before a cycle: rebuilds the columns if nodes came or went, and groups in memory if pods did.
-
-        Native groups that changed are read again here: a tree of them usually comes as several objects.
-        """
-        stale, homeless = self._native.take(self.objects, self.jobs)
-        for key in stale:
-            self._read_native_job(key)
-        for key in homeless:
-            self.upsert("Pod", key, self.tasks[key].pod)
+        """Called before a cycle: rebuilds the columns if nodes came or went, and groups in memory if pods did."""
         for key in self._regrouped:
             if key in self.jobs and key not in self.objects["PodGroup"]:
                 self._read_job(self.jobs[key])
@@ -166,12 +155,16 @@ class State:
     def lookup(self, kind: str, key: str) -> Object | None:
         return self.objects[kind].get(key)
 
-    def _follow(self, kind: str, key: str, object: Object) -> None:
+    def _follow(self, kind: str, key: str, object: Object, before: Object | None) -> None:
         """Reads jobs again that depend on a changed queue, group, priority class, namespace or owner."""
         if kind == "PodGroup":
             self._regroup(key)
         elif isinstance(object, OWNING):
             self._regrouped.update(dict.fromkeys(groups_of(object)))
+            if self.described is not None:
+                self._follow_owner(kind, key, before)
+        elif isinstance(object, ConfiguredApplication):
+            self._follow_owner(kind, key, before)
         elif kind in ("Queue", "PriorityClass", "Namespace"):
             if kind == "PriorityClass":
                 for task in self.tasks.values():
@@ -180,11 +173,54 @@ class State:
             for job in list(self.jobs.values()):
                 self._read_job(job)
 
-    def group_object(self, job: Job) -> tuple[str, str] | None:
-        """Kind and key of the object that the job's group is; None for a group in memory."""
-        if job.native:
-            return object_of(job.key)
-        return ("PodGroup", job.key) if job.key in self.objects["PodGroup"] else None
+    # --- owners of described kinds
+
+    def _learn(self, object: Object | None) -> bool:
+        """Notes the kind of an object; returns whether it is a described kind that was not known."""
+        if not isinstance(object, ConfiguredApplication) or type(object).description is None:
+            return False
+        from muster.engine.core.described_groups import DescribedKinds  # few clusters need it
+
+        if self.described is None:
+            self.described = DescribedKinds()
+        return self.described.learn(type(object))
+
+    def _follow_owner(self, kind: str, key: str, before: Object | None) -> None:
+        """Groups the pods again that may belong to an owner which came, changed or went."""
+        now = self.objects[kind].get(key)
+        if self._learn(now):
+            # Pods that came before the first object of the kind were grouped without its description.
+            pods = [name for name, task in self.tasks.items() if GROUP not in task.annotations]
+        elif before is None or now is None or before.metadata.owner_references != now.metadata.owner_references:
+            pods = list(self._possible_owners.get((kind, key), ()))
+        else:
+            pods = []
+            self._regrouped.update(self._gangs.get((kind, key), {}))
+        for name in pods:
+            if name in self.tasks:
+                self.upsert("Pod", name, self.tasks[name].pod)
+
+    def _group_in_memory(self, task: Task) -> str:
+        """Returns the name of the group of a pod that names none; empty if the pod waits for its owner."""
+        task.sub_group = sub_group_name(task.pod)
+        if self.described is None:
+            return group_name(task.pod)
+        owners = self.described.possible_owners(task.pod, self.lookup)
+        for owner in owners:
+            self._possible_owners.setdefault(owner, {})[task.key] = None
+        gang = self.described.gang_of(task.pod, self.lookup)
+        if gang is not None:
+            task.role = task.role or gang.role_of(task.pod)
+            task.sub_group = gang.sub_group_of(task.pod)
+            at = type(gang.owner).__name__, f"{task.namespace}/{gang.owner.metadata.name}"
+            self._gangs.setdefault(at, {})[f"{task.namespace}/{gang.name}"] = None
+            return gang.name
+        missing = next((owner for owner in owners if owner[0] in self.awaited_kinds), None)
+        if missing is not None and task.pod.metadata.owner_references:
+            text = f"{missing[0].partition('.')[0]} {missing[1]}, which describes its gang, is not known yet"
+            self.set_aside[task.key] = Reason("no-owner", text, resolvable=False)
+            return ""
+        return group_name(task.pod)
 
     # --- jobs and queues
 
@@ -208,15 +244,12 @@ class State:
 
     def _read_job(self, job: Job) -> None:
         """Read the job's group again; its tasks stay."""
-        if job.native:
-            job.group = native_group(job.key, self.objects, job) or job.group
-        elif job.tasks and job.key not in self.objects["PodGroup"]:
-            job.group = group_of_all(job, self.lookup)
+        if job.tasks and job.key not in self.objects["PodGroup"]:
+            job.group = group_of_all(job, self.lookup, self.described)
         fresh = read_job(job.key, job.group, self.objects)
         job.created, job.queue_name = fresh.created, fresh.queue_name
         job.priority, job.has_priority_class = fresh.priority, fresh.has_priority_class
         job.min_available = fresh.min_available
-        job.disrupted_whole, job.never_preempts = fresh.disrupted_whole, fresh.never_preempts
         job.roles, job.min_resources, job.phase = fresh.roles, fresh.min_resources, fresh.phase
         job.mark_changed()
         self._enter_queue(job)
@@ -264,17 +297,6 @@ class State:
             if member.startswith(f"{namespace}/"):
                 self.upsert("Pod", member, self.tasks[member].pod)
 
-    def _read_native_job(self, key: str) -> Job | None:
-        """Reads the job of a native group; removes it if there is no such group any more."""
-        job, group = self.jobs.get(key), native_group(key, self.objects)
-        if job is not None and group is not None:
-            self._read_job(job)
-        elif group is not None:
-            job = self.jobs[key] = self._job(key, group)
-        elif job is not None:
-            self._drop_job(job)
-        return job
-
     def _drop_job(self, job: Job) -> None:
         if self.jobs.get(job.key) is not job:
             return  # another one has its name by now
@@ -295,32 +317,29 @@ class State:
             self.set_aside[key] = Reason("bad-object", f"the pod cannot be read: {fault}", resolvable=False)
             return None
         task = self.tasks[key] = read_task(key, pod, shape, self.nodes.rank, self.objects["PriorityClass"])
-        self._native.add_pod(key, pod)
         return task
 
     def _job_of(self, task: Task) -> Job | None:
         """The group a pod names; a group in memory for a pod of ours that names none; none for other schedulers'."""
-        native = group_of(task.pod)
-        named = native or task.pod.metadata.annotations.get(GROUP, "")
+        named = task.pod.metadata.annotations.get(GROUP, "")
         ours = task.pod.spec.scheduler_name in self.ours
         if named:
             if not ours and task.status == Status.PENDING:
                 return None
-            job = self.jobs.get(f"{task.namespace}/{named}") if not native else None
-            text = f"pod group {task.namespace}/{named} does not exist"
-            found = job_of(native, self.objects) if native else Reason("no-group", text, resolvable=False)
-            if isinstance(found, str):
-                job = self.jobs.get(found) or self._read_native_job(found)
-                self._regrouped[found] = None
-            elif job is None and ours:
-                self.set_aside[task.key] = found
+            job = self.jobs.get(f"{task.namespace}/{named}")
+            if job is None and ours:
+                text = f"pod group {task.namespace}/{named} does not exist"
+                self.set_aside[task.key] = Reason("no-group", text, resolvable=False)
             return job
         if not ours:
             return None
-        name = f"{task.namespace}/{group_name(task.pod)}"
+        group = self._group_in_memory(task)
+        if not group:
+            return None
+        name = f"{task.namespace}/{group}"
         job = self.jobs.get(name)
         if job is None:
-            job = self.jobs[name] = self._job(name, in_memory_group(task, self.lookup))
+            job = self.jobs[name] = self._job(name, in_memory_group(task, self.lookup, self.described))
         else:
             self._regrouped[name] = None
         return job
@@ -336,14 +355,13 @@ class State:
             return
         if self.changed_pods is not None:
             self.changed_pods[key] = None
-        self._native.remove_pod(key, task.pod)
         if task.node >= 0 and key in self.nodes.on[task.node]:
             self.nodes.observe(task, -1)
         job = task.job
         if job is not None:
             job.drop(task)
             if job.key not in self.objects["PodGroup"]:
-                if job.tasks or (job.native and not job.key.endswith(WORKLOADS)):
+                if job.tasks:
                     self._regrouped[job.key] = None
                 else:
                     self._drop_job(job)

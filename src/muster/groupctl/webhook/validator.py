@@ -12,7 +12,7 @@ from typing import Any
 
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import JobValid
-from muster.engine.core.podgroups import GROUP, MIN_MEMBER
+from muster.engine.core.podgroups import GROUP
 from muster.engine.core.state import State
 from muster.groupctl.owners import ObjectTables
 from muster.groupctl.webhook.review import AdmissionRequest, AdmissionResponse
@@ -35,6 +35,7 @@ from muster.validation.locator import Locator
 from muster.validation.object_checks import check
 from muster.validation.pod_groups import pod_group_findings
 from muster.validation.queues import queue_findings
+from muster.workloads import MIN_MEMBER_ANNOTATIONS
 
 _REJECTED = ("queue-cycle",)
 # These always hold for an object that was just created.
@@ -136,8 +137,8 @@ class Validator:
         meta = obj.metadata
         owner = {"apiVersion": obj.api_version, "kind": obj.kind, "name": meta.name, "uid": "new", "controller": True}
         one = decode_as(Pod, {"metadata": {"namespace": meta.namespace, "ownerReferences": [owner]}})
-        least = meta.annotations.get(MIN_MEMBER) or template.metadata.annotations.get(MIN_MEMBER)
-        one.metadata.annotations = {MIN_MEMBER: least} if least else {}
+        notes = {**template.metadata.annotations, **meta.annotations}
+        one.metadata.annotations = {name: notes[name] for name in MIN_MEMBER_ANNOTATIONS if name in notes}
         one.spec = spec
         pods: dict[str, Object] = {}
         for i in range(replicas):

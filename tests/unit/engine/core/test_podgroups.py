@@ -6,7 +6,6 @@ import pytest
 
 from builders.manifests import node, pod, state_of, typed
 from muster.engine.core.podgroups import (
-    MIN_MEMBER,
     NETWORK_MODE,
     NETWORK_TIER,
     derived_group,
@@ -17,6 +16,7 @@ from muster.model.batch import Job, ReplicaSet
 from muster.model.core import Pod
 from muster.model.meta import ObjectMeta, OwnerReference
 from muster.model.scheduling import NetworkTopology
+from muster.workloads import MIN_MEMBER
 
 
 def replica_set(members: str, uid: str = "u") -> ReplicaSet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders.node_groups import store_of, thing
 from muster.cluster.embedded import EmbeddedCluster
 from muster.cluster.memory import MemoryStore
-from muster.engine.core.podgroups import GROUP, MIN_MEMBER, QUEUE_NAME
+from muster.engine.core.podgroups import GROUP, QUEUE_NAME
 from muster.engine.core.reading import ADMITTED, ALLOCATION_GATE
 from muster.groupctl.controllers.podgroups import PodGroupController
 from muster.groupctl.controllers.queue_gates import QueueGateController
@@ -13,6 +13,7 @@ from muster.model.batch import Deployment, Job, ReplicaSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.meta import Object, key
 from muster.model.scheduling import PodGroup
+from muster.workloads import MIN_MEMBER
 
 NAMES = ("muster",)
 

@@ -1,0 +1,199 @@
+"""The PodGroup of pods that belong to a workload of a described kind (muster.workloads).
+
+The engine keeps such a group in memory, and `muster pod-groups` writes the same one into the cluster. A pod set is a
+role of the group (Volcano's minTaskMember); KAI's segments are sub-groups with a topology constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from muster.engine.core.podgroups import QUEUE_NAME, GangSize, gang_record, named_after
+from muster.engine.core.segments import segment_of, segments
+from muster.groups.applications import Lookup, OwnerLoop, owner_chain, owner_ref
+from muster.model.core import Pod
+from muster.model.custom import ConfiguredApplication
+from muster.model.meta import Object, key
+from muster.model.requests import requests
+from muster.model.scheduling import PodGroup, SubGroup
+from muster.workloads.description import KindDescription
+from muster.workloads.workload import PodSet, Workload, description_of, read_workload
+
+__all__ = ["DescribedGang", "DescribedKinds", "described_group"]
+
+# Where an owner or a pod names its queue: Volcano, KubeRay's labels for Volcano, KAI.
+_QUEUE_NAMES = (QUEUE_NAME, "volcano.sh/queue-name", "kai.scheduler/queue")
+
+
+class DescribedGang(NamedTuple):
+    """The owner of a pod, its description, and the value of the label that divides the owner's pods into gangs."""
+
+    owner: ConfiguredApplication
+    description: KindDescription
+    value: str
+
+    @property
+    def name(self) -> str:
+        """The name of its PodGroup."""
+        meta = self.owner.metadata
+        # An object of a manifest without a uid has its key there, which objects of other kinds may have, too.
+        given = meta.uid not in ("", key(self.owner))
+        whose = meta.uid if given else f"{self.description.kind.lower()}-{meta.name}"
+        return named_after(f"{whose}-{self.value}" if self.value else whose)
+
+
+    def role_of(self, pod: Pod) -> str:
+        """Returns the pod set of a pod; empty if the kind has no label for it."""
+        label = self.description.pods.role_label
+        return pod.metadata.labels.get(label, "") if label else ""
+
+    def sub_group_of(self, pod: Pod) -> str:
+        """Returns the segment of a pod, which is a sub-group of its gang; empty if the pods have no segments."""
+        notes = {**self.owner.metadata.annotations, **pod.metadata.annotations}
+        return segment_of(pod, self.role_of(pod), self.description.pods.index_label, notes)
+
+
+class DescribedKinds:
+    """The described kinds that a cluster has objects of; finds the gang of a pod."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, KindDescription] = {}  # by their names in object tables, sorted
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    def learn(self, kind: type[Object]) -> bool:
+        """Notes the kind of an object; returns whether it is a described kind that was not known."""
+        description = description_of(kind)
+        if description is None:
+            return False
+        known = self._names.get(kind.__name__)
+        if known is not description:
+            self._names = dict(sorted({**self._names, kind.__name__: description}.items()))
+        return known is not description
+
+    def gang_of(self, pod: Pod, lookup: Lookup) -> DescribedGang | None:
+        """Returns the gang of a pod whose owner is there; None if no description applies."""
+        owner = self._by_labels(pod, lookup) or self._by_owners(pod, lookup)
+        if owner is None:
+            return None
+        description = self._names[type(owner).__name__]
+        label = description.pods.gang_label
+        return DescribedGang(owner, description, pod.metadata.labels.get(label, "") if label else "")
+
+    def group_of(self, pods: Sequence[Pod], lookup: Lookup) -> PodGroup | None:
+        """Returns the group of pods of one gang, the oldest first; None if no description applies."""
+        gang = self.gang_of(pods[0], lookup)
+        return None if gang is None else described_group(gang, pods)
+
+    def possible_owners(self, pod: Pod, lookup: Lookup) -> list[tuple[str, str]]:
+        """Returns kind and key of all objects whose coming or going may change the gang of the pod."""
+        found = self.owners_named(pod) if pod.metadata.labels else []
+        above = owner_ref(pod)
+        while above is not None and above not in found:
+            found.append(above)
+            owner = lookup(*above)
+            above = owner_ref(owner) if owner is not None else None
+        return found
+
+    def owners_named(self, pod: Pod) -> list[tuple[str, str]]:
+        """Returns kind and key of the owners that the pod's labels name, whether they are there or not."""
+        labels, namespace = pod.metadata.labels, pod.metadata.namespace or "default"
+        return [
+            (name, f"{namespace}/{labels[label]}")
+            for name, one in self._names.items()
+            for label in one.pods.owner_labels
+            if label in labels
+        ]
+
+    def _by_labels(self, pod: Pod, lookup: Lookup) -> ConfiguredApplication | None:
+        for name, owner_key in self.owners_named(pod) if pod.metadata.labels else ():
+            found = lookup(name, owner_key)
+            if isinstance(found, ConfiguredApplication):
+                return found
+        return None
+
+    def _by_owners(self, pod: Pod, lookup: Lookup) -> ConfiguredApplication | None:
+        """Returns the nearest owner of a described kind, along the path that its description gives."""
+        if not pod.metadata.owner_references:
+            return None
+        try:
+            chain = owner_chain(pod, lookup, self._names)
+        except OwnerLoop:
+            return None
+        for i, owner in enumerate(chain[1:], 1):
+            description = self._names.get(type(owner).__name__)
+            if description is None or not isinstance(owner, ConfiguredApplication) or not description.pod_sets:
+                continue
+            between = tuple(type(one).__name__ for one in chain[1:i])
+            if not description.pods.owner_path or description.pods.owner_path == between:
+                return owner
+        return None
+
+
+def described_group(gang: DescribedGang, pods: Collection[Pod]) -> PodGroup:
+    """Returns the group of the pods of one gang, of which these exist; the first pod is the oldest."""
+    workload = read_workload(gang.owner, gang.description)
+    present = _present(gang, workload, pods)
+    minimum = _minimum(workload, present)
+    first = next(iter(pods))
+    least = {pod_set.name: pod_set.minimum for pod_set in present}
+    roles = {name: least[name] for name in sorted(least) if least[name]} if gang.description.pods.role_label else {}
+    record = gang_record(
+        gang.name, first, gang.owner, GangSize(minimum, _resources(present, minimum), roles),
+        queue=workload.queue or _queue(gang.owner, first),
+        priority_class=workload.priority_class_name or _class_of(present),
+    )  # fmt: skip
+    record.spec.sub_groups = list(_segments(gang, present))
+    return record
+
+
+def _present(gang: DescribedGang, workload: Workload, pods: Iterable[Pod]) -> list[PodSet]:
+    """Returns the pod sets that count: a late one only once one of its pods exists."""
+    if not any(pod_set.late for pod_set in workload.pod_sets):
+        return workload.pod_sets
+    if not gang.description.pods.role_label:  # all of them, once there is more than the others have
+        early = [pod_set for pod_set in workload.pod_sets if not pod_set.late]
+        return early if len(list(pods)) <= sum(pod_set.count for pod_set in early) else workload.pod_sets
+    seen = {gang.role_of(pod) for pod in pods}
+    return [one for one in workload.pod_sets if not one.late or one.name in seen]
+
+
+def _minimum(workload: Workload, present: list[PodSet]) -> int:
+    if len(present) == len(workload.pod_sets):
+        return workload.min_member
+    return min(workload.min_member, sum(pod_set.minimum or pod_set.count for pod_set in present))
+
+
+def _resources(present: list[PodSet], minimum: int) -> dict[str, int]:
+    """Returns the requests of the smallest gang: the minimum of each pod set, then further pods in their order."""
+    taken = [min(pod_set.minimum, pod_set.count) for pod_set in present]
+    for i, pod_set in enumerate(present):
+        taken[i] += max(min(minimum - sum(taken), pod_set.count - taken[i]), 0)
+    total: dict[str, int] = {}
+    for pod_set, number in zip(present, taken, strict=True):
+        for name, amount in requests(pod_set.template.spec).items():
+            total[name] = total.get(name, 0) + number * amount
+    return total
+
+
+def _class_of(present: list[PodSet]) -> str:
+    return next((name for one in present if (name := one.template.spec.priority_class_name)), "")
+
+
+def _segments(gang: DescribedGang, present: list[PodSet]) -> Iterable[SubGroup]:
+    above = gang.owner.metadata.annotations
+    if gang.description.pods.role_label:
+        for one in present:
+            yield from segments(one.name, one.count, one.minimum, {**above, **one.template.metadata.annotations})
+    elif present:
+        # Without a label for roles, indices count through the whole gang.
+        count, minimum = (sum(numbers) for numbers in zip(*((one.count, one.minimum) for one in present), strict=True))
+        notes = {name: value for one in reversed(present) for name, value in one.template.metadata.annotations.items()}
+        yield from segments("", count, minimum, {**above, **notes})
+
+
+def _queue(owner: Object, pod: Pod) -> str:
+    places = (owner.metadata.annotations, owner.metadata.labels, pod.metadata.annotations, pod.metadata.labels)
+    return next((found for place in places for name in _QUEUE_NAMES if (found := place.get(name))), "")

@@ -1,0 +1,27 @@
+"""The matrix plugin × extension point."""
+
+from __future__ import annotations
+
+from muster.cycle.matrix import extension_points, matrix
+from muster.cycle.registry import PLUGINS
+
+
+def test_every_built_in_plugin_has_its_row() -> None:
+    assert {row.name for row in matrix()} >= PLUGINS.keys()
+
+
+def test_the_rows_say_what_the_classes_say() -> None:
+    rows = {row.name: row for row in matrix()}
+    assert rows["binpack"].hooks == ("NodeScorer",)
+    assert "Reclaimable" in rows["proportion"].hooks
+    assert "binpack.weight" in rows["binpack"].arguments
+
+
+def test_every_row_has_a_hook_and_a_sentence() -> None:
+    assert [row.name for row in matrix() if not row.hooks or not row.about] == []
+
+
+def test_extension_points_are_those_one_can_answer() -> None:
+    points = extension_points()
+    assert "NodeFilter" in points
+    assert not {"Hook", "VictimHints"} & points.keys()
