@@ -6,10 +6,11 @@ this moment, `next_time()` says when something will and `advance` goes there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
+from muster.cluster import volcano_jobs
 from muster.cluster.chips import DevicePlugin
 from muster.cluster.clock import VirtualClock
 from muster.cluster.disruption import DisruptionController
@@ -20,6 +21,7 @@ from muster.cluster.plan_executor import Outcome, PlanExecutor
 from muster.cluster.workloads import Workloads
 from muster.engine.core.plan import Eviction, Plan
 from muster.engine.core.state import State
+from muster.model import volcano_job
 from muster.model.meta import Object
 from muster.store import Change, WatchEvent
 
@@ -37,16 +39,21 @@ class Part(Protocol):
 
 
 class EmbeddedCluster:
-    """A cluster in this process. The input is as it was written: pods start and go only in later steps."""
+    """A cluster in this process. The input is as it was written: pods start and go only in later steps.
 
-    def __init__(self, objects: Mapping[str, Mapping[str, Object]], now: float) -> None:
+    With `all_pods`, workloads have all their pods, also those that would be created in later steps.
+    """
+
+    def __init__(
+        self, objects: Mapping[str, Mapping[str, Object]], now: float, *, all_pods: bool = False
+    ) -> None:
         self.clock = VirtualClock(now)
         self.store = MemoryStore(self.clock, (obj for group in objects.values() for obj in group.values()))
         self._kubelet = Kubelet(self.store, self.clock)
         self._garbage = Garbage(self.store)
         self._chips = DevicePlugin(self.store)
         self._disruption = DisruptionController(self.store)
-        self._workloads = Workloads(self.store)
+        self._workloads = Workloads(self.store, all_pods=all_pods)
         self._executor = PlanExecutor(self.store)
         self._joined: list[Part] = []
         self.evicted: list[Eviction] = []  # by controllers that joined, until the caller takes them
@@ -67,6 +74,12 @@ class EmbeddedCluster:
         while sum(part.run() for part in parts):  # not any(): every part must run
             pass
         return self.store.version != before
+
+    def pods_to_come(self) -> Iterator[tuple[str, str, str]]:
+        """Yields the pods of workloads that do not exist yet: key, key of the PodGroup, and what they wait for; that is
+        empty if the PodGroup is not admitted."""
+        for _, job in sorted(self.store.of(volcano_job.Job).items()):
+            yield from volcano_jobs.pods_to_come(self.store, job)
 
     def apply(self, plan: Plan) -> Outcome:
         """Applies the plan of a cycle."""

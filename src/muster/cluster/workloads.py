@@ -1,4 +1,5 @@
-"""The workload controllers: Deployments, ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets, Jobs.
+"""The workload controllers: Deployments, ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets, Jobs, and
+Volcano's Jobs.
 
 They follow the store's events and reconcile the workloads whose pods changed, in the order of their names.
 CronJobs stand as they are: a simulation has no wall clock to run them by.
@@ -9,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from muster.cluster import daemonsets, deployments, jobs, statefulsets
+from muster.cluster import daemonsets, deployments, jobs, statefulsets, volcano_jobs
 from muster.cluster.described_workloads import DescribedWorkloads
 from muster.cluster.memory import MemoryStore
 from muster.cluster.owners import Owned, OwnerKey, Owners
 from muster.cluster.volume_controller import make_ephemeral_claims
+from muster.groups.applications import owner_kind
+from muster.model import volcano_job
 from muster.model.batch import (
     APPLICATION_KINDS,
     CronJob,
@@ -26,27 +29,33 @@ from muster.model.batch import (
 )
 from muster.model.core import Node, Pod
 from muster.model.custom import ConfiguredApplication, custom_kinds
-from muster.model.meta import Object
+from muster.model.meta import Object, controller
+from muster.model.scheduling import PodGroup
 from muster.store import ApiError, Change, Severity, WatchEvent
 
 T = TypeVar("T", bound=Object)
 
 # The simulator starts no CronJobs: their Jobs come with the manifests.
-_KINDS = tuple(sorted((kind for kind in APPLICATION_KINDS if kind is not CronJob), key=lambda kind: kind.__name__))
+_ALL: tuple[type[Object], ...] = (*(kind for kind in APPLICATION_KINDS if kind is not CronJob), volcano_job.Job)
+_KINDS = tuple(sorted(_ALL, key=lambda kind: kind.__name__))
 
 
 class Workloads:
-    """All workload controllers of the embedded cluster; `run` reconciles until nothing changes."""
+    """All workload controllers of the embedded cluster; `run` reconciles until nothing changes.
 
-    def __init__(self, store: MemoryStore) -> None:
+    With `all_pods`, Volcano's Jobs have all their pods before the scheduler has admitted them.
+    """
+
+    def __init__(self, store: MemoryStore, *, all_pods: bool = False) -> None:
         self._store = store
+        self._all_pods = all_pods
         self._owners = Owners(store)
         self._sets = Owned(store, ReplicaSet)
         # The kinds that are read by description; objects of further kinds do not come later.
         described = [kind for kind in custom_kinds(store.everything()) if issubclass(kind, ConfiguredApplication)]
         kinds = (*_KINDS, *described)
         self._described = DescribedWorkloads(self._owners, described) if described else None
-        self._watch = store.watch(str(store.version), (*kinds, Pod, Node))
+        self._watch = store.watch(str(store.version), (*kinds, Pod, Node, PodGroup))
         self._kinds = {kind.__name__: kind for kind in kinds}
         self._dirty: dict[OwnerKey, None] = {(k.__name__, key): None for k in kinds for key in store.of(k)}
         for _, pod in sorted(store.of(Pod).items()):
@@ -68,6 +77,12 @@ class Workloads:
     def _note(self, event: WatchEvent) -> None:
         if event.kind == "Node":
             self._dirty.update({("DaemonSet", key): None for key in self._store.of(DaemonSet)})
+            return
+        if event.kind == "PodGroup":
+            # A Job of Volcano has no pods until its group is admitted.
+            made_by = controller(event.object.metadata) if event.object.metadata.owner_references else None
+            if made_by is not None:
+                self._dirty[owner_kind(made_by), f"{event.object.metadata.namespace}/{made_by.name}"] = None
             return
         if event.kind == "Pod":
             owner = self._owners.pods.follow(event)
@@ -100,7 +115,7 @@ class Workloads:
                 self._dirty.update({(kind.__name__, k): None for k in self._store.of(kind) if k.startswith(prefix)})
 
     def _reconcile(self, kind: str, key: str) -> None:
-        owner = self._store.of(self._kinds[kind]).get(key)
+        owner = self._store.of(self._kinds[kind]).get(key) if kind in self._kinds else None
         if owner is None:
             return
         try:
@@ -125,4 +140,6 @@ class Workloads:
             case ConfiguredApplication() if self._described is not None:
                 described = self._described
                 return lambda: described.reconcile(owner)
+            case volcano_job.Job():
+                return lambda: volcano_jobs.reconcile(owners, owner, all_pods=self._all_pods)
         raise ValueError(f"{type(owner).__name__} makes no pods")

@@ -87,6 +87,9 @@ def _plan_job(session: Session, job: Job, plan: Plan) -> None:
         plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", text)
     elif job.tasks and ready and not waiting:
         plan.conditions[job.key] = _READY
+    elif not job.tasks and job.is_pending and (refusal := _refusal(job)) is not None:
+        # Volcano's controller creates the pods of a Job when its group is admitted.
+        plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", refusal.text)
     phase = phase_at_close(job, unschedulable=bool(gang))
     if phase != session.phases.get(job.key, job.phase):
         plan.phases[job.key] = phase
@@ -133,20 +136,32 @@ def _gang_line(short: int, tasks: int, count: tuple[int, ...], minimum: int, unf
     )
 
 
+def _no_queue(job: Job) -> PodReason:
+    return PodReason("no-queue", f"queue {job.queue_name} does not exist; create it or name another in the group.")
+
+
+def _refusal(job: Job) -> PodReason | None:
+    """Returns why no pod of the group can be considered; None if the group was not refused."""
+    if job.queue is None:
+        return _no_queue(job)
+    refusal = job.attempt.refusal
+    return None if refusal is None else PodReason(refusal.code, _sentence(refusal.message(-1)))
+
+
 def first_cause(session: Session, job: Job, task: Task, plan: Plan) -> PodReason:
     attempt = job.attempt
     if task.gated:
         gates = ", ".join(g.name for g in task.pod.spec.scheduling_gates)
         return PodReason("gated", f"Scheduling is blocked due to non-empty scheduling gates: {gates}.")
     if job.queue is None:
-        return PodReason("no-queue", f"queue {job.queue_name} does not exist; create it or name another in the group.")
+        return _no_queue(job)
     if task.key in plan.pipelined:
         return PodReason("pipelined", _pipelined(session, job, task, plan))
     if task.key in attempt.unfit:
         code = "over-quota" if task.key in attempt.over_quota else "unschedulable"
         return PodReason(code, _sentence(attempt.unfit[task.key]))
-    if attempt.refusal is not None:
-        return PodReason(attempt.refusal.code, _sentence(attempt.refusal.message(-1)))
+    if (refusal := _refusal(job)) is not None:
+        return refusal
     if attempt.unfit:
         other = min(attempt.unfit)
         return PodReason("gang", f"{_sentence(attempt.unfit[other])[:-1]} (pod {other} of the same group).")

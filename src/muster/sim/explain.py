@@ -94,7 +94,7 @@ def explain(
 
     Raises InputError if the pod does not exist, is not ours or has a node already.
     """
-    _, state = open_cluster(objects, now, scheduler_names)
+    _, state = open_cluster(objects, now, scheduler_names, all_pods=True)
     task = find(state, pod)
     warned = warnings(scheduler.config, state, log)
     session = scheduler.session(state, now, log)

@@ -127,12 +127,15 @@ class GroupControllers:
         self._cluster.evicted.append(Eviction(key(pod), pod.spec.node_name, policy, rule))
 
 
-def open_cluster(objects: Objects, now: float, scheduler_names: Iterable[str]) -> tuple[EmbeddedCluster, State]:
+def open_cluster(
+    objects: Objects, now: float, scheduler_names: Iterable[str], *, all_pods: bool = False
+) -> tuple[EmbeddedCluster, State]:
     """Returns the cluster and its state before the first cycle.
 
-    The workload controllers have created their pods, and applications are bound to their policies.
+    The workload controllers have created their pods, and applications are bound to their policies. With `all_pods`
+    there are also the pods that appear only in later cycles.
     """
-    cluster = EmbeddedCluster(objects, now)
+    cluster = EmbeddedCluster(objects, now, all_pods=all_pods)
     cluster.join(GroupControllers(cluster))
     state = State(scheduler_names)
     cluster.follow(state)

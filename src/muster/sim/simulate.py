@@ -142,6 +142,8 @@ class Run:
         for key, task in state.tasks.items():
             if state.needs_node(task):
                 result.pending[key] = self.reason(task)
+        for key, group, waits in self.cluster.pods_to_come():
+            result.pending[key] = self.why_absent(group, waits)
         result.pipelined = {key: node for key, node in self.plan.pipelined.items() if key in result.pending}
         result.devices = {key: ids for key, ids in self.devices.items() if key in result.binds}
         self.sum_up()
@@ -155,6 +157,14 @@ class Run:
             return f"pod group {group} was set aside: {why}"
         given = self.plan.reasons.get(task.key)
         return given.text if given is not None else "came too late: the simulation ended before its first cycle."
+
+    def why_absent(self, group: str, waits: str) -> str:
+        """Returns why a pod of that PodGroup does not exist yet."""
+        if waits:
+            return f"is not created yet: it waits for {waits}."
+        condition = self.plan.conditions.get(group)
+        why = "." if condition is None else f": {condition.message}"
+        return f"is not created yet: pod group {group} is not admitted{why}"
 
     def sum_up(self) -> None:
         figures, state = self.result.summary, self.state

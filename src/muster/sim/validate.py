@@ -30,7 +30,7 @@ def validate_cluster(
 
     With `privileged`, OverridePolicies may give pods privileges that their templates do not have.
     """
-    cluster, state = open_cluster(manifests.objects, manifests.latest, scheduler_names)
+    cluster, state = open_cluster(manifests.objects, manifests.latest, scheduler_names, all_pods=True)
     locator = Locator(manifests.where, cluster.store.everything(), manifests.where.line_of_field)
     session = scheduler.session(state, manifests.latest)
     try:

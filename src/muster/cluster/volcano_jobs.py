@@ -1,0 +1,164 @@
+"""The controller of Volcano's Jobs: one PodGroup per Job, and its pods once the scheduler has admitted the group.
+
+Volcano creates the pods of a task with `dependsOn` when enough pods of the tasks that it names run. A pod that was
+evicted is created again under its name; a pod that failed stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from muster.cluster import volcano_objects
+from muster.cluster.memory import MemoryStore
+from muster.cluster.owners import Owners
+from muster.cluster.volume_controller import make_claim
+from muster.model import volcano_job
+from muster.model.core import Pod, PriorityClass
+from muster.model.meta import controller
+from muster.model.meta import key as key_of
+from muster.model.pod_states import is_ready, is_terminating
+from muster.model.scheduling import PodGroup
+from muster.model.storage import PersistentVolumeClaim
+from muster.model.volcano_job import JobSpec, JobState, TaskSpec
+from muster.store.clock import timestamp
+
+# Phases of a Job for which the controller creates no pods any more.
+ENDED = ("Aborting", "Aborted", "Completing", "Completed", "Terminating", "Terminated", "Failed")
+_PENDING = ("", "Pending")
+
+Members = dict[str, Pod]  # by name
+
+
+def reconcile(owners: Owners, job: volcano_job.Job, *, all_pods: bool = False) -> None:
+    """Creates the Job's claims, its PodGroup and its pods; with `all_pods` it waits neither for the admission of the
+    group nor for the tasks that others depend on."""
+    if job.status.state.phase in ENDED:
+        return
+    spec = volcano_objects.with_defaults(job.spec)
+    _make_claims(owners, job)
+    group = _make_group(owners, job, spec)
+    members = {pod.metadata.name: pod for pod in owners.pods.of(job)}
+    if all_pods or group.status.phase not in _PENDING:
+        _make_pods(owners, job, spec, group, members, all_pods)
+    _report(owners, job, spec)
+
+
+def _make_claims(owners: Owners, job: volcano_job.Job) -> None:
+    for name, spec in volcano_objects.claims(job):
+        if spec is not None:
+            make_claim(owners.store, volcano_objects.claim(job, name, spec))
+        elif not _claim_exists(owners.store, job, name):
+            raise ValueError(f"claim {name} does not exist: the Job has no pods until it does")
+
+
+def _claim_exists(store: MemoryStore, job: volcano_job.Job, name: str) -> bool:
+    return f"{job.metadata.namespace}/{name}" in store.of(PersistentVolumeClaim)
+
+
+def _make_group(owners: Owners, job: volcano_job.Job, spec: JobSpec) -> PodGroup:
+    classes = {name: c for name, c in owners.store.of(PriorityClass).items() if isinstance(c, PriorityClass)}
+    wanted = volcano_objects.pod_group(job, spec, classes)
+    there = owners.store.of(PodGroup)
+    found = there.get(key_of(wanted))
+    if found is None:
+        # Volcano: Jobs of earlier releases have a PodGroup of their own name.
+        named = there.get(key_of(job))
+        owner = controller(named.metadata) if named is not None else None
+        if named is None or owner is None or owner.uid != job.metadata.uid:
+            return owners.store.create(wanted)
+        found = named
+    if found.spec != wanted.spec:
+        return owners.store.write(replace(found, spec=wanted.spec))
+    return found
+
+
+def _make_pods(
+    owners: Owners, job: volcano_job.Job, spec: JobSpec, group: PodGroup, members: Members, all_pods: bool
+) -> None:
+    wanted: set[str] = set()
+    for task in spec.tasks:
+        names = [f"{job.metadata.name}-{task.name}-{index}" for index in range(task.replicas)]
+        wanted.update(names)
+        if not all_pods and not _may_start(job, spec, task, members):
+            continue
+        for index, name in enumerate(names):
+            if name not in members and f"{job.metadata.namespace}/{name}" not in owners.store.of(Pod):
+                owners.store.create(volcano_objects.pod(job, spec, task, index, group.metadata.name))
+    for name, pod in members.items():
+        if name not in wanted:
+            owners.dismiss(pod)
+
+
+def _may_start(job: volcano_job.Job, spec: JobSpec, task: TaskSpec, members: Members) -> bool:
+    """Returns whether the tasks that a task depends on have started."""
+    depends = task.depends_on
+    if depends is None or not depends.name:
+        return True
+    tasks = {other.name: other for other in spec.tasks}
+    started = [_has_started(job, tasks[name], members) for name in depends.name]
+    # Volcano: everything but `any` means all.
+    return any(started) if depends.iteration == "any" else all(started)
+
+
+def _has_started(job: volcano_job.Job, task: TaskSpec, members: Members) -> bool:
+    names = (f"{job.metadata.name}-{task.name}-{index}" for index in range(task.replicas))
+    pods = [members[name] for name in names if name in members]
+    return sum(1 for pod in pods if is_ready(pod) or pod.status.phase == "Succeeded") >= (task.min_available or 0)
+
+
+def pods_to_come(store: MemoryStore, job: volcano_job.Job) -> Iterator[tuple[str, str, str]]:
+    """Yields each pod of the Job that does not exist yet: its key, the key of its PodGroup, and what it waits for; that
+    is empty if the PodGroup is not admitted."""
+    if job.status.state.phase in ENDED:
+        return
+    spec = volcano_objects.with_defaults(job.spec)
+    namespace, pods, groups = job.metadata.namespace, store.of(Pod), store.of(PodGroup)
+    group = groups.get(f"{namespace}/{volcano_objects.group_name(job)}")
+    absent = [n for n, made in volcano_objects.claims(job) if made is None and not _claim_exists(store, job, n)]
+    for task in spec.tasks:
+        depends = task.depends_on
+        waits = "the Job's controller"
+        if absent:
+            waits = f"claim {absent[0]}, which does not exist"
+        elif group is None or group.status.phase in _PENDING:
+            waits = ""
+        elif depends is not None and depends.name:
+            which = "one of the tasks" if depends.iteration == "any" and len(depends.name) > 1 else "task"
+            waits = f"{which} {', '.join(depends.name)} to run"
+        for index in range(task.replicas):
+            key = f"{namespace}/{job.metadata.name}-{task.name}-{index}"
+            if key not in pods:
+                yield key, f"{namespace}/{volcano_objects.group_name(job)}", waits
+
+
+def _report(owners: Owners, job: volcano_job.Job, spec: JobSpec) -> None:
+    members = owners.pods.of(job)
+    staying = [pod for pod in members if not is_terminating(pod)]
+    by_phase = {phase: sum(1 for p in staying if (p.status.phase or "Pending") == phase) for phase in _PHASES}
+    running, succeeded, failed = by_phase["Running"], by_phase["Succeeded"], by_phase["Failed"]
+    phase = job.status.state.phase or "Pending"
+    if members and succeeded + failed == sum(task.replicas for task in spec.tasks):
+        phase = "Completed" if succeeded >= spec.min_available else "Failed"
+    elif running + succeeded + failed >= spec.min_available:
+        phase = "Running" if running else phase
+    state = job.status.state
+    if state.phase != phase:
+        state = JobState(phase=phase, last_transition_time=timestamp(owners.store.clock.now()))
+    owners.report(
+        job,
+        replace(
+            job.status,
+            state=state,
+            min_available=spec.min_available,
+            pending=by_phase["Pending"],
+            running=running,
+            succeeded=succeeded,
+            failed=failed,
+            terminating=len(members) - len(staying),
+        ),
+    )
+
+
+_PHASES = ("Pending", "Running", "Succeeded", "Failed")
