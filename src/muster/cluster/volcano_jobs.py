@@ -22,7 +22,7 @@ from muster.model.pod_states import is_ready, is_terminating
 from muster.model.scheduling import PodGroup
 from muster.model.storage import PersistentVolumeClaim
 from muster.model.volcano_job import JobSpec, JobState, TaskSpec
-from muster.store.clock import timestamp
+from muster.store import timestamp
 
 # Phases of a Job for which the controller creates no pods any more.
 ENDED = ("Aborting", "Aborted", "Completing", "Completed", "Terminating", "Terminated", "Failed")
