@@ -11,6 +11,7 @@ import ipaddress
 import os
 import ssl
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -84,39 +85,6 @@ def bundle(known: bytes, mine: Sequence[bytes], now: datetime) -> bytes:
     return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in kept)
 
 
-def server_context(issued: Issued | None = None) -> ssl.SSLContext:
-    """Creates a TLS context for a server that speaks HTTP/1.1."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    if issued is not None:
-        use(context, issued)
-    return context
-
-
-def trust_clients(context: ssl.SSLContext, authority: str, *, required: bool = True) -> None:
-    """Accepts only clients with a certificate of this authority (without `required`, also clients without one). Without
-    an authority every client is accepted."""
-    if authority:
-        context.load_verify_locations(authority)
-        # A session that is resumed would not be checked against an authority that has changed since.
-        context.options |= ssl.OP_NO_TICKET
-        context.num_tickets = 0
-        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-
-
-def use(context: ssl.SSLContext, issued: Issued) -> None:
-    """Uses this certificate for new connections."""
-    # Python's TLS reads keys from files only.
-    handle, path = tempfile.mkstemp()
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(issued.key + issued.certificate)
-        context.load_cert_chain(path)
-    finally:
-        os.unlink(path)
-
-
 class Files:
     """Watched files; `changed` returns whether one has changed since the last call. In a mounted Secret the names are
     symbolic links, so their targets are compared."""
@@ -140,22 +108,39 @@ class Files:
         return found
 
 
-class Reloaded:
-    """`context` serves every new connection with what the files have by then; files that cannot be used, such as a
-    certificate whose key has not come yet, change nothing."""
+class ServerTls(ABC):
+    """TLS of a server that speaks HTTP/1.1: `context` serves every new connection with what the files have by then.
 
-    def __init__(self, make: Callable[[], ssl.SSLContext], report: Callable[[str], None], *paths: str) -> None:
-        """`make` reads the files. Raises OSError (ssl.SSLError is one) if they cannot be used."""
-        self._make = make
+    Files that cannot be used, such as a certificate whose key has not come yet, change nothing.
+    """
+
+    def __init__(self, client_authority: str, report: Callable[[str], None], *files: str, required: bool) -> None:
+        """With a client authority (a file) only clients with a certificate of it are accepted (without `required`, also
+        clients without one). Raises OSError (ssl.SSLError is one) if the files cannot be used."""
+        self._client_authority, self._required = client_authority, required
         self._report = report
-        self._paths = [path for path in paths if path]
+        self._paths = [path for path in (*files, client_authority) if path]
         self._files = Files(*self._paths)
-        self.context = self._newest = make()
+        self.renew()
+        self.context = self._newest
         self.context.sni_callback = self._switch
+
+    @abstractmethod
+    def _load_certificate(self, context: ssl.SSLContext) -> None: ...
 
     def renew(self) -> None:
         """Creates a new context for new connections."""
-        self._newest = self._make()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        self._load_certificate(context)
+        if self._client_authority:
+            context.load_verify_locations(self._client_authority)
+            # A session that is resumed would not be checked against an authority that has changed since.
+            context.options |= ssl.OP_NO_TICKET
+            context.num_tickets = 0
+            context.verify_mode = ssl.CERT_REQUIRED if self._required else ssl.CERT_OPTIONAL
+        self._newest = context
 
     def _switch(self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
         """Sets the current context in every handshake, after the ClientHello."""
@@ -168,29 +153,47 @@ class Reloaded:
         connection.context = self._newest
 
 
-class FileTls(Reloaded):
-    """A certificate in files, and the authority of clients."""
+class FileTls(ServerTls):
+    """Serves with a certificate in files."""
 
     def __init__(
-        self,
-        certificate: str,
-        key: str = "",
-        client_authority: str = "",
-        *,
-        report: Callable[[str], None],
+        self, certificate: str, key: str = "", client_authority: str = "", *, report: Callable[[str], None],
         required: bool = True,
-    ) -> None:
-        """With a client authority only clients with a certificate of it are accepted (without `required`, also clients
-        without one). Raises OSError (ssl.SSLError is one) if the files cannot be used."""
-        self._certificate, self._key, self._client_authority = certificate, key, client_authority
-        self._required = required
-        super().__init__(self._made, report, certificate, key, client_authority)
+    ) -> None:  # fmt: skip
+        self._certificate, self._key = certificate, key
+        super().__init__(client_authority, report, certificate, key, required=required)
 
-    def _made(self) -> ssl.SSLContext:
-        context = server_context()
+    def _load_certificate(self, context: ssl.SSLContext) -> None:
         context.load_cert_chain(self._certificate, self._key or None)
-        trust_clients(context, self._client_authority, required=self._required)
-        return context
+
+
+class IssuedTls(ServerTls):
+    """Serves with a certificate that this process issues to itself and renews."""
+
+    def __init__(
+        self, names: Sequence[str], client_authority: str = "", *, report: Callable[[str], None],
+        required: bool = True, lifetime: timedelta = LIFETIME,
+    ) -> None:  # fmt: skip
+        """`names` are the host names and addresses of the certificate."""
+        self._names, self._lifetime = names, lifetime
+        self.issued = issue(names, utc_now, lifetime)
+        super().__init__(client_authority, report, required=required)
+
+    def successor(self) -> Issued | None:
+        """Issues the next certificate if the current one is old. Publish its authority, then `use` it."""
+        return issue(self._names, utc_now, self._lifetime) if self.issued.is_old(utc_now()) else None
+
+    def use(self, issued: Issued) -> None:
+        """Uses this certificate for new connections."""
+        self.issued = issued
+        self.renew()
+
+    def _load_certificate(self, context: ssl.SSLContext) -> None:
+        # Python's TLS reads keys from files only.
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(self.issued.key + self.issued.certificate)
+            file.flush()
+            context.load_cert_chain(file.name)
 
 
 def _authorities(text: bytes) -> list[x509.Certificate]:

@@ -36,7 +36,7 @@ from muster.model.kinds import decode_as
 from muster.model.meta import Object
 from muster.model.shape import Problem
 from muster.process.application_kinds import Kinds
-from muster.process.certificates import FileTls, Issued, issue, server_context, use, utc_now
+from muster.process.certificates import FileTls, Issued, IssuedTls, ServerTls
 from muster.process.component import Component
 from muster.process.listener.http_listener import Listener, Request, Response
 from muster.process.listener.limits import MIB, is_loopback
@@ -70,8 +70,7 @@ class GateService(Component):
         super().__init__(settings, log, self.metrics.registry)
         self.changes = ChangeLog()
         self._started = False
-        self._issued: Issued | None = None
-        self._tls = self._context()
+        self._tls = self._server_tls()
         self._decision_endpoint = DecisionEndpoint(self._decide)
         anyone = is_loopback(settings.probes.host)
         self.posts = {"/gate": self._decision_endpoint.plain if anyone else self._decision_endpoint.refuse}
@@ -88,7 +87,7 @@ class GateService(Component):
             server = await self._listen(upstream)
             self._proxy.front_proxy = trusted
             if settings.gate_port is not None:
-                self._decision_endpoint.listen((settings.host, settings.gate_port), self._tls)
+                self._decision_endpoint.listen((settings.host, settings.gate_port), self._tls.context)
             try:
                 yield {"port": server.sockets[0].getsockname()[1], "gate": self._decision_endpoint.port}
             finally:
@@ -125,7 +124,7 @@ class GateService(Component):
         self._proxy = Proxy(upstream, self._visibility, self.changes, self.process.ready, self.metrics, self.log.report)
         self._connections = Connections(self._proxy.handle, self.log.report, self.metrics)
         return await asyncio.get_running_loop().create_server(
-            self._connections, settings.host, settings.port, ssl=self._tls, backlog=1024,
+            self._connections, settings.host, settings.port, ssl=self._tls.context, backlog=1024,
             ssl_handshake_timeout=TLS_HANDSHAKE_TIMEOUT_S,
         )  # fmt: skip
 
@@ -138,8 +137,9 @@ class GateService(Component):
         self._started = True
         while True:
             await asyncio.sleep(CERTIFICATE_CHECK_PERIOD_S)
-            if self._issued is not None and self._issued.is_old(utc_now()):
-                self._use_new(self._tls)
+            if isinstance(self._tls, IssuedTls) and (fresh := self._tls.successor()):
+                self._publish(fresh)
+                self._tls.use(fresh)
 
     async def _refresh_trusted_headers(self) -> None:
         """Reads the trusted headers again: an API server that restarts with other flags trusts other headers."""
@@ -174,26 +174,21 @@ class GateService(Component):
 
     # --- certificates
 
-    def _context(self) -> ssl.SSLContext:
+    def _server_tls(self) -> ServerTls:
         settings = self.settings
         if settings.front_proxy is not None:
             # Loaded now, so that an invalid file is reported before anything is served.
             ssl.create_default_context().load_cert_chain(settings.front_proxy[0], settings.front_proxy[1] or None)
         if settings.tls_cert_file:
             files = (settings.tls_cert_file, settings.tls_private_key_file, settings.client_ca_file)
-            return FileTls(*files, required=False, report=self.log.report).context
-        context = server_context()
-        self._use_new(context)
-        if settings.client_ca_file:
-            context.load_verify_locations(settings.client_ca_file)
-            context.verify_mode = ssl.CERT_OPTIONAL
-        return context
+            return FileTls(*files, required=False, report=self.log.report)
+        tls = IssuedTls(settings.names, settings.client_ca_file, required=False, report=self.log.report)
+        self._publish(tls.issued)
+        return tls
 
-    def _use_new(self, context: ssl.SSLContext) -> None:
-        self._issued = issued = issue(self.settings.names)
+    def _publish(self, issued: Issued) -> None:
         if self.settings.write_ca_file:
             Path(self.settings.write_ca_file).write_bytes(issued.authority)
-        use(context, issued)
 
 
 class DecisionEndpoint:

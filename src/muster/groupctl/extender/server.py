@@ -71,9 +71,11 @@ class ExtenderServer:
         trusted: bool = True,
         probes: tuple[str, int] | None = None,
         limits: Limits = LIMITS,
+        registry: CollectorRegistry | None = None,
     ) -> None:
         """Takes `ready`, which returns why the extender cannot serve yet ("" if it can). With `trusted`, clients need
-        no certificate to count as authenticated. `probes` is a second address, for GET over plain HTTP only.
+        no certificate to count as authenticated. `probes` is a second address, for GET over plain HTTP only;
+        `registry` has further metrics to serve.
         """
         self.verbs: dict[str, Callable[[memoryview], object]] = {
             "filter": lambda body: scheduling.filter(read_args(body)),
@@ -92,6 +94,7 @@ class ExtenderServer:
         self.probes_port = self.port if self._probes is None else self._probes.port
         load = self._listener.load
         self.metrics = Metrics(
+            registry or CollectorRegistry(),
             reservations=lambda: scheduling.reserved,
             waits=lambda: scheduling.waits,
             connections=lambda: len(load),
@@ -170,9 +173,10 @@ class Metrics:
     """Counts requests by verb and status code, and reads the other values when they are scraped."""
 
     def __init__(
-        self, *, reservations: Value, waits: Value, connections: Value, closed: Value, body_bytes: Value
-    ) -> None:
-        self.registry = registry = CollectorRegistry()
+        self, registry: CollectorRegistry, *, reservations: Value, waits: Value, connections: Value, closed: Value,
+        body_bytes: Value,
+    ) -> None:  # fmt: skip
+        self.registry = registry
         self._requests = Counter("muster_extender_requests", "Requests answered.", ["verb", "code"], registry=registry)
         self._seconds = Histogram(
             "muster_extender_request_seconds", "Time to answer.", ["verb"], buckets=BUCKETS_S, registry=registry

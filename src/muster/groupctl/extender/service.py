@@ -84,7 +84,7 @@ class ExtenderService(Component):
         )  # fmt: skip
         self._server = server = ExtenderServer(
             (settings.host, settings.port), _CurrentScheduling(self), self._tls, settings.max_request_bytes,
-            process.ready, trusted=self._trusted, probes=settings.plain_probes,
+            process.ready, trusted=self._trusted, probes=settings.plain_probes, registry=self.registry,
         )  # fmt: skip
         lease = settings.lease
         self._heartbeat = LeaseHeartbeat(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,7 +22,7 @@ from muster.groupctl.webhook.metrics import Metrics
 from muster.groups.assignment import OPT_IN
 from muster.groups.binding import DOMAIN
 from muster.kube.client import Client
-from muster.process.certificates import Issued, Reloaded, bundle, issue, server_context, trust_clients, utc_now
+from muster.process.certificates import IssuedTls, bundle, utc_now
 from muster.process.logs import Log
 from muster.store import errors
 
@@ -164,20 +163,16 @@ class WebhookRegistration:
         only clients with a certificate of it are answered. Raises OSError if it cannot be used."""
         self.is_known = False
         self._endpoint = endpoint
-        self._names = names
         self._name = name
-        self._lifetime = lifetime
         self._metrics = metrics
         self._log = log
-        self._issued = self._issue()
-        self._client_authority = client_authority
-        self._tls = Reloaded(self._context, log.report, client_authority)
+        namespace, _, service = endpoint.service.partition("/")
+        own = [f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local"] if service else []
+        self._tls = IssuedTls(
+            [*own, *names], client_authority, report=log.report, lifetime=timedelta(seconds=lifetime)
+        )
         self.tls = self._tls.context
-
-    def _context(self) -> ssl.SSLContext:
-        context = server_context(self._issued)
-        trust_clients(context, self._client_authority)
-        return context
+        metrics.ends.set_function(lambda: self._tls.issued.ends.timestamp())
 
     async def run(self, client: Client, every: float) -> None:
         """Checks the configurations periodically, until cancelled."""
@@ -192,23 +187,13 @@ class WebhookRegistration:
             await asyncio.sleep(every)
 
     async def _settle(self, client: Client, every: float) -> None:
-        trusted = [self._issued.authority]
-        fresh = self._issue() if self._issued.is_old(utc_now()) else None
-        if fresh is not None:
-            trusted.append(fresh.authority)
+        fresh = self._tls.successor()
+        trusted = [one.authority for one in (self._tls.issued, fresh) if one is not None]
         if await register(client, self._endpoint, trusted, utc_now, self._name):
             self._metrics.written.inc()
             self._log(0, "registered", name=self._name)
         self.is_known = True
         if fresh is not None:
             await asyncio.sleep(min(TRUST_DELAY_S, every))
-            self._issued = fresh
-            self._tls.renew()
+            self._tls.use(fresh)
             self._log(0, "certificate renewed", ends=fresh.ends.isoformat())
-
-    def _issue(self) -> Issued:
-        namespace, _, name = self._endpoint.service.partition("/")
-        own = [f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local"] if name else []
-        made = issue([*own, *self._names], utc_now, timedelta(seconds=self._lifetime))
-        self._metrics.ends.set(made.ends.timestamp())
-        return made
