@@ -15,10 +15,10 @@ from builders.manifests import node, typed
 from builders.scheduler_objects import cluster_of, waiting
 from muster.engine.core.plan import Eviction, Plan
 from muster.model.core import Node, Pod
+from muster.model.meta import timestamp
 from muster.scheduler.cache import CONFIRM_TIMEOUT_S, Cache
 from muster.scheduler.cluster_metrics import drift
 from muster.scheduler.inbox import CallResult, Observed
-from muster.store.clock import timestamp
 from strategies.profiles import times
 
 NODES = ("n0", "n1", "n2", "n3")

@@ -1,7 +1,12 @@
-"""`muster plugins`: what there is to configure."""
+"""`muster plugins`: the plugins, their extension points and their arguments.
+
+The table is computed from the classes, so that it cannot be out of date.
+"""
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +19,24 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from muster.cycle.matrix import PluginRow
+    from muster.engine.core.hooks import Plugin
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRow:
+    """One plugin in the table of plugins and their extension points."""
+
+    name: str
+    about: str  # the first sentence of its module's docstring
+    hooks: tuple[str, ...]
+    arguments: dict[str, str]  # name → what it means, and its default
+    package: str = "muster"  # the distribution package that provides it, with its version
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name, "about": self.about, "hooks": list(self.hooks), "arguments": self.arguments,
+            "package": self.package,
+        }  # fmt: skip
 
 
 @click.command()
@@ -23,8 +45,7 @@ if TYPE_CHECKING:
 def plugins(form: str, verbosity: int) -> None:
     """Show which plugin does what (plugin × extension point), with its arguments and their defaults."""
     from muster.cli.answer import console, print_json
-    from muster.cycle.matrix import extension_points, matrix
-    from muster.cycle.registry import broken
+    from muster.cycle.registry import broken, extension_points
 
     rows = matrix()
     for name, why in broken().items():
@@ -51,3 +72,23 @@ def show_matrix(console: Console, rows: Sequence[PluginRow], points: Sequence[st
         for i, (argument, meaning) in enumerate(plugin.arguments.items()):
             row(takes, plugin.name if i == 0 else "", argument, meaning)
     console.print(takes)
+
+
+def matrix() -> list[PluginRow]:
+    """Returns every installed plugin, by name."""
+    from muster.cycle.registry import PLUGINS, extension_points, package_of, plugin_class, third_party
+
+    points = extension_points()
+    rows = []
+    for name in sorted([*PLUGINS, *third_party()]):
+        cls = plugin_class(name)
+        does = tuple(point for point, kind in points.items() if issubclass(cls, kind))
+        rows.append(PluginRow(name, _about(cls), does, dict(sorted(cls.arguments.items())), package_of(name)))
+    return rows
+
+
+def _about(cls: type[Plugin]) -> str:
+    module = inspect.getmodule(cls)
+    first = (inspect.getdoc(module) or "").partition("\n\n")[0].replace("\n", " ")
+    prefix, colon, rest = first.partition(": ")
+    return rest if colon and prefix.replace("_", "-") == cls.name else first

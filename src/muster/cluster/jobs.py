@@ -7,9 +7,8 @@ from msgspec.structs import replace
 from muster.cluster.owners import Owners, surplus
 from muster.model.batch import Job
 from muster.model.core import Pod
-from muster.model.meta import Condition
+from muster.model.meta import Condition, timestamp
 from muster.model.pod_states import is_active, is_healthy
-from muster.store.clock import timestamp
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_NAME = ("batch.kubernetes.io/job-name", "job-name")

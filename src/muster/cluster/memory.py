@@ -18,11 +18,10 @@ from muster.groups.applications import template_path, templates_of
 from muster.model.core import Pod
 from muster.model.kinds import decode_as, plain
 from muster.model.merge_patch import merged
-from muster.model.meta import Object
+from muster.model.meta import Object, timestamp
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_finished, is_terminating
 from muster.store import AlreadyExists, Change, Clock, Conflict, Event, Gone, Listing, NotFound, Severity, WatchEvent
-from muster.store.clock import timestamp
 
 T = TypeVar("T", bound=Object)
 

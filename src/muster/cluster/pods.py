@@ -8,9 +8,8 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from muster.model.core import Container, Pod
-from muster.model.meta import Condition
+from muster.model.meta import Condition, timestamp
 from muster.model.pod_states import eviction_annotations
-from muster.store.clock import timestamp
 
 # Kubernetes: the default of terminationGracePeriodSeconds.
 DEFAULT_GRACE_S = 30

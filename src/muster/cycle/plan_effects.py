@@ -13,12 +13,11 @@ from msgspec.structs import replace
 from muster.engine.core.plan import Condition as GroupCondition
 from muster.engine.core.plan import Eviction, Plan
 from muster.model.core import Pod
-from muster.model.meta import Condition, Object
+from muster.model.meta import Condition, Object, timestamp
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_terminating
 from muster.model.scheduling import PodGroup, PodGroupStatus
 from muster.store import Severity
-from muster.store.clock import timestamp
 
 SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"

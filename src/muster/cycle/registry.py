@@ -13,7 +13,8 @@ from importlib.metadata import EntryPoint, entry_points
 
 from muster.config.types import Config, Known
 from muster.cycle.host import hosted
-from muster.engine.core.hooks import Plugin
+from muster.engine.core import hooks
+from muster.engine.core.hooks import Hook, Plugin
 from muster.engine.core.session import Session
 from muster.model.custom import CustomApplication, CustomResource
 from muster.model.kinds import KINDS
@@ -172,3 +173,14 @@ def known(names: Iterable[str] | None = None) -> Known:
         },
         actions=dict(ACTIONS),
     )
+
+
+def extension_points() -> dict[str, type[Hook]]:
+    """Returns every extension point, in the order of the interface.
+
+    A hook without abstract methods is none: it only collects what others share.
+    """
+    return {
+        name: kind for name, kind in vars(hooks).items()
+        if isinstance(kind, type) and issubclass(kind, Hook) and bool(getattr(kind, "__abstractmethods__", False))
+    }  # fmt: skip

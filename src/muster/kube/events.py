@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from muster.kube.client import MERGE_PATCH, Client
-from muster.model.meta import Object
-from muster.store import Severity, errors, timestamp
+from muster.model.meta import Object, timestamp
+from muster.store import Severity, errors
 
 # Kubernetes' own recorder: an object may have 25 events at once and then one every five minutes.
 BURST_EVENTS, REFILL_PER_S = 25.0, 1 / 300

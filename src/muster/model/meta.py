@@ -1,13 +1,15 @@
-"""What every Kubernetes object has: its metadata, its labels' selectors, its name as a key, its timestamps."""
+"""What every Kubernetes object has: metadata, label selectors, its name as a key, conditions and timestamps."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 # Every number of a manifest stays where a 64-bit column and JSON can hold it exactly.
 Int = Annotated[int, Meta(ge=-(2**53), le=2**53)]
@@ -112,6 +114,8 @@ def controller(meta: ObjectMeta) -> OwnerReference | None:
     return None
 
 
+FIRST_TIME_S = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+LAST_TIME_S = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -143,3 +147,33 @@ def seconds(timestamp: str | None) -> float:
 def spec_of(obj: Object | None) -> object:
     """The spec of an object of any kind; None if there is no object, or its kind has no spec."""
     return getattr(obj, "spec", None)
+
+
+@lru_cache(maxsize=4096)
+def timestamp(seconds: float) -> str:
+    """Returns a time as Kubernetes writes it, with microseconds only if there are any. The last year is 9999."""
+    whole, micro = divmod(round(min(max(seconds, FIRST_TIME_S), LAST_TIME_S) * 1_000_000), 1_000_000)
+    text = datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    return f"{text}.{micro:06d}Z" if micro else f"{text}Z"
+
+
+def condition(type_: str, holds: bool, reason: str, message: str = "", generation: int = 0) -> Condition:
+    """Creates a condition without its transition time, which `merge_conditions` sets."""
+    return Condition(
+        type=type_, status="True" if holds else "False", reason=reason, message=message, observed_generation=generation
+    )
+
+
+def merge_conditions(old: Iterable[Condition], new: Iterable[Condition], now: float) -> list[Condition]:
+    """Replaces the old conditions by the new conditions of the same type; sorted by type.
+
+    A condition that keeps its status keeps its transition time.
+    """
+    found = {condition.type: condition for condition in old}
+    for condition in new:
+        before = found.get(condition.type)
+        since = timestamp(now)
+        if before is not None and before.status == condition.status and before.last_transition_time is not None:
+            since = before.last_transition_time
+        found[condition.type] = replace(condition, last_transition_time=since)
+    return [found[type_] for type_ in sorted(found)]

@@ -7,8 +7,7 @@ import time
 from muster.kube.client import Client
 from muster.kube.writes import Writes
 from muster.model.core import Pod
-from muster.model.meta import Condition
-from muster.store.clock import timestamp
+from muster.model.meta import condition, merge_conditions
 from muster.store.errors import ApiError
 
 
@@ -27,15 +26,10 @@ class OwnPod:
             return
         try:
             pod = self.object or await self._writes.get(Pod, self.key)
-            condition = _condition(pod, type_, "True" if status else "False", reason, message)
-            self.object = await self._writes.pod_condition(self.key, condition, uid=pod.metadata.uid)
+            before = [one for one in pod.status.conditions if one.type == type_]
+            new = condition(type_, status, reason, message)
+            [merged] = merge_conditions(before, [new], float(int(time.time())))
+            self.object = await self._writes.pod_condition(self.key, merged, uid=pod.metadata.uid)
         except ApiError:
             self.object = None
             raise
-
-
-def _condition(pod: Pod, type_: str, status: str, reason: str, message: str) -> Condition:
-    before = next((one for one in pod.status.conditions if one.type == type_), None)
-    now = timestamp(float(int(time.time())))
-    since = before.last_transition_time if before is not None and before.status == status else now
-    return Condition(type=type_, status=status, reason=reason, message=message, last_transition_time=since)

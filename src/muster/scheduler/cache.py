@@ -23,7 +23,7 @@ from muster.engine.core.state import State
 from muster.model.batch import APPLICATION_KINDS
 from muster.model.collector import collector_paused
 from muster.model.core import Pod
-from muster.model.meta import Object
+from muster.model.meta import Object, timestamp
 from muster.model.pod_states import is_active, is_terminating
 from muster.model.scheduling import Queue
 from muster.scheduler.assumed_claims import AssumedClaims
@@ -31,7 +31,6 @@ from muster.scheduler.backoffs import Backoffs, rejected
 from muster.scheduler.inbox import BindRefused, CallResult, CommitFinished, EvictionRefused, Message, Observed
 from muster.scheduler.journal import JOURNAL
 from muster.scheduler.queueing_hints import Hint, queueing_hint
-from muster.store.clock import timestamp
 
 # If the watch has not shown an accepted call after this time, the pod is read from the API server.
 CONFIRM_TIMEOUT_S = 30.0

@@ -19,12 +19,11 @@ from muster.engine.core.plan import Condition as GroupCondition
 from muster.engine.core.plan import Plan
 from muster.engine.core.state import State
 from muster.model.core import Pod
-from muster.model.meta import Condition, Object
+from muster.model.meta import Condition, Object, timestamp
 from muster.model.quantity import canonical
 from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
 from muster.scheduler.backoffs import BINDING_REFUSED
 from muster.scheduler.queue_usage import Usage
-from muster.store.clock import timestamp
 
 # A new message of a pod waits at least this long if its cause differs. With the same cause it waits twice as long, the
 # next one four times, and so on: only counts have changed.

@@ -4,9 +4,8 @@ The controllers, the extender and the simulator work on a Store. There are two i
 memory and `kube.store` on a live cluster. The live scheduler has its own cache and shares the errors and the clock.
 """
 
-from muster.store.clock import Clock, timestamp
 from muster.store.errors import AlreadyExists, ApiError, Conflict, Gone, NotFound
-from muster.store.protocol import Change, Event, Listing, Severity, Store, Watch, WatchEvent
+from muster.store.protocol import Change, Clock, Event, Listing, Severity, Store, Watch, WatchEvent
 
 __all__ = [
     "AlreadyExists",
@@ -22,5 +21,4 @@ __all__ = [
     "Store",
     "Watch",
     "WatchEvent",
-    "timestamp",
 ]

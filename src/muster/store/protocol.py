@@ -13,9 +13,16 @@ from msgspec import Struct
 
 from muster.model.core import Pod
 from muster.model.meta import Object
-from muster.store.clock import Clock
 
 T = TypeVar("T", bound=Object)
+
+
+class Clock(Protocol):
+    """The current time: a real clock, or the virtual clock of the embedded cluster."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
 
 
 class Store(Protocol):

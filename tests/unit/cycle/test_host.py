@@ -14,7 +14,7 @@ from muster.actions import allocate
 from muster.config.types import Arguments, Config, PluginOption, Tier
 from muster.cycle.answer_checks import CHECKS
 from muster.cycle.host import PluginError, WrongAnswer, hosted
-from muster.cycle.matrix import extension_points
+from muster.cycle.registry import extension_points
 from muster.engine.core.hooks import (
     JobOrder,
     NodeFilter,

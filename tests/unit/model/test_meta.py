@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from muster.model.core import Node, Pod
-from muster.model.meta import ObjectMeta, OwnerReference, controller, key, seconds
+from muster.model.meta import ObjectMeta, OwnerReference, controller, key, seconds, timestamp
 
 
 def test_a_key_is_namespace_and_name_and_the_namespace_may_be_absent() -> None:
@@ -53,3 +55,16 @@ def test_objects_do_not_share_their_defaults() -> None:
     one, other = Pod(), Pod()
     one.metadata.labels["a"] = "b"
     assert other.metadata.labels == {}
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [(0, "1970-01-01T00:00:00Z"), (1769846400, "2026-01-31T08:00:00Z"), (1.5, "1970-01-01T00:00:01.500000Z")],
+)
+def test_a_moment_is_written_in_utc(moment: float, text: str) -> None:
+    assert timestamp(moment) == text
+
+
+@given(st.integers(min_value=-60_000_000_000, max_value=250_000_000_000))
+def test_a_whole_second_comes_back_as_it_went(moment: int) -> None:
+    assert seconds(timestamp(moment)) == moment

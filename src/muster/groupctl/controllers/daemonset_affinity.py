@@ -21,8 +21,8 @@ from muster.groups.assignment import member_label
 from muster.groups.binding import DOMAIN
 from muster.model.batch import DaemonSet
 from muster.model.meta import key as key_of
+from muster.model.meta import timestamp
 from muster.store import Store
-from muster.store.clock import timestamp
 
 MANAGER = "muster-daemonset-affinity"
 """The field manager of the node affinity and the annotation."""

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.groupctl.controllers.conditions import condition
 from muster.groupctl.controllers.policy_controller import ApplicationStatus
 from muster.model.core import Pod
 from muster.model.groups import BoundApplication
-from muster.model.meta import Condition, Object
+from muster.model.meta import Condition, Object, condition
 from muster.model.pod_states import is_ready
 
 NEEDS_PROPAGATION, WEBHOOK_REQUIRED, NOT_EVICTED = "NeedsPropagationPolicy", "WebhookRequired", "NotEvicted"

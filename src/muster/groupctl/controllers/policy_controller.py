@@ -15,7 +15,6 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from muster.groupctl.controllers.application_index import ApplicationIndex
-from muster.groupctl.controllers.conditions import merge_conditions
 from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.retries import Retries
@@ -24,7 +23,7 @@ from muster.groups.propagation import PolicyProblem
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication
 from muster.model.groups import BoundApplication, OverridePolicy, PolicyStatus, PropagationPolicy
-from muster.model.meta import Condition, Object
+from muster.model.meta import Condition, Object, merge_conditions
 from muster.model.meta import key as key_of
 from muster.store import NotFound, Severity, Store
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from muster.groupctl.controllers.conditions import condition
 from muster.groupctl.controllers.policy_controller import ApplicationStatus
 from muster.groupctl.controllers.throttle import EvictionThrottle, Failure
 from muster.groups.propagation import DOES_NOT_EXIST, PropagationRules, Quotas
 from muster.groups.quota_usage import QuotaUsage
 from muster.model.core import Pod
 from muster.model.groups import BoundApplication, GroupReplicas
-from muster.model.meta import Condition, Object
+from muster.model.meta import Condition, Object, condition, timestamp
 from muster.model.pod_states import is_ready
-from muster.store.clock import timestamp
 
 
 @dataclass(slots=True)

@@ -15,9 +15,8 @@ from muster.groupctl.controllers.throttle import EvictionThrottle, Failure
 from muster.groups.applications import templates_of
 from muster.model.core import Pod
 from muster.model.groups import BoundApplication, EvictionState, OverridePolicy, PropagationPolicy
-from muster.model.meta import Object, seconds
+from muster.model.meta import Object, seconds, timestamp
 from muster.model.meta import key as key_of
-from muster.store.clock import timestamp
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
