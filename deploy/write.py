@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from muster import __version__
-from muster.cli.install import ACCOUNTS, PARTS, Part, Settings, default_queue
-from muster.cli.install.objects import part_objects
+from muster.cli.install import ACCOUNTS, PARTS, Part, Settings, default_queue, part_objects
 from muster.cli.install.parts import PLACES, PRIORITY_CLASS, Values, value_key
 from muster.config.loader import DEFAULT
 from muster.model.crd import OURS, PEERS

@@ -7,8 +7,7 @@ from pathlib import Path
 from live.api import Api
 from live.conftest import REGISTRATIONS
 from live.controlplane import ControlPlane
-from muster.cli.install import PARTS, Settings
-from muster.cli.install.objects import part_objects
+from muster.cli.install import PARTS, Settings, part_objects
 from muster.config.loader import DEFAULT
 
 _KINDS = (*REGISTRATIONS, "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")

@@ -13,8 +13,7 @@ from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
 from live.part_process import free_port
 from live.webhook_site import DOMAIN, REGISTERED, deployment, made, thing, unregister, webhook_part
-from muster.cli.install import PARTS, Settings
-from muster.cli.install.objects import part_objects
+from muster.cli.install import PARTS, Settings, part_objects
 from muster.config.loader import DEFAULT
 
 POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/muster-controllers"

@@ -19,8 +19,7 @@ from live.group_site import Site, Sited, install
 from live.node_groups import BINDING, LEASE, REQUIRED, Extender, Watcher, divided, pods, weights, workload
 from live.part_process import free_port
 from live.webhook_site import Follower
-from muster.cli.install import PARTS, Settings
-from muster.cli.install.objects import part_objects
+from muster.cli.install import PARTS, Settings, part_objects
 from muster.config.loader import DEFAULT
 
 BOUND = {**REQUIRED, BINDING: "pp"}

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from muster.actions.claim_queue import ClaimQueue
 from muster.actions.claims import Claims
+from muster.actions.job_queue import ClaimQueue
 from muster.actions.role_failures import PreemptRoleFailures
 from muster.actions.volcano_eviction import Memo, divided, evict_for, evictable, within_reach
 from muster.engine.core.hooks import Bools

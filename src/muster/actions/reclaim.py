@@ -15,8 +15,8 @@ from functools import cmp_to_key
 
 import numpy as np
 
-from muster.actions.claim_queue import ClaimQueue
 from muster.actions.claims import Claims
+from muster.actions.job_queue import ClaimQueue
 from muster.actions.volcano_eviction import Memo, divided, evict_for, evictable, within_reach
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.session import Session, candidates

@@ -16,13 +16,12 @@ from muster.cluster.owners import Owners
 from muster.cluster.volume_controller import make_claim
 from muster.model import volcano_job
 from muster.model.core import Pod, PriorityClass
-from muster.model.meta import controller
+from muster.model.meta import controller, timestamp
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_ready, is_terminating
 from muster.model.scheduling import PodGroup
 from muster.model.storage import PersistentVolumeClaim
 from muster.model.volcano_job import JobSpec, JobState, TaskSpec
-from muster.store.clock import timestamp
 
 # Phases of a Job for which the controller creates no pods any more.
 ENDED = ("Aborting", "Aborted", "Completing", "Completed", "Terminating", "Terminated", "Failed")

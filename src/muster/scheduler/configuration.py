@@ -15,9 +15,9 @@ from prometheus_client import Gauge
 
 from muster.config import DEFAULT, DEFAULT_NAME
 from muster.config.types import Config
+from muster.cycle.configure import effective_hash, validate_configuration
 from muster.cycle.registry import plugin_class
 from muster.cycle.requirements import PROVIDERS, ignored_by_kind
-from muster.cycle.validation import effective_hash, validate_configuration
 from muster.engine.core.state import State
 from muster.model.finding import Finding
 from muster.process.config_sources import ConfigContent, ConfigFile, InvalidConfig

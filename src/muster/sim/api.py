@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.cluster.manifests import Manifests
-from muster.cycle.validation import effective as effective_config
+from muster.cycle.configure import effective as effective_config
 from muster.engine.core.session import Log, silent
 from muster.model.finding import Finding, in_order
 from muster.sim import explain as explaining

@@ -17,9 +17,8 @@ from muster.cluster.documents import contents
 from muster.cluster.manifests import Manifests, read
 from muster.config import DEFAULT, DEFAULT_NAME
 from muster.config.announced_config import BUILT_IN, PREFIX, AnnouncedConfig, announced_configs_in
-from muster.cycle.configure import configure
+from muster.cycle.configure import configure, effective_hash, validate_configuration
 from muster.cycle.scheduler import Scheduler
-from muster.cycle.validation import effective_hash, validate_configuration
 from muster.engine.core.state import Objects
 from muster.model.finding import Finding, InputError, in_order
 from muster.model.kinds import plain

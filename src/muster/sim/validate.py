@@ -1,6 +1,6 @@
 """`muster validate`: checks a configuration and manifests, and reports what could never be scheduled and why.
 
-`muster.cycle.validation` checks the configuration; the rules for the cluster are in `muster.validation`.
+`muster.cycle.configure` checks the configuration; the rules for the cluster are in `muster.validation`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from muster.cluster.manifests import UNDESCRIBED, Manifests
+from muster.cycle.configure import effective, validate_configuration
 from muster.cycle.requirements import ignored
 from muster.cycle.scheduler import Scheduler
-from muster.cycle.validation import effective, validate_configuration
 from muster.model.finding import Finding, in_order
 from muster.sim.group_controllers import open_cluster
 from muster.validation.locator import Locator

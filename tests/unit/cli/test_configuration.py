@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from builders.manifests import node, pod
 from muster.cli import main
 from muster.config.announced_config import AnnouncedConfig
-from muster.cycle.validation import effective_hash, validate_configuration
+from muster.cycle.configure import effective_hash, validate_configuration
 from muster.model.kinds import plain
 
 ENQUEUE = "actions: enqueue\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from muster.groupctl.controllers.node_states import is_usable
 from muster.groupctl.controllers.object_cache import ObjectCache, ObjectChange, Ref
 from muster.groups.applications import OwnerLoop, owner_chain
 from muster.groups.assignment import member_label
@@ -12,7 +11,7 @@ from muster.groups.binding import PolicyLabels
 from muster.groups.grouping import Grouping
 from muster.groups.membership import changes_membership
 from muster.model.batch import APPLICATION_KINDS, ControllerRevision, Deployment, StatefulSet
-from muster.model.core import Namespace, Node, Pod, PodDisruptionBudget
+from muster.model.core import Namespace, Node, Pod, PodDisruptionBudget, is_usable
 from muster.model.custom import CustomApplication
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import Object, spec_of

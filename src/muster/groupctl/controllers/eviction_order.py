@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from muster.groupctl.controllers.node_states import readiness
 from muster.groupctl.controllers.object_cache import ObjectCache
 from muster.groups.binding import DOMAIN
 from muster.model.batch import Deployment, ReplicaSet, ReplicationController, StatefulSet
-from muster.model.core import Node, Pod, PodDisruptionBudget
+from muster.model.core import Node, Pod, PodDisruptionBudget, readiness
 from muster.model.custom import ConfiguredApplication
 from muster.model.disruption_budgets import DisruptionLedger
 from muster.model.meta import seconds

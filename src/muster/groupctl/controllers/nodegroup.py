@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from muster.groupctl.controllers.node_states import readiness
 from muster.groupctl.controllers.object_cache import ObjectCache, ObjectChange
 from muster.groupctl.controllers.retries import Retries, ignore
 from muster.groups.assignment import MEMBER, member_label
 from muster.groups.binding import DOMAIN
 from muster.groups.membership import EXCLUSIVE, Membership, changes_membership, contains, is_exclusive, members
-from muster.model.core import Node
+from muster.model.core import Node, readiness
 from muster.model.groups import MemberStatus, NodeGroup, NodeGroupStatus
 from muster.model.meta import condition, merge_conditions
 from muster.store import Conflict, NotFound, Store

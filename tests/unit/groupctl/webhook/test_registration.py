@@ -10,8 +10,7 @@ import pytest
 from aiohttp import web
 
 from fakes.faulty_api import FaultyApi, refuse, run
-from muster.cli.install import PARTS, Settings
-from muster.cli.install.objects import part_objects
+from muster.cli.install import PARTS, Settings, part_objects
 from muster.groupctl.webhook.registration import Endpoint, NotRegistered, configurations, register
 from muster.process.certificates import issue
 

@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.cli import main
-from muster.cli.install import PARTS, Settings
-from muster.cli.install.objects import part_objects
+from muster.cli.install import PARTS, Settings, part_objects
 
 SETTINGS = Settings("home", "muster:1", "actions: allocate\n")
 
