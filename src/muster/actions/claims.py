@@ -60,7 +60,7 @@ class Claims:
         if not self.session.volcano:
             for loser in {move.job for move in statement.moves if move.kind == MoveKind.WITHDRAW}:
                 assert loser is not None
-                self.session.promises.withdraw(loser, f"a pod of higher priority needs the capacity ({job.key})")
+                self.session.promises.withdraw(loser, f"a pod of higher priority needs the capacity ({job.shown})")
             self.session.promises.make(job, statement)
         statement.commit()
         return True
@@ -102,6 +102,8 @@ class Claims:
 
     def _claimable(self, job: Job, gang: bool) -> list[Task]:
         """Returns the job's pods that may claim, in task order."""
+        if job.never_preempts:
+            return []
         tasks = [t for t in candidates(job) if t.shape.spec.preemption_policy != "Never"]
         return self.session.in_order(t for t in tasks if not (gang and t.best_effort))
 

@@ -100,7 +100,7 @@ def _members(level: QueueLevel) -> list[Queue]:
 
 
 def behind(job: Job) -> Reason:
-    return Reason("queue-fifo", f"queue {job.queue_name} is fifo: waits behind {job.key}")
+    return Reason("queue-fifo", f"queue {job.queue_name} is fifo: waits behind {job.shown}")
 
 
 class JobQueue:

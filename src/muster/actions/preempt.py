@@ -125,7 +125,7 @@ def within_job(session: Session, job: Job, attempt: Attempt) -> None:
 
 def may_preempt(session: Session, task: Task) -> bool:
     """Returns False with policy Never, or while a pod of lower priority is terminating on the task's nominated node."""
-    if task.shape.spec.preemption_policy == "Never":
+    if task.shape.spec.preemption_policy == "Never" or (task.job is not None and task.job.never_preempts):
         return False
     node = session.state.nodes.rank.get(task.nominated, -1) if task.nominated else -1
     if node < 0:

@@ -97,7 +97,7 @@ def _reclaim(session: Session, statement: Statement, victims: Victims, task: Tas
 
 
 def _may_claim(session: Session, task: Task) -> bool:
-    queue = task.job.queue if task.job else None
+    queue = task.job.queue if task.job is not None and not task.job.never_preempts else None
     return task.shape.spec.preemption_policy != "Never" and queue is not None and session.preemptive(queue, task)
 
 

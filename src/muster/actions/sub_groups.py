@@ -110,24 +110,30 @@ class SubGroupPlacement:
         for task in self.session.in_order(offered.values()):
             if task.key not in offered:
                 continue
-            group = self.leaf[task.key]
-            count = max(group.missing(), 1)
-            if self._down(group.chain(), group, offered, count, within):
+            leaf = self.leaf[task.key]
+            chain = leaf.chain()
+            at = next((i for i, part in enumerate(chain[:-1]) if self._starts_whole(part)), None)
+            unit = leaf if at is None else chain[at]
+            if self._down(chain[:at], unit, offered, within):
                 return True
-            for other in group.own:
+            for other in unit.all_tasks():
                 offered.pop(other.key, None)
         return False
 
+    def _starts_whole(self, part: SubGroup) -> bool:
+        """Returns whether an inner sub-group is below its own minimum of sub-groups (Volcano's policies have none)."""
+        return part.least is not None and not self.job.group.spec.sub_group_policy and part.shortfall() > 0
+
     def _down(
-        self, chain: list[SubGroup], leaf: SubGroup, offered: dict[str, Task], count: int, within: NodeSet | None
+        self, chain: list[SubGroup], unit: SubGroup, offered: dict[str, Task], within: NodeSet | None
     ) -> bool:
+        """Places a unit inside the node sets of the sub-groups of the chain."""
+        if not chain and unit.children:
+            return self._part(unit, offered, within)
         if not chain:
-            return self._own(leaf, offered, count, within)
-        waiting = [task for task in leaf.own if task.key in offered]
-        for node_set in self._sets(chain[0], waiting, within):
-            if self._down(chain[1:], leaf, offered, count, node_set):
-                return True
-        return False
+            return self._own(unit, offered, max(unit.missing(), 1), within)
+        waiting = [task for task in unit.all_tasks() if task.key in offered]
+        return any(self._down(chain[1:], unit, offered, node_set) for node_set in self._sets(chain[0], waiting, within))
 
     # --- sets and pods
 

@@ -52,6 +52,7 @@ def evictable(session: Session, node: int, statuses: tuple[Status, ...]) -> list
     return [
         t for t in session.state.nodes.on[node].values()
         if t.status in statuses and t.preemptable and t.job is not None and t.job.queue is not None
+        and not t.job.disrupted_whole  # Volcano's rules evict single pods
     ]  # fmt: skip
 
 

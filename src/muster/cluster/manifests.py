@@ -24,6 +24,7 @@ from muster.model.custom import ConfiguredApplication
 from muster.model.finding import Finding, Severity, in_order
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Object, key
+from muster.model.native import VERSIONS, CompositePodGroup, NativeObject, NativePodGroup
 from muster.model.scheduling import PodGroup
 from muster.model.shape import Problem
 from muster.model.timestamps import latest
@@ -34,6 +35,8 @@ T = TypeVar("T", bound=Object)
 # Of workloads, together. Kubernetes itself is made for 150,000 pods in a cluster.
 MAX_PODS = 200_000
 UNDESCRIBED = "undescribed-kind"  # a warning here, an error of `validate`: its pods are not simulated
+# Findings about these name a field of the object and its line.
+_CHECKED_BY_FIELD = (PropagationPolicy, OverridePolicy, NativePodGroup, CompositePodGroup)
 
 
 @dataclass(slots=True)
@@ -182,7 +185,7 @@ class _Reader:
             self.manifests.findings += fault_findings(obj, place, about)
         if not faults:
             # Policies and sub-groups are checked later, field by field.
-            by_field = obj.spec.sub_groups if isinstance(obj, PodGroup) else cls in (PropagationPolicy, OverridePolicy)
+            by_field = obj.spec.sub_groups if isinstance(obj, PodGroup) else cls in _CHECKED_BY_FIELD
             kept = place if by_field else place.light()
             self.found.setdefault((cls.__name__, key(obj)), []).append((obj, kept))
 
@@ -224,14 +227,22 @@ class _Reader:
         return manifests
 
     def one_of(self, kind: str, name: str, candidates: list[tuple[Object, Location]]) -> tuple[Object, Location]:
-        """Chooses one of several objects with the same name, by their content and not by their order."""
-        kept = min(candidates, key=lambda candidate: msgspec.json.encode(candidate[0]))
+        """Chooses one of several objects with the same name, by their content and not by their order.
+
+        A native group in two versions is one object in a cluster: the newer version is used.
+        """
+        kept = min(candidates, key=lambda candidate: (_age(candidate[0]), msgspec.json.encode(candidate[0])))
         for other in candidates:
             if other is not kept:
                 line = kept[1].line_of("")
-                message = f"is there twice, also at {kept[1].file}{'' if line is None else f':{line}'}"
+                at = f"{kept[1].file}{'' if line is None else f':{line}'}"
+                severity: Severity = "error"
+                code, message = "duplicate", f"is there twice, also at {at}"
+                if _age(other[0]) != _age(kept[0]):
+                    severity, code = "warning", "two-versions"
+                    message = f"is there in two versions: {kept[0].api_version} at {at} is used, this one is not"
                 fix = "take one out, or give it another name"
-                self.report("error", other[1], "", f"{kind} {name}", "duplicate", message, fix)
+                self.report(severity, other[1], "", f"{kind} {name}", code, message, fix)
         return kept
 
     def refuse_borrowed_uids(self, manifests: Manifests) -> None:
@@ -262,6 +273,11 @@ class _Reader:
                     self.report("error", place, path, f"{kind} {name}", "too-many-pods", message, "ask for fewer")
                     del of_kind[name]
                     manifests.where.forget(kind, name)
+
+
+def _age(obj: Object) -> int:
+    """The place of a native group's version, the newest first; 0 for objects of other kinds."""
+    return VERSIONS.index(obj.version) if isinstance(obj, NativeObject) else 0
 
 
 def _about(kind: str, value: dict[str, Any], namespaced: bool = False) -> str:

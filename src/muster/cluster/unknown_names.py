@@ -88,7 +88,6 @@ _OTHER_KINDS: dict[str, str] = {
     "Secret Service ServiceAccount Status Table",
     "policy": "Eviction PodSecurityPolicy",
     "batch.volcano.sh": "Command",
-    "scheduling.k8s.io": "CompositePodGroup PodGroup Workload",
     "storage.k8s.io": "VolumeAttachment VolumeAttributesClass",
     "kueue.x-k8s.io": "AdmissionCheck ClusterQueue Cohort LocalQueue MultiKueueCluster MultiKueueConfig "
     "ProvisioningRequestConfig ResourceFlavor Workload WorkloadPriorityClass",

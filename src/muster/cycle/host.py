@@ -140,7 +140,7 @@ def _dividing(ask: Callable[..., Any]) -> Any:
             session = self._hosted_in
             names = session.state.nodes.names
             shown = ", ".join(names[i] if 0 <= i < len(names) else f"number {i}" for i in outside.tolist())
-            warning = f"plugin {self.name} returned nodes outside its node set for {job.key}: {shown}; left out"
+            warning = f"plugin {self.name} returned nodes outside its node set for {job.shown}: {shown}; left out"
             session.log(0, warning)
             if warning not in session.warnings:
                 session.warnings.append(warning)

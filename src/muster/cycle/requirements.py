@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 
 from muster.config.types import Config, PluginOption
 from muster.cycle.registry import plugin_class
-from muster.engine.core.requirements import Requirement, waiting
+from muster.engine.core.native_groups import COMPOSITES, GROUPS
+from muster.engine.core.requirements import Requirement
 from muster.engine.core.session import Log
 from muster.engine.core.state import State
 from muster.model.finding import Finding, Severity
+from muster.model.native import CompositePodGroup, NativePodGroup
 
 __all__ = ["PROVIDERS", "ignored", "ignored_by_kind", "warnings"]
 
@@ -26,23 +28,20 @@ PROVIDERS = ("gang", "predicates", "nodegroup", "topology", "topology910", "prop
 _ADD = "add `- name: {}` to the last tier of the configuration"
 
 
-def native_groups(state: State) -> Iterator[Requirement]:
-    """Yields pods that name a PodGroup of the Kubernetes API (spec.schedulingGroup since 1.36, workloadRef in 1.35)."""
-    for task in waiting(state):
-        spec = task.pod.spec
-        for field, given in (("schedulingGroup", spec.scheduling_group), ("workloadRef", spec.workload_ref)):
-            if given is not None:
-                name = given.get("podGroupName") or given.get("podGroup") or ""
-                text = f"is in the PodGroup {name} of scheduling.k8s.io (spec.{field})"
-                yield Requirement(f"Pod {task.key}", text, hard=True)
+def group_claims(state: State) -> Iterator[Requirement]:
+    """Yields native groups with resource claims, which muster does not allocate."""
+    for kind in (GROUPS, COMPOSITES):
+        for key, group in state.objects[kind].items():
+            if isinstance(group, NativePodGroup | CompositePodGroup) and group.spec.resource_claims:
+                yield Requirement(f"{kind} {key}", "has resourceClaims", hard=True)
 
 
 # requirements, why muster does not provide them, what to do
 UNSUPPORTED: tuple[tuple[Callable[[State], Iterator[Requirement]], str, str], ...] = (
     (
-        native_groups,
-        "Kubernetes' own PodGroups are not supported yet: the pod is scheduled as if it named none",
-        "create a PodGroup of scheduling.volcano.sh and name it in the annotation scheduling.k8s.io/group-name",
+        group_claims,
+        "muster does not allocate dynamic resources: the claims are ignored",
+        "remove the claims, or let kube-scheduler schedule the group",
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from muster.model import batch, core, groups, scheduling, shape, storage, topology, volcano_job
+from muster.model import batch, core, groups, native, scheduling, shape, storage, topology, volcano_job
 from muster.model.meta import Object, kind_name
 from muster.model.shape import Problem, Unknown
 
@@ -39,6 +39,9 @@ _VERSIONS: dict[type[Object], tuple[str, ...]] = {
     scheduling.PodGroup: ("scheduling.volcano.sh/v1beta1",),
     volcano_job.Job: (volcano_job.API_VERSION,),
     volcano_job.CronJob: (volcano_job.API_VERSION,),
+    native.NativePodGroup: tuple(f"{native.GROUP}/{version}" for version in native.VERSIONS[:3]),
+    native.CompositePodGroup: (f"{native.GROUP}/v1alpha3",),
+    native.NativeWorkload: tuple(f"{native.GROUP}/{version}" for version in native.VERSIONS),
     topology.Topology: ("kueue.x-k8s.io/v1alpha1", "kai.scheduler/v1alpha1", "kueue.x-k8s.io/v1beta1"),
     topology.HyperNode: ("topology.volcano.sh/v1alpha1",),
     groups.NodeGroup: ("groupmanagement.kubeedge.io/v1alpha1",),

@@ -145,6 +145,20 @@ class PodSchedulingGate(Partial, kw_only=True):
     name: str = ""
 
 
+class SchedulingGroup(Partial, kw_only=True):
+    """The PodGroup of scheduling.k8s.io that the pod is in (since 1.36)."""
+
+    pod_group_name: str = ""
+
+
+class WorkloadReference(Partial, kw_only=True):
+    """The group inside a Workload of scheduling.k8s.io/v1alpha1 that the pod is in (1.35)."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
 class PodSpec(Partial, kw_only=True):
     """spec of a pod."""
 
@@ -163,9 +177,8 @@ class PodSpec(Partial, kw_only=True):
     preemption_policy: str = ""
     scheduler_name: str = ""
     scheduling_gates: list[PodSchedulingGate] = []
-    # Kubernetes' own PodGroups: read only to report that they are not supported yet.
-    scheduling_group: dict[str, Any] | None = None
-    workload_ref: dict[str, Any] | None = None
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
     volumes: list[Volume] = []
     resource_claims: list[PodResourceClaim] = []
     host_network: bool = False

@@ -115,11 +115,16 @@ class TopologyConstraint(Partial, kw_only=True):
     preferred_topology_level: str = ""
 
 
+class LabelDomain(TopologyConstraint, kw_only=True):
+    """One domain of a node label, without a Topology object; `topology` is the label (native PodGroups)."""
+
+
 class SubGroup(Partial, kw_only=True):
     """KAI's sub-groups: a tree by parent; pods name their leaf with the label kai.scheduler/subgroup-name."""
 
     name: str = ""
     min_member: Int = 1
+    min_sub_group: Int | None = None  # of its own sub-groups; absent: all
     parent: str = ""
     topology_constraint: TopologyConstraint | None = None
 
@@ -135,6 +140,7 @@ class PodGroupSpec(Partial, kw_only=True):
     network_topology: NetworkTopology | None = None
     sub_group_policy: list[SubGroupPolicy] = []
     sub_groups: list[SubGroup] = []
+    min_sub_group: Int | None = None  # KAI: so many sub-groups without a parent; absent: all
     topology_constraint: TopologyConstraint | None = None
 
 

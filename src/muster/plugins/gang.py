@@ -29,7 +29,7 @@ from muster.engine.core.requirements import Requirement, about
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move
-from muster.engine.core.subgroups import LABEL as SUBGROUP_LABEL
+from muster.engine.core.subgroups import SubGroup, named_sub_groups, sub_group_name
 from muster.engine.queues.accounts import valid_tasks
 from muster.model.selectors import matches
 
@@ -66,14 +66,10 @@ class JobMinimums:
         self._roles: dict[str, list[int]] = {}
         self._minimums = {r: n for r, n in job.roles.items() if n > 0} if job.min_available >= job.roles_total else {}
         self._policies = spec.sub_group_policy
-        self._kinds: dict[str, _Kind] = {
-            f"policy {i}": _Kind(policy.sub_group_size, policy.min_sub_groups)
-            for i, policy in enumerate(spec.sub_group_policy)
-        }
-        inner = {group.parent for group in spec.sub_groups}
-        for group in spec.sub_groups:
-            if group.name not in inner:
-                self._kinds[f"group {group.name}"] = _Kind(group.min_member, 1)
+        self._kinds = [_Kind(policy.sub_group_size, policy.min_sub_groups) for policy in spec.sub_group_policy]
+        self._tree = SubGroup(job.key, least=spec.min_sub_group)
+        leaves = named_sub_groups(job, self._tree).values() if spec.sub_groups else ()
+        self._leaves: dict[str, list[int]] = {leaf.name: _counts() for leaf in leaves if not leaf.children}
         for task in job.tasks.values():
             self._count(task, task.status, 1)
 
@@ -82,18 +78,14 @@ class JobMinimums:
     def _buckets(self, task: Task) -> Iterable[list[int]]:
         if self._minimums:
             yield _row(self._roles, task.role)
-        if self._kinds:
-            kind, name = self._group_of(task)
-            if kind in self._kinds:
-                yield _row(self._kinds[kind].members, name)
-
-    def _group_of(self, task: Task) -> tuple[str, str]:
         labels = task.labels
-        for i, policy in enumerate(self._policies):
+        for policy, kind in zip(self._policies, self._kinds, strict=True):
             selected = policy.label_selector is None or matches(policy.label_selector, labels)
             if selected and all(key in labels for key in policy.match_label_keys):
-                return f"policy {i}", "/".join(labels[key] for key in policy.match_label_keys)
-        return f"group {labels.get(SUBGROUP_LABEL, '')}", ""
+                yield _row(kind.members, "/".join(labels[key] for key in policy.match_label_keys))
+                return
+        if self._leaves and (row := self._leaves.get(sub_group_name(task))) is not None:
+            yield row
 
     def _count(self, task: Task, status: Status, sign: int) -> None:
         for row in self._buckets(task):
@@ -117,27 +109,39 @@ class JobMinimums:
         return all(_sum(self._roles.get(role), _VALID) >= least for role, least in self._minimums.items())
 
     def groups_valid(self) -> bool:
-        return all(
-            sum(_sum(row, _VALID) >= kind.size for row in kind.members.values()) >= kind.least
-            for kind in self._kinds.values()
+        return not self._short(self._tree, _VALID) and all(
+            sum(_sum(row, _VALID) >= kind.size for row in kind.members.values()) >= kind.least for kind in self._kinds
         )
 
     def missing(self, *, pipelined: bool) -> int:
         """Returns how many more tasks must at least get capacity; 0 if the minimums of roles and sub-groups are met."""
         met = (*ALLOCATED_LIKE, Status.SUCCEEDED, _BEST_EFFORT, *((Status.PIPELINED,) if pipelined else ()))
         roles = sum(max(least - _sum(self._roles.get(role), met), 0) for role, least in self._minimums.items())
-        groups = 0
-        for kind in self._kinds.values():
+        groups = self._short(self._tree, met)
+        for kind in self._kinds:
             short = sorted(max(kind.size - _sum(row, met), 0) for row in kind.members.values())
             short += [max(kind.size, 1)] * (kind.least - len(short))
             groups += sum(short[: kind.least])  # the sub-groups that need the fewest tasks
         return max(roles, groups)
 
+    def _short(self, group: SubGroup, met: Iterable[int]) -> int:
+        """Returns how many tasks a sub-group lacks, with those of the children that it needs and that lack fewest."""
+        row = self._leaves.get(group.name)
+        if row is not None:
+            # A sub-group without pods cannot be complete, whatever its minimum.
+            return max(group.minimum - _sum(row, met), 0) if any(row) else max(group.minimum, 1)
+        short = sorted(self._short(part, met) for part in group.children)
+        return sum(short if group.least is None else short[: group.least])
+
+
+def _counts() -> list[int]:
+    return [0] * (_BEST_EFFORT + 1)
+
 
 def _row(rows: dict[str, list[int]], name: str) -> list[int]:
     row = rows.get(name)
     if row is None:
-        row = rows[name] = [0] * (_BEST_EFFORT + 1)
+        row = rows[name] = _counts()
     return row
 
 
@@ -225,13 +229,13 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
             left = ready.get(job.key)
             if left is None:
                 left = job.ready
-            spare = left > job.min_available
+            spare = left > job.min_available and not job.disrupted_whole
             ready[job.key] = left - 1 if spare else left
             answers.append(spare)
         return answers
 
     def never_victim(self, job: Job) -> bool:
-        return job.ready <= job.min_available
+        return job.disrupted_whole or job.ready <= job.min_available
 
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
         return self.preemptable(claimer, candidates)

@@ -106,7 +106,7 @@ def explain(
     plan = scheduler.cycle(state, now, log)
     reason = plan.reasons.get(task.key)
     decision = Decision(plan.binds.get(task.key), plan.pipelined.get(task.key), None if reason is None else reason.text)
-    job, queue = (task.job.key, task.job.queue_name) if task.job is not None else ("", "")
+    job, queue = (task.job.shown, task.job.queue_name) if task.job is not None else ("", "")
     warned = list(dict.fromkeys([*warned, *plan.warnings]))
     return Explanation(task.key, job, queue, nodes, decision, warned, tried)
 

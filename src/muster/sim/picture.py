@@ -65,7 +65,7 @@ def queue_of(task: Task | None) -> str:
 
 def group_of(task: Task | None) -> str:
     """Returns the PodGroup that a pod names; "" if it names none."""
-    if task is None or task.job is None or task.job.name == group_name(task.pod):
+    if task is None or task.job is None or (not task.job.native and task.job.name == group_name(task.pod)):
         return ""
     return task.job.name
 

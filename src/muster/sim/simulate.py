@@ -16,6 +16,7 @@ from muster.cycle.requirements import warnings
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import NodeNotes, Picture
 from muster.engine.core.jobs import Status, Task
+from muster.engine.core.native_groups import GROUPS, WORKLOADS, group_of
 from muster.engine.core.plan import Plan
 from muster.engine.core.podgroups import GROUP
 from muster.engine.core.session import Log, Session, silent
@@ -153,8 +154,12 @@ class Run:
         if task.key in self.unbindable:
             return f"could not be bound: {self.unbindable[task.key]}"
         group = f"{task.namespace}/{task.pod.metadata.annotations.get(GROUP, '')}"
-        if task.job is None and (why := self.unusable.get(f"PodGroup {group}")) is not None:
-            return f"pod group {group} was set aside: {why}"
+        kind = "PodGroup"
+        if native := group_of(task.pod):
+            group = "/".join(native.split("/")[:2])
+            kind = GROUPS if native == group else WORKLOADS
+        if task.job is None and (why := self.unusable.get(f"{kind} {group}")) is not None:
+            return f"{'Workload' if kind == WORKLOADS else 'pod group'} {group} was set aside: {why}"
         given = self.plan.reasons.get(task.key)
         return given.text if given is not None else "came too late: the simulation ended before its first cycle."
 

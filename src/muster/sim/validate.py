@@ -15,6 +15,7 @@ from muster.cycle.scheduler import Scheduler
 from muster.model.finding import Finding, in_order
 from muster.sim.group_controllers import open_cluster
 from muster.validation.locator import Locator
+from muster.validation.native_groups import native_group_findings
 from muster.validation.pod_groups import pod_group_findings
 from muster.validation.pods import pod_findings
 from muster.validation.policies import policy_findings
@@ -35,6 +36,7 @@ def validate_cluster(
     session = scheduler.session(state, manifests.latest)
     try:
         found = [*queue_findings(session, locator), *pod_group_findings(session, locator)]
+        found += native_group_findings(session, locator)
         found += pod_findings(session, locator)
         found += policy_findings(session, locator, cluster.store.whole, privileged=privileged)
         found += locator.locate(ignored(scheduler.config, state))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from muster.config.names import nearest
-from muster.model import batch, core, scheduling, storage, topology
+from muster.model import batch, core, native, scheduling, storage, topology
 from muster.model.affinity import Affinity, PodAffinity
 from muster.model.meta import LabelSelector, Object, ResourceList, seconds
 from muster.model.pod import PodSpec, ResourceRequirements, VolumeClaimSpec
@@ -25,6 +25,7 @@ from muster.model.selectors import (
 )
 from muster.model.shape import Problem, below
 from muster.model.timestamps import timestamps
+from muster.validation.native_objects import native_group, native_workload
 
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _PERCENT = re.compile(r"\d{1,3}%", re.ASCII)
@@ -297,6 +298,9 @@ _CHECKS: dict[type[Object], Callable[[Any], Problems]] = {
     scheduling.Queue: _queue,
     scheduling.PodGroup: _pod_group,
     core.PodDisruptionBudget: _budget,
+    native.NativePodGroup: native_group,
+    native.CompositePodGroup: native_group,
+    native.NativeWorkload: native_workload,
     **dict.fromkeys(batch.APPLICATION_KINDS, _workload),
     storage.PersistentVolume: _volume,
     storage.PersistentVolumeClaim: _claim,

@@ -18,6 +18,7 @@ from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.model.finding import Finding, Severity
 from muster.model.quantity import display
 from muster.validation.locator import Locator
+from muster.validation.native_groups import tree_findings
 
 _GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
 
@@ -26,13 +27,14 @@ def pod_group_findings(session: Session, locator: Locator) -> Iterator[Finding]:
     """Checks every PodGroup, and every job without one whose queue does not exist."""
     state = session.state
     capacity = EmptyClusterCapacity(session)
-    for key, job in sorted(state.jobs.items()):
-        if key not in state.objects["PodGroup"] and job.queue is not None:
+    for _, job in sorted(state.jobs.items()):
+        written = state.group_object(job) is not None
+        if not written and job.queue is not None:
             continue  # a pod without a group is checked by `pods`
         yield from _queue(session, job, locator)
-        if key in state.objects["PodGroup"]:
-            yield from _members(job, locator)
-            yield from _sub_groups(job, locator)
+        if written:
+            yield from _members(session, job, locator)
+            yield from _sub_groups(session, job, locator)
             exceeding = list(_requests(session, job, locator))
             yield from exceeding or _usable_nodes(session, job, capacity, locator)
             yield from _priority(session, job, locator)
@@ -40,31 +42,32 @@ def pod_group_findings(session: Session, locator: Locator) -> Iterator[Finding]:
 
 def _subject(job: Job, session: Session) -> tuple[str, str]:
     """Returns kind and key of the object to report: the PodGroup, or the first pod of a group in memory."""
-    if job.key in session.state.objects["PodGroup"]:
-        return "PodGroup", job.key
-    return "Pod", min(job.tasks)
+    return session.state.group_object(job) or ("Pod", min(job.tasks))
 
 
 def _queue(session: Session, job: Job, locator: Locator) -> Iterator[Finding]:
-    named = job.key in session.state.objects["PodGroup"]
-    if job.queue is None and (named or job.count[Status.PENDING]):
+    if job.queue is None and (session.state.group_object(job) is not None or job.count[Status.PENDING]):
         message = f"queue {job.queue_name} does not exist: its pods wait for ever"
         fix = f"create the queue, or name another; {suggest(job.queue_name, session.queues)}"
         yield locator.finding("error", *_subject(job, session), "no-queue", message, fix)
 
 
-def _members(job: Job, locator: Locator) -> Iterator[Finding]:
+def _members(session: Session, job: Job, locator: Locator) -> Iterator[Finding]:
     members = [task for task in job.tasks.values() if task.status not in _GONE]
     if len(members) < job.min_available:
-        message = f"minMember is {job.min_available}, but it has {len(members)} pods: it waits for more"
-        fix = f"create {job.min_available - len(members)} more pods with the annotation, or lower minMember"
-        yield locator.finding("warning", "PodGroup", job.key, "too-few-pods", message, fix)
+        number, named_by = "minMember", "with the annotation"
+        if job.native:
+            number, named_by = "gang.minCount", "that name the group"
+            number = "the least number of pods of its groups" if job.group.spec.sub_groups else number
+        message = f"{number} is {job.min_available}, but it has {len(members)} pods: it waits for more"
+        fix = f"create {job.min_available - len(members)} more pods {named_by}, or lower {number}"
+        yield locator.finding("warning", *_subject(job, session), "too-few-pods", message, fix)
     for role, minimum in sorted(job.roles.items()):
         count = sum(1 for task in members if task.role == role)
         if count < minimum:
             message = f"minTaskMember of {role} is {minimum}, but {count} of its pods have that role"
             fix = "give pods the annotation volcano.sh/task-spec, or lower the number"
-            yield locator.finding("warning", "PodGroup", job.key, "too-few-pods", message, fix)
+            yield locator.finding("warning", *_subject(job, session), "too-few-pods", message, fix)
 
 
 def _requests(session: Session, job: Job, locator: Locator) -> Iterator[Finding]:
@@ -84,14 +87,14 @@ def _requests(session: Session, job: Job, locator: Locator) -> Iterator[Finding]
                 request = f"{what} for {display(name, total)} of {name} in all"
                 message = f"{request}, more than the capability {display(name, limit)} of queue {queue.name}"
                 fix = f"raise capability of queue {queue.name}, or ask for less"
-                yield locator.finding("error", "PodGroup", job.key, "over-capability", message, fix)
+                yield locator.finding("error", *_subject(job, session), "over-capability", message, fix)
             elif amount > allocatable:
                 request = f"{what} for {display(name, amount)} of {name} in all"
                 message = f"{request}, more than all nodes have together ({display(name, allocatable)})"
                 # Not every plugin that votes in enqueue compares minResources with the nodes.
                 severity: Severity = "error" if needs is smallest else "warning"
                 fix = "ask for less, or add nodes"
-                yield locator.finding(severity, "PodGroup", job.key, "over-cluster", message, fix)
+                yield locator.finding(severity, *_subject(job, session), "over-cluster", message, fix)
 
 
 def _usable_nodes(session: Session, job: Job, capacity: EmptyClusterCapacity, locator: Locator) -> Iterator[Finding]:
@@ -106,7 +109,7 @@ def _usable_nodes(session: Session, job: Job, capacity: EmptyClusterCapacity, lo
         task, able, needed = lacking
         message = f"needs {needed} pods like {task.key}, but the nodes that they may use have room for {able} if empty"
         fix = "lower minMember, ask for less, or let the pods use more nodes"
-        yield locator.finding("error", "PodGroup", job.key, "over-nodes", message, fix)
+        yield locator.finding("error", *_subject(job, session), "over-nodes", message, fix)
 
 
 def _smallest(job: Job) -> dict[str, int]:
@@ -126,14 +129,14 @@ def _priority(session: Session, job: Job, locator: Locator) -> Iterator[Finding]
     classes = session.state.classes()
     if name and name not in classes and not name.startswith("system-"):
         message = f"priorityClassName is {name}, and there is no such PriorityClass: its priority is the default"
-        yield locator.finding("warning", "PodGroup", job.key, "priority-class", message, suggest(name, classes))
+        yield locator.finding("warning", *_subject(job, session), "priority-class", message, suggest(name, classes))
 
 
-def _sub_groups(job: Job, locator: Locator) -> Iterator[Finding]:
+def _sub_groups(session: Session, job: Job, locator: Locator) -> Iterator[Finding]:
     spec = job.group.spec
     if spec.sub_groups:
-        yield from _sub_group_parents(job, locator)
-        yield from _sub_group_members(job, locator)
+        yield from _sub_group_parents(session, job, locator) if not job.native else tree_findings(job, locator)
+        yield from _sub_group_members(session, job, locator) if not job.native else ()
     if spec.sub_group_policy and job.tasks:
         root = sub_group_tree(job)
         policies = root.children[-len(spec.sub_group_policy) :] if root is not None else []
@@ -142,14 +145,14 @@ def _sub_groups(job: Job, locator: Locator) -> Iterator[Finding]:
                 message = f"subGroupPolicy {policy.name} matches no pod of the group"
                 fix = "correct labelSelector and matchLabelKeys, or label the pods"
                 severity = _empty_severity(policy.least)
-                yield locator.finding(severity, "PodGroup", job.key, "sub-group-empty", message, fix)
+                yield locator.finding(severity, *_subject(job, session), "sub-group-empty", message, fix)
 
 
 def _empty_severity(min_member: int | None) -> Severity:
     return "error" if min_member else "warning"
 
 
-def _sub_group_parents(job: Job, locator: Locator) -> Iterator[Finding]:
+def _sub_group_parents(session: Session, job: Job, locator: Locator) -> Iterator[Finding]:
     parents = {sub.name: sub.parent for sub in reversed(job.group.spec.sub_groups)}
     cyclic: set[str] = set()
     for i, sub in enumerate(job.group.spec.sub_groups):
@@ -157,7 +160,7 @@ def _sub_group_parents(job: Job, locator: Locator) -> Iterator[Finding]:
             message = f"the parent of sub-group {sub.name} is {sub.parent}, and there is no such sub-group"
             fix = suggest(sub.parent, [name for name in parents if name != sub.name])
             path = f"spec.subGroups[{i}].parent"
-            yield locator.finding("error", "PodGroup", job.key, "sub-group-parent", message, fix, path)
+            yield locator.finding("error", *_subject(job, session), "sub-group-parent", message, fix, path)
         chain = [sub.name]
         while parents.get(chain[-1]) in parents and parents[chain[-1]] not in chain:
             chain.append(parents[chain[-1]])
@@ -165,10 +168,11 @@ def _sub_group_parents(job: Job, locator: Locator) -> Iterator[Finding]:
             cyclic.update(chain)
             message = f"the sub-groups form a cycle: {' → '.join([*chain, sub.name])}"
             fix = "remove parent from one of them"
-            yield locator.finding("error", "PodGroup", job.key, "sub-group-cycle", message, fix, f"spec.subGroups[{i}]")
+            path = f"spec.subGroups[{i}]"
+            yield locator.finding("error", *_subject(job, session), "sub-group-cycle", message, fix, path)
 
 
-def _sub_group_members(job: Job, locator: Locator) -> Iterator[Finding]:
+def _sub_group_members(session: Session, job: Job, locator: Locator) -> Iterator[Finding]:
     if not job.tasks:
         return  # `_members` reports a group with too few pods
     subs = {sub.name: sub for sub in reversed(job.group.spec.sub_groups)}
@@ -185,12 +189,12 @@ def _sub_group_members(job: Job, locator: Locator) -> Iterator[Finding]:
             message += f", which needs {sub.min_member}" if sub.min_member else ""
             fix = f"label pods {LABEL}: {sub.name}" + (f" (pods have {near}: did you mean it?)" if near else "")
             severity = _empty_severity(sub.min_member)
-            yield locator.finding(severity, "PodGroup", job.key, "sub-group-empty", message, fix, path)
+            yield locator.finding(severity, *_subject(job, session), "sub-group-empty", message, fix, path)
         elif pod_counts[sub.name] < sub.min_member:
             message = f"minMember of sub-group {sub.name} is {sub.min_member}, but {pod_counts[sub.name]} pods name it"
             fix = f"label more pods {LABEL}: {sub.name}, or lower the number"
-            yield locator.finding("warning", "PodGroup", job.key, "too-few-pods", message, fix, path)
+            yield locator.finding("warning", *_subject(job, session), "too-few-pods", message, fix, path)
     for name in unknown:
         pod = min(key for key, task in job.tasks.items() if task.labels.get(LABEL) == name)
-        message = f"names sub-group {name}, which PodGroup {job.key} does not have: it is in no sub-group"
+        message = f"names sub-group {name}, which PodGroup {job.shown} does not have: it is in no sub-group"
         yield locator.finding("warning", "Pod", pod, "sub-group-unknown", message, suggest(name, subs))

@@ -11,6 +11,7 @@ import numpy as np
 from muster.config.names import nearest, suggest
 from muster.engine.core.hooks import Batch, Bools, Scope
 from muster.engine.core.jobs import Status, Task
+from muster.engine.core.native_groups import GROUPS, WORKLOADS, group_of
 from muster.engine.core.podgroups import GROUP
 from muster.engine.core.session import Session
 from muster.model.finding import Finding, Severity
@@ -70,9 +71,13 @@ def _group(session: Session, task: Task, locator: Locator) -> Iterator[Finding]:
     severity: Severity = "error" if task.node < 0 else "warning"
     fix = ""
     if reason.code == "no-group":
-        here = [key.partition("/")[2] for key in session.state.jobs if key.startswith(f"{task.namespace}/")]
-        near = nearest(task.annotations.get(GROUP, ""), here)
-        fix = f"did you mean {near}?" if near else "create the PodGroup, or take the annotation away"
+        native = group_of(task.pod)
+        named = native.split("/")[1] if native else task.annotations.get(GROUP, "")
+        table = session.state.objects["PodGroup" if not native else GROUPS if native.count("/") == 1 else WORKLOADS]
+        near = nearest(named, [key.partition("/")[2] for key in table if key.startswith(f"{task.namespace}/")])
+        field = "annotation" if not native else "field"
+        what = "PodGroup" if not native or native.count("/") == 1 else "Workload"
+        fix = f"did you mean {near}?" if near else f"create the {what}, or take the {field} away"
     yield locator.finding(severity, "Pod", task.key, reason.code, reason.message(), fix)
 
 

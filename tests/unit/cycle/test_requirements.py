@@ -94,11 +94,11 @@ def test_a_switch_that_turns_the_plugin_off_counts_as_no_plugin() -> None:
     assert "enablePredicate of the plugin nodegroup is off" in finding.message
 
 
-@pytest.mark.parametrize("field", [{"schedulingGroup": {"podGroupName": "w"}}, {"workloadRef": {"podGroup": "w"}}])
-def test_pod_groups_of_kubernetes_itself_are_not_supported_yet(field: dict[str, Any]) -> None:
-    (finding,) = ignored(DEFAULT, pod("p", **field))
-    assert (finding.severity, finding.object, finding.code) == ("error", "Pod default/p", "unsupported")
-    assert "PodGroup w of scheduling.k8s.io" in finding.message and "not supported yet" in finding.message
+def test_resource_claims_of_native_groups_are_not_supported() -> None:
+    spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [{"name": "gpu"}]}
+    (finding,) = ignored(DEFAULT, manifest("scheduling.k8s.io/v1alpha2", "PodGroup", "g", spec=spec))
+    assert (finding.severity, finding.code) == ("error", "unsupported")
+    assert finding.object == "PodGroup.scheduling.k8s.io default/g" and "claims are ignored" in finding.message
 
 
 def test_equal_requirements_are_one_finding_at_the_place_of_their_workload() -> None:

@@ -157,16 +157,16 @@ _next_generation = count(1).__next__
 
 class Job:
     __slots__ = (
-        "allocated", "attempt", "best_effort_pending", "count", "created", "generation", "group",
-        "has_priority_class", "key",
-        "min_available",
-        "min_resources", "name", "namespace", "phase", "priority", "queue", "queue_name", "ready", "roles", "settled",
-        "tasks", "total",
+        "allocated", "attempt", "best_effort_pending", "count", "created", "disrupted_whole", "generation", "group",
+        "has_priority_class", "key", "min_available", "min_resources", "name", "namespace", "native", "never_preempts",
+        "phase", "priority", "queue", "queue_name", "ready", "roles", "settled", "shown", "tasks", "total",
     )  # fmt: skip
 
     def __init__(self, key: str, group: PodGroup, created: float) -> None:
         self.key = key
-        self.namespace, _, self.name = key.partition("/")
+        self.shown, native, _ = key.partition(";")  # as users know it: `namespace/name`
+        self.native = bool(native)  # made from an object of scheduling.k8s.io
+        self.namespace, _, self.name = self.shown.partition("/")
         self.group = group
         self.created = created
         self.queue_name = "default"
@@ -174,6 +174,8 @@ class Job:
         self.priority = 0
         self.has_priority_class = False  # does its group name a PriorityClass that exists?
         self.min_available = 1
+        self.disrupted_whole = False  # evicted as a whole or not at all
+        self.never_preempts = False
         self.roles: dict[str, int] = {}  # role → its minimum
         self.min_resources: dict[str, int] | None = None
         self.phase = "Pending"
@@ -284,6 +286,8 @@ class Shapes:
         if spec.volumes and any(volume == Volume(name=volume.name) for volume in spec.volumes):
             # Every pod has a token volume with its own name; volumes that no rule reads do not make pods different.
             spec = replace(spec, volumes=[v for v in spec.volumes if v != Volume(name=v.name)])
+        if spec.scheduling_group is not None or spec.workload_ref is not None:
+            spec = replace(spec, scheduling_group=None, workload_ref=None)  # read from the pod; equal pods differ in it
         key = _encode(spec)
         # Equal pods differ only in their node. It is the first field: cut it off.
         key = key.removeprefix(b'{"nodeName":"%b"' % spec.node_name.encode() if spec.node_name else b"{").lstrip(b",")

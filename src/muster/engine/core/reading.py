@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from muster.engine.core.jobs import Job, Queue, Shape, Status, Task
+from muster.engine.core.native_groups import NativeSpec, record_of
 from muster.engine.core.podgroups import QUEUE_NAME, derived_group, owner_of
 from muster.groups.applications import Lookup
 from muster.model.core import Namespace, Pod, PriorityClass
@@ -102,12 +103,16 @@ def read_job(key: str, group: PodGroup, objects: Mapping[str, Mapping[str, Objec
     spec = group.spec
     job = Job(key, group, seconds(group.metadata.creation_timestamp))
     job.queue_name = spec.queue or "default"
-    if job.queue_name == "default":
+    if job.queue_name == "default" and not job.native:
         namespace = objects.get("Namespace", {}).get(job.namespace)
         if isinstance(namespace, Namespace):
             job.queue_name = namespace.metadata.annotations.get(QUEUE_NAME) or "default"
     job.priority = group_priority(group, objects.get("PriorityClass", {}))
     job.has_priority_class = spec.priority_class_name in objects.get("PriorityClass", {})
+    if isinstance(spec, NativeSpec):
+        job.disrupted_whole, job.never_preempts = spec.disrupted_whole, spec.never_preempts
+        if spec.priority is not None:  # Kubernetes writes the value of the class into the group
+            job.priority, job.has_priority_class = spec.priority, True
     job.min_available = spec.min_member
     job.roles = dict(spec.min_task_member)
     given = spec.min_resources
@@ -123,6 +128,14 @@ def group_priority(group: PodGroup, classes: Mapping[str, Object]) -> int:
         return named.value
     defaults = [c for c in classes.values() if isinstance(c, PriorityClass) and c.global_default]
     return max((c.value for c in defaults), default=0)
+
+
+def native_group(job_key: str, objects: Mapping[str, Mapping[str, Object]], job: Job | None = None) -> PodGroup | None:
+    """The record of a native job with the phase that its pods and the scheduler's memory give it; None: it is gone."""
+    group = record_of(job_key, objects)
+    if group is not None:
+        group.status.phase = _phase(job) if job is not None and job.tasks else "Pending"
+    return group
 
 
 def in_memory_group(task: Task, lookup: Lookup, described: DescribedKinds | None) -> PodGroup:
@@ -143,8 +156,13 @@ def group_of_all(job: Job, lookup: Lookup, described: DescribedKinds | None) -> 
     group = described.group_of([task.pod for task in tasks], lookup) if described is not None else None
     if group is None:
         group = in_memory_group(tasks[0], lookup, None)
+    group.status.phase = _phase(job)
+    return group
+
+
+def _phase(job: Job) -> str:
+    """The phase of a group whose object keeps none."""
     waiting = job.count[Status.PENDING] + job.count[Status.RELEASING] == len(job.tasks)
     # "Running" stays, too, until a cycle finds it untrue: pods on their way out still count for that phase.
     remembered = job.phase if job.phase in ("Inqueue", "Running") else "Pending"
-    group.status.phase = remembered if waiting else "Running"
-    return group
+    return remembered if waiting else "Running"

@@ -27,8 +27,10 @@ class Requirement:
 
 def about(job: Job, state: State) -> str:
     """The object that a finding about a job names: its PodGroup, else its first pod."""
-    written = job.key in state.objects["PodGroup"] or not job.tasks
-    return f"PodGroup {job.key}" if written else f"Pod {min(job.tasks)}"
+    written = state.group_object(job)
+    if written is not None:
+        return " ".join(written)
+    return f"Pod {min(job.tasks)}" if job.tasks else f"PodGroup {job.key}"
 
 
 def waiting(state: State) -> Iterator[Task]:

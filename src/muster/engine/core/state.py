@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING
 
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import ON_NODE, Attempt, Job, Queue, Shape, Shapes, Status, Task
+from muster.engine.core.native_changes import NativeChanges
+from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object_of, root_jobs
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.podgroups import GROUP, OWNING, group_name, groups_of, sub_group_name
-from muster.engine.core.reading import group_of_all, in_memory_group, priority_of, read_job, read_queue, read_task
+from muster.engine.core.reading import (
+    group_of_all,
+    in_memory_group,
+    native_group,
+    priority_of,
+    read_job,
+    read_queue,
+    read_task,
+)
 from muster.engine.core.resources import Axis
 from muster.engine.evictions.promises import PromiseRecord
 from muster.model.collector import collector_paused
@@ -51,7 +61,8 @@ class State:
         self._possible_owners: dict[Owner, dict[str, None]] = {}  # owner → pods that it may make a gang of
         self._gangs: dict[Owner, dict[str, None]] = {}  # described owner → its groups in memory
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are rebuilt
-        self._regrouped: dict[str, None] = {}  # groups in memory whose pods came or went: read again
+        self._regrouped: dict[str, None] = {}  # groups without a phase in an object whose pods came or went: read again
+        self._native = NativeChanges()
         self._in_order: dict[str, Job] | None = None
         self._attempted: dict[str, Job] = {}  # jobs of the last cycle that were not settled
         self._reader: object = None
@@ -69,6 +80,8 @@ class State:
         for key, group in self.objects["PodGroup"].items():
             assert isinstance(group, PodGroup)
             self.jobs[key] = self._job(key, group)
+        for key in root_jobs(self.objects):
+            self._read_native_job(key)
         with collector_paused():
             self._load_pods(objects.get("Pod", {}))
 
@@ -116,6 +129,7 @@ class State:
                 self._node_set()[key] = object
         else:
             last = self.objects[kind].get(key)
+            self._native.note(kind, key, last, object)
             self.objects[kind][key] = object
             self._follow(kind, key, object, last)
 
@@ -128,10 +142,19 @@ class State:
         else:
             gone = self.objects[kind].pop(key, None)
             if gone is not None:
+                self._native.note(kind, key, gone, None)
                 self._follow(kind, key, gone, gone)
 
     def refresh(self) -> None:
-        """Called before a cycle: rebuilds the columns if nodes came or went, and groups in memory if pods did."""
+        """Called before a cycle: rebuilds the columns if nodes came or went, and groups in memory if pods did.
+
+        Native groups that changed are read again here: a tree of them usually comes as several objects.
+        """
+        stale, homeless = self._native.take(self.objects, self.jobs)
+        for key in stale:
+            self._read_native_job(key)
+        for key in homeless:
+            self.upsert("Pod", key, self.tasks[key].pod)
         for key in self._regrouped:
             if key in self.jobs and key not in self.objects["PodGroup"]:
                 self._read_job(self.jobs[key])
@@ -172,6 +195,12 @@ class State:
             self._read_queues()
             for job in list(self.jobs.values()):
                 self._read_job(job)
+
+    def group_object(self, job: Job) -> tuple[str, str] | None:
+        """Kind and key of the object that the job's group is; None for a group in memory."""
+        if job.native:
+            return object_of(job.key)
+        return ("PodGroup", job.key) if job.key in self.objects["PodGroup"] else None
 
     # --- owners of described kinds
 
@@ -244,12 +273,15 @@ class State:
 
     def _read_job(self, job: Job) -> None:
         """Read the job's group again; its tasks stay."""
-        if job.tasks and job.key not in self.objects["PodGroup"]:
+        if job.native:
+            job.group = native_group(job.key, self.objects, job) or job.group
+        elif job.tasks and job.key not in self.objects["PodGroup"]:
             job.group = group_of_all(job, self.lookup, self.described)
         fresh = read_job(job.key, job.group, self.objects)
         job.created, job.queue_name = fresh.created, fresh.queue_name
         job.priority, job.has_priority_class = fresh.priority, fresh.has_priority_class
         job.min_available = fresh.min_available
+        job.disrupted_whole, job.never_preempts = fresh.disrupted_whole, fresh.never_preempts
         job.roles, job.min_resources, job.phase = fresh.roles, fresh.min_resources, fresh.phase
         job.mark_changed()
         self._enter_queue(job)
@@ -297,6 +329,17 @@ class State:
             if member.startswith(f"{namespace}/"):
                 self.upsert("Pod", member, self.tasks[member].pod)
 
+    def _read_native_job(self, key: str) -> Job | None:
+        """Reads the job of a native group; removes it if there is no such group any more."""
+        job, group = self.jobs.get(key), native_group(key, self.objects)
+        if job is not None and group is not None:
+            self._read_job(job)
+        elif group is not None:
+            job = self.jobs[key] = self._job(key, group)
+        elif job is not None:
+            self._drop_job(job)
+        return job
+
     def _drop_job(self, job: Job) -> None:
         if self.jobs.get(job.key) is not job:
             return  # another one has its name by now
@@ -317,19 +360,25 @@ class State:
             self.set_aside[key] = Reason("bad-object", f"the pod cannot be read: {fault}", resolvable=False)
             return None
         task = self.tasks[key] = read_task(key, pod, shape, self.nodes.rank, self.objects["PriorityClass"])
+        self._native.add_pod(key, pod)
         return task
 
     def _job_of(self, task: Task) -> Job | None:
         """The group a pod names; a group in memory for a pod of ours that names none; none for other schedulers'."""
-        named = task.pod.metadata.annotations.get(GROUP, "")
+        native = group_of(task.pod)
+        named = native or task.pod.metadata.annotations.get(GROUP, "")
         ours = task.pod.spec.scheduler_name in self.ours
         if named:
             if not ours and task.status == Status.PENDING:
                 return None
-            job = self.jobs.get(f"{task.namespace}/{named}")
-            if job is None and ours:
-                text = f"pod group {task.namespace}/{named} does not exist"
-                self.set_aside[task.key] = Reason("no-group", text, resolvable=False)
+            job = self.jobs.get(f"{task.namespace}/{named}") if not native else None
+            text = f"pod group {task.namespace}/{named} does not exist"
+            found = job_of(native, self.objects) if native else Reason("no-group", text, resolvable=False)
+            if isinstance(found, str):
+                job = self.jobs.get(found) or self._read_native_job(found)
+                self._regrouped[found] = None
+            elif job is None and ours:
+                self.set_aside[task.key] = found
             return job
         if not ours:
             return None
@@ -355,13 +404,14 @@ class State:
             return
         if self.changed_pods is not None:
             self.changed_pods[key] = None
+        self._native.remove_pod(key, task.pod)
         if task.node >= 0 and key in self.nodes.on[task.node]:
             self.nodes.observe(task, -1)
         job = task.job
         if job is not None:
             job.drop(task)
             if job.key not in self.objects["PodGroup"]:
-                if job.tasks:
+                if job.tasks or (job.native and not job.key.endswith(WORKLOADS)):
                     self._regrouped[job.key] = None
                 else:
                     self._drop_job(job)

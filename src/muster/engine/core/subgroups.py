@@ -1,8 +1,8 @@
-"""The sub-groups of a job as a tree: KAI's `spec.subGroups` and Volcano's `spec.subGroupPolicy`.
+"""The sub-groups of a job as a tree: KAI's `spec.subGroups`, Volcano's `spec.subGroupPolicy`, CompositePodGroups.
 
-The root is the job. KAI's sub-groups name their parents; pods name their leaf with a label. A policy of Volcano is an
-inner group of which so many parts must hold; its parts are the pods with equal values of some labels. Pods of no
-sub-group belong to the root itself.
+The root is the job. KAI's sub-groups name their parents; pods name their leaf with a label. CompositePodGroups are read
+as such sub-groups, with PodGroups as the leaves. A policy of Volcano is an inner group of which so many parts must
+hold; its parts are the pods with equal values of some labels. Pods of no sub-group belong to the root itself.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class SubGroup:
 
     def shortfall(self) -> int:
         """How many pods, its own and those of the children it needs, must still be placed."""
-        return self.missing() + sum(part.shortfall() for part in self.needed())
+        absent = max((self.least or 0) - len(self.children), 0)
+        return self.missing() + sum(part.shortfall() for part in self.needed()) + absent
 
     def needed(self) -> list[SubGroup]:
         """The children that must reach their minimum: all, or those with the smallest shortfall."""
@@ -74,8 +75,8 @@ def sub_group_tree(job: Job) -> SubGroup | None:
     spec = job.group.spec
     if not spec.sub_groups and not spec.sub_group_policy:
         return None
-    root = SubGroup(job.key)
-    leaves = _by_name(job, root)
+    root = SubGroup(job.key, least=spec.min_sub_group)
+    leaves = named_sub_groups(job, root)
     policies = [
         SubGroup(policy.name or f"policy {i}", least=policy.min_sub_groups, parent=root)
         for i, policy in enumerate(spec.sub_group_policy)
@@ -86,19 +87,27 @@ def sub_group_tree(job: Job) -> SubGroup | None:
         if at is not None:
             _part(policies[at], spec.sub_group_policy[at], task).own.append(task)
         else:
-            leaves.get(task.sub_group or task.labels.get(LABEL, ""), root).own.append(task)
+            leaves.get(sub_group_name(task), root).own.append(task)
     for policy in policies:
         policy.children.sort(key=lambda part: part.name)
     return root
 
 
-def _by_name(job: Job, root: SubGroup) -> dict[str, SubGroup]:
+def sub_group_name(task: Task) -> str:
+    """How a pod names its sub-group: by its segment, KAI's label, or its PodGroup in a tree of CompositePodGroups."""
+    native = task.pod.spec.scheduling_group
+    if native is not None and task.job is not None and task.job.native:
+        return native.pod_group_name
+    return task.sub_group or task.labels.get(LABEL, "")
+
+
+def named_sub_groups(job: Job, root: SubGroup) -> dict[str, SubGroup]:
     """KAI's sub-groups by name, hung under their parents; where those are missing or in a circle, under the root."""
     found: dict[str, SubGroup] = {}
     parents: dict[str, str] = {}
     for sub in job.group.spec.sub_groups:
         if sub.name not in found:
-            found[sub.name] = SubGroup(sub.name, topology=sub.topology_constraint)
+            found[sub.name] = SubGroup(sub.name, least=sub.min_sub_group, topology=sub.topology_constraint)
             parents[sub.name] = sub.parent
     inner = set(parents.values())
     for sub in job.group.spec.sub_groups:

@@ -143,7 +143,11 @@ class Units:
         return Unit((task,), False, task.priority, task.created)
 
     def surplus(self, job: Job) -> int:
-        """Returns how many pods the job has above its minimum, roles and sub-groups not considered."""
+        """Returns how many pods the job has above its minimum, roles and sub-groups not considered.
+
+        A job that is evicted as a whole or not at all has none."""
+        if job.disrupted_whole:
+            return 0
         return max(sum([job.count[status] for status in _COUNTED]) - job.min_available, 0)
 
     def holding(self, job: Job) -> int:
@@ -182,7 +186,7 @@ class Units:
         if any(task.status not in HOLDING for task in unit.tasks):
             return _PRIORITY  # a part of it was evicted with another unit
         if not unit.whole and not self.is_surplus(unit.tasks[0]):
-            return Reason("gang-minimum", f"{unit.job.key} needs it for its minimum of {unit.job.min_available}")
+            return Reason("gang-minimum", f"{unit.job.shown} needs it for its minimum of {unit.job.min_available}")
         for protection in self._protections:
             reason = protection.protects(claim, unit.tasks)
             if reason is not None:

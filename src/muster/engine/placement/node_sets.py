@@ -42,7 +42,7 @@ def divide_nodes(
             except Exception as fault:  # whatever goes wrong in a plugin fails this job, not the cycle
                 known = isinstance(fault, NodeSetError)
                 text = str(fault) if known else f"{type(fault).__name__}: {fault}"
-                session.log(0, f"{name} failed to divide the nodes for {job.key}: {text}")
+                session.log(0, f"{name} failed to divide the nodes for {job.shown}: {text}")
                 # A NodeSetError is written for users. The text of any other exception is for the log alone.
                 shown = text if known else "the nodes cannot be divided for the group; the scheduler's log says why"
                 job.attempt.refusal = Reason(FAILED, f"plugin {name}: {shown}", resolvable=False)

@@ -58,7 +58,7 @@ class Examination:
             value = job.group.metadata.annotations.get(ONE_GROUP, "false")
             if value not in ("true", "false"):
                 message = f'annotation {ONE_GROUP} is {value!r}: only "true" turns it on'
-                found.append(_warning(f"PodGroup {job.key}", "nodegroup-annotation", message, 'write "true"'))
+                found.append(_warning(f"PodGroup {job.shown}", "nodegroup-annotation", message, 'write "true"'))
         return found
 
     # --- names
@@ -261,6 +261,6 @@ def _on_pods(job: Job) -> Iterator[Finding]:
     """Yields pods with the annotation. It belongs on the PodGroup; on a pod it has no effect."""
     pods = [task.key for task in job.tasks.values() if task.pod.metadata.annotations.get(ONE_GROUP) == "true"]
     if pods:
-        message = f"annotation {ONE_GROUP} has no effect on a pod: its PodGroup {job.key} does not have it"
-        fix = f"move it to metadata.annotations of PodGroup {job.key}"
+        message = f"annotation {ONE_GROUP} has no effect on a pod: its PodGroup {job.shown} does not have it"
+        fix = f"move it to metadata.annotations of PodGroup {job.shown}"
         yield Finding("error", "", None, f"Pod {min(pods)}", "nodegroup-on-pod", message, fix)

@@ -74,7 +74,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
         if key not in self._all_wanted:
             constraint = constraint_of(job) if group is None else constraint_of_group(job, group)
             if group is None and (level := level_without_topology(job)):
-                self.session.warnings.append(f"PodGroup {job.key}: {level}")
+                self.session.warnings.append(f"PodGroup {job.shown}: {level}")
             self._all_wanted[key] = self._read(constraint, "the group" if group is None else f"sub-group {group.name}")
         wanted = self._all_wanted[key]
         if isinstance(wanted, NodeSetError):
@@ -189,6 +189,8 @@ def outside_tree(wanted: LevelConstraint) -> tuple[Bools, str]:
     apart: Bools = tree.ids[level] < 0
     if tree.name == HYPERNODES:
         return apart, f"node(s) are outside the HyperNodes of tier {tree.levels[level]}"
+    if tree.levels[1:] == [tree.name]:
+        return apart, f"node(s) do not have the label {tree.name}"
     return apart, f"node(s) are outside topology {tree.name}"
 
 

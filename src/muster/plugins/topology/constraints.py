@@ -15,8 +15,9 @@ from muster.engine.core.nodes import Nodes
 from muster.engine.core.subgroups import SubGroup
 from muster.engine.domains.domain_sources import Source, from_hypernodes, from_topology
 from muster.engine.domains.domain_tree import DomainTree
-from muster.model.scheduling import NetworkTopology, TopologyConstraint
-from muster.model.topology import HyperNode, Topology
+from muster.model.meta import ObjectMeta
+from muster.model.scheduling import LabelDomain, NetworkTopology, TopologyConstraint
+from muster.model.topology import HyperNode, Topology, TopologyLevel, TopologySpec
 
 TOPOLOGY = "kai.scheduler/topology"
 REQUIRED = "kai.scheduler/topology-required-placement"
@@ -46,6 +47,7 @@ class Trees:
         self.topologies = topologies
         self.hypernodes = hypernodes
         self._made: dict[str, Source] = {}
+        self._labels: dict[str, DomainTree] = {}
         self._network: Source | None = None
 
     def topology(self, name: str) -> Source:
@@ -56,6 +58,13 @@ class Trees:
                 raise NodeSetError(f"Requested topology {name} does not exist{hint}")
             self._made[name] = from_topology(self.topologies[name], self.nodes)
         return self._made[name]
+
+    def label(self, key: str) -> DomainTree:
+        """Returns the domains of one node label, which need no Topology object."""
+        if key not in self._labels:
+            levels = TopologySpec(levels=[TopologyLevel(node_label=key)])
+            self._labels[key] = from_topology(Topology(metadata=ObjectMeta(name=key), spec=levels), self.nodes).tree
+        return self._labels[key]
 
     def network(self) -> Source:
         if self._network is None:
@@ -73,6 +82,8 @@ def constraint_of(job: Job) -> TopologyConstraint | NetworkTopology | None:
     KAI: levels without the name of a topology have no effect (`validate` reports them).
     """
     notes, spec = job.group.metadata.annotations, job.group.spec
+    if isinstance(spec.topology_constraint, LabelDomain):
+        return spec.topology_constraint
     if notes.get(TOPOLOGY):
         return TopologyConstraint(
             topology=notes[TOPOLOGY],
@@ -105,6 +116,8 @@ def level_constraint_of(constraint: TopologyConstraint | NetworkTopology, trees:
     """Returns the constraint as levels of a tree. `who` is "the group" or "sub-group name" in error messages."""
     if isinstance(constraint, NetworkTopology):
         return _network(constraint, trees, who)
+    if isinstance(constraint, LabelDomain):
+        return LevelConstraint(trees.label(constraint.topology), 1, None)
     tree = trees.topology(constraint.topology).tree
     required = _level(tree, constraint.required_topology_level, "requires", who)
     preferred = _level(tree, constraint.preferred_topology_level, "prefers", who)

@@ -17,7 +17,7 @@ from muster.engine.domains.demand import Counts, Demand, unplaced
 from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.engine.domains.domain_sources import Fault
 from muster.model.finding import Finding, Severity
-from muster.model.scheduling import NetworkTopology
+from muster.model.scheduling import LabelDomain, NetworkTopology
 from muster.plugins.topology.constraints import (
     PREFERRED,
     REQUIRED,
@@ -43,11 +43,9 @@ def findings(trees: Trees, session: Session) -> list[Finding]:
         faults += trees.network().faults
     found = [_of(fault) for fault in faults]
     capacity = EmptyClusterCapacity(session)
-    written = session.state.objects["PodGroup"]
     for job in session.jobs.values():
-        about = f"PodGroup {job.key}" if job.key in written or not job.tasks else f"Pod {min(job.tasks)}"
-        found += _job(trees, job, about, capacity)
-        if job.key in written:
+        found += _job(trees, job, about(job, session.state), capacity)
+        if session.state.group_object(job) is not None:
             found += _on_pods(job)
     return found
 
@@ -72,6 +70,8 @@ def required_by(state: State) -> Iterator[Requirement]:
                 continue
             if isinstance(constraint, NetworkTopology):
                 hard, text = constraint.mode != "soft", f"has a networkTopology with mode {constraint.mode}"
+            elif isinstance(constraint, LabelDomain):
+                hard, text = True, f"requires one domain of the node label {constraint.topology}"
             elif level := constraint.required_topology_level:
                 hard, text = True, f"requires the level {level} of topology {constraint.topology}"
             else:
@@ -96,9 +96,9 @@ def _on_pods(job: Job) -> Iterator[Finding]:
         if key in job.group.metadata.annotations:
             continue
         hard = key in (REQUIRED, NETWORK_MODE) and constraint_of(job) is None
-        message = f"annotation {key} has no effect on a pod: its PodGroup {job.key} does not have it"
+        message = f"annotation {key} has no effect on a pod: its PodGroup {job.shown} does not have it"
         more = f" (and {len(pods) - 1} more pods of the group)" if len(pods) > 1 else ""
-        fix = f"move it to metadata.annotations of PodGroup {job.key}"
+        fix = f"move it to metadata.annotations of PodGroup {job.shown}"
         severity: Severity = "error" if hard else "warning"
         yield Finding(severity, "", None, f"Pod {min(pods)}", "topology-on-pod", message + more, fix)
 
@@ -152,6 +152,9 @@ def _job(trees: Trees, job: Job, about: str, capacity: EmptyClusterCapacity) -> 
             fix = "correct the annotations or the spec, or create what is missing"
             yield Finding("error", "", None, about, "topology", f"{fault}: its pods wait for ever", fix)
             continue
+        if isinstance(constraint, LabelDomain) and not len(wanted.tree.everything.members):
+            message = f"{who} requires one domain of the node label {constraint.topology}, which no node has"
+            yield Finding("error", "", None, about, "topology-without-nodes", message, "label the nodes")
         if message := _too_large(wanted, tasks, need, who, capacity):
             fix = "lower the minimum, require a wider level, or ask for less"
             yield Finding("error", "", None, about, "topology-too-large", message, fix)

@@ -132,7 +132,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
     def _ask(self, job: Job) -> Ask:
         ask = self._asks.get(job.key)
         if ask is None:
-            in_memory = job.key not in self.boards.state.objects["PodGroup"]
+            in_memory = self.boards.state.group_object(job) is None
             ask = self._asks[job.key] = ask_of(job, independent=in_memory and job.min_available <= 1)
         return ask
 
