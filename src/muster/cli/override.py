@@ -24,7 +24,10 @@ Template = dict[str, Any]
 )  # fmt: skip
 @options.verbosity
 def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, privileged: bool, verbosity: int) -> None:
-    """Show the pod template (for a Pod: the pod) of a workload with an OverridePolicy's rules for a node group."""
+    """Show the pod template (for a Pod: the pod) of a workload with an OverridePolicy's rules for a node group.
+
+    Of a workload with several templates, such as a Volcano Job, all are shown.
+    """
     from muster.cli.answer import print_json
     from muster.cli.reading import BadInput, print_problems, read_policy
     from muster.groups.override import OverrideError, edition, faults
@@ -34,7 +37,7 @@ def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, pri
 
     found, manifests = read_policy(policy, OverridePolicy)
     print_problems("warning", found, manifests, warnings(found.spec))
-    place, template, base = _workload(files)
+    place, templates, base = _workload(files)
     bases = (base,) if base else ()
     if print_problems("error", found, manifests, faults(found.spec, bases)):
         raise BadInput(f"muster: {policy} cannot be used")
@@ -42,20 +45,21 @@ def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, pri
     if group != nodegroup:
         click.echo(f"warning: node group {nodegroup!r} is read as {group!r}", err=True)
     try:
-        made = edition(found.spec, [group], template, privileged=privileged, bases=bases)
+        made = [edition(found.spec, [group], one, privileged=privileged, bases=bases) for one in templates]
     except OverrideError as fault:
         raise BadInput(f"{policy}: error: {found.metadata.name} on {place}: {fault}") from None
-    for warning in made.warnings:
+    for warning in dict.fromkeys(warning for one in made for warning in one.warnings):
         click.echo(f"{policy}: warning: {warning}", err=True)
+    editions = [one.template for one in made]
     if form == "json":
-        print_json(made.template)
+        print_json(editions[0] if len(editions) == 1 else editions)
     else:
-        click.echo(dump(made.template), nl=False)
+        click.echo("---\n".join(map(dump, editions)), nl=False)
 
 
-def _workload(files: tuple[str, ...]) -> tuple[str, Template, tuple[str, ...]]:
-    """The pod template of the only workload in the files, as it is written there; its place, and where it stands in
-    the workload. A ConfigMap groupmanagement-config beside it may name its kind."""
+def _workload(files: tuple[str, ...]) -> tuple[str, list[Template], tuple[str, ...]]:
+    """The pod templates of the only workload in the files, as they are written there; its place, and where they stand
+    in the workload. A ConfigMap groupmanagement-config beside it may name its kind."""
     from muster.cli.reading import BadInput, print_findings
     from muster.cluster.documents import contents, values
     from muster.model.finding import Finding
@@ -75,7 +79,7 @@ def _workload(files: tuple[str, ...]) -> tuple[str, Template, tuple[str, ...]]:
     if findings:
         raise BadInput("muster: the workload cannot be read")
     paths = dict(path for at, one in objects for path in _named(at, one))
-    found = [(at, *there) for at, one in objects if (there := _template(one, paths)) is not None]
+    found = [(at, *there) for at, one in objects if (there := _templates(one, paths)) is not None]
     if len(found) != 1:
         places = f" ({', '.join(at for at, _, _ in found)})" if found else ""
         raise BadInput(f"{', '.join(files)}: error: {len(found)} objects with a pod template{places}; give one")
@@ -96,18 +100,38 @@ def _named(place: str, value: Template) -> Iterator[tuple[tuple[object, object],
         raise BadInput(f"{place}: error: {fault}") from None
 
 
-def _template(
+def _templates(
     value: Template, paths: Mapping[tuple[object, object], tuple[str, ...]]
-) -> tuple[Template, tuple[str, ...]] | None:
-    """A Pod itself; of any other object what stands at its kind's place, or at spec.template (a CronJob's)."""
+) -> tuple[list[Template], tuple[str, ...]] | None:
+    """A Pod itself; of any other object what stands at its kind's place, or at spec.template (a CronJob's). Each of
+    several templates gets the name of its list item, as Volcano names the template of a task."""
+    from muster.groups.applications import template_path, template_values
+    from muster.model.custom import CustomApplication
+    from muster.model.kinds import find
+
     if value.get("kind") == "Pod":
-        return (value, ()) if isinstance(value.get("spec"), dict) else None
+        return ([value], ()) if isinstance(value.get("spec"), dict) else None
     usual = (("spec", "jobTemplate", "spec", "template"), ("spec", "template"))
     own = paths.get((value.get("apiVersion"), value.get("kind")))
+    known = find(str(value.get("apiVersion")), str(value.get("kind")))
+    if own is None and known is not None and issubclass(known, CustomApplication):
+        own = template_path(known)
     for path in usual if own is None else (own,):
-        inner: Any = value
-        for step in path:
-            inner = inner.get(step) if isinstance(inner, dict) else None
-        if isinstance(inner, dict) and isinstance(inner.get("spec"), dict):
-            return inner, path
+        found = template_values(path, value)
+        if "*" in path:
+            items = template_values(path[:-1], value)
+            found = [_named_after(item, one) for item, one in zip(items, found, strict=True)]
+        found = [one for one in found if isinstance(one.get("spec"), dict)]
+        if found:
+            return found, path
     return None
+
+
+def _named_after(item: Template, template: Template) -> Template:
+    name = item.get("name")
+    meta = template.get("metadata") or {}
+    return {"metadata": {"name": name, **meta}, **_rest(template)} if isinstance(name, str) and name else template
+
+
+def _rest(template: Template) -> Template:
+    return {field: value for field, value in template.items() if field != "metadata"}

@@ -18,6 +18,7 @@ from muster.cluster.kubelet import Kubelet
 from muster.cluster.memory import MemoryStore, MemoryWatch
 from muster.cluster.owners import Garbage
 from muster.cluster.plan_executor import Outcome, PlanExecutor
+from muster.cluster.volcano_cron_jobs import VolcanoCronJobs
 from muster.cluster.workloads import Workloads
 from muster.engine.core.plan import Eviction, Plan
 from muster.engine.core.state import State
@@ -53,11 +54,13 @@ class EmbeddedCluster:
         self._garbage = Garbage(self.store)
         self._chips = DevicePlugin(self.store)
         self._disruption = DisruptionController(self.store)
+        self._cron_jobs = VolcanoCronJobs(self.store, self.clock, at_once=all_pods)
         self._workloads = Workloads(self.store, all_pods=all_pods)
         self._executor = PlanExecutor(self.store)
         self._joined: list[Part] = []
         self.evicted: list[Eviction] = []  # by controllers that joined, until the caller takes them
         self._following: WeakKeyDictionary[State, MemoryWatch] = WeakKeyDictionary()
+        self._cron_jobs.run()
         self._workloads.run()
 
     def join(self, part: Part) -> None:
@@ -69,7 +72,7 @@ class EmbeddedCluster:
         """Runs kubelets and controllers until nothing changes at the current time; returns whether anything changed."""
         before = self.store.version
         parts: list[Part | Workloads | Garbage | DevicePlugin | DisruptionController] = [
-            self._kubelet, self._workloads, self._garbage, self._chips, self._disruption, *self._joined
+            self._kubelet, self._cron_jobs, self._workloads, self._garbage, self._chips, self._disruption, *self._joined
         ]  # fmt: skip
         while sum(part.run() for part in parts):  # not any(): every part must run
             pass
@@ -87,7 +90,8 @@ class EmbeddedCluster:
 
     def next_time(self) -> float | None:
         """Returns when something will next happen without a change; None if nothing will."""
-        times = [part.next_time() for part in (self._kubelet, *self._joined)]
+        parts: list[Part] = [self._kubelet, self._cron_jobs, *self._joined]
+        times = [part.next_time() for part in parts]
         return min((time for time in times if time is not None), default=None)
 
     def advance(self, to: float) -> bool:

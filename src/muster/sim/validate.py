@@ -20,6 +20,7 @@ from muster.validation.pod_groups import pod_group_findings
 from muster.validation.pods import pod_findings
 from muster.validation.policies import policy_findings
 from muster.validation.queues import queue_findings
+from muster.validation.volcano_jobs import volcano_job_findings
 
 __all__ = ["effective", "validate_cluster", "validate_configuration"]
 
@@ -38,6 +39,7 @@ def validate_cluster(
         found = [*queue_findings(session, locator), *pod_group_findings(session, locator)]
         found += native_group_findings(session, locator)
         found += pod_findings(session, locator)
+        found += volcano_job_findings(session, locator)
         found += policy_findings(session, locator, cluster.store.whole, privileged=privileged)
         found += locator.locate(ignored(scheduler.config, state))
         for plugin in session.plugins:

@@ -6,31 +6,30 @@ The API server would reject such an object; here each fault is a Problem with th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from muster.config.names import nearest
-from muster.model import batch, core, native, scheduling, storage, topology
-from muster.model.affinity import Affinity, PodAffinity
-from muster.model.meta import LabelSelector, Object, ResourceList, seconds
-from muster.model.pod import PodSpec, ResourceRequirements, VolumeClaimSpec
+from muster.model import batch, core, native, scheduling, storage, topology, volcano_job
+from muster.model.meta import LabelSelector, Object, seconds
 from muster.model.quantity import QuantityError, parse
-from muster.model.requests import amount, counted, requests
-from muster.model.selectors import (
-    check_label_selector,
-    check_node_selector,
-    check_node_term,
-    check_toleration,
-    matches,
-)
+from muster.model.selectors import check_node_selector, matches
 from muster.model.shape import Problem, below
 from muster.model.timestamps import timestamps
 from muster.validation.native_objects import native_group, native_workload
+from muster.validation.part_checks import (
+    Problems,
+    checked,
+    claim_spec,
+    not_negative,
+    pod_spec,
+    quantities,
+    selector,
+)
+from muster.validation.volcano_job_checks import check_cron_job, check_job
 
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _PERCENT = re.compile(r"\d{1,3}%", re.ASCII)
-
-Problems = Iterator[Problem]
 
 
 def check(obj: Object) -> Problems:
@@ -43,105 +42,6 @@ def check(obj: Object) -> Problems:
     check_kind = _CHECKS.get(type(obj))
     if check_kind is not None:
         yield from check_kind(obj)
-
-
-def quantities(resources: ResourceList, path: str) -> Problems:
-    """Yields the entries of a resource list that are not quantities, or are negative."""
-    for name, value in resources.items():
-        try:
-            if counted(name):
-                amount(name, value)
-            elif parse(value) < 0:
-                raise QuantityError(f"{value!r} is negative", "a resource is 0 or more")
-        except QuantityError as error:
-            yield Problem(f"{path}[{name}]", error.message, error.fix)
-
-
-def _requirements(resources: ResourceRequirements | None, path: str) -> Problems:
-    if resources is not None:
-        yield from quantities(resources.requests, f"{path}.requests")
-        yield from quantities(resources.limits, f"{path}.limits")
-
-
-def _checked(check_one: Callable[..., None], subject: object, path: str) -> Problems:
-    try:
-        check_one(subject, path)
-    except Problem as problem:
-        yield problem
-
-
-def _selector(selector: LabelSelector | None, path: str) -> Problems:
-    yield from _checked(check_label_selector, selector, path)
-
-
-def _not_negative(number: int | None, path: str) -> Problems:
-    if number is not None and number < 0:
-        yield Problem(path, f"{number} is negative", "it is 0 or more")
-
-
-def pod_spec(spec: PodSpec, path: str) -> Problems:
-    """Yields the faults of a pod's spec, or of a pod template's."""
-    faults = 0
-    for problem in _pod_resources(spec, path):
-        faults += 1
-        yield problem
-    if not faults:
-        try:
-            requests(spec, path)
-        except QuantityError as error:
-            yield Problem("", error.message, error.fix)
-    for i, toleration in enumerate(spec.tolerations):
-        yield from _checked(check_toleration, toleration, f"{path}.tolerations[{i}]")
-    for i, spread in enumerate(spec.topology_spread_constraints):
-        yield from _selector(spread.label_selector, f"{path}.topologySpreadConstraints[{i}].labelSelector")
-        if spread.max_skew < 1:
-            yield Problem(
-                f"{path}.topologySpreadConstraints[{i}].maxSkew", f"{spread.max_skew} is below 1", "1 is the strictest"
-            )
-    for i, volume in enumerate(spec.volumes):
-        if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
-            claim = volume.ephemeral.volume_claim_template.spec
-            yield from _claim_spec(claim, f"{path}.volumes[{i}].ephemeral.volumeClaimTemplate.spec")
-    if spec.affinity is not None:
-        yield from _affinity(spec.affinity, f"{path}.affinity")
-
-
-def _pod_resources(spec: PodSpec, path: str) -> Problems:
-    for i, container in enumerate(spec.containers):
-        if container.resources is not None:
-            yield from _requirements(container.resources, f"{path}.containers[{i}].resources")
-    for i, container in enumerate(spec.init_containers):
-        yield from _requirements(container.resources, f"{path}.initContainers[{i}].resources")
-    yield from _requirements(spec.resources, f"{path}.resources")
-    yield from quantities(spec.overhead, f"{path}.overhead")
-
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-
-
-def _affinity(affinity: Affinity, path: str) -> Problems:
-    if affinity.node_affinity is not None:
-        place = f"{path}.nodeAffinity"
-        yield from _checked(check_node_selector, affinity.node_affinity.required, f"{place}.{_REQUIRED}")
-        for i, preferred in enumerate(affinity.node_affinity.preferred):
-            yield from _checked(check_node_term, preferred.preference, f"{place}.{_PREFERRED}[{i}].preference")
-    yield from _pod_affinity(affinity.pod_affinity, f"{path}.podAffinity")
-    yield from _pod_affinity(affinity.pod_anti_affinity, f"{path}.podAntiAffinity")
-
-
-def _pod_affinity(affinity: PodAffinity | None, path: str) -> Problems:
-    if affinity is None:
-        return
-    terms = [(term, f"{path}.{_REQUIRED}[{i}]") for i, term in enumerate(affinity.required)]
-    terms += [
-        (w.pod_affinity_term, f"{path}.{_PREFERRED}[{i}].podAffinityTerm") for i, w in enumerate(affinity.preferred)
-    ]
-    for term, place in terms:
-        yield from _selector(term.label_selector, f"{place}.labelSelector")
-        yield from _selector(term.namespace_selector, f"{place}.namespaceSelector")
-        if not term.topology_key:
-            yield Problem(f"{place}.topologyKey", "is missing", "name the node label that defines the domain")
 
 
 def _pod(pod: core.Pod) -> Problems:
@@ -168,7 +68,7 @@ def _queue(queue: scheduling.Queue) -> Problems:
         yield from quantities(spec.guarantee.resource, "spec.guarantee.resource")
     for i, cluster in enumerate(spec.extend_clusters):
         yield from quantities(cluster.capacity, f"spec.extendClusters[{i}].capacity")
-    yield from _not_negative(spec.weight, "spec.weight")
+    yield from not_negative(spec.weight, "spec.weight")
     yield from quantities(queue.status.allocated, "status.allocated")
     if queue.status.reservation is not None:
         yield from quantities(queue.status.reservation.resource, "status.reservation.resource")
@@ -177,27 +77,27 @@ def _queue(queue: scheduling.Queue) -> Problems:
 def _pod_group(group: scheduling.PodGroup) -> Problems:
     spec = group.spec
     yield from quantities(spec.min_resources or {}, "spec.minResources")
-    yield from _not_negative(spec.min_member, "spec.minMember")
+    yield from not_negative(spec.min_member, "spec.minMember")
     for role, number in spec.min_task_member.items():
-        yield from _not_negative(number, f"spec.minTaskMember[{role}]")
+        yield from not_negative(number, f"spec.minTaskMember[{role}]")
     for i, policy_ in enumerate(spec.sub_group_policy):
-        yield from _selector(policy_.label_selector, f"spec.subGroupPolicy[{i}].labelSelector")
-        yield from _not_negative(policy_.sub_group_size, f"spec.subGroupPolicy[{i}].subGroupSize")
-        yield from _not_negative(policy_.min_sub_groups, f"spec.subGroupPolicy[{i}].minSubGroups")
+        yield from selector(policy_.label_selector, f"spec.subGroupPolicy[{i}].labelSelector")
+        yield from not_negative(policy_.sub_group_size, f"spec.subGroupPolicy[{i}].subGroupSize")
+        yield from not_negative(policy_.min_sub_groups, f"spec.subGroupPolicy[{i}].minSubGroups")
     for i, sub_group in enumerate(spec.sub_groups):
-        yield from _not_negative(sub_group.min_member, f"spec.subGroups[{i}].minMember")
+        yield from not_negative(sub_group.min_member, f"spec.subGroups[{i}].minMember")
 
 
 def _budget(budget: core.PodDisruptionBudget) -> Problems:
     spec = budget.spec
-    yield from _selector(spec.selector, "spec.selector")
+    yield from selector(spec.selector, "spec.selector")
     if spec.min_available is not None and spec.max_unavailable is not None:
         yield Problem("spec.maxUnavailable", "is set together with minAvailable", "give only one of the two")
     for name, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         if isinstance(value, str) and not _PERCENT.fullmatch(value):
             yield Problem(f"spec.{name}", f"{value!r} is neither a whole number nor a percentage", "write 2 or 50%")
         elif isinstance(value, int):
-            yield from _not_negative(value, f"spec.{name}")
+            yield from not_negative(value, f"spec.{name}")
 
 
 def _workload(workload: Any) -> Problems:
@@ -206,29 +106,29 @@ def _workload(workload: Any) -> Problems:
     if isinstance(workload, batch.CronJob):
         spec, path = workload.spec.job_template.spec, "spec.jobTemplate.spec"
     for name, attribute in (("replicas", "replicas"), ("parallelism", "parallelism"), ("completions", "completions")):
-        yield from _not_negative(getattr(spec, attribute, None), below(path, name))
+        yield from not_negative(getattr(spec, attribute, None), below(path, name))
     if isinstance(spec.selector, LabelSelector):
-        yield from _selector(spec.selector, f"{path}.selector")
+        yield from selector(spec.selector, f"{path}.selector")
     yield from _template_labels(workload, spec, path)
     yield from pod_spec(spec.template.spec, f"{path}.template.spec")
     if isinstance(workload, batch.StatefulSet):
         for i, claim in enumerate(workload.spec.volume_claim_templates):
-            yield from _claim_spec(claim.spec, f"spec.volumeClaimTemplates[{i}].spec")
+            yield from claim_spec(claim.spec, f"spec.volumeClaimTemplates[{i}].spec")
 
 
 def _template_labels(workload: Object, spec: Any, path: str) -> Problems:
     """Checks that the selector matches the pod template; the API server rejects a workload whose selector does not."""
-    labels, selector = spec.template.metadata.labels or {}, spec.selector
+    labels, given = spec.template.metadata.labels or {}, spec.selector
     if isinstance(workload, batch.Job | batch.CronJob) and not spec.manual_selector:
         return  # the API server writes the selector and the label itself
-    if isinstance(selector, dict):
-        selector = LabelSelector(match_labels=selector)
+    if isinstance(given, dict):
+        given = LabelSelector(match_labels=given)
     try:
-        if selector is None or matches(selector, labels):
+        if given is None or matches(given, labels):
             return
     except ValueError:
         return  # reported as a faulty selector
-    wrong = {key for key, value in selector.match_labels.items() if labels.get(key) != value}
+    wrong = {key for key, value in given.match_labels.items() if labels.get(key) != value}
     near = [f"{key}: {labels[key]}" for key in sorted(wrong & labels.keys())]
     near += [f"{close}: {labels[close]}" for key in sorted(wrong - labels.keys()) if (close := nearest(key, labels))]
     has = ", ".join(f"{key}: {value}" for key, value in sorted(labels.items())) or "none"
@@ -244,6 +144,8 @@ def pods_at_once(workload: Object) -> tuple[str, int]:
         most = workload.spec.completions
         given = workload.spec.parallelism
         return "spec.parallelism", min(given or 0, given or 0 if most is None else most)
+    if isinstance(workload, volcano_job.Job):
+        return "spec.tasks", workload.replicas or 0
     replicas = getattr(getattr(workload, "spec", None), "replicas", None)
     return "spec.replicas", replicas if isinstance(replicas, int) else 0
 
@@ -251,21 +153,16 @@ def pods_at_once(workload: Object) -> tuple[str, int]:
 def _volume(volume: storage.PersistentVolume) -> Problems:
     yield from quantities(volume.spec.capacity, "spec.capacity")
     if volume.spec.node_affinity is not None:
-        yield from _checked(check_node_selector, volume.spec.node_affinity.required, "spec.nodeAffinity.required")
+        yield from checked(check_node_selector, volume.spec.node_affinity.required, "spec.nodeAffinity.required")
 
 
 def _claim(claim: storage.PersistentVolumeClaim) -> Problems:
-    yield from _claim_spec(claim.spec, "spec")
+    yield from claim_spec(claim.spec, "spec")
     yield from quantities(claim.status.capacity, "status.capacity")
 
 
-def _claim_spec(spec: VolumeClaimSpec, path: str) -> Problems:
-    yield from _requirements(spec.resources, f"{path}.resources")
-    yield from _selector(spec.selector, f"{path}.selector")
-
-
 def _capacity(capacity: storage.CSIStorageCapacity) -> Problems:
-    yield from _selector(capacity.node_topology, "nodeTopology")
+    yield from selector(capacity.node_topology, "nodeTopology")
     for name, value in (("capacity", capacity.capacity), ("maximumVolumeSize", capacity.maximum_volume_size)):
         if value is not None:
             try:
@@ -280,7 +177,7 @@ def _hyper_node(hyper_node: topology.HyperNode) -> Problems:
         path = f"spec.members[{i}]"
         if member.type not in ("Node", "HyperNode"):
             yield Problem(f"{path}.type", f"{member.type!r} is neither Node nor HyperNode", "use one of them")
-        yield from _selector(member.selector.label_match, f"{path}.selector.labelMatch")
+        yield from selector(member.selector.label_match, f"{path}.selector.labelMatch")
         if member.selector.regex_match is not None:
             try:
                 re.compile(member.selector.regex_match.pattern)
@@ -306,4 +203,6 @@ _CHECKS: dict[type[Object], Callable[[Any], Problems]] = {
     storage.PersistentVolumeClaim: _claim,
     storage.CSIStorageCapacity: _capacity,
     topology.HyperNode: _hyper_node,
+    volcano_job.Job: check_job,
+    volcano_job.CronJob: check_cron_job,
 }
