@@ -18,7 +18,7 @@ from muster.cluster.documents import Location, Locations, contents, values
 from muster.cluster.unknown_names import missing_kind, unknown_fields, unknown_kind
 from muster.cluster.workload_kinds import HOW_TO_DESCRIBE, TableText, fault_findings, kinds_of_input, pod_template_path
 from muster.groups.applications import template_path, template_values, templates_of
-from muster.model import kinds, shape
+from muster.model import kinds, shape, volcano_job
 from muster.model.collector import collector_paused
 from muster.model.custom import ConfiguredApplication
 from muster.model.finding import Finding, Severity, in_order
@@ -36,7 +36,7 @@ T = TypeVar("T", bound=Object)
 MAX_PODS = 200_000
 UNDESCRIBED = "undescribed-kind"  # a warning here, an error of `validate`: its pods are not simulated
 # Findings about these name a field of the object and its line.
-_CHECKED_BY_FIELD = (PropagationPolicy, OverridePolicy, NativePodGroup, CompositePodGroup)
+_CHECKED_BY_FIELD = (PropagationPolicy, OverridePolicy, NativePodGroup, CompositePodGroup, volcano_job.Job)
 
 
 @dataclass(slots=True)
@@ -159,7 +159,7 @@ class _Reader:
         self.manifests.skipped[f"{kind} ({api_version})"] += 1
         wrong = unknown_kind(api_version, kind)
         if wrong is not None:
-            code = "version" if wrong.severity == "warning" else "unknown-kind"
+            code = "version" if (wrong.severity, wrong.path) == ("warning", "apiVersion") else "unknown-kind"
             self.report(wrong.severity, place, wrong.path, _about(kind, value), code, wrong.message, wrong.fix)
         elif template := pod_template_path(value):
             message = f"has a pod template ({template}), but muster does not know {kind} of {api_version}: no pods"

@@ -94,6 +94,8 @@ _OTHER_KINDS: dict[str, str] = {
     "kai.scheduler": "BindRequest Config SchedulingShard",
 }
 
+_JOB_FLOWS = "flow.volcano.sh"  # JobFlow and JobTemplate
+
 _STABLE = ("", "apps", "batch")  # groups that hardly get new kinds: what is a little like a known one is meant
 
 
@@ -101,6 +103,9 @@ _STABLE = ("", "apps", "batch")  # groups that hardly get new kinds: what is a l
 def unknown_kind(api_version: str, kind: str) -> UnknownName | None:
     """Returns what is wrong with an unknown kind; None if it is a kind of another project."""
     group = _group(api_version)
+    if group == _JOB_FLOWS:
+        message = f"passed over: muster does not create the Jobs of a {kind}"
+        return UnknownName("warning", "kind", message, "give the Jobs that Volcano creates from it")
     # Of kinds that share a name, that of the same API group is meant.
     known = sorted(kinds.known(), key=lambda entry: _group(entry[0]) != group)
     versions = {read: version for version, read in reversed(known)}
