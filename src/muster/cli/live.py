@@ -36,13 +36,17 @@ def read_cluster(kubeconfig: str | None, context: str | None, *, discreet: bool 
     """The running cluster as it stands, as if its snapshot had been given with -f; without `discreet`, what containers
     run is read, too."""
     from muster.cluster.manifests import read
+    from muster.cycle.registry import third_party_kinds
     from muster.kube import Client, NoAccess, load
     from muster.kube.snapshot import Taken, snapshot
     from muster.store.errors import ApiError
 
     async def lines() -> bytes:
         async with Client(load(kubeconfig, context)) as client:
-            lines = snapshot(client, Taken(), lambda text: click.echo(text, err=True), discreet=discreet)
+            lines = snapshot(
+                client, Taken(), lambda text: click.echo(text, err=True), further=third_party_kinds().values(),
+                discreet=discreet,
+            )  # fmt: skip
             return b"".join([line async for line in lines])
 
     try:

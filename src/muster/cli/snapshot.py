@@ -27,7 +27,8 @@ def snapshot(file: str, kubeconfig: str | None, context: str | None, form: str, 
     """Write the live cluster into FILE (snapshot.ndjson.gz; - is stdout), for simulate and explain to read.
 
     Nothing is changed in the cluster. Secrets are not read; commands, arguments and environments of containers are left
-    out. The only ConfigMap that is read is the configuration of the running scheduler, which simulate then uses.
+    out. The only ConfigMap that is read is the configuration of the running scheduler, which simulate then uses. The
+    kinds that installed plugins read are written, too.
 
     \b
     muster snapshot prod.ndjson.gz && muster simulate -f prod.ndjson.gz
@@ -69,6 +70,7 @@ def _to_stdout(kubeconfig: str | None, context: str | None) -> Taken:
 
 
 async def _write(out: IO[bytes], kubeconfig: str | None, context: str | None) -> Taken:
+    from muster.cycle.registry import third_party_kinds
     from muster.kube import Client, load
     from muster.kube.snapshot import Taken, snapshot
 
@@ -76,7 +78,7 @@ async def _write(out: IO[bytes], kubeconfig: str | None, context: str | None) ->
     async with Client(load(kubeconfig, context)) as client:
         # No name and no time in it: the same cluster gives the same bytes.
         with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=out, mtime=0) as packed:
-            async for line in snapshot(client, taken, _warn):
+            async for line in snapshot(client, taken, _warn, further=third_party_kinds().values()):
                 packed.write(line)
     return taken
 

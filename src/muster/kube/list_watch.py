@@ -14,7 +14,7 @@ from muster.kube.client import Client
 from muster.kube.resources import Resource
 from muster.model.collector import collector_paused
 from muster.model.kinds import decode_json
-from muster.model.meta import Object, Partial
+from muster.model.meta import Object, Partial, kind_name
 from muster.model.shape import Problem
 from muster.store import Change, errors
 
@@ -116,7 +116,7 @@ def decode_page(resource: Resource, body: bytes, report: Report) -> Page:
     except (msgspec.DecodeError, RecursionError) as error:
         raise errors.BadAnswer(f"GET {resource.path()}", f"not JSON: {error}", code=502) from None
     for obj in objects:
-        _set_api_version(resource, obj)
+        _set_type(resource, obj)
     return Page(objects, meta.resource_version, meta.continue_)
 
 
@@ -127,14 +127,16 @@ def decode_object(resource: Resource, text: bytes, report: Report) -> Object | N
     except Problem as problem:
         report(f"{resource.name}: {_name_in(text)} is left out: {problem}")
         return None
-    _set_api_version(resource, obj)
+    _set_type(resource, obj)
     return obj
 
 
-def _set_api_version(resource: Resource, obj: Object) -> None:
-    """Sets the apiVersion, which items of a list lack."""
+def _set_type(resource: Resource, obj: Object) -> None:
+    """Sets apiVersion and kind, which items of a list lack."""
     if obj.api_version != resource.api_version:
         obj.api_version = resource.api_version
+    if not obj.kind:
+        obj.kind = kind_name(resource.kind)
 
 
 @lru_cache(maxsize=64)

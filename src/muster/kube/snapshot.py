@@ -1,4 +1,4 @@
-"""The cluster as it stands, read only: the kinds that simulate reads, page by page, nothing that is nobody's business.
+"""Reads the cluster into a snapshot: the kinds that simulate reads, page by page, without confidential content.
 
 Secrets are not asked for, and of ConfigMaps only those that schedulers name as their configuration. What the containers
 run (command, arguments, environment) is left out, and so is the copy of it that kubectl keeps in an
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -22,7 +22,7 @@ from muster.groups.applications import templates_of
 from muster.kube.client import Client
 from muster.kube.lease import Lease
 from muster.kube.list_watch import Report, Selection, list_all
-from muster.kube.resources import SOURCES, Resource
+from muster.kube.resources import SOURCES, Resource, sources_of
 from muster.kube.writes import Writes
 from muster.model.batch import ControllerRevision
 from muster.model.core import ConfigMap, Container, Node, Pod, PodSpec
@@ -49,14 +49,16 @@ class Taken(msgspec.Struct):
     schedulers: list[AnnouncedConfig] = msgspec.field(default_factory=list)
 
 
-async def snapshot(client: Client, taken: Taken, report: Report, *, discreet: bool = True) -> AsyncIterator[bytes]:
+async def snapshot(
+    client: Client, taken: Taken, report: Report, *, further: Iterable[type[Object]] = (), discreet: bool = True
+) -> AsyncIterator[bytes]:
     """Yields one line of JSON for each object; `taken` counts what was written.
 
-    Not `discreet` is for those who need what containers run, and keep it to themselves.
+    `further` are kinds besides KINDS: those that plugins of other packages read. Not `discreet` is for those who need what containers run, and keep it to themselves.
     """
-    for kind in KINDS:
+    for kind in dict.fromkeys((*KINDS, *further)):
         seen: set[str] = set()
-        for versions in SOURCES[kind]:
+        for versions in sources_of(kind):
             for obj in await _objects(client, versions, taken, report):
                 key = key_of(obj)
                 if key in seen:
