@@ -54,8 +54,8 @@ async def snapshot(
 ) -> AsyncIterator[bytes]:
     """Yields one line of JSON for each object; `taken` counts what was written.
 
-    `further` are kinds besides KINDS: those that plugins of other packages read. Without `discreet`, what containers run
-    is written, too; the caller must keep it confidential.
+    `further` are kinds besides KINDS: those that plugins of other packages read. Without `discreet`, what containers
+    run is written, too; the caller must keep it confidential.
     """
     for kind in dict.fromkeys((*KINDS, *further)):
         seen: set[str] = set()
