@@ -20,9 +20,10 @@ from raw import running as raw
 from scene import EVENTS, GROUPS, NAMESPACE, PODS, clean, counted, cpu_seconds, peak_mib, rests, scene, unbound
 from wire import JournalCarrier, place_of, post_all
 
+from builders.manifests import group
 from live.api import Plain, until
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, pod, pod_group
+from live.muster_process import Scheduler, muster_pod
 from muster.sim.bench.record import commit_name, machine_name
 
 GANG = 50
@@ -78,10 +79,11 @@ FLOORS = (
 def create(place: JournalCarrier, scheduler: str, pods: int, gangs: bool) -> None:
     """In a process of its own: make the pods as fast as they are taken."""
     if gangs:
-        groups = (json.dumps(pod_group(NAMESPACE, f"g{i}", GANG)).encode() for i in range(pods // GANG))
+        made_groups = (group(f"g{i}", "default", namespace=NAMESPACE, minMember=GANG) for i in range(pods // GANG))
+        groups = (json.dumps(one).encode() for one in made_groups)
         asyncio.run(post_all(place, GROUPS, groups, _CREATED_AT_ONCE))
     made = (
-        json.dumps(pod(NAMESPACE, f"p-{i}", f"g{i // GANG}" if gangs else "", schedulerName=scheduler)).encode()
+        json.dumps(muster_pod(NAMESPACE, f"p-{i}", f"g{i // GANG}" if gangs else "", schedulerName=scheduler)).encode()
         for i in range(pods)
     )
     asyncio.run(post_all(place, PODS, made, _CREATED_AT_ONCE))

@@ -14,7 +14,7 @@ from wire import place_of, post_all
 
 from live.api import Api, Plain, until
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, pod
+from live.muster_process import Scheduler, muster_pod
 
 _LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/muster-scheduler"
 _SECONDS = 60.0
@@ -23,7 +23,7 @@ _SECONDS = 60.0
 def under_load(plane: ControlPlane, scheduler: Scheduler, pending: int) -> Plain:
     """Pods that no node can take are there before the scheduler is; then, for a minute, pods that some node can."""
     place, api = place_of(plane), plane.api
-    waits = (json.dumps(pod(NAMESPACE, f"w-{i}", cpu="1000")).encode() for i in range(pending))
+    waits = (json.dumps(muster_pod(NAMESPACE, f"w-{i}", cpu="1000")).encode() for i in range(pending))
     asyncio.run(post_all(place, PODS, waits, 48))
     with scheduler:
         until("it leads", scheduler.leads, 120, 0.2)
@@ -62,7 +62,7 @@ def under_load(plane: ControlPlane, scheduler: Scheduler, pending: int) -> Plain
 def _bind(api: Api, name: str) -> float:
     """From a pod's creation to its binding."""
     begin = time.monotonic()
-    api.create(pod(NAMESPACE, name))
+    api.create(muster_pod(NAMESPACE, name))
     until(f"{name} is bound", lambda: api.get(f"{PODS}/{name}")["spec"].get("nodeName"), 60, 0.02)
     return time.monotonic() - begin
 

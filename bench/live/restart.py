@@ -19,9 +19,10 @@ from pending import under_load
 from scene import GROUPS, NAMESPACE, PODS, node, node_name, peak_mib
 from wire import PATCH, JournalCarrier, Wire, place_of, post_all
 
+from builders.manifests import group
 from live.api import Api, Plain, until
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, pod, pod_group
+from live.muster_process import Scheduler, muster_pod
 from muster.model.crd import OURS, PEERS
 from muster.sim.bench.record import commit_name, machine_name
 
@@ -54,10 +55,11 @@ def scene(nodes: int, pods: int, gangs: bool) -> Iterator[ControlPlane]:
 async def _fill(place: JournalCarrier, nodes: int, pods: int, gangs: bool) -> None:
     await post_all(place, "/api/v1/nodes", (_bytes(_ready(node(i))) for i in range(nodes)), AT_ONCE)
     if gangs:
-        groups = (_bytes(pod_group(NAMESPACE, f"g{i}", GANG)) for i in range(pods // GANG))
+        groups = (_bytes(group(f"g{i}", "default", namespace=NAMESPACE, minMember=GANG)) for i in range(pods // GANG))
         await post_all(place, GROUPS, groups, AT_ONCE)
     made = (
-        pod(NAMESPACE, f"r-{i}", f"g{i // GANG}" if gangs else "", nodeName=node_name(i % nodes)) for i in range(pods)
+        muster_pod(NAMESPACE, f"r-{i}", f"g{i // GANG}" if gangs else "", nodeName=node_name(i % nodes))
+        for i in range(pods)
     )
     await post_all(place, PODS, map(_bytes, made), AT_ONCE)
     runs = _bytes({"status": {"phase": "Running"}})
@@ -105,7 +107,7 @@ class Restarts:
     def _new_pod(self) -> str:
         self._count += 1
         name = f"new-{self._count}"
-        self._api.create(pod(NAMESPACE, name))
+        self._api.create(muster_pod(NAMESPACE, name))
         return name
 
     def _until_bound(self, begin: float, name: str = "") -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from live.api import Api, Plain, until  # noqa: E402
+from live.api import Api, Plain, live_node, until  # noqa: E402
 from live.controlplane import ControlPlane  # noqa: E402
 from live.muster_process import create_all  # noqa: E402
 from live.part_process import cpu_seconds  # noqa: E402
@@ -25,13 +25,7 @@ _WITHOUT_SCHEDULER = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok
 
 
 def node(i: int) -> Plain:
-    amounts = {"cpu": "32", "memory": "256Gi", "pods": "110"}
-    name = node_name(i)
-    return {
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-        "status": {"allocatable": amounts, "capacity": amounts},
-    }  # fmt: skip
+    return live_node(node_name(i), cpu=32, memory="256Gi")
 
 
 def node_name(i: int) -> str:

@@ -16,10 +16,11 @@ from muster.model.meta import Object, key
 Manifest = dict[str, Any]
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
-CLUSTER_SCOPED = frozenset(
-    {"Node", "Queue", "PriorityClass", "NodeGroup", "PersistentVolume", "StorageClass", "CSINode", "HyperNode",
-     "Topology", "Namespace"}
-)  # fmt: skip
+CLUSTER_SCOPED = frozenset({
+    "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CSINode", "CustomResourceDefinition", "HyperNode", "Namespace",
+    "MutatingWebhookConfiguration", "Node", "NodeGroup", "PersistentVolume", "PriorityClass", "Queue", "StorageClass",
+    "Topology", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
+})  # fmt: skip
 
 
 def manifest(

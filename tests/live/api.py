@@ -10,14 +10,11 @@ from typing import Any, TypeVar
 
 import urllib3
 
+from builders.manifests import CLUSTER_SCOPED, node
+
 T = TypeVar("T")
 Plain = dict[str, Any]
 
-_CLUSTER_WIDE = frozenset({
-    "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CSINode", "CustomResourceDefinition", "HyperNode", "Namespace",
-    "MutatingWebhookConfiguration", "Node", "NodeGroup", "PersistentVolume", "PriorityClass", "Queue", "StorageClass",
-    "Topology", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
-})  # fmt: skip
 
 
 class Refused(Exception):
@@ -115,7 +112,7 @@ def collection(obj: Plain) -> str:
     """Where objects of this kind (and namespace) are made."""
     version, kind = obj["apiVersion"], obj["kind"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    if kind not in _CLUSTER_WIDE:
+    if kind not in CLUSTER_SCOPED:
         root += f"/namespaces/{obj['metadata'].get('namespace', 'default')}"
     return f"{root}/{plural(kind)}"
 
@@ -141,3 +138,8 @@ def until(what: str, asked: Callable[[], T | None], seconds: float = 20.0, every
             return answer
         assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
         time.sleep(every)
+
+
+def live_node(name: str, labels: Mapping[str, str] | None = None, **more: Any) -> Plain:
+    """A node that KWOK runs, with the label that a kubelet would set."""
+    return node(name, labels={"kubernetes.io/hostname": name, **(labels or {})}, **{"memory": "32Gi", **more})

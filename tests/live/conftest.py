@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from live.api import Api, Plain, Refused, until
+from live.api import Api, Plain, Refused, live_node, until
 from live.binary import Missing
 from live.controlplane import ControlPlane
 from muster.cli.install import PARTS, Settings, installation
@@ -81,15 +81,9 @@ def _nodes(api: Api) -> Iterator[MakeNodes]:
     def make(
         count: int, *, prefix: str = "n", labels: Labels | None = None, resources: Labels | None = None
     ) -> list[Plain]:
-        amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", **(resources or {})}
         names = [f"{prefix}{len(made) + i + 1}" for i in range(count)]
         for name in names:
-            api.create({
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
-                "status": {"allocatable": amounts, "capacity": amounts},
-            })  # fmt: skip
+            api.create(live_node(name, labels, resources=resources))
             made.append(name)
         return [until(f"node {name} Ready", lambda name=name: _ready(api, name), 30) for name in names]
 

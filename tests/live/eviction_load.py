@@ -6,8 +6,9 @@ import random
 from dataclasses import dataclass
 from itertools import accumulate
 
-from live.api import Plain
-from live.muster_process import pod, pod_group, queue
+from builders.manifests import group, manifest, queue
+from live.api import Plain, live_node
+from live.muster_process import muster_pod
 
 LOAD = 1.3  # of the capacity
 NODE_CPUS = 8
@@ -46,10 +47,12 @@ class Gang:
     priority: str
 
     def group(self, namespace: str) -> Plain:
-        return pod_group(namespace, self.name, self.minimum, self.queue, priorityClassName=self.priority)
+        return group(
+            self.name, self.queue, namespace=namespace, minMember=self.minimum, priorityClassName=self.priority
+        )
 
     def pod(self, namespace: str, name: str) -> Plain:
-        return pod(
+        return muster_pod(
             namespace, name, self.name, str(self.cpu), annotations=_STOPS, labels={GANG_LABEL: self.name},
             priorityClassName=self.priority,
         )  # fmt: skip
@@ -66,7 +69,7 @@ class Single:
 
     def pod(self, namespace: str) -> Plain:
         annotations = {**_STOPS, QUEUE_NAME: self.queue}
-        return pod(namespace, self.name, annotations=annotations, labels={}, priorityClassName="high")
+        return muster_pod(namespace, self.name, annotations=annotations, labels={}, priorityClassName="high")
 
 
 def gangs(scale: Scale, seed: int) -> list[Gang]:
@@ -105,19 +108,9 @@ def singles(scale: Scale, seed: int) -> list[Single]:
 
 def cluster(scale: Scale) -> list[Plain]:
     """Nodes, queues and priority classes."""
-    amounts = {"cpu": str(NODE_CPUS), "memory": "32Gi", "pods": "110"}
-    nodes = [
-        {
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": f"churn-{i:03}", "labels": {"kubernetes.io/hostname": f"churn-{i:03}"}},
-            "status": {"allocatable": amounts, "capacity": amounts},
-        }
-        for i in range(scale.nodes)
-    ]  # fmt: skip
-    classes = [
-        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
-        for name, value in PRIORITIES.items()
-    ]
+    nodes = [live_node(f"churn-{i:03}", cpu=NODE_CPUS) for i in range(scale.nodes)]
+    version = "scheduling.k8s.io/v1"
+    classes = [manifest(version, "PriorityClass", name, value=value) for name, value in PRIORITIES.items()]
     return [*nodes, *classes, *(queue(name, weight=weight) for name, weight in QUEUES.items())]
 
 

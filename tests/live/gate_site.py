@@ -17,6 +17,7 @@ from live.binary import binary
 from live.conftest import HOME
 from live.controlplane import ControlPlane
 from live.gate_client import GateClient
+from live.node_groups import template, workload
 from live.part_process import Part
 
 DOMAIN = "groupmanagement.kubeedge.io"
@@ -90,16 +91,7 @@ def front_proxied(plane: ControlPlane, folder: Path, *arguments: str) -> Gate:
 
 
 def deployment(namespace: str, name: str, replicas: int, labels: dict[str, str]) -> Plain:
-    template = {
-        "metadata": {"labels": {"app": name}},
-        "spec": {"containers": [{"name": "main", "image": "app:1"}], "terminationGracePeriodSeconds": 0},
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
-    }
+    return workload("Deployment", namespace, replicas, labels, name, template=template(name, "app:1"))
 
 
 def made(

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+from builders.manifests import GROUP_ANNOTATION, Manifest, group, pod
 from live.api import Api, Plain, until
 from live.part_process import Part
 from muster.model.quantity import milli, units
 
-GROUP = "scheduling.k8s.io/group-name"
 ON_NODE = ("Pending", "Running")
 
 
@@ -63,40 +64,21 @@ class Scheduler(Part):
         return self.metric("muster_leader") == 1
 
 
-def pod(
-    namespace: str, name: str, group: str = "", cpu: str = "1", *, annotations: dict[str, str] | None = None,
-    labels: dict[str, str] | None = None, limits: dict[str, str] | None = None, **spec: object,
-) -> Plain:  # fmt: skip
-    notes = {**({GROUP: group} if group else {}), **(annotations or {})}
-    resources: Plain = {"requests": {"cpu": cpu, "memory": "64Mi", **(limits or {})}}
-    if limits:
-        resources["limits"] = limits
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "annotations": notes, "labels": labels or {"app": name}},
-        "spec": {
-            "schedulerName": "muster",
-            "terminationGracePeriodSeconds": 1,
-            "containers": [{"name": "main", "image": "app:1", "resources": resources}],
-            **spec,
-        },
-    }
+def muster_pod(
+    namespace: str, name: str, group: str = "", cpu: str = "1", *, labels: Mapping[str, str] | None = None,
+    limits: Mapping[str, str] | None = None, **more: Any,
+) -> Manifest:  # fmt: skip
+    """A pod for muster, as the API server accepts it; `limits` are requested, too."""
+    return pod(
+        name, group, namespace=namespace, requests={"cpu": cpu, "memory": "64Mi", **(limits or {})}, limits=limits,
+        labels={"app": name} if labels is None else labels, container={"image": "app:1"},
+        **{"schedulerName": "muster", "terminationGracePeriodSeconds": 1, **more},
+    )  # fmt: skip
 
 
-def pod_group(namespace: str, name: str, members: int, queue: str = "default", **spec: object) -> Plain:
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"minMember": members, "queue": queue, **spec},
-    }
-
-
-def queue(name: str, **spec: object) -> Plain:
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec,
-    }  # fmt: skip
+def volume_of(claim: str) -> Plain:
+    """A volume of a pod, by its claim."""
+    return {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
 
 
 def create_all(api: Api, objects: Iterable[Plain], threads: int = 16) -> None:
@@ -105,12 +87,13 @@ def create_all(api: Api, objects: Iterable[Plain], threads: int = 16) -> None:
         list(pool.map(api.create, objects))
 
 
-def gang(api: Api, namespace: str, name: str, size: int, members: int | None = None, **of_pod: object) -> list[str]:
+def gang(api: Api, namespace: str, name: str, size: int, members: int | None = None, **of_pod: Any) -> list[str]:
     """A group and its pods; their names."""
     queue_name = str(of_pod.pop("queue", "default"))
-    api.create(pod_group(namespace, name, size if members is None else members, queue_name))
+    minimum = size if members is None else members
+    api.create(group(name, queue_name, namespace=namespace, minMember=minimum))
     names = [f"{name}-{i}" for i in range(size)]
-    create_all(api, [pod(namespace, n, name, **of_pod) for n in names], 8)  # type: ignore[arg-type]
+    create_all(api, [muster_pod(namespace, n, name, **of_pod) for n in names], 8)
     return names
 
 
@@ -147,7 +130,7 @@ def condition(api: Api, namespace: str, name: str) -> Plain:
     return next((c for c in status.get("conditions", ()) if c["type"] == "PodScheduled"), {})
 
 
-def group(api: Api, namespace: str, name: str) -> Plain:
+def read_group(api: Api, namespace: str, name: str) -> Plain:
     return api.get(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups/{name}")
 
 
@@ -165,7 +148,7 @@ def assert_sound(api: Api, namespace: str = "") -> None:
         node = one["spec"].get("nodeName")
         if not node or one["status"]["phase"] not in ON_NODE:
             continue
-        bound[one["metadata"]["namespace"], one["metadata"].get("annotations", {}).get(GROUP, "")] += 1
+        bound[one["metadata"]["namespace"], one["metadata"].get("annotations", {}).get(GROUP_ANNOTATION, "")] += 1
         if node in used:
             used[node]["pods"] += 1
             for container in one["spec"]["containers"]:

@@ -76,10 +76,11 @@ def registries(namespace: str) -> Plain:
     return thing("OverridePolicy", "op", namespace, spec={"overrideRules": rules})
 
 
-def template(app: str, image: str = "nginx:1.14") -> Plain:
+def template(app: str = "nginx", image: str = "nginx:1.14", **spec: object) -> Plain:
+    containers = [{"name": "nginx", "image": image}]
     return {
         "metadata": {"labels": {"app": app}},
-        "spec": {"containers": [{"name": "nginx", "image": image}], "terminationGracePeriodSeconds": 0},
+        "spec": {"containers": containers, "terminationGracePeriodSeconds": 0, **spec},
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from builders.manifests import pod
 from live.accounts import account_in
 from live.api import Api, Plain, Refused, place, until
 from live.conftest import HOME, MakeNodes
@@ -85,18 +86,12 @@ def test_of_a_node_only_the_labels_of_groups_can_be_written(stolen: Api, api: Ap
 
 
 def test_of_a_pod_only_images_and_muster_s_own_marks_can_be_written(stolen: Api, api: Api, namespace: str) -> None:
-    pod = api.create({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p", "namespace": namespace, "labels": {"app": "a"}},
-        "spec": {
-            "schedulerName": "nobody",
-            "schedulingGates": [{"name": "example.com/gate"}],
-            "containers": [{"name": "web", "image": "nginx:1"}],
-            "initContainers": [{"name": "init", "image": "init:1"}],
-        },
-    })  # fmt: skip
-    path = place(pod)
+    made_pod = pod(
+        "p", namespace=namespace, labels={"app": "a"}, container={"name": "web", "image": "nginx:1"},
+        schedulerName="nobody", schedulingGates=[{"name": "example.com/gate"}],
+        initContainers=[{"name": "init", "image": "init:1"}],
+    )  # fmt: skip
+    path = place(api.create(made_pod))
     for field, name in (("containers", "web"), ("initContainers", "init")):
         change = {"spec": {field: [{"name": name, "image": "other:2"}]}}
         assert not denied(stolen, path, change, STRATEGIC)

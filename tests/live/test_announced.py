@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from builders.manifests import node
 from live.api import Api, Plain, until
 from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, pod, stays_unplaced
+from live.muster_process import Scheduler, muster_pod, stays_unplaced
 from live.part_process import Part
 from live.test_configuration import ONLY_ENQUEUE, config_map
 from live.test_scheduler import EVICTS
@@ -71,7 +72,7 @@ def test_the_lease_names_the_configuration_and_everything_that_asks_uses_it(
         notes = until("the annotations", lambda: lease(api)["metadata"].get("annotations"))
         assert notes["muster.io/configuration"] == SOURCE and notes["muster.io/scheduler-names"] == "muster"
         assert lease(api)["metadata"]["labels"]["app.kubernetes.io/part-of"] == "muster"
-        api.create(pod(namespace, "one"))
+        api.create(muster_pod(namespace, "one"))
         stays_unplaced(api, namespace, ["one"])
         # By the running scheduler's configuration the pod waits; by the default one, or by another, it would be bound.
         live = ("explain", f"{namespace}/one", "--live", *ask.access)
@@ -131,9 +132,8 @@ def test_a_configmap_of_the_cluster_can_be_given_to_every_command(
 ) -> None:
     make_nodes(1)
     ask, manifests = Asking(control_plane), tmp_path / "pods.json"
-    status = {"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "9"}}
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": status}
-    manifests.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node, pod("ns", "p")]}))
+    items = [node("a", cpu=4), muster_pod("ns", "p")]
+    manifests.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     files = ("-f", str(manifests), *ask.access)
     assert ask.configuration("simulate", "-c", SOURCE, *files)["source"] == SOURCE
     assert ask.configuration("explain", "ns/p", "-c", SOURCE, *files)["source"] == SOURCE

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import group
 from live.api import Api, Plain, collection, place, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, all_placed, assert_sound, gang, pod, pod_group
+from live.muster_process import Scheduler, all_placed, assert_sound, gang, muster_pod
 from live.test_scheduler_faults import nothing_is_bound_twice
 from muster.kube import Client, load
 from muster.model.quantity import milli
@@ -26,12 +27,12 @@ NOW = {"gracePeriodSeconds": 0}
 def wave(namespace: str, number: int) -> tuple[list[Plain], list[Plain]]:
     """Groups, and a thousand pods."""
     labels = {"wave": f"w{number}"}
-    groups = [pod_group(namespace, f"w{number}-g{i}", MEMBERS) for i in range(GANGS)]
+    groups = [group(f"w{number}-g{i}", "default", namespace=namespace, minMember=MEMBERS) for i in range(GANGS)]
     pods = [
-        pod(namespace, f"w{number}-g{i}-{j}", f"w{number}-g{i}", "100m", labels=labels)
+        muster_pod(namespace, f"w{number}-g{i}-{j}", f"w{number}-g{i}", "100m", labels=labels)
         for i in range(GANGS) for j in range(MEMBERS)
     ]  # fmt: skip
-    pods += [pod(namespace, f"w{number}-{i}", cpu="100m", labels=labels) for i in range(ALONE)]
+    pods += [muster_pod(namespace, f"w{number}-{i}", cpu="100m", labels=labels) for i in range(ALONE)]
     return groups, pods
 
 

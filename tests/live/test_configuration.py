@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import pod
 from live.api import Api, Plain, place, until
 from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, all_placed, condition, placed, pod, stays_unplaced
+from live.muster_process import Scheduler, all_placed, condition, muster_pod, placed, stays_unplaced
 from live.node_groups import BINDING, REQUIRED, thing, weights, workload
 from live.test_scheduler import EVICTS
 from muster.process.config_watcher import CONDITION
@@ -37,10 +38,8 @@ def own_pod(api: Api, rights: None) -> Iterator[Plain]:
     until("its ServiceAccount", lambda: not api.gone(f"/api/v1/namespaces/{HOME}/serviceaccounts/default"))
     secure = {"allowPrivilegeEscalation": False, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]},
               "seccompProfile": {"type": "RuntimeDefault"}}  # fmt: skip
-    container = {"name": "main", "image": "muster:test", "securityContext": secure}
-    meta = {"name": "muster-scheduler-0", "namespace": HOME}
-    spec = {"schedulerName": "nobody", "containers": [container]}
-    made = api.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    container = {"image": "muster:test", "securityContext": secure}
+    made = api.create(pod("muster-scheduler-0", namespace=HOME, container=container, schedulerName="nobody"))
     yield made
     api.delete(place(made), {"gracePeriodSeconds": 0})
 
@@ -75,7 +74,7 @@ def test_a_configmap_is_watched_and_a_bad_one_refused(
     map_option = ("-c", f"configmap:{HOME}/muster-scheduler")
     with Scheduler(scheduler_kubeconfig, *map_option, environment=environment(own_pod)) as muster:
         until("the condition", lambda: valid(api, own_pod)[0] == "True")
-        api.create(pod(namespace, "waits"))
+        api.create(muster_pod(namespace, "waits"))
         until("a reason", lambda: "no allocate action" in condition(api, namespace, "waits").get("message", ""))
         for what, text in BAD.items():
             refused = muster.metric("muster_configuration_reloads_total")
@@ -92,7 +91,7 @@ def test_a_configmap_is_watched_and_a_bad_one_refused(
         assert control_plane.kubectl(*wanted).returncode == 0
         assert "ConfigurationRefused" in control_plane.kubectl("describe", "cm/muster-scheduler", "-n", HOME).stdout
         # The last good one decides on.
-        api.create(pod(namespace, "later"))
+        api.create(muster_pod(namespace, "later"))
         until("a reason", lambda: "no allocate action" in condition(api, namespace, "later").get("message", ""))
         stays_unplaced(api, namespace, ["waits", "later"], 0.5)
         api.delete(place(given))
@@ -113,7 +112,7 @@ def test_a_file_is_followed_and_a_bad_one_refused(
 ) -> None:
     make_nodes(1)
     with Scheduler(scheduler_kubeconfig, config=ONLY_BEST_EFFORT, environment=environment(own_pod)) as muster:
-        api.create(pod(namespace, "waits"))
+        api.create(muster_pod(namespace, "waits"))
         until("a reason", lambda: "no allocate action" in condition(api, namespace, "waits").get("message", ""))
         for text in BAD.values():
             refused = muster.metric("muster_configuration_reloads_total")

@@ -10,22 +10,7 @@ from live.api import Api, Plain, Refused, place, until
 from live.binary import Missing, binary, version
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
-
-
-def pod(namespace: str, name: str, **annotations: str) -> Plain:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "annotations": {f"live.muster.test/{key.replace('_', '-')}": value for key, value in annotations.items()},
-        },
-        "spec": {
-            "schedulerName": "muster",
-            "containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}],
-        },
-    }
+from live.muster_process import muster_pod
 
 
 def reaches(api: Api, made: Plain, phase: str) -> Plain:
@@ -51,7 +36,7 @@ def test_without_go_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.
 def test_a_pod_that_is_bound_runs_with_its_image(api: Api, namespace: str, make_nodes: MakeNodes) -> None:
     node = make_nodes(2, resources={"nvidia.com/gpu": "8"})[1]
     assert node["status"]["allocatable"]["nvidia.com/gpu"] == "8"
-    made = api.create(pod(namespace, "a"))
+    made = api.create(muster_pod(namespace, "a"))
     api.bind(made, node["metadata"]["name"])
     running = reaches(api, made, "Running")
     assert running["spec"]["nodeName"] == node["metadata"]["name"]
@@ -65,7 +50,7 @@ def test_kube_scheduler_leaves_our_pods_alone_and_places_its_own(
     api: Api, namespace: str, make_nodes: MakeNodes
 ) -> None:
     make_nodes(1)
-    ours, theirs = pod(namespace, "ours"), pod(namespace, "theirs")
+    ours, theirs = muster_pod(namespace, "ours"), muster_pod(namespace, "theirs")
     del theirs["spec"]["schedulerName"]
     api.create(ours)
     reaches(api, api.create(theirs), "Running")
@@ -74,8 +59,8 @@ def test_kube_scheduler_leaves_our_pods_alone_and_places_its_own(
 
 def test_a_pod_may_finish_or_be_refused_by_its_kubelet(api: Api, namespace: str, make_nodes: MakeNodes) -> None:
     make_nodes(1)
-    short = api.create(pod(namespace, "short", runs_for="10ms"))
-    unwanted = api.create(pod(namespace, "unwanted", refused="OutOfcpu"))
+    short = api.create(muster_pod(namespace, "short", annotations={"live.muster.test/runs-for": "10ms"}))
+    unwanted = api.create(muster_pod(namespace, "unwanted", annotations={"live.muster.test/refused": "OutOfcpu"}))
     api.bind(short, "n1")
     api.bind(unwanted, "n1")
     reaches(api, short, "Succeeded")
@@ -84,7 +69,7 @@ def test_a_pod_may_finish_or_be_refused_by_its_kubelet(api: Api, namespace: str,
 
 def test_a_new_image_reaches_the_status(api: Api, namespace: str, make_nodes: MakeNodes) -> None:
     make_nodes(1)
-    made = api.create(pod(namespace, "a"))
+    made = api.create(muster_pod(namespace, "a"))
     api.bind(made, "n1")
     reaches(api, made, "Running")
     change = {"spec": {"containers": [{"name": "main", "image": "app:2"}]}}
@@ -97,7 +82,7 @@ def test_a_new_image_reaches_the_status(api: Api, namespace: str, make_nodes: Ma
 
 def test_a_deleted_pod_goes(api: Api, namespace: str, make_nodes: MakeNodes) -> None:
     make_nodes(1)
-    made = api.create(pod(namespace, "a"))
+    made = api.create(muster_pod(namespace, "a"))
     api.bind(made, "n1")
     reaches(api, made, "Running")
     api.delete(place(made))

@@ -331,7 +331,7 @@ def test_a_pod_in_the_wrong_edition_is_held_until_it_is_put_right(
             until("it to run", lambda: api.get(path)["status"]["phase"] == "Running")
             until("it to be held", lambda: client.state == {} and client.ask(path)[0] == 404)
             api.call(
-                "PATCH", path, {"spec": {"containers": [{"name": "main", "image": "beijing.registry.io/app:1"}]}},
+                "PATCH", path, {"spec": {"containers": [{"name": "nginx", "image": "beijing.registry.io/app:1"}]}},
                 "application/strategic-merge-patch+json",
             )  # fmt: skip
             until("it to be sent", lambda: client.ask(path)[0] == 200 and len(client.state) == 1)

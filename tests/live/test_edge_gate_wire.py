@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import pod
 from live.api import Api, Plain, place, until
 from live.conftest import HOME, MakeNodes, served
 from live.controlplane import ControlPlane
@@ -176,9 +177,10 @@ def test_pods_of_kinds_that_the_config_map_names_are_held_and_let_go_as_it_chang
     owner = {"apiVersion": "apps.gate.example/v1", "kind": "CloneSet", "name": "shop", "controller": True}
     owner["uid"] = top["metadata"]["uid"]
     for i in range(2):
-        meta = {"name": f"shop-{i}", "namespace": namespace, "ownerReferences": [owner]}
-        spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0}
-        api.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        owned = {"ownerReferences": [owner]}
+        api.create(pod(
+            f"shop-{i}", namespace=namespace, meta=owned, container={"image": "i"}, terminationGracePeriodSeconds=0
+        ))  # fmt: skip
     path = f"/apis/apps.gate.example/v1/namespaces/{namespace}/clonesets/shop"
     try:
         with strict_gate.client(f"/api/v1/namespaces/{namespace}/pods") as client:

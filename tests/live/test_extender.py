@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import pod, queue
 from live.api import Api, Plain, place, until
 from live.conftest import HOME, MakeNodes, served
 from live.controlplane import ControlPlane
@@ -152,16 +153,12 @@ class TestExtender(Sited):
         self, site: Site, cities: None, queues: None, api: Api, namespace: str
     ) -> None:
         """Queues say where their pods must and would rather go."""
-        queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
         wish = "DuringSchedulingIgnoredDuringExecution"
         affinity = {"nodeGroupAffinity": {f"required{wish}": ["beijing", "hangzhou"], f"preferred{wish}": ["hangzhou"]}}
         made = [
-            api.create({**queue, "metadata": {"name": "rather"}, "spec": {"affinity": affinity}}),
-            api.create({
-                **queue, "metadata": {"name": "only"},
-                "spec": {"affinity": {"nodeGroupAffinity": {f"required{wish}": ["beijing"]}}},
-            }),
-        ]  # fmt: skip
+            api.create(queue("rather", affinity=affinity)),
+            api.create(queue("only", affinity={"nodeGroupAffinity": {f"required{wish}": ["beijing"]}})),
+        ]
         for node in api.list("/api/v1/nodes"):
             name = node["metadata"]["name"]
             label = {"volcano.sh/nodegroup-name": name.rpartition("-")[0]}
@@ -203,10 +200,10 @@ class TestExtender(Sited):
 def holder(namespace: str, name: str, node: str, chips: list[str]) -> Plain:
     """A pod that has these chips of the node."""
     listed = ",".join(f"Ascend910-{chip}" for chip in chips)
-    meta = {"name": name, "namespace": namespace, "annotations": {CHIPS: listed}}
-    resources = {"limits": {CHIPS: str(len(chips))}}
-    spec = {"nodeName": node, "containers": [{"name": "m", "image": "m", "resources": resources}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    return pod(
+        name, on=node, namespace=namespace, annotations={CHIPS: listed}, requests={}, limits={CHIPS: len(chips)},
+        container={"image": "m"},
+    )  # fmt: skip
 
 
 class TestExtenderOverTls:

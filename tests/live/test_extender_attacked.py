@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
+from builders.manifests import pod
 from fakes.flood import Flood, Memory
 from live.api import Api, Plain, Refused, until
 from live.conftest import HOME
@@ -126,10 +127,8 @@ class TestForgedRequests(Sited):
         assert len(own) == 2
         for one in own:
             api.apply(one)
-        meta = {"name": "one", "namespace": namespace, "labels": {"app": "one"}}
-        containers = [{"name": "main", "image": "main:1"}]
         path = f"/api/v1/namespaces/{namespace}/pods/one"
-        api.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers}})
+        api.create(pod("one", namespace=namespace, labels={"app": "one"}, container={"image": "main:1"}))
         account = Api(site.plane.url, site.plane.ca, api.token_of(HOME, "muster-extender"))
         retry = "groupmanagement.kubeedge.io/retry"
 
@@ -185,13 +184,13 @@ class TestForgedRequests(Sited):
         stolen = {**found[1]["metadata"], "ownerReferences": [{**owners[0], "name": "other"}]}
         self.ask(site, {"metadata": stolen}, *nodes)
         assert extender.metric("muster_extender_reservations") == before
-        for pod in found:
-            release(api, pod)
+        for one in found:
+            release(api, one)
         divided(api, namespace, 20, beijing=2, hangzhou=2)
         # One that is bound holds nothing besides.
         before = extender.metric("muster_extender_reservations")
-        for pod in pods(api, namespace):
-            self.ask(site, pod, *nodes)
+        for one in pods(api, namespace):
+            self.ask(site, one, *nodes)
         assert extender.metric("muster_extender_reservations") == before
 
     def test_a_pod_that_waits_for_a_reservation_is_tried_again_when_it_expires(

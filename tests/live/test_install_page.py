@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import queue
 from live.api import Api, Plain, place, until
 from live.binary import binary, helm
 from live.conftest import HOME, MakeNodes
@@ -93,9 +94,7 @@ class TestInstallPage:
         reader = Reader(control_plane, tmp_path)
         reader.follow("The kinds")
         # Another scheduler's, say: it is not muster's to label, to change or to delete.
-        spec = {"weight": 7, "reclaimable": False}
-        kept = api.create({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue",
-                           "metadata": {"name": "default"}, "spec": spec})  # fmt: skip
+        kept = api.create(queue("default", weight=7, reclaimable=False))
         assert "muster-scheduler" in reader.follow("The parts")
         reader.follow("The extender's certificates")
         # kube-scheduler is started with them, as the page's configuration names them.

@@ -11,11 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 import muster
+from builders.manifests import group
 from live.api import Api, Plain, place, until
 from live.binary import helm, version
 from live.conftest import HOME, RIGHTS, MakeNodes
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, all_placed, events, gang, group, pod, pod_group
+from live.muster_process import Scheduler, all_placed, events, gang, muster_pod, read_group
 from live.test_install_page import steps
 from muster.cli import main
 from muster.cli.install import PARTS, Part, default_queue
@@ -169,11 +170,11 @@ def test_the_scheduler_does_its_work_with_its_own_rights(
     with Scheduler(scheduler_kubeconfig, config=configuration, elect=True, lease=lease) as scheduler:
         first = gang(api, namespace, "first", 2, members=1, cpu="6", priorityClassName="live-low")
         all_placed(api, namespace, first)
-        api.create(pod_group(namespace, "urgent", 1, priorityClassName="live-high"))
-        api.create(pod(namespace, "now", "urgent", "6", priorityClassName="live-high"))
+        api.create(group("urgent", "default", namespace=namespace, minMember=1, priorityClassName="live-high"))
+        api.create(muster_pod(namespace, "now", "urgent", "6", priorityClassName="live-high"))
         all_placed(api, namespace, ["now"], 40)
         until("an event", lambda: events(api, namespace, "now", "Scheduled"))
-        until("the phase", lambda: group(api, namespace, "urgent").get("status", {}).get("phase") == "Running")
+        until("the phase", lambda: read_group(api, namespace, "urgent").get("status", {}).get("phase") == "Running")
         said = scheduler.log_file.read_text(encoding="utf-8")
     holder = api.get(f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/muster-scheduler")
     assert holder["spec"]["leaseTransitions"] >= 0

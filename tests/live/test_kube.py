@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from live.api import Api, Plain, place, until
+from live.api import Api, place, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
+from live.muster_process import muster_pod
 from muster.kube import Client, Election, Informers, InformerState, Recorder, Wanted, Writes, load
 from muster.kube.informer import Pace
 from muster.kube.store import KubeStore
@@ -24,18 +25,6 @@ from muster.model.scheduling import PodGroup, PodGroupSpec, Queue
 from muster.store import Conflict, Severity, errors
 
 R = TypeVar("R")
-
-
-def pod(namespace: str, name: str, **labels: str) -> Plain:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {
-            "schedulerName": "muster",
-            "containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "100m"}}}],
-        },
-    }
 
 
 def live(plane: ControlPlane, story: Callable[[Client], Awaitable[R]], kubeconfig: Path | None = None) -> R:
@@ -67,7 +56,7 @@ def own_plane() -> Iterator[ControlPlane]:
 
 def test_pages_and_events_give_the_cluster_as_it_is(control_plane: ControlPlane, api: Api, namespace: str) -> None:
     for i in range(25):
-        api.create(pod(namespace, f"p{i:02}"))
+        api.create(muster_pod(namespace, f"p{i:02}"))
 
     async def story(client: Client) -> None:
         kinds = [Wanted(Pod, namespace=namespace), Node]
@@ -76,7 +65,7 @@ def test_pages_and_events_give_the_cluster_as_it_is(control_plane: ControlPlane,
             pods = informers.of(Pod)
             assert sorted(pods) == [f"{namespace}/p{i:02}" for i in range(25)]
             stream = informers.stream([Pod], replay=False)
-            await asyncio.to_thread(api.create, pod(namespace, "late"))
+            await asyncio.to_thread(api.create, muster_pod(namespace, "late"))
             await asyncio.to_thread(api.delete, f"/api/v1/namespaces/{namespace}/pods/p00")
             await eventually(lambda: f"{namespace}/late" in pods and f"{namespace}/p00" not in pods)
             told = [(delta.change.value, delta.key.split("/")[1]) for delta in stream.take()]
@@ -88,7 +77,7 @@ def test_pages_and_events_give_the_cluster_as_it_is(control_plane: ControlPlane,
 def test_what_was_deleted_while_nobody_looked_is_told(own_plane: ControlPlane) -> None:
     api = own_plane.api
     for i in range(12):
-        api.create(pod("default", f"p{i:02}"))
+        api.create(muster_pod("default", f"p{i:02}"))
 
     async def story(client: Client) -> None:
         informers = Informers(client, [Pod], ignore, pace=Pace(page=5))
@@ -98,7 +87,7 @@ def test_what_was_deleted_while_nobody_looked_is_told(own_plane: ControlPlane) -
             stream.take()
         for i in range(6):
             await asyncio.to_thread(api.delete, f"/api/v1/namespaces/default/pods/p{i:02}", {"gracePeriodSeconds": 0})
-        await asyncio.to_thread(api.create, pod("default", "new"))
+        await asyncio.to_thread(api.create, muster_pod("default", "new"))
         # Its memory of events is gone with it; what etcd kept must not matter.
         own_plane.kill("kube-apiserver")
         own_plane.run("kube-apiserver")
@@ -128,7 +117,7 @@ def test_a_restart_of_the_api_server_is_survived_by_watches_and_writes(own_plane
                 await write
             except errors.ApiError:  # it may also have given up by then; it must not hang
                 await Writes(client).annotate(Pod, "default/p11", {"written": "meanwhile"})
-            await asyncio.to_thread(api.create, pod("default", "after-restart"))
+            await asyncio.to_thread(api.create, muster_pod("default", "after-restart"))
             await eventually(lambda: "default/after-restart" in informers.of(Pod))
             assert informers.of(Pod)["default/p11"].metadata.annotations["written"] == "meanwhile"
             assert {key.split("/")[1] for key in informers.of(Pod)} == {*before, "after-restart"}
@@ -141,7 +130,7 @@ def test_a_binding_brings_the_annotations_and_is_given_once(
     control_plane: ControlPlane, api: Api, namespace: str, make_nodes: MakeNodes
 ) -> None:
     first, second = (node["metadata"]["name"] for node in make_nodes(2, prefix="bind"))
-    made = api.create(pod(namespace, "a"))
+    made = api.create(muster_pod(namespace, "a"))
     key, uid = f"{namespace}/a", made["metadata"]["uid"]
 
     async def story(client: Client) -> None:
@@ -164,7 +153,7 @@ def test_an_eviction_keeps_to_the_budget_and_to_the_uid(
     control_plane: ControlPlane, api: Api, namespace: str, make_nodes: MakeNodes
 ) -> None:
     node = make_nodes(1, prefix="evict")[0]["metadata"]["name"]
-    pods = [api.create(pod(namespace, name, app="x")) for name in ("a", "b")]
+    pods = [api.create(muster_pod(namespace, name, labels={"app": "x"})) for name in ("a", "b")]
     for one in pods:
         api.bind(one, node)
     for one in pods:
@@ -198,7 +187,7 @@ def test_an_eviction_keeps_to_the_budget_and_to_the_uid(
 def test_a_condition_is_put_beside_the_others_and_only_on_that_pod(
     control_plane: ControlPlane, api: Api, namespace: str
 ) -> None:
-    made = api.create(pod(namespace, "a"))
+    made = api.create(muster_pod(namespace, "a"))
     others = {"conditions": [{"type": "Theirs", "status": "True"}]}
     api.call("PATCH", f"{place(made)}/status", {"status": others}, "application/strategic-merge-patch+json")
     key, uid = f"{namespace}/a", made["metadata"]["uid"]
@@ -220,7 +209,7 @@ def test_a_condition_is_put_beside_the_others_and_only_on_that_pod(
 def test_a_binding_of_a_pod_that_another_leader_has_fenced_is_refused(
     control_plane: ControlPlane, api: Api, namespace: str
 ) -> None:
-    made = api.create(pod(namespace, "a"))
+    made = api.create(muster_pod(namespace, "a"))
     key, uid, version = f"{namespace}/a", made["metadata"]["uid"], made["metadata"]["resourceVersion"]
 
     async def story(client: Client) -> None:
@@ -301,7 +290,7 @@ def test_a_controller_works_through_the_store(control_plane: ControlPlane, names
 
 
 def test_events_are_counted_on_the_object(control_plane: ControlPlane, api: Api, namespace: str) -> None:
-    made = api.create(pod(namespace, "a"))
+    made = api.create(muster_pod(namespace, "a"))
     meta = ObjectMeta(name="a", namespace=namespace, uid=made["metadata"]["uid"])
 
     async def story(client: Client) -> None:

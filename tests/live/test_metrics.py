@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import queue
 from live.api import Api, place, until
 from live.conftest import HOME, MakeNodes
-from live.muster_process import Scheduler, all_placed, gang, group, pod, queue
+from live.muster_process import Scheduler, all_placed, gang, muster_pod, read_group
 
 pytestmark = pytest.mark.usefixtures("crds")
 
@@ -42,7 +43,7 @@ def test_a_deleted_queue_and_its_groups_are_gone_from_the_metrics(
         assert muster.metric("muster_pending_pods") == 20
         api.delete(f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
         for one in ("g", "large"):
-            api.delete(place(group(api, namespace, one)))
+            api.delete(place(read_group(api, namespace, one)))
         api.delete(place(red))
         # The node group is still there.
         until("no word of it", lambda: not said(f"{namespace}-red") and not said(f"{namespace}/"))
@@ -56,7 +57,7 @@ def test_only_the_leader_tells_of_the_cluster(
     lease = f"{HOME}/muster-scheduler"
     with Scheduler(scheduler_kubeconfig, elect=True, lease=lease) as first:
         until("a leader", lambda: first.leads())
-        api.create(pod(namespace, "a"))
+        api.create(muster_pod(namespace, "a"))
         all_placed(api, namespace, ["a"])
         until("its figures", lambda: first.metric("muster_nodes") == 2)
         with Scheduler(scheduler_kubeconfig, elect=True, lease=lease) as second:

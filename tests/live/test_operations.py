@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from builders.manifests import group
 from live.api import Api, Plain, place, until
 from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, all_placed, create_all, placed, pod, pod_group
+from live.muster_process import Scheduler, all_placed, create_all, muster_pod, placed
 from live.part_process import Part, free_port
 from live.test_configuration import config_map, environment, own_pod, told, valid
 from live.test_scheduler import EVICTS
@@ -62,8 +63,8 @@ def test_a_requirement_that_no_plugin_provides_is_logged_and_counted(
     without_gang = EVICTS.replace("{name: gang}, ", "").replace(", {name: gang}", "").replace("{name: gang}", "")
     assert "gang" not in without_gang
     with Scheduler(scheduler_kubeconfig, config=without_gang) as muster:
-        api.create(pod_group(namespace, "three", 3))
-        create_all(api, [pod(namespace, f"three-{i}", "three") for i in range(3)])
+        api.create(group("three", "default", namespace=namespace, minMember=3))
+        create_all(api, [muster_pod(namespace, f"three-{i}", "three") for i in range(3)])
         all_placed(api, namespace, [f"three-{i}" for i in range(3)])
         (entry,) = until("the log", lambda: findings(muster, "unmet requirement"))
         assert entry["v"] == 0 and entry["code"] == "no-plugin" and f"{namespace}/three" in entry["msg"]
@@ -78,7 +79,7 @@ def test_overfull_nodes_are_counted_and_logged(
     with Scheduler(scheduler_kubeconfig) as muster:
         assert muster.metric("muster_overfull_nodes") == 0
         create_all(api, [
-            pod(namespace, f"theirs-{node}-{i}", cpu="3", schedulerName="theirs", nodeName=node)
+            muster_pod(namespace, f"theirs-{node}-{i}", cpu="3", schedulerName="theirs", nodeName=node)
             for node in nodes[:2] for i in range(2)
         ])  # fmt: skip
         until("two overfull nodes", lambda: muster.metric("muster_overfull_nodes") == 2, 30)
@@ -112,7 +113,7 @@ def test_with_nodes_of_their_own_a_burst_beside_kube_scheduler_overfills_none(
     with Scheduler(scheduler_kubeconfig) as muster:
         names = [f"{whose}-{i}" for whose in ("ours", "theirs") for i in range(48)]
         create_all(api, [
-            pod(namespace, name, **(keep if name.startswith("ours") else {"schedulerName": "default-scheduler"}))
+            muster_pod(namespace, name, **(keep if name.startswith("ours") else {"schedulerName": "default-scheduler"}))
             for name in names
         ])  # fmt: skip
         all_placed(api, namespace, names, 60)

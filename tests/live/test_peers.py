@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from builders.manifests import group, queue
 from live.api import Api, Plain, until
 from live.conftest import MakeNodes, served
-from live.muster_process import Scheduler, all_placed, gang, group, pod, pod_group, queue, stays_unplaced
+from live.muster_process import Scheduler, all_placed, gang, muster_pod, read_group, stays_unplaced
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 VOLCANO = "scheduling.volcano.sh"
@@ -54,7 +55,7 @@ def test_the_status_of_groups_and_queues_is_written_all_the_same(
     with Scheduler(scheduler_kubeconfig) as scheduler:
         until("an empty queue's state", lambda: api.get(path).get("status", {}).get("state") == "Open")
         all_placed(api, namespace, gang(api, namespace, "g", 2, queue="live-volcanos"))
-        until("the phase", lambda: group(api, namespace, "g").get("status", {}).get("phase") == "Running")
+        until("the phase", lambda: read_group(api, namespace, "g").get("status", {}).get("phase") == "Running")
         until("what is allocated", lambda: api.get(path)["status"].get("allocated", {}).get("cpu") == "2")
         assert scheduler.metric("muster_status_write_failures_total") == 0
     api.delete(path)
@@ -90,14 +91,17 @@ def test_what_volcanos_job_controller_makes_is_scheduled(
     name = f"train-{uid}"
     owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": uid,
              "controller": True, "blockOwnerDeletion": True}  # fmt: skip
-    made = pod_group(namespace, name, 3, minTaskMember={"master": 1, "worker": 2}, minResources={"cpu": "3"})
+    made = group(
+        name, "default", namespace=namespace, minMember=3, minTaskMember={"master": 1, "worker": 2},
+        minResources={"cpu": "3"},
+    )  # fmt: skip
     made["metadata"]["ownerReferences"] = [owner]
     api.create(made)
     roles = {"train-master-0": "master", "train-worker-0": "worker", "train-worker-1": "worker"}
     for pod_name, role in roles.items():
         notes = {"volcano.sh/job-name": "train", "volcano.sh/job-version": "0", "volcano.sh/task-spec": role,
                  "volcano.sh/queue-name": "default", "volcano.sh/template-uid": f"train-{role}"}  # fmt: skip
-        one = pod(namespace, pod_name, name, annotations=notes, labels={"volcano.sh/job-name": "train"})
+        one = muster_pod(namespace, pod_name, name, annotations=notes, labels={"volcano.sh/job-name": "train"})
         one["metadata"]["ownerReferences"] = [owner]
         one["spec"]["schedulerName"] = "volcano"
         api.create(one)
@@ -105,4 +109,4 @@ def test_what_volcanos_job_controller_makes_is_scheduled(
         stays_unplaced(api, namespace, list(roles), 2)
         make_nodes(1, resources={"cpu": "1"})
         all_placed(api, namespace, list(roles))
-        until("the phase", lambda: group(api, namespace, name).get("status", {}).get("phase") == "Running")
+        until("the phase", lambda: read_group(api, namespace, name).get("status", {}).get("phase") == "Running")

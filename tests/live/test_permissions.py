@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import queue
 from live.api import Api, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, all_placed, condition, gang, pod, queue
+from live.muster_process import Scheduler, all_placed, condition, gang, muster_pod
 from live.part_process import Part
 from live.test_scheduler import EVICTS
 from live.test_takeover import priority_class
@@ -70,10 +71,10 @@ def test_each_permission_to_write_that_is_missing_is_named(
     priority_class(api, "high", 1000)
     make_nodes(1, prefix="full", resources={"cpu": "4"})
     for i in range(2):
-        api.create(pod(namespace, f"low-{i}", cpu="2", nodeName="full1"))
+        api.create(muster_pod(namespace, f"low-{i}", cpu="2", nodeName="full1"))
     make_nodes(1, resources={"cpu": "2"})
     api.apply(queue("default"))
-    api.create(pod(namespace, "us", schedulerName="another"))
+    api.create(muster_pod(namespace, "us", schedulerName="another"))
     kubeconfig = account_without(control_plane, namespace, SCHEDULER, verb, resource)
     environment = {"POD_NAMESPACE": namespace, "POD_NAME": "us"}
     labels = f'resource="{resource}",verb="{verb}"'
@@ -82,8 +83,8 @@ def test_each_permission_to_write_that_is_missing_is_named(
         assert muster.metric("muster_permission_missing", labels) == 1
         assert muster.metric("muster_permission_missing") == 1, "only this one is missing"
         names = gang(api, namespace, "gang", 2)
-        api.create(pod(namespace, "high", cpu="4", priorityClassName="high"))
-        api.create(pod(namespace, "large", cpu="64"))
+        api.create(muster_pod(namespace, "high", cpu="4", priorityClassName="high"))
+        api.create(muster_pod(namespace, "large", cpu="64"))
         until("a refusal", lambda: muster.metric("muster_permission_denied_total", labels) > 0, 60)
         refusals = muster.metric("muster_permission_denied_total")
         assert refusals <= muster.metric("muster_permission_denied_total", labels), "nothing else was refused"
@@ -102,7 +103,7 @@ def test_nothing_is_said_where_nothing_is_missing(
     api: Api, namespace: str, make_nodes: MakeNodes, control_plane: ControlPlane
 ) -> None:
     make_nodes(1)
-    api.create(pod(namespace, "us", schedulerName="another"))
+    api.create(muster_pod(namespace, "us", schedulerName="another"))
     environment = {"POD_NAMESPACE": namespace, "POD_NAME": "us"}
     kubeconfig = account_without(control_plane, namespace, (*SCHEDULER, *CONFIGURED))
     with Scheduler(kubeconfig, environment=environment) as muster:

@@ -12,19 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import GROUP_ANNOTATION, queue
 from live.api import Api, Plain, place, until
 from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
 from live.muster_process import (
-    GROUP,
     Scheduler,
     all_placed,
     assert_sound,
     condition,
-    group,
+    muster_pod,
     placed,
-    pod,
-    queue,
+    read_group,
     stays_unplaced,
 )
 from live.part_process import Part
@@ -52,7 +51,7 @@ def small(api: Api, namespace: str) -> Iterator[str]:
 
 
 def workload(namespace: str, kind: str, name: str, members: int, **spec: object) -> Plain:
-    template = pod(namespace, name)
+    template = muster_pod(namespace, name)
     del template["metadata"]["name"], template["metadata"]["namespace"]
     if kind == "Job":
         template["spec"]["restartPolicy"] = "Never"
@@ -123,8 +122,8 @@ def test_deployments_jobs_stateful_sets_and_single_pods_get_their_groups(
         workload(namespace, "Job", "batch", 4, parallelism=4, completions=4),
     ):
         api.create(one)
-    api.create(pod(namespace, "alone", annotations={QUEUE_NAME: "default"}))
-    theirs = pod(namespace, "theirs")
+    api.create(muster_pod(namespace, "alone", annotations={QUEUE_NAME: "default"}))
+    theirs = muster_pod(namespace, "theirs")
     theirs["spec"]["schedulerName"] = "somebody-else"
     api.create(theirs)
     with Scheduler(scheduler_kubeconfig):
@@ -137,7 +136,7 @@ def test_deployments_jobs_stateful_sets_and_single_pods_get_their_groups(
             assert found["spec"]["minResources"] == {"cpu": str(members), "memory": f"{64 * members}Mi"}
             assert [o["uid"] for o in found["metadata"]["ownerReferences"]] == [owner]
             until("all named", lambda app=app, count=count, owner=owner: {
-                p["metadata"]["annotations"].get(GROUP) for p in pods_of(api, namespace, count, app)
+                p["metadata"]["annotations"].get(GROUP_ANNOTATION) for p in pods_of(api, namespace, count, app)
             } == {f"podgroup-{owner}"})  # fmt: skip
             until("Running", lambda owner=owner: find(api, namespace, f"podgroup-{owner}")["status"]["phase"]
                   in ("Running", "Completed"))  # fmt: skip
@@ -216,7 +215,7 @@ def test_the_gate_of_the_queue_opens_when_it_has_room(
     notes = {ALLOCATION_GATE: "true", QUEUE_NAME: small}
     with Scheduler(scheduler_kubeconfig):
         for name in ("first", "second"):
-            gated = pod(namespace, name, annotations=notes, schedulingGates=[{"name": ALLOCATION_GATE}])
+            gated = muster_pod(namespace, name, annotations=notes, schedulingGates=[{"name": ALLOCATION_GATE}])
             api.create(gated)
         (first,) = until("the first", lambda: sorted(placed(api, namespace)))
         (second,) = {"first", "second"} - {first}
@@ -226,4 +225,4 @@ def test_the_gate_of_the_queue_opens_when_it_has_room(
         assert ADMITTED not in held["metadata"]["annotations"]
         api.delete(f"/api/v1/namespaces/{namespace}/pods/{first}", {"gracePeriodSeconds": 0})
         all_placed(api, namespace, [second])
-        assert group(api, namespace, f"podgroup-{held['metadata']['uid']}")["spec"]["queue"] == small
+        assert read_group(api, namespace, f"podgroup-{held['metadata']['uid']}")["spec"]["queue"] == small

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import group, queue
 from live.api import Api, Plain, Refused, place, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
@@ -20,12 +21,11 @@ from live.muster_process import (
     create_all,
     events,
     gang,
-    group,
+    muster_pod,
     placed,
-    pod,
-    pod_group,
-    queue,
+    read_group,
     stays_unplaced,
+    volume_of,
 )
 
 EVICTS = """
@@ -67,8 +67,8 @@ def test_gangs_of_several_sizes_are_whole_or_absent(
         assert not events(api, namespace, "large-0", "FailedScheduling")
         until("an event of the bound", lambda: "5 pods" in str(events(api, namespace, "g5", "Scheduled")))
         assert not events(api, namespace, "g5-0", "Scheduled")
-        until("phase Running", lambda: group(api, namespace, "g9")["status"]["phase"] == "Running")
-        assert any(c["type"] == "Unschedulable" for c in group(api, namespace, "large")["status"]["conditions"])
+        until("phase Running", lambda: read_group(api, namespace, "g9")["status"]["phase"] == "Running")
+        assert any(c["type"] == "Unschedulable" for c in read_group(api, namespace, "large")["status"]["conditions"])
         assert_sound(api, namespace)
         assert muster.metric("muster_binds_total") == 17
         assert muster.probe("/healthz") == (200, "ok")
@@ -80,11 +80,11 @@ def test_pods_without_a_group_and_pods_that_come_later(
 ) -> None:
     make_nodes(1)
     with Scheduler(scheduler_kubeconfig):
-        api.create(pod(namespace, "alone"))
+        api.create(muster_pod(namespace, "alone"))
         all_placed(api, namespace, ["alone"])
-        api.create(pod(namespace, "big", cpu="20"))
+        api.create(muster_pod(namespace, "big", cpu="20"))
         assert until("a reason", lambda: condition(api, namespace, "big").get("message"))
-        other = pod(namespace, "theirs")
+        other = muster_pod(namespace, "theirs")
         other["spec"]["schedulerName"] = "somebody-else"
         api.create(other)
         make_nodes(1, prefix="large", resources={"cpu": "32"})
@@ -143,7 +143,7 @@ def test_a_pod_of_higher_priority_gets_room_and_both_sides_can_read_why(
     }))  # fmt: skip
     with Scheduler(scheduler_kubeconfig, config=EVICTS):
         all_placed(api, namespace, gang(api, namespace, "low", 2, 0, cpu="4"))
-        api.create(pod(namespace, "high", cpu="8", priorityClassName=f"{namespace}-high"))
+        api.create(muster_pod(namespace, "high", cpu="8", priorityClassName=f"{namespace}-high"))
         all_placed(api, namespace, ["high"], 40)
         [told] = until("the eviction's event", lambda: events(api, namespace, "low", "Evict"))
         assert told["message"].startswith(f"2 pods evicted by preempt to make room for {namespace}/high: ")
@@ -169,7 +169,7 @@ def test_a_budget_keeps_its_pods_whether_or_not_pdb_is_configured(
         low = gang(api, namespace, "low", 2, 0, cpu="4", labels={"kept": "yes"})
         all_placed(api, namespace, low)
         until("the budget counted", lambda: api.get(place(budget))["status"].get("currentHealthy") == 2)
-        api.create(pod(namespace, "high", cpu="8", priorityClassName=f"{namespace}-high"))
+        api.create(muster_pod(namespace, "high", cpu="8", priorityClassName=f"{namespace}-high"))
         stays_unplaced(api, namespace, ["high"], 3)
         assert set(low) <= placed(api, namespace).keys()
         api.delete(place(budget))
@@ -219,11 +219,11 @@ def test_a_kubelets_rejection_is_heeded(
 ) -> None:
     make_nodes(2)
     with Scheduler(scheduler_kubeconfig) as muster:
-        api.create(pod(namespace, "unwanted", annotations={"live.muster.test/refused": reason}))
+        api.create(muster_pod(namespace, "unwanted", annotations={"live.muster.test/refused": reason}))
         where = all_placed(api, namespace, ["unwanted"])["unwanted"]
         until("the rejection counted", lambda: muster.metric("muster_kubelet_rejections_total") == 1)
-        api.create(pod(namespace, "next", nodeSelector={"kubernetes.io/hostname": where}))
-        api.create(pod(namespace, "same"))
+        api.create(muster_pod(namespace, "next", nodeSelector={"kubernetes.io/hostname": where}))
+        api.create(muster_pod(namespace, "same"))
         assert all_placed(api, namespace, ["same"])["same"] != where
 
 
@@ -232,7 +232,7 @@ def test_a_pod_bound_by_somebody_else_and_a_node_that_vanishes(
 ) -> None:
     make_nodes(2)
     with Scheduler(scheduler_kubeconfig) as muster:
-        made = api.create(pod(namespace, "taken", cpu="6", schedulingGates=[{"name": "wait"}]))
+        made = api.create(muster_pod(namespace, "taken", cpu="6", schedulingGates=[{"name": "wait"}]))
         ungated = {**made, "spec": {**made["spec"], "schedulingGates": []}}
         api.update(ungated)
         try:
@@ -241,10 +241,10 @@ def test_a_pod_bound_by_somebody_else_and_a_node_that_vanishes(
             assert refused.status == 409
         where = all_placed(api, namespace, ["taken"])["taken"]
         left = "n2" if where == "n1" else "n1"
-        api.create(pod(namespace, "second", cpu="6"))
+        api.create(muster_pod(namespace, "second", cpu="6"))
         assert all_placed(api, namespace, ["second"])["second"] == left
         api.delete(f"/api/v1/nodes/{left}")
-        api.create(pod(namespace, "third", cpu="6"))
+        api.create(muster_pod(namespace, "third", cpu="6"))
         assert until("a reason", lambda: condition(api, namespace, "third").get("message"))
         assert "third" not in placed(api, namespace)
         make_nodes(1, prefix="new", resources={"cpu": "32"})
@@ -278,10 +278,10 @@ def test_a_claim_is_bound_where_the_pod_goes_and_then_the_pod(
     }  # fmt: skip
     api.create(claim)
     with Scheduler(scheduler_kubeconfig):
-        api.create(pod(namespace, "a", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]))
+        api.create(muster_pod(namespace, "a", volumes=[volume_of("data")]))
         assert all_placed(api, namespace, ["a"], 40)["a"] == "n2"
         assert api.get(place(claim))["spec"]["volumeName"] == disk
-        api.create(pod(namespace, "never", volumes=[{"name": "x", "persistentVolumeClaim": {"claimName": "none"}}]))
+        api.create(muster_pod(namespace, "never", volumes=[volume_of("none")]))
         until("a reason", lambda: '"none" not found' in condition(api, namespace, "never").get("message", ""))
 
 
@@ -299,17 +299,17 @@ def test_a_gang_stays_in_one_rack(
     config = places.replace("{name: nodeorder}", "{name: nodeorder}, {name: topology}")
     notes = {"kai.scheduler/topology": namespace, "kai.scheduler/topology-required-placement": label}
     with Scheduler(scheduler_kubeconfig, config=config):
-        wide = pod_group(namespace, "wide", 8)
+        wide = group("wide", "default", namespace=namespace, minMember=8)
         wide["metadata"]["annotations"] = notes
         api.create(wide)
         names = [f"wide-{i}" for i in range(8)]
-        create_all(api, [pod(namespace, name, "wide") for name in names])
+        create_all(api, [muster_pod(namespace, name, "wide") for name in names])
         assert {node[:2] for node in all_placed(api, namespace, names).values()} == {"r2"}
-        wider = pod_group(namespace, "wider", 5)
+        wider = group("wider", "default", namespace=namespace, minMember=5)
         wider["metadata"]["annotations"] = notes
         api.create(wider)
         others = [f"wider-{i}" for i in range(5)]
-        create_all(api, [pod(namespace, name, "wider") for name in others])
+        create_all(api, [muster_pod(namespace, name, "wider") for name in others])
         until("a reason", lambda: condition(api, namespace, "wider-0").get("message"))
         stays_unplaced(api, namespace, others)
         assert_sound(api, namespace)

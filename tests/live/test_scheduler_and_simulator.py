@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from builders.manifests import group, queue
 from live.api import Api, place, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, create_all, placed, pod, pod_group, queue
+from live.muster_process import Scheduler, create_all, muster_pod, placed
 from muster.cli import main
 
 pytestmark = pytest.mark.usefixtures("crds")
@@ -43,13 +44,14 @@ def crowd(api: Api, namespace: str, make_nodes: MakeNodes) -> Iterator[list[str]
     objects, names = [], []
     for i in range(40):
         size = dice.choice((1, 2, 3, 5, 8, 12))
-        objects.append(pod_group(namespace, f"g{i}", dice.randint(1, size), f"{namespace}-q{dice.randrange(5)}"))
+        minimum, queue_name = dice.randint(1, size), f"{namespace}-q{dice.randrange(5)}"
+        objects.append(group(f"g{i}", queue_name, namespace=namespace, minMember=minimum))
         cpu = dice.choice(("250m", "500m", "1", "2"))
         names += [f"g{i}-{j}" for j in range(size)]
-        objects += [pod(namespace, f"g{i}-{j}", f"g{i}", cpu) for j in range(size)]
+        objects += [muster_pod(namespace, f"g{i}-{j}", f"g{i}", cpu) for j in range(size)]
     for i in range(40):
         names.append(f"alone-{i}")
-        objects.append(pod(namespace, f"alone-{i}", cpu=dice.choice(("100m", "1"))))
+        objects.append(muster_pod(namespace, f"alone-{i}", cpu=dice.choice(("100m", "1"))))
     create_all(api, objects)
     yield names
     for one in queues:

@@ -12,20 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import group
 from live.api import Api, until
 from live.bad_way import BadWay
 from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
-from live.muster_process import (
-    Scheduler,
-    all_placed,
-    assert_sound,
-    create_all,
-    gang,
-    placed,
-    pod,
-    pod_group,
-)
+from live.muster_process import Scheduler, all_placed, assert_sound, create_all, gang, muster_pod, placed
 from live.test_scheduler import EVICTS
 
 pytestmark = pytest.mark.usefixtures("crds")
@@ -64,9 +56,9 @@ def nothing_is_bound_twice(api: Api, namespace: str) -> Iterator[None]:
 
 def many(namespace: str, gangs: int, size: int, alone: int) -> tuple[list[dict[str, object]], list[str]]:
     """Groups and pods, and the pods' names."""
-    objects: list[dict[str, object]] = [pod_group(namespace, f"g{i}", size) for i in range(gangs)]
-    pods = [pod(namespace, f"g{i}-{j}", f"g{i}", "100m") for i in range(gangs) for j in range(size)]
-    pods += [pod(namespace, f"alone-{i}", cpu="100m") for i in range(alone)]
+    objects = [group(f"g{i}", "default", namespace=namespace, minMember=size) for i in range(gangs)]
+    pods = [muster_pod(namespace, f"g{i}-{j}", f"g{i}", "100m") for i in range(gangs) for j in range(size)]
+    pods += [muster_pod(namespace, f"alone-{i}", cpu="100m") for i in range(alone)]
     return [*objects, *pods], [p["metadata"]["name"] for p in pods]
 
 
@@ -131,11 +123,11 @@ def test_a_scheduler_that_crashed_goes_on_under_its_name_at_once_and_no_other_do
     )
     other = Scheduler(scheduler_kubeconfig, *long, "--identity", "pod-1_uid-1", elect=True, lease=lease)
     with first:
-        api.create(pod(namespace, "before"))
+        api.create(muster_pod(namespace, "before"))
         all_placed(api, namespace, ["before"], 30)
         with other:
             first.kill()
-            api.create(pod(namespace, "after"))
+            api.create(muster_pod(namespace, "after"))
             with again:
                 all_placed(api, namespace, ["after"], 30)  # half the time that the Lease lasts
                 assert again.leads() and not other.leads()
@@ -167,7 +159,7 @@ def test_killed_at_any_call_of_five_binds_and_two_evictions(
         assert ahead.stop() == 0
     make_nodes(3, resources={"cpu": "2"})
     names = gang(api, namespace, "gang", 5)
-    api.create(pod(namespace, "high", cpu="4", priorityClassName="high"))
+    api.create(muster_pod(namespace, "high", cpu="4", priorityClassName="high"))
     killed = Scheduler(scheduler_kubeconfig, config=EVICTS)
     killed.run_instead([sys.executable, "-m", "live.killed_at", str(number)], cwd=TESTS)
     until("its end", lambda: not killed.running, 30)

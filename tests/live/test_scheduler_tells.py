@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import group, queue
 from live.api import Api, Plain, place, until
 from live.conftest import MakeNodes
 from live.muster_process import (
@@ -15,12 +16,11 @@ from live.muster_process import (
     condition,
     events,
     gang,
-    group,
+    muster_pod,
     placed,
-    pod,
-    pod_group,
-    queue,
+    read_group,
     stays_unplaced,
+    volume_of,
 )
 from live.test_scheduler import EVICTS
 
@@ -57,15 +57,15 @@ def test_groups_and_queues_say_how_they_are(
     with Scheduler(scheduler_kubeconfig, "--period", "1"):
         all_placed(api, namespace, gang(api, namespace, "runs", 2, queue=mine))
         large = gang(api, namespace, "large", 7, queue=mine)
-        until("phase Running", lambda: group(api, namespace, "runs").get("status", {}).get("phase") == "Running")
-        until("both running", lambda: group(api, namespace, "runs")["status"].get("running") == 2)
-        ready = conditions(group(api, namespace, "runs")["status"])["Scheduled"]
+        until("phase Running", lambda: read_group(api, namespace, "runs").get("status", {}).get("phase") == "Running")
+        until("both running", lambda: read_group(api, namespace, "runs")["status"].get("running") == 2)
+        ready = conditions(read_group(api, namespace, "runs")["status"])["Scheduled"]
         assert (ready["status"], ready["reason"]) == ("True", "tasks in gang are ready to be scheduled")
         until("the event", lambda: events(api, namespace, "runs", "Scheduled"))
 
         def of_all() -> Plain | None:
             """Said once all of its pods were there: a cycle may have met the first few."""
-            found = conditions(group(api, namespace, "large").get("status", {})).get("Unschedulable", {})
+            found = conditions(read_group(api, namespace, "large").get("status", {})).get("Unschedulable", {})
             whole = ("1/7 tasks in gang unschedulable", "7/7 tasks in gang unschedulable")
             return found if found.get("message", "").startswith(whole) else None
 
@@ -90,7 +90,7 @@ def test_groups_and_queues_say_how_they_are(
             api.delete(f"/api/v1/namespaces/{namespace}/pods/{one}", {"gracePeriodSeconds": 0})
         all_placed(api, namespace, large)
         until("what is held now", lambda: counted(api, mine, running=1).get("allocated", {}).get("cpu") == "7")
-        ended = conditions(group(api, namespace, "large")["status"])
+        ended = conditions(read_group(api, namespace, "large")["status"])
         assert (ended["Unschedulable"]["status"], ended["Scheduled"]["status"]) == ("False", "True")
 
 
@@ -106,17 +106,17 @@ def test_a_running_gang_below_its_minimum_says_so(
     make_nodes(1, resources={"cpu": "3"})
     with Scheduler(scheduler_kubeconfig) as muster:
         all_placed(api, namespace, gang(api, namespace, "trio", 3))
-        until("all running", lambda: group(api, namespace, "trio").get("status", {}).get("running") == 3)
+        until("all running", lambda: read_group(api, namespace, "trio").get("status", {}).get("running") == 3)
         assert muster.metric("muster_gangs_below_minimum") == 0
         api.delete(f"/api/v1/namespaces/{namespace}/pods/trio-1", {"gracePeriodSeconds": 0})
 
         def below() -> Plain:
-            return conditions(group(api, namespace, "trio")["status"]).get("BelowMinMember", {})
+            return conditions(read_group(api, namespace, "trio")["status"]).get("BelowMinMember", {})
 
         until("the condition", lambda: below().get("status") == "True")
         assert below()["message"] == "2 of at least 3 pods are running or about to"
         until("the metric", lambda: muster.metric("muster_gangs_below_minimum") == 1)
-        api.create(pod(namespace, "trio-1", "trio"))
+        api.create(muster_pod(namespace, "trio-1", "trio"))
         until("whole again", lambda: below().get("status") == "False")
         until("the metric", lambda: muster.metric("muster_gangs_below_minimum") == 0)
 
@@ -149,7 +149,7 @@ def test_one_refused_eviction_drops_the_whole_plan_with_its_reason(
             low = gang(api, namespace, "low", 2, 0, cpu="4")
             all_placed(api, namespace, low)
             until("the policy to be kept", lambda: refused(api, namespace))
-            api.create(pod(namespace, "high", cpu="8", priorityClassName=high))
+            api.create(muster_pod(namespace, "high", cpu="8", priorityClassName=high))
             until("the reason", lambda: "low-1 stays" in condition(api, namespace, "high").get("message", ""))
             assert "No room was made: an eviction was refused" in condition(api, namespace, "high")["message"]
             until("its event", lambda: events(api, namespace, "high", "EvictionRefused"))
@@ -185,8 +185,8 @@ def other(api: Api, namespace: str) -> Iterator[str]:
 @pytest.fixture
 def kept_victim(api: Api, namespace: str) -> Iterator[Plain]:
     """A pod that stays to be looked at while it goes, as long as the test runs."""
-    api.create(pod_group(namespace, "low", 0))
-    one = pod(namespace, "victim", "low", cpu="8")
+    api.create(group("low", "default", namespace=namespace, minMember=0))
+    one = muster_pod(namespace, "victim", "low", cpu="8")
     one["metadata"]["finalizers"] = [KEPT]
     yield api.create(one)
     if not api.gone(place(one)):
@@ -201,7 +201,7 @@ def test_neither_side_of_an_eviction_learns_names_of_the_others_namespace(
     path = place(kept_victim)
     with Scheduler(scheduler_kubeconfig, config=EVICTS):
         all_placed(api, namespace, ["victim"])
-        api.create(pod(other, "claimer", cpu="8", priorityClassName=high))
+        api.create(muster_pod(other, "claimer", cpu="8", priorityClassName=high))
         gone = until("the eviction", lambda: leaving(api, path))
         assert gone["metadata"]["uid"] == kept_victim["metadata"]["uid"]
         notes = gone["metadata"]["annotations"]
@@ -248,7 +248,7 @@ def test_a_claim_is_given_its_node_waited_for_and_taken_back(
         return api.get(place(claim))["metadata"].get("annotations", {}).get(selected)
 
     with Scheduler(scheduler_kubeconfig, "--volume-patience", "3"):
-        api.create(pod(namespace, "a", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]))
+        api.create(muster_pod(namespace, "a", volumes=[volume_of("data")]))
         until("the selected node", lambda: chosen() == "n1")
         assert "a" not in placed(api, namespace)
         until("it is taken back", lambda: chosen() is None, 30)
@@ -276,6 +276,6 @@ def test_a_pod_with_resource_claims_is_refused_with_a_reason(
     for config in ("", EVICTS.replace("{name: predicates}, ", "")):
         with Scheduler(scheduler_kubeconfig, config=config):
             name = "without-predicates" if config else "default"
-            api.create(pod(namespace, name, resourceClaims=claims))
+            api.create(muster_pod(namespace, name, resourceClaims=claims))
             until("a reason", lambda name=name: "resourceClaims" in condition(api, namespace, name).get("message", ""))
             stays_unplaced(api, namespace, [name])

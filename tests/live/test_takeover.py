@@ -18,8 +18,8 @@ from live.muster_process import (
     assert_sound,
     create_all,
     gang,
+    muster_pod,
     placed,
-    pod,
     stays_unplaced,
 )
 from live.test_scheduler import EVICTS
@@ -42,10 +42,10 @@ def test_a_standby_binds_two_seconds_after_the_lease_of_a_killed_leader_ran_out(
         create_all(api, objects)
         all_placed(api, namespace, names, 60)
         waiting = [f"large-{i}" for i in range(40)]
-        create_all(api, [pod(namespace, name, cpu="64") for name in waiting])
+        create_all(api, [muster_pod(namespace, name, cpu="64") for name in waiting])
         leader.kill()
         killed = time.monotonic()
-        api.create(pod(namespace, "after", cpu="100m"))
+        api.create(muster_pod(namespace, "after", cpu="100m"))
         until("its binding", lambda: "after" in placed(api, namespace), 60, every=0.05)
         took = time.monotonic() - killed
         other = second if leader is first else first
@@ -85,9 +85,9 @@ def test_the_binding_of_a_stopped_leader_is_refused_when_its_room_is_taken(
 ) -> None:
     make_nodes(1, resources={"cpu": "4"})
     priority_class(api, "high", 1000)
-    api.create(pod(namespace, "first", cpu="4"))
+    api.create(muster_pod(namespace, "first", cpu="4"))
     with stopped(scheduler_kubeconfig, 0) as old:
-        api.create(pod(namespace, "rival", cpu="4", priorityClassName="high"))
+        api.create(muster_pod(namespace, "rival", cpu="4", priorityClassName="high"))
         with Scheduler(scheduler_kubeconfig, elect=True, lease=LEASE):
             all_placed(api, namespace, ["rival"], 60)
             old.go_on()
@@ -115,10 +115,10 @@ def test_stopped_at_any_call_and_continued_after_another_has_taken_the_room(
         assert ahead.stop() == 0
     make_nodes(3, resources={"cpu": "2"})
     gang(api, namespace, "gang", 5)
-    api.create(pod(namespace, "high", cpu="4", priorityClassName="high"))
+    api.create(muster_pod(namespace, "high", cpu="4", priorityClassName="high"))
     with nothing_is_bound_twice(api, namespace), stopped(scheduler_kubeconfig, number, EVICTS) as old:
         rivals = [f"rival-{i}" for i in range(3)]
-        create_all(api, [pod(namespace, name, priorityClassName="higher") for name in rivals])
+        create_all(api, [muster_pod(namespace, name, priorityClassName="higher") for name in rivals])
         with Scheduler(scheduler_kubeconfig, config=EVICTS, elect=True, lease=LEASE) as new:
             until("it to lead", new.leads, 60)
             until("a first decision", lambda: any(e.get("msg") == "cycle" for e in new.log()), 60)
@@ -141,7 +141,7 @@ def test_leaders_are_stopped_and_continued_in_the_middle_of_a_burst(
             other = next(s for s in everybody if s is not leader)
             # More than there is room for: whatever the stopped leader still sends would be too much.
             burst = [f"burst-{turn}-{i}" for i in range(120)]
-            create_all(api, [pod(namespace, name, cpu="500m") for name in burst])
+            create_all(api, [muster_pod(namespace, name, cpu="500m") for name in burst])
             until("a first binding", lambda burst=burst: placed(api, namespace).keys() & set(burst), 60, every=0.01)
             leader.pause()
             until("the other to lead", other.leads, 60)

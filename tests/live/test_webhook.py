@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from builders.manifests import group, queue
 from live.accounts import account_in, let_read
 from live.api import Api, Plain, Refused, place, until
 from live.conftest import MakeNodes, served
 from live.controlplane import ControlPlane
+from live.node_groups import template
 from live.part_process import Part, free_port
 from live.second_webhook import SecondWebhook
 from live.webhook_site import (
@@ -28,7 +30,6 @@ from live.webhook_site import (
     editions,
     groups,
     made,
-    pod_template,
     pods,
     ranges,
     running,
@@ -153,7 +154,7 @@ def test_pods_of_a_kind_that_the_config_map_names_at_run_time_get_their_group(
         top = api.create({
             "apiVersion": "apps.webhook.example/v1", "kind": "CloneSet",
             "metadata": {"name": "shop", "namespace": cities, "labels": DIVIDED},
-            "spec": {"replicas": 5, "template": pod_template("shop")},
+            "spec": {"replicas": 5, "template": template("shop")},
         })  # fmt: skip
         owner = {"apiVersion": "apps.webhook.example/v1", "kind": "CloneSet", "name": "shop", "controller": True}
         owner["uid"] = top["metadata"]["uid"]
@@ -251,22 +252,19 @@ def test_chips_in_a_number_that_no_board_serves_are_refused(
 def test_a_queue_that_would_close_a_cycle_is_refused(webhook: Part, cities: str, api: Api) -> None:
     ring = []
     for name, parent in (("ring-a", "root"), ("ring-b", "ring-a")):
-        queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
-        ring.append(api.create({**queue, "spec": {"parent": parent}}))
+        ring.append(api.create(queue(name, parent=parent)))
     time.sleep(0.5)
     with pytest.raises(Refused) as cycle:
         api.merge(place(ring[0]), {"spec": {"parent": "ring-b"}})
     assert "form a cycle" in cycle.value.message
-    for queue in ring:
-        api.delete(place(queue))
+    for one in ring:
+        api.delete(place(one))
 
 
 def test_what_may_still_become_right_is_said_in_warnings_and_what_cannot_is_refused_of_groups_too(
     webhook: Part, cities: str, control_plane: ControlPlane, api: Api
 ) -> None:
-    volcano = {"apiVersion": "scheduling.volcano.sh/v1beta1"}
-    queue = api.create({**volcano, "kind": "Queue", "metadata": {"name": "small"}, "spec": {"capability": {"cpu": 4}}})
-    meta = {"name": "g", "namespace": cities}
+    small = api.create(queue("small", capability={"cpu": 4}))
 
     def said(obj: Plain) -> str:
         done = control_plane.kubectl("create", "--dry-run=server", "-f", "-", given=json.dumps(obj))
@@ -274,17 +272,16 @@ def test_what_may_still_become_right_is_said_in_warnings_and_what_cannot_is_refu
         return done.stderr
 
     try:
-        group = {**volcano, "kind": "PodGroup", "metadata": meta}
         time.sleep(0.5)
-        assert "queue nowhere does not exist" in said({**group, "spec": {"minMember": 1, "queue": "nowhere"}})
-        more = {"minMember": 1, "queue": "small", "minResources": {"cpu": 5}}
-        assert "more than the capability 4 of queue small" in said({**group, "spec": more})
-        assert said({**group, "spec": {**more, "minResources": {"cpu": 3}}}) == ""
+        assert "queue nowhere does not exist" in said(group("g", "nowhere", namespace=cities))
+        more = group("g", "small", namespace=cities, minResources={"cpu": 5})
+        assert "more than the capability 4 of queue small" in said(more)
+        assert said(group("g", "small", namespace=cities, minResources={"cpu": 3})) == ""
         entries = [{"nodeGroupNames": ["nowhere"], "weight": 1}]
         far = thing("PropagationPolicy", "far", cities, spec={"staticWeightList": entries})
         assert "there is no node group nowhere" in said(far)
     finally:
-        api.delete(place(queue))
+        api.delete(place(small))
 
 
 def test_without_the_webhook_pods_are_created_as_they_are_and_it_comes_back_by_itself(

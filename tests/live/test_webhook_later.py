@@ -11,6 +11,7 @@ from live.accounts import account_in
 from live.api import Api, Plain, place, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
+from live.node_groups import template
 from live.part_process import Part, free_port
 from live.webhook_site import (
     ASSIGNED,
@@ -21,7 +22,6 @@ from live.webhook_site import (
     editions,
     groups,
     made,
-    pod_template,
     pods,
     ranges,
     running,
@@ -101,11 +101,11 @@ def test_a_jobs_pods_are_made_when_it_is_bound_and_none_counts_as_failed(webhook
     api.create(editions(cities))
     time.sleep(0.3)
     required = {label: value for label, value in BOUND.items() if "required" in label}
-    template = pod_template("train", restartPolicy="Never")
+    train = template("train", restartPolicy="Never")
     top = api.create({
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": "train", "namespace": cities, "labels": required},
-        "spec": {"parallelism": 10, "completions": 10, "backoffLimit": 0, "template": template},
+        "spec": {"parallelism": 10, "completions": 10, "backoffLimit": 0, "template": train},
     })  # fmt: skip
     time.sleep(1)
     assert pods(api, cities) == []

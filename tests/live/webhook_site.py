@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from builders.manifests import manifest
 from live.api import Api, Plain, place, until
 from live.conftest import MakeNodes
+from live.node_groups import template, workload
 from live.part_process import Part
 
 DOMAIN = "groupmanagement.kubeedge.io"
@@ -72,31 +74,13 @@ def editions(namespace: str, *, args: bool = True) -> Plain:
     return thing("OverridePolicy", "op", namespace, spec={"overrideRules": rules})
 
 
-def pod_template(name: str = "nginx", **spec: object) -> Plain:
-    return {
-        "metadata": {"labels": {"app": name}},
-        "spec": {
-            "containers": [{"name": "nginx", "image": "nginx:1.14"}], "terminationGracePeriodSeconds": 0, **spec
-        },
-    }  # fmt: skip
-
-
 def deployment(namespace: str, replicas: int, labels: dict[str, str], name: str = "nginx", **spec: object) -> Plain:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {
-            "replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": pod_template(name, **spec)
-        },
-    }  # fmt: skip
+    return workload("Deployment", namespace, replicas, labels, name, template=template(name, **spec))
 
 
 def alone(namespace: str, name: str, labels: dict[str, str]) -> Plain:
     """A pod by itself, which is its own application."""
-    pod = {**pod_template(), "apiVersion": "v1", "kind": "Pod"}
-    pod["metadata"] = {"name": name, "namespace": namespace, "labels": labels}
-    return pod
+    return manifest("v1", "Pod", name, namespace=namespace, labels=labels, spec=template()["spec"])
 
 
 def pods(api: Api, namespace: str, app: str = "") -> list[Plain]:
