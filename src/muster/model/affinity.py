@@ -19,34 +19,34 @@ class NodeSelectorRequirement(Partial, kw_only=True):
 
 
 class NodeSelectorTerm(Partial, kw_only=True):
-    """Expressions that must all hold; an empty term selects no node."""
+    """Expressions that must all match; an empty term selects no node."""
 
     match_expressions: list[NodeSelectorRequirement] = []
     match_fields: list[NodeSelectorRequirement] = []
 
 
 class NodeSelector(Partial, kw_only=True):
-    """Terms of which one must hold."""
+    """Terms of which at least one must match."""
 
     node_selector_terms: list[NodeSelectorTerm] = []
 
 
 class PreferredSchedulingTerm(Partial, kw_only=True):
-    """A node term with the weight it adds."""
+    """A node term and the weight that it adds to the score."""
 
     weight: Int = 0
     preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
 
 
 class NodeAffinity(Partial, kw_only=True):
-    """Which nodes a pod must have and would like."""
+    """The nodes that a pod requires and prefers."""
 
     required: NodeSelector | None = field(default=None, name=_REQUIRED)
     preferred: list[PreferredSchedulingTerm] = field(default_factory=list, name=_PREFERRED)
 
 
 class PodAffinityTerm(Partial, kw_only=True):
-    """Pods, and the node label within whose value they are near."""
+    """A selector of pods, and the node label whose values are the topology domains."""
 
     label_selector: LabelSelector | None = None
     namespaces: list[str] = []
@@ -57,14 +57,14 @@ class PodAffinityTerm(Partial, kw_only=True):
 
 
 class WeightedPodAffinityTerm(Partial, kw_only=True):
-    """A pod term with the weight it adds."""
+    """A pod term and the weight that it adds to the score."""
 
     weight: Int = 0
     pod_affinity_term: PodAffinityTerm = field(default_factory=PodAffinityTerm)
 
 
 class PodAffinity(Partial, kw_only=True):
-    """Pods to be near to; as podAntiAffinity, pods to keep away from."""
+    """Pods to share a topology domain with; as podAntiAffinity, pods to be separated from."""
 
     required: list[PodAffinityTerm] = field(default_factory=list, name=_REQUIRED)
     preferred: list[WeightedPodAffinityTerm] = field(default_factory=list, name=_PREFERRED)
@@ -79,7 +79,7 @@ class Affinity(Partial, kw_only=True):
 
 
 class Taint(Partial, kw_only=True):
-    """What keeps pods off a node."""
+    """A taint: keeps pods without a matching toleration off the node."""
 
     key: str = ""
     value: str = ""
@@ -88,7 +88,7 @@ class Taint(Partial, kw_only=True):
 
 
 class Toleration(Partial, kw_only=True):
-    """A taint a pod does not mind; an absent operator is Equal."""
+    """A taint that a pod tolerates; an absent operator is Equal."""
 
     key: str = ""
     operator: str = ""
@@ -98,7 +98,7 @@ class Toleration(Partial, kw_only=True):
 
 
 class TopologySpreadConstraint(Partial, kw_only=True):
-    """How evenly matching pods must lie over the values of a node label."""
+    """How evenly matching pods must be spread over the values of a node label."""
 
     max_skew: Int = 1
     topology_key: str = ""

@@ -1,4 +1,4 @@
-"""Python's collector while a cluster is read."""
+"""Pauses Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ __all__ = ["collector_paused"]
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Many objects are made that all stay: looking for garbage among them is in vain, and costs more than they do."""
+    """Pauses the collector while many objects are created that are all kept: the search for garbage would take longer.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:

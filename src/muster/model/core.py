@@ -69,7 +69,7 @@ __all__ = [
 
 
 class ContainerImage(Partial, kw_only=True):
-    """An image that lies on the node already."""
+    """An image that is already on the node."""
 
     names: list[str] = []
     size_bytes: Int = 0
@@ -90,7 +90,7 @@ class NodeSpec(Partial, kw_only=True):
 
 
 class NodeStatus(Partial, kw_only=True):
-    """status of a node: what it has and how it is."""
+    """status of a node: its resources, conditions, images and volumes."""
 
     capacity: ResourceList = {}
     allocatable: ResourceList = {}
@@ -125,7 +125,7 @@ class PriorityClass(Object, kw_only=True):
 
 
 class PodDisruptionBudgetSpec(Partial, kw_only=True):
-    """A number or a percentage; a budget with only a selector is valid."""
+    """Numbers or percentages; a budget with only a selector is valid."""
 
     min_available: Int | str | None = None
     max_unavailable: Int | str | None = None
@@ -134,7 +134,7 @@ class PodDisruptionBudgetSpec(Partial, kw_only=True):
 
 
 class PodDisruptionBudgetStatus(Partial, kw_only=True):
-    """What the budget's controller counted; None where it has not yet."""
+    """The counts of the disruption controller; None as long as it has not counted."""
 
     disruptions_allowed: Int | None = None
     current_healthy: Int | None = None
@@ -146,7 +146,7 @@ class PodDisruptionBudgetStatus(Partial, kw_only=True):
 
 
 class PodDisruptionBudget(Object, kw_only=True):
-    """How many pods of a selection may be missing at once."""
+    """Limits how many of the selected pods may be unavailable at the same time."""
 
     namespaced: ClassVar[bool] = True
 
@@ -157,7 +157,7 @@ class PodDisruptionBudget(Object, kw_only=True):
 
 
 class Namespace(Object, kw_only=True):
-    """A namespace; its labels are what namespaceSelector reads."""
+    """A namespace; a namespaceSelector matches its labels."""
 
     namespaced: ClassVar[bool] = False
 
@@ -166,7 +166,7 @@ class Namespace(Object, kw_only=True):
 
 
 class ConfigMap(Object, kw_only=True):
-    """A configuration map."""
+    """A ConfigMap."""
 
     namespaced: ClassVar[bool] = True
 
@@ -177,7 +177,7 @@ class ConfigMap(Object, kw_only=True):
 
 
 def readiness(node: Node) -> str:
-    """Ready, NotReady or Unknown; a node without a Ready condition counts as ready."""
+    """Returns Ready, NotReady or Unknown; a node without a Ready condition counts as ready."""
     for condition in node.status.conditions:
         if condition.type == "Ready":
             return {"True": "Ready", "False": "NotReady"}.get(condition.status, "Unknown")
@@ -185,5 +185,5 @@ def readiness(node: Node) -> str:
 
 
 def is_usable(node: Node) -> bool:
-    """Whether the node is ready and schedulable."""
+    """Returns whether the node is ready and schedulable."""
     return not node.spec.unschedulable and readiness(node) == "Ready"

@@ -1,7 +1,8 @@
 """PodDisruptionBudgets: which pods they cover, how many disruptions they allow, and which evictions use one up.
 
 This is the only implementation, for the engine, the scheduler, the simulator, the controllers and the plugin pdb. It
-follows Kubernetes' disruption controller (the count) and its Eviction API (who is asked, and what uses one up).
+follows Kubernetes' disruption controller (the count) and its Eviction API (which budgets apply, and which evictions
+count).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from muster.model.selectors import matches
 
 
 class BudgetCount(NamedTuple):
-    """What a budget's status says."""
+    """The figures of a budget's status."""
 
     allowed: int
     healthy: int
@@ -34,10 +35,10 @@ class Blocked(NamedTuple):
 
 
 def count(budget: PodDisruptionBudget, covered: Iterable[Pod]) -> BudgetCount:
-    """Returns what the budget's status says; without a status, what Kubernetes' controller would write there.
+    """Returns the figures of the budget's status; without a status, those that Kubernetes' controller would write.
 
-    Of `covered`, the pods that match the selector, the expected number of pods is counted: the controller asks their
-    owners for it.
+    `covered` are the pods that match the selector; their number is the expected number of pods, which the controller
+    takes from their owners.
     """
     status, spec = budget.status, budget.spec
     if status.disruptions_allowed is not None:
@@ -62,7 +63,7 @@ def is_counted_healthy(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def is_exempt(pod: Pod) -> bool:
-    """Returns whether the Eviction API asks no budget: the pod never ran, has finished, or terminates already."""
+    """Returns whether the Eviction API checks no budget: the pod never ran, has finished, or terminates already."""
     return pod.status.phase != "Running" or is_terminating(pod)
 
 
@@ -120,7 +121,7 @@ class BudgetIndex:
 class DisruptionLedger:
     """Counts evictions against the budgets as they were at the start; `pods` lists the pods of a namespace.
 
-    Nothing is computed before the first question.
+    Nothing is computed before the first call.
     """
 
     def __init__(

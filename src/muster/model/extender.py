@@ -1,8 +1,8 @@
-"""What kube-scheduler and an extender send each other (k8s.io/kube-scheduler/extender/v1).
+"""The messages between kube-scheduler and an extender (k8s.io/kube-scheduler/extender/v1).
 
 The Go types have no JSON tags, so the keys are Go's field names; Go reads keys whatever their case, and older
-schedulers sent them in lower case. What a request holds of pods and nodes is read only as far as it is needed: whole
-nodes are sent back as they came.
+schedulers sent them in lower case. Pods and nodes in a request are decoded only as far as needed: whole nodes are sent
+back unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ExtenderArgs", "FilterResult", "MetaPod", "MetaVictims", "Preemption
 
 T = TypeVar("T")
 Body = bytes | memoryview
-# Each object and list of a pod takes up to a kilobyte once it is decoded: two bytes must not become as much.
+# Each object and list of a pod takes up to a kilobyte once it is decoded, however short it is in JSON.
 MAX_VALUES = 50_000
 
 
@@ -30,7 +30,7 @@ class WireError(ValueError):
 
 
 class _Asked(Partial, kw_only=True):
-    """A pod or node as far as it matters here; apiVersion and kind are not sent."""
+    """The fields of a pod or node that are used here; apiVersion and kind are not sent."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
@@ -64,7 +64,7 @@ class FilterResult(Struct, rename="pascal"):
 
 
 class Score(Struct, rename="pascal", gc=False):
-    """What a node is worth, 0 to 10."""
+    """The score of a node, 0 to 10."""
 
     host: str
     score: int
@@ -97,7 +97,7 @@ class PreemptionResult(Struct):
 
 
 def has_whole_objects(body: Body) -> bool:
-    """Does the request have whole nodes, or whole victims, rather than their names?"""
+    """Returns whether the request has whole nodes, or whole victims, rather than their names."""
     parts = _parts(body)
     return any(name in parts and bytes(parts[name]) != b"null" for name in ("nodes", "nodenametovictims"))
 

@@ -1,7 +1,7 @@
 """The field names that Kubernetes knows, and the names in an object of a core kind that it does not know.
 
 The model has the fields that muster reads. `OTHERS` lists the further fields of the same types (Kubernetes 1.36, and
-names of older releases that are still about), so that a valid manifest is never reported. The API server refuses a
+names of older releases that are still in use), so that a valid manifest is never reported. The API server refuses a
 name that is in neither list.
 """
 
@@ -32,7 +32,7 @@ OTHERS: dict[type, str] = {
     pod.PodSpec: "automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks ephemeralContainers hostAliases "
     "hostIPC hostPID hostUsers hostname hostnameOverride imagePullSecrets os readinessGates "
     "securityContext serviceAccount setHostnameAsFQDN shareProcessNamespace subdomain",
-    # A template that is copied from an object brings these along; they ask for nothing.
+    # A template that was copied from an object has these fields; they have no effect.
     pod.PodTemplateSpec: _COPIED,
     pod.VolumeClaimTemplate: _COPIED,
     batch.JobTemplateSpec: _COPIED,
@@ -84,7 +84,7 @@ class Fields:
 
 @lru_cache(maxsize=256)
 def fields_of(cls: type[Struct]) -> Fields:
-    """The names of a type, with those of the types below it. `status` is left out, but for that of a node."""
+    """Returns the names of a type and of the types below it, without `status` (except that of a node)."""
     made = Fields(cls)
     described = inspect.type_info(cls)
     assert isinstance(described, inspect.StructType)
@@ -108,7 +108,7 @@ def unknown_names(cls: type[Object], value: dict[str, Any]) -> list[tuple[Unknow
 
 
 def _clean(known: Fields, value: Any) -> bool:
-    """Nearly every object is: no path is put together to find that out."""
+    """Returns whether all names are known. It builds no paths, because nearly every object is valid."""
     if not value.keys() <= known.valid:
         return False
     for name, many, inner in known.inner:
@@ -133,7 +133,7 @@ def _unknown(known: Fields, value: Any, path: str) -> Iterator[tuple[Unknown, Fi
 
 @lru_cache(maxsize=1024)
 def place_of(cls: type[Object], name: str) -> str | None:
-    """The path of the part nearest to the top of `cls` in which muster reads a field of that name."""
+    """Returns the path of the topmost part of `cls` in which muster reads a field of that name."""
     waiting = deque([("", fields_of(cls))])
     seen: set[int] = set()
     while waiting:

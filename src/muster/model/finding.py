@@ -1,4 +1,4 @@
-"""Findings about the input: severity, place, message and fix; and the error that carries them."""
+"""Findings about the input: severity, place, message and fix; and the error that has them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Finding:
 
 
 class InputError(ValueError):
-    """The input cannot be used. ``message`` says why in one line, ``findings`` say where and how to fix it."""
+    """Raised for unusable input. ``message`` is the reason in one line, ``findings`` have the places and the fixes."""
 
     def __init__(self, message: str, findings: Iterable[Finding] = ()) -> None:
         self.message = message

@@ -1,4 +1,4 @@
-"""Node group management's objects (groupmanagement.kubeedge.io/v1alpha1)."""
+"""The objects of node group management (groupmanagement.kubeedge.io/v1alpha1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NodeGroupSpec(Partial, kw_only=True):
 
 
 class MemberStatus(Partial, kw_only=True):
-    """How one named or matching node stands (KubeEdge's later form of the status)."""
+    """The state of one named or matching node (KubeEdge's later form of the status)."""
 
     node_name: str = ""
     ready_status: str = ""
@@ -48,14 +48,14 @@ class NodeGroup(Object, kw_only=True):
 
 
 class StaticNodeGroupWeight(Partial, kw_only=True):
-    """Node groups, each with the weight."""
+    """Node groups and the weight of each of them."""
 
     node_group_names: list[str] = []
     weight: Int = 0
 
 
 class NumRange(Partial, kw_only=True):
-    """Node groups, each with the least and the greatest number of pods; no max is no limit."""
+    """Node groups and the minimum and maximum number of pods of each of them; without max there is no limit."""
 
     node_group_names: list[str] = []
     min: Int = 0
@@ -71,7 +71,7 @@ class PropagationPolicySpec(Partial, kw_only=True):
 
 
 class GroupReplicas(Partial, kw_only=True):
-    """How many pods of an application a node group should have, has, and has ready."""
+    """The desired, current and ready pods of an application in a node group."""
 
     name: str = ""
     desired: Int = 0
@@ -80,21 +80,21 @@ class GroupReplicas(Partial, kw_only=True):
 
 
 class EvictionState(Partial, kw_only=True):
-    """What a restarted controller has to know of an application's evictions, so that it does not begin them anew."""
+    """The state of an application's evictions, so that a restarted controller continues instead of starting again."""
 
-    # Pods created since then are replacements of evicted ones.
+    # Pods created since then are replacements of evicted pods.
     since: str | None = None
     # Replacements that failed one after the other, why the last one did, and when the next pod may be evicted.
     failures: Int = 0
     reason: str = ""
     message: str = ""
     not_before: str | None = None
-    # A hash of what a change of forgives the failures: the policy's spec, schedulerName and nodeName.
+    # A hash of the policy's spec, schedulerName and nodeName: if it changes, the failures are forgotten.
     observed: str = ""
 
 
 class BoundApplication(Partial, kw_only=True):
-    """An application bound to a policy, and how far it is."""
+    """An application bound to a policy, and its progress."""
 
     api_version: str = ""
     kind: str = ""
@@ -104,7 +104,7 @@ class BoundApplication(Partial, kw_only=True):
     misplaced: Int = 0
     pending: Int = 0
     outdated: Int = 0
-    # Pods per edition, by node group.
+    # The number of pods per edition, by node group.
     editions: dict[str, Int] = {}
     # The node groups that the required node affinity of a DaemonSet's pod template names.
     node_affinity: list[str] = []
@@ -146,7 +146,7 @@ class ImageOverrider(Partial, kw_only=True):
     component: str = ""
     operator: str = ""
     value: str = ""
-    # Init containers are touched only if they are asked for, here or by the predicate's path.
+    # Init containers are changed only if this field or the path of the predicate selects them.
     include_init_containers: bool = False
 
 
@@ -177,7 +177,7 @@ class Overriders(Partial, kw_only=True):
 
 
 class OverrideRule(Overriders, kw_only=True):
-    """Changes for some node groups (none named: all).
+    """Changes for the named node groups (all, if none is named).
 
     The design's API puts the changes under `overriders`, its example directly into the rule: both are read.
     """
@@ -193,7 +193,7 @@ class OverridePolicySpec(Partial, kw_only=True):
 
 
 class OverridePolicy(Object, kw_only=True):
-    """How the pods of an application differ from node group to node group."""
+    """How the pods of an application differ between node groups."""
 
     namespaced: ClassVar[bool] = True
 

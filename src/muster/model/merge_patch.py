@@ -7,10 +7,10 @@ from typing import Any
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any], *, whole: bool, path: str = "") -> dict[str, Any]:
-    """The merge patch from `old` to `new`; null takes a field away.
+    """Returns the merge patch from `old` to `new`; null removes a field.
 
-    A merge patch replaces lists. Where the model of a kind is not `whole`, a list of mappings would lose what the
-    model does not have, so a difference inside one is refused: ValueError names it.
+    A merge patch replaces lists. If the model of a kind is not `whole`, a list of mappings would lose the fields that
+    the model does not have, so a difference inside such a list is refused with a ValueError.
     """
     merge: dict[str, Any] = {}
     for name in sorted({*old, *new}):
@@ -32,7 +32,7 @@ def _has_mappings(value: object) -> bool:
 
 
 def merged(value: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """The value with the patch merged in: maps key by key, null takes a key away, everything else is replaced."""
+    """Returns the value with the patch merged in: mappings key by key, null removes a key, all else is replaced."""
     result = dict(value)
     for name, change in patch.items():
         if change is None:

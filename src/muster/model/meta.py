@@ -11,23 +11,23 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-# Every number of a manifest stays where a 64-bit column and JSON can hold it exactly.
+# Numbers of a manifest are limited to what a 64-bit column and JSON represent exactly.
 Int = Annotated[int, Meta(ge=-(2**53), le=2**53)]
 
-# A quantity as it stands in a manifest; muster.model.quantity reads it.
+# A quantity as written in a manifest; muster.model.quantity reads it.
 Quantity = int | float | str
 ResourceList = dict[str, Quantity]
 
 
 class Partial(Struct, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """A Kubernetes type with only the fields muster uses; every field may be absent, unknown ones are passed over.
+    """A Kubernetes type with only the fields muster uses; every field may be absent, unknown fields are ignored.
 
-    No object of the model points back at what holds it, so the collector need not look at them (gc=False).
+    No object of the model refers to its container, so the garbage collector can skip them (gc=False).
     """
 
 
 class OwnerReference(Partial, kw_only=True):
-    """Who made this object."""
+    """A reference to the owner of this object."""
 
     api_version: str = ""
     kind: str = ""
@@ -56,7 +56,7 @@ class ObjectMeta(Partial, kw_only=True):
 
 
 class Object(Partial, kw_only=True):
-    """A whole object, the kind of thing that has a name."""
+    """A whole object: it has a kind and a name."""
 
     namespaced: ClassVar[bool] = True
 
@@ -74,7 +74,7 @@ class LabelSelectorRequirement(Partial, kw_only=True):
 
 
 class LabelSelector(Partial, kw_only=True):
-    """Labels that must all hold; with neither list it selects everything."""
+    """Labels and expressions that must all match; with neither it selects everything."""
 
     match_labels: dict[str, str] = {}
     match_expressions: list[LabelSelectorRequirement] = []
@@ -96,7 +96,7 @@ class Condition(Partial, kw_only=True):
 
 
 def key(obj: Object) -> str:
-    """`namespace/name`, or the bare name of a cluster-scoped object; an absent namespace is `default`."""
+    """Returns `namespace/name`, or the name of a cluster-scoped object; an absent namespace is `default`."""
     meta = obj.metadata
     return f"{meta.namespace or 'default'}/{meta.name}" if obj.namespaced else meta.name
 
@@ -107,7 +107,7 @@ def kind_name(cls: type[Object]) -> str:
 
 
 def controller(meta: ObjectMeta) -> OwnerReference | None:
-    """The owner that controls the object, if any."""
+    """Returns the owner that controls the object, if any."""
     for owner in meta.owner_references:
         if owner.controller:
             return owner
@@ -145,7 +145,7 @@ def seconds(timestamp: str | None) -> float:
 
 
 def spec_of(obj: Object | None) -> object:
-    """The spec of an object of any kind; None if there is no object, or its kind has no spec."""
+    """Returns the spec of an object of any kind; None if there is no object, or its kind has no spec."""
     return getattr(obj, "spec", None)
 
 

@@ -1,4 +1,4 @@
-"""The pod, as far as a scheduler and the simulated kubelet read it."""
+"""The pod: the fields that the scheduler and the simulated kubelet read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ResourceRequirements(Partial, kw_only=True):
 
 
 class ContainerPort(Partial, kw_only=True):
-    """A port; hostPort is what pods of one node compete for."""
+    """A port; two pods on a node cannot have the same hostPort."""
 
     name: str = ""
     container_port: Int = 0
@@ -49,7 +49,7 @@ class Container(Partial, kw_only=True):
 
 
 class PersistentVolumeClaimSource(Partial, kw_only=True):
-    """A volume that is a claim."""
+    """A volume that refers to a claim."""
 
     claim_name: str = ""
     read_only: bool = False
@@ -62,13 +62,13 @@ class VolumeClaimSpec(Partial, kw_only=True):
     selector: LabelSelector | None = None
     resources: ResourceRequirements | None = None
     volume_name: str = ""
-    # None asks for the default class, "" for no class at all.
+    # None selects the default class, "" no class at all.
     storage_class_name: str | None = None
     volume_mode: str = "Filesystem"
 
 
 class VolumeClaimTemplate(Partial, kw_only=True):
-    """What the claim of an ephemeral volume is made from."""
+    """The template of an ephemeral volume's claim."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: VolumeClaimSpec = field(default_factory=VolumeClaimSpec)
@@ -113,7 +113,7 @@ class Rbd(Partial, kw_only=True):
 
 
 class CsiInline(Partial, kw_only=True):
-    """A volume made by a CSI driver for the pod alone."""
+    """A volume that a CSI driver creates for this pod only."""
 
     driver: str = ""
 
@@ -140,7 +140,7 @@ class PodResourceClaim(Partial, kw_only=True):
 
 
 class PodSchedulingGate(Partial, kw_only=True):
-    """Something that must be lifted before the pod is scheduled."""
+    """A gate that must be removed before the pod is scheduled."""
 
     name: str = ""
 
@@ -190,7 +190,7 @@ class PodSpec(Partial, kw_only=True):
 
 
 class ContainerStatus(Partial, kw_only=True):
-    """How often a container was started again."""
+    """The restart count of a container."""
 
     restart_count: Int = 0
 
@@ -219,16 +219,17 @@ class Pod(Object, kw_only=True):
 
 
 class PodTemplateSpec(Partial, kw_only=True, dict=True, gc=True):
-    """What a workload makes its pods from."""
+    """The template from which a workload creates its pods."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PodSpec = field(default_factory=PodSpec)
 
     @property
     def written(self) -> dict[str, Any] | None:
-        """As it stands in a manifest, with the fields that the model has not; None where nobody kept it.
+        """Returns the template as written in its manifest, with the fields that the model lacks; None if it was not
+        kept.
 
-        No field of the struct: it is neither compared nor encoded, and a copy does not have it.
+        It is not a field of the struct: it is neither compared nor encoded, and a copy does not have it.
         """
         return self.__dict__.get("written")
 

@@ -1,4 +1,4 @@
-"""The states of a pod that every part of muster asks about, and the annotations of an evicted pod."""
+"""The states of a pod that several packages check, and the annotations of an evicted pod."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ EVICTED_RULE = "muster.io/evicted-rule"
 
 
 def is_finished(pod: Pod) -> bool:
-    """Whether the pod has succeeded or failed: it uses no resources any more."""
+    """Returns whether the pod has succeeded or failed: it uses no resources any more."""
     return pod.status.phase in FINISHED_PHASES
 
 
 def is_terminating(obj: Object) -> bool:
-    """Whether the object (a pod, a node, …) is being deleted."""
+    """Returns whether the object (a pod, a node, …) is being deleted."""
     return obj.metadata.deletion_timestamp is not None
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether the pod counts as a replica of its owner: neither finished nor terminating."""
+    """Returns whether the pod counts as a replica of its owner: neither finished nor terminating."""
     return not is_terminating(pod) and not is_finished(pod)
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether the pod runs and its Ready condition, if it has one, is true."""
+    """Returns whether the pod runs and its Ready condition, if it has one, is true."""
     return pod.status.phase == "Running" and all(c.status == "True" for c in pod.status.conditions if c.type == "Ready")
 
 
 def is_healthy(pod: Pod) -> bool:
-    """Whether a PodDisruptionBudget counts the pod as healthy: ready and not terminating."""
+    """Returns whether a PodDisruptionBudget counts the pod as healthy: ready and not terminating."""
     return is_ready(pod) and not is_terminating(pod)
 
 
 def eviction_annotations(by: str, rule: str) -> dict[str, str]:
-    """The annotations that say for which pod or job a pod was evicted, and by which action."""
+    """Returns the annotations of an evicted pod: for which pod or job, and by which action."""
     return {EVICTED_BY: by, EVICTED_RULE: rule}

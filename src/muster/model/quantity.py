@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from muster.model.meta import Quantity
 
-# The largest amount of one resource in its internal unit: a single one, and a few added up, stay inside 64 bits.
+# The largest amount of one resource in its internal unit: it, and the sum of a few, fit into 64 bits.
 LARGEST = 2**60
-# More than any quantity needs, and less than a hostile manifest would like.
+# More than any quantity needs, and little enough for a hostile manifest.
 _MAX_CHARS = 64
 _LARGEST_EXPONENT = 64
 
@@ -39,7 +39,7 @@ _BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 
 
 class QuantityError(ValueError):
-    """A quantity that cannot be: what is wrong, what to do. Whoever knows the field puts its path in front."""
+    """Raised for an invalid quantity, with the fix. The caller that knows the field adds its path."""
 
     def __init__(self, message: str, fix: str = "") -> None:
         self.message = message
@@ -48,7 +48,7 @@ class QuantityError(ValueError):
 
 
 def parse(value: Quantity) -> Fraction | int:
-    """The number a quantity stands for, an int where it is whole. May be negative: whoever asks decides on that."""
+    """Returns the number of a quantity, an int if it is whole. It may be negative: the caller decides about that."""
     if isinstance(value, bool):
         raise QuantityError(f"{str(value).lower()} is not a quantity", _EXAMPLES)
     if isinstance(value, int):
@@ -87,20 +87,20 @@ def _not_a_quantity(text: str) -> QuantityError:
 
 @lru_cache(maxsize=65536)
 def units(value: Quantity) -> int:
-    """The quantity in whole units (bytes, pods), rounded up."""
+    """Returns the quantity in whole units (bytes, pods), rounded up."""
     return _within(_ceiling(parse(value)), value)
 
 
 @lru_cache(maxsize=65536)
 def milli(value: Quantity) -> int:
-    """The quantity in thousandths, rounded up."""
+    """Returns the quantity in thousandths, rounded up."""
     if isinstance(value, str) and value.endswith("m") and value[:-1].isascii() and value[:-1].isdigit():
         return _within(int(value[:-1]) if len(value) <= _MAX_CHARS else LARGEST + 1, value)
     return _within(_ceiling(parse(value) * 1000), value)
 
 
 def whole(text: str) -> int | None:
-    """The whole number that an annotation or a name holds as text; None if it holds none, or one that fits nowhere."""
+    """Returns the whole number in the text of an annotation or a name; None if it is none or out of range."""
     return int(text) if _WHOLE.fullmatch(text) else None
 
 

@@ -1,6 +1,7 @@
-"""What a pod asks for and what a node offers, as integers: cpu and scalars in thousandths, memory in bytes, whole pods.
+"""The requests of a pod and the allocatable amounts of a node as integers: cpu and other resources in thousandths,
+memory in bytes, whole pods.
 
-Pod requests are counted as Kubernetes counts them, missing requests filled from limits as its API server does.
+Requests are counted as Kubernetes counts them; a missing request is filled from the limit, as its API server does.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from muster.model.quantity import QuantityError, milli, units
 
 Amounts = dict[str, int]
 
-# What one pod may ask for: with 255 of them on a node their sum still fits 64 bits.
+# The most that one pod may request: the sum of 255 such pods on a node still fits into 64 bits.
 MAX_REQUEST = 2**55
 _OfContainer = Callable[[Container, str], Amounts]
 
-# kube-scheduler: what a container without a request is thought to use, in scores.
+# kube-scheduler: in scores, the assumed request of a container that has none.
 DEFAULT_CPU_MILLIS = 100
 DEFAULT_MEMORY_BYTES = 200 * 2**20
 
@@ -28,9 +29,9 @@ _NATIVE_THOUSANDTHS = frozenset({"cpu", "ephemeral-storage"})
 
 @lru_cache(maxsize=4096)
 def counted(name: str) -> bool:
-    """Whether the resource takes part in scheduling.
+    """Returns whether the resource is used in scheduling.
 
-    Volcano: names without a slash other than the native ones are dropped, `count/…` (object quotas) is ignored.
+    Volcano: names without a slash are ignored unless they are native, `count/…` (object quotas) is ignored.
     """
     if name in _WHOLE or name in _NATIVE_THOUSANDTHS or name.startswith("hugepages-"):
         return True
@@ -38,7 +39,7 @@ def counted(name: str) -> bool:
 
 
 def amount(name: str, value: Quantity) -> int:
-    """The quantity in the internal unit of the resource; QuantityError if it is negative or no quantity."""
+    """Returns the quantity in the internal unit of the resource; QuantityError if it is negative or no quantity."""
     number = units(value) if name in _WHOLE else milli(value)
     if number < 0:
         raise QuantityError(f"{value!r} is negative", "a resource is 0 or more")
@@ -46,7 +47,7 @@ def amount(name: str, value: Quantity) -> int:
 
 
 def amounts(resources: Mapping[str, Quantity], path: str = "") -> Amounts:
-    """A resource list (of a node, of a queue) in internal units; errors name the field below `path`."""
+    """Returns a resource list (of a node, of a queue) in internal units; errors name the field below `path`."""
     found: Amounts = {}
     for name, value in resources.items():
         if counted(name):
@@ -58,7 +59,7 @@ def amounts(resources: Mapping[str, Quantity], path: str = "") -> Amounts:
 
 
 def requests(spec: PodSpec, path: str = "spec") -> Amounts:
-    """What the pod asks of its node, always with `pods: 1`; errors name the field below `path`."""
+    """Returns the requests of a pod, always with `pods: 1`; errors name the field below `path`."""
     containers = spec.containers
     if len(containers) == 1 and not spec.init_containers and not spec.overhead and spec.resources is None:
         total = _of_container(containers[0], f"{path}.containers[0]")
@@ -72,7 +73,8 @@ def requests(spec: PodSpec, path: str = "spec") -> Amounts:
 
 
 def nonzero(spec: PodSpec, path: str = "spec") -> tuple[int, int]:
-    """cpu and memory as kube-scheduler's scores count them: a container without a request has 100m and 200Mi."""
+    """Returns cpu and memory as kube-scheduler's scores count them: a container without a request has 100m and 200Mi.
+    """
     total = _of_pod(spec, path, _of_container_with_missing)
     return total.get("cpu", 0), total.get("memory", 0)
 
@@ -105,7 +107,7 @@ def _of_pod(spec: PodSpec, path: str, of_container: _OfContainer) -> Amounts:
 
 
 def _of_containers(spec: PodSpec, path: str, of_container: _OfContainer) -> Amounts:
-    """All containers and sidecars together, or the greediest moment of the start if that is more."""
+    """Returns the sum of all containers and sidecars, or the peak during initialization if that is more."""
     total: Amounts = {}
     for i, container in enumerate(spec.containers):
         _add(total, of_container(container, f"{path}.containers[{i}]"))
@@ -125,8 +127,9 @@ def _of_containers(spec: PodSpec, path: str, of_container: _OfContainer) -> Amou
 
 
 def _pod_level(asked: ResourceList, limits: ResourceList, aggregate: Amounts, path: str) -> Amounts:
-    """The whole pod's own cpu, memory and huge pages. Where it gives only a limit, what its containers ask for stands
-    if they ask for any, else the limit."""
+    """Returns the pod-level cpu, memory and huge pages. If the pod gives only a limit, the sum of its containers
+    counts, or the limit if they request none.
+    """
     found = {name: n for name, n in amounts(limits, f"{path}.limits").items() if name not in aggregate}
     found.update(amounts(asked, f"{path}.requests"))
     return {name: n for name, n in found.items() if name in ("cpu", "memory") or name.startswith("hugepages-")}

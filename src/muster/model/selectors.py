@@ -1,4 +1,4 @@
-"""Does this label selector, node term or toleration match? Pure questions about plain maps."""
+"""Matches label selectors, node terms and tolerations against plain mappings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 
 def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether the selector selects something with these labels. None selects nothing, an empty one everything."""
+    """Returns whether the selector selects something with these labels. None selects nothing, an empty one everything.
+    """
     if selector is None:
         return False
     for key, value in selector.match_labels.items():
@@ -29,7 +30,7 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 
 
 def holds(key: str, operator: str, values: Sequence[str], labels: Mapping[str, str]) -> bool:
-    """One expression. A missing label satisfies NotIn and DoesNotExist only."""
+    """Returns whether one expression matches. A missing label satisfies NotIn and DoesNotExist only."""
     value = labels.get(key)
     if operator == "In":
         return value is not None and value in values
@@ -48,17 +49,17 @@ def holds(key: str, operator: str, values: Sequence[str], labels: Mapping[str, s
 
 
 def integer(text: str | None) -> int | None:
-    """The number in a label value, as Gt and Lt read it; None if it is none."""
+    """Returns the number in a label value, as Gt and Lt read it; None if it is not a number."""
     return int(text) if text is not None and _INTEGER.fullmatch(text) else None
 
 
 def node_matches(selector: NodeSelector, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether one of the selector's terms selects the node."""
+    """Returns whether one of the selector's terms selects the node."""
     return any(term_matches(term, name, labels) for term in selector.node_selector_terms)
 
 
 def term_matches(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether every expression of the term holds for the node; an empty term selects no node."""
+    """Returns whether every expression of the term holds for the node; an empty term selects no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": name}
@@ -68,7 +69,7 @@ def term_matches(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -
 
 
 def asks_for(spec: PodSpec, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether the pod's node selector and required affinity let it be on the node."""
+    """Returns whether the pod's node selector and required affinity allow it on the node."""
     if any(labels.get(key) != value for key, value in spec.node_selector.items()):
         return False
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
@@ -76,7 +77,7 @@ def asks_for(spec: PodSpec, name: str, labels: Mapping[str, str]) -> bool:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether the toleration covers the taint."""
+    """Returns whether the toleration covers the taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -96,19 +97,19 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def check_label_selector(selector: LabelSelector | None, path: str) -> None:
-    """Problem with the field's path if the selector could not be evaluated."""
+    """Yields the problem with the path of its field if the selector could not be evaluated."""
     for i, e in enumerate(selector.match_expressions if selector is not None else ()):
         _check(e.key, e.operator, e.values, LABEL_OPERATORS, f"{path}.matchExpressions[{i}]")
 
 
 def check_node_selector(selector: NodeSelector | None, path: str) -> None:
-    """Problem with the field's path if a term could not be evaluated."""
+    """Yields the problem with the path of its field if a term could not be evaluated."""
     for i, term in enumerate(selector.node_selector_terms if selector is not None else ()):
         check_node_term(term, f"{path}.nodeSelectorTerms[{i}]")
 
 
 def check_node_term(term: NodeSelectorTerm, path: str) -> None:
-    """Problem with the field's path if the term could not be evaluated."""
+    """Yields the problem with the path of its field if the term could not be evaluated."""
     for i, e in enumerate(term.match_expressions):
         _check(e.key, e.operator, e.values, NODE_OPERATORS, f"{path}.matchExpressions[{i}]")
     for i, e in enumerate(term.match_fields):
@@ -116,7 +117,7 @@ def check_node_term(term: NodeSelectorTerm, path: str) -> None:
 
 
 def check_toleration(toleration: Toleration, path: str) -> None:
-    """Problem with the field's path if the toleration could not be evaluated."""
+    """Yields the problem with the path of its field if the toleration could not be evaluated."""
     if toleration.operator not in TOLERATION_OPERATORS:
         raise Problem(
             f"{path}.operator", f"{toleration.operator!r} is not one of Equal, Exists, Lt, Gt", "use one of them"

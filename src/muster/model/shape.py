@@ -1,6 +1,6 @@
-"""A plain value held against a type of the model: what has the wrong type, what has an unknown name, and where.
+"""Compares a plain value with a type of the model: which fields have the wrong type or an unknown name, and where.
 
-Only walked when something is wrong or has to be reported; the everyday decoding is msgspec's.
+It runs only if something is wrong or must be reported; msgspec decodes valid values.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec.inspect as inspect
 
-# Fields of metadata that Kubernetes writes and the model has no use for.
+# Fields of metadata that Kubernetes writes and the model does not use.
 _METADATA = frozenset({"managedFields", "selfLink"})
 
 
 class Problem(ValueError):
-    """A field that cannot be used: its place in Kubernetes' spelling, what is wrong, what to do."""
+    """An unusable field: its path as Kubernetes writes it, the problem and the fix."""
 
     def __init__(self, path: str, message: str, fix: str = "") -> None:
         self.path = path
@@ -26,7 +26,7 @@ class Problem(ValueError):
 
 
 def problems(cls: type, value: object) -> list[Problem]:
-    """Every field of `value` whose type is not the one `cls` has there; null counts as absent."""
+    """Yields the fields of `value` whose type differs from that in `cls`; null counts as absent."""
     found: list[Problem] = []
     _compare(_type(cls), value, "", found)
     return found
@@ -41,14 +41,14 @@ class Unknown(NamedTuple):
 
 
 def unknown_fields(cls: type, value: object) -> list[Unknown]:
-    """The fields of `value` that `cls` does not have. What is below `status` is not looked at."""
+    """Yields the fields of `value` that `cls` does not have. `status` is not checked."""
     found: list[Unknown] = []
     _names(_type(cls), value, "", found)
     return found
 
 
 def without_nulls(cls: type, value: object) -> Any:
-    """`value` with nulls left out wherever `cls` has no use for one: to Kubernetes a null field is an absent field."""
+    """Returns `value` without the nulls that `cls` does not need: to Kubernetes a null field is an absent field."""
     return _absent(_type(cls), value)
 
 
@@ -61,17 +61,17 @@ _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
 def steps(path: str) -> list[str | int]:
-    """A path taken apart into the keys and indices that lead there."""
+    """Splits a path into keys and indices."""
     return [int(inside) if inside.isdecimal() else (inside or name) for inside, name in _STEP.findall(path)]
 
 
 def below(path: str, name: str) -> str:
-    """The path of a field of what is at `path`."""
+    """Returns the path of a field of the value at `path`."""
     return f"{path}.{name}" if path else name
 
 
 def _parts(kind: inspect.Type, value: object, path: str) -> list[tuple[inspect.Type, object, str]]:
-    """The typed values inside a value: fields, items, entries."""
+    """Yields the typed values inside a value: fields, items, entries."""
     if isinstance(kind, inspect.StructType) and isinstance(value, dict):
         return [
             (field.type, value[field.encode_name], below(path, field.encode_name))

@@ -77,7 +77,7 @@ class PersistentVolumeClaimStatus(Partial, kw_only=True):
 
 
 class PersistentVolumeClaim(Object, kw_only=True):
-    """A claim for a volume."""
+    """A PersistentVolumeClaim."""
 
     namespaced: ClassVar[bool] = True
 
@@ -95,13 +95,13 @@ class TopologySelectorRequirement(Partial, kw_only=True):
 
 
 class TopologySelectorTerm(Partial, kw_only=True):
-    """Node labels that must all hold."""
+    """Node labels that must all match."""
 
     match_label_expressions: list[TopologySelectorRequirement] = []
 
 
 class StorageClass(Object, kw_only=True):
-    """How volumes of a class are made."""
+    """A storage class: how its volumes are provisioned."""
 
     namespaced: ClassVar[bool] = False
 
@@ -114,7 +114,7 @@ class StorageClass(Object, kw_only=True):
 
 
 class VolumeNodeResources(Partial, kw_only=True):
-    """How many volumes of a driver a node takes; None is no limit."""
+    """The number of volumes of a driver that a node can attach; None is no limit."""
 
     count: Int | None = None
 
@@ -145,7 +145,7 @@ class CSINode(Object, kw_only=True):
 
 
 class CSIDriverSpec(Partial, kw_only=True):
-    """What a driver can do."""
+    """spec of a CSI driver."""
 
     attach_required: bool = True
     storage_capacity: bool = False
@@ -162,7 +162,7 @@ class CSIDriver(Object, kw_only=True):
 
 
 class CSIStorageCapacity(Object, kw_only=True):
-    """How much a class can still make for a selection of nodes."""
+    """The capacity that a class can still provision for a selection of nodes."""
 
     namespaced: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""How the nodes lie to each other: Topology (Kueue's, and KAI's copy of it) and Volcano's HyperNode."""
+"""The topology of the nodes: Topology (Kueue's, and KAI's copy of it) and Volcano's HyperNode."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class HyperNodeMember(Partial, kw_only=True):
 
 
 class HyperNodeSpec(Partial, kw_only=True):
-    """A tier (1 is the nearest) and who belongs to it."""
+    """A tier (1 is the nearest) and its members."""
 
     tier: Int = 0
     tier_name: str = ""
@@ -67,7 +67,7 @@ class HyperNodeSpec(Partial, kw_only=True):
 
 
 class HyperNodeStatus(Partial, kw_only=True):
-    """What Volcano's controller writes."""
+    """The status that Volcano's controller writes."""
 
     conditions: list[Condition] = []
     node_count: Int = 0

@@ -84,7 +84,7 @@ def resolve(text: str) -> Scalar:
 
 
 class YamlError(ValueError):
-    """A text that cannot be read: where, and why."""
+    """Raised for a text that cannot be read, with the line and the reason."""
 
     def __init__(self, file: str, line: int, message: str) -> None:
         super().__init__(f"{file}:{line}: {message}")
@@ -106,7 +106,7 @@ class _Collection:
 
 
 class _Reader:
-    """Reads the documents of one text; ``offset`` lines stand before it in its file."""
+    """Reads the documents of one text; ``offset`` is the number of lines before it in its file."""
 
     def __init__(self, name: str, offset: int) -> None:
         self.name = name
@@ -138,7 +138,8 @@ class _Reader:
         value = done.value
         if done.merged is not None:
             whole: dict[str, Any] = {}
-            for mapping in reversed(done.merged):  # of several the first wins, and over all of them the own keys
+            # the first of several wins; the keys of the mapping itself win over all of them
+            for mapping in reversed(done.merged):
                 whole.update(mapping)
             whole.update(value)
             value = whole
@@ -167,7 +168,7 @@ class _Reader:
         self.put(event, value)
 
     def name_entry(self, event: Event, above: _Collection, text: str, plain: bool) -> None:
-        """A scalar in the place of a key. Keys are text as written: ``1: a`` has the key "1", as in Kubernetes."""
+        """Returns a scalar as a key. Keys are text as written: ``1: a`` has the key "1", as in Kubernetes."""
         if plain and text == "<<":
             if above.merged is None:
                 above.merged = []
@@ -197,7 +198,7 @@ class _Reader:
             raise self.error(event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it")
         value = self.anchors[event.anchor]
         if value is _OPEN:
-            raise self.error(event, f"the alias *{event.anchor} stands inside what it refers to")
+            raise self.error(event, f"the alias *{event.anchor} is inside the value that it refers to")
         if self.stack:
             above = self.stack[-1]
             if type(above.value) is dict and above.key is None:
@@ -211,7 +212,7 @@ class _Reader:
         """Copies the value of an alias, so that changing one place does not change another."""
         self.aliased += 1
         if self.aliased > MAX_ALIASED:
-            raise self.error(event, f"aliases stand for more than {MAX_ALIASED} values")
+            raise self.error(event, f"aliases expand to more than {MAX_ALIASED} values")
         if depth > MAX_DEPTH:
             raise self.error(event, f"nested deeper than {MAX_DEPTH} levels by aliases")
         if type(value) is dict:
@@ -239,7 +240,7 @@ class _Reader:
 
 
 def read_events(text: str, name: str, offset: int) -> Iterator[tuple[Any, int]]:
-    """The value and the first line of each document of the text that is not empty."""
+    """Yields the value and the first line of each non-empty document of the text."""
     reader = _Reader(name, offset)
     line = 0
     empty = False

@@ -7,7 +7,6 @@ one: an invalid document does not affect the others. What is written is read bac
 
 from __future__ import annotations
 
-import gc
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from muster.model.collector import collector_paused
 from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH, YamlError, read_events, resolve
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
 
 MAX_CHARACTERS = 256 * 2**20
 
-# At the start of a line these marks end a document wherever they stand, even in a block or quoted scalar (YAML 1.2,
+# At the start of a line these marks end a document anywhere, even in a block or quoted scalar (YAML 1.2,
 # c-forbidden); so a text can be cut there before it is parsed.
 _MARK = re.compile(r"^(?:---|\.\.\.)(?=\s|\Z)", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^%", re.MULTILINE)
@@ -33,7 +33,7 @@ _CONTENT = re.compile(r"\S")
 
 @dataclass(slots=True)
 class Document:
-    """One document: its value in plain dicts, lists and scalars, and where it stands in its file."""
+    """One document: its value in plain dicts, lists and scalars, and its place in its file."""
 
     value: Any
     name: str
@@ -44,7 +44,8 @@ class Document:
     _node: Any = field(repr=False, default=None, compare=False)
 
     def line_of(self, path: Sequence[str | int]) -> int:
-        """The line of the key or list item at ``path``; of the last step that is there, when the path goes on."""
+        """Returns the line of the key or list item at ``path``; if it does not exist, that of its last existing parent.
+        """
         if self._node is None:
             self._node = self._compose()
         node, line = self._node, self.line
@@ -57,24 +58,20 @@ class Document:
         return line
 
     def _compose(self) -> Any:
-        """The node tree, composed again from the text only when somebody asks for a line."""
-        collecting = gc.isenabled()
-        gc.disable()  # a big tree of small objects, none of them garbage: looking for some costs four times the reading
+        """Composes the node tree again from the text; only when a line is needed."""
         try:
-            loader = yaml.CBaseLoader(self._text)
-            for _ in range(self._index):
-                loader.check_node()
-                loader.get_node()
-            return loader.get_node() if loader.check_node() else False
-        except yaml.YAMLError:  # JSON that YAML does not take, such as surrogate pairs: the document's own line must do
+            with collector_paused():  # a big tree of small objects: the search for garbage takes four times the reading
+                loader = yaml.CBaseLoader(self._text)
+                for _ in range(self._index):
+                    loader.check_node()
+                    loader.get_node()
+                return loader.get_node() if loader.check_node() else False
+        except yaml.YAMLError:  # JSON that is no valid YAML, such as surrogate pairs: the line of the document is used
             return False
-        finally:
-            if collecting:
-                gc.enable()
 
 
 def load_all(text: str, name: str) -> list[Document]:
-    """All documents that are not empty; the first that cannot be read raises ``YamlError``."""
+    """Returns all non-empty documents; raises ``YamlError`` for the first that cannot be read."""
     documents: list[Document] = []
     for document in load_each(text, name):
         if isinstance(document, YamlError):
@@ -84,7 +81,7 @@ def load_all(text: str, name: str) -> list[Document]:
 
 
 def load_each(text: str, name: str) -> Iterator[Document | YamlError]:
-    """All documents that are not empty, with the error in the place of each that cannot be read."""
+    """Returns all non-empty documents, with an error in place of each that cannot be read."""
     if len(text) > MAX_CHARACTERS:
         yield YamlError(name, 1, f"larger than {MAX_CHARACTERS // 2**20} Mi characters: split the file")
         return
@@ -106,7 +103,7 @@ def load_each(text: str, name: str) -> Iterator[Document | YamlError]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The text cut into its documents; together the parts are the text, so that lines can be counted."""
+    """Splits the text into its documents. The parts joined are the text, so that lines can be counted."""
     start = 0
     for mark in _MARK.finditer(text):
         cut = mark.start()
@@ -169,7 +166,7 @@ def _deeper_than(value: Any, limit: int) -> bool:
 
 
 def _below(node: Any, step: str | int) -> tuple[Any, Any] | None:
-    """The node that gives the place, and the node to go on from."""
+    """Returns the node with the place, and the node to continue from."""
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and 0 <= step < len(node.value):
         return node.value[step], node.value[step]
     if not isinstance(node, yaml.MappingNode):
@@ -207,12 +204,12 @@ _Writer.add_representer(str, _text)
 
 
 def dump(value: Any) -> str:
-    """One value, its keys in the order given."""
+    """Returns one value as YAML; the order of its keys is kept."""
     return dump_all([value])
 
 
 def dump_all(values: list[Any]) -> str:
-    """Several documents."""
+    """Returns several documents as YAML."""
     text: str = yaml.dump_all(
         values, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=2**20, explicit_start=len(values) > 1
     )

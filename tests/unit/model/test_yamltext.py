@@ -173,7 +173,7 @@ def test_an_alias_bomb_is_refused() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     for level in range(1, 12):
         bomb += f"a{level}: &a{level} [" + ", ".join([f"*a{level - 1}"] * 10) + "]\n"
-    assert "aliases stand for more than" in refusal(bomb).message
+    assert "aliases expand to more than" in refusal(bomb).message
 
 
 def test_aliases_cannot_nest_deeper_than_the_text_may() -> None:

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions, made from the types of the model.
+"""CustomResourceDefinitions, generated from the types of the model.
 
 `schema` turns a type into a structural schema and a CustomResourceDefinition; `groupmanagement` has muster's own kinds,
 `volcano` those of Volcano, Kueue and KAI.
@@ -12,6 +12,6 @@ from muster.model.crd.schema import Definition
 __all__ = ["OURS", "PEERS", "Definition"]
 
 OURS: tuple[Definition, ...] = groupmanagement.DEFINITIONS
-"""muster's own."""
+"""The kinds that muster defines."""
 PEERS: tuple[Definition, ...] = (*volcano.DEFINITIONS, *volcano.TOPOLOGIES)
-"""Volcano's, Kueue's and KAI's: for clusters that do not have them."""
+"""The kinds of Volcano, Kueue and KAI, for clusters that do not have them."""

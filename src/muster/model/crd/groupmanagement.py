@@ -31,7 +31,7 @@ _NODE_GROUP: dict[type, Demands] = {
         fields={
             "nodes": {"description": "Members by name.", "items": NAME},
             "matchLabels": {
-                "description": "Nodes that have all of these labels are members as well; none given selects none.",
+                "description": "Nodes that have all of these labels are members as well; without labels, none is.",
                 "maxProperties": 64,
                 "additionalProperties": LABEL_VALUE,
             },
@@ -54,7 +54,7 @@ _PROPAGATION: dict[type, Demands] = {
     groups.PropagationPolicySpec: Demands(
         fields={
             "propagationStrategy": {
-                "description": "Which list is read; without it the one that is given, else StaticWeight.",
+                "description": "Which of the lists is used; if absent, the list that is given, else StaticWeight.",
                 # Empty: what Go's own marshalling of the design's type writes for an absent strategy.
                 "enum": ["StaticWeight", "NumRange", ""],
             },
@@ -78,8 +78,8 @@ _PROPAGATION: dict[type, Demands] = {
         required=("nodeGroupNames",),
         fields={
             "nodeGroupNames": _GROUP_NAMES,
-            "min": {**COUNT, "description": "The fewest pods each of the groups should have; 0 if absent."},
-            "max": {**COUNT, "description": "The most pods each of the groups may have; no limit if absent."},
+            "min": {**COUNT, "description": "The minimum number of pods of each of the groups; 0 if absent."},
+            "max": {**COUNT, "description": "The maximum number of pods of each of the groups; no limit if absent."},
         },
         rules=[Rule("!has(self.min) || !has(self.max) || self.min <= self.max", "min must not be above max", ".min")],
     ),
@@ -95,7 +95,7 @@ _OVERRIDE: dict[type, Demands] = {
     groups.OverrideRule: Demands(
         fields={
             "targetNodeGroup": {
-                "description": "The node groups meant; none: all.",
+                "description": "The node groups that the rule applies to; all, if none is named.",
                 "maxItems": _MANY_GROUPS,
                 "items": SPELT_NAME,
             },
@@ -136,7 +136,7 @@ _OVERRIDE: dict[type, Demands] = {
         required=("path", "operator"),
         fields={
             "path": {"maxLength": 1024, "pattern": "^(/([^/~]|~[01])*)+$"},
-            # The design's comment says update for replace: both are read.
+            # The design's comment has update for replace: both are read.
             "operator": {"enum": [*_ANY_OPERATOR, "remove"]},
         },
         # CEL does not see a value of any type, so its presence is a matter of the schema itself.

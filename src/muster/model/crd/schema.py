@@ -27,7 +27,7 @@ QUANTITY: Schema = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule in CEL, the message if it is broken, and the field below it that the message names."""
+    """A rule in CEL, the message if it is broken, and the field below it that the message is about."""
 
     cel: str
     message: str
@@ -39,7 +39,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What the API server insists on for one type: required fields, more schema by field, rules, more schema of all."""
+    """What the API server enforces for one type: required fields, additional schema by field or of the type, and rules.
+    """
 
     required: Sequence[str] = ()
     fields: Mapping[str, Schema] = field(default_factory=dict)
@@ -51,7 +52,7 @@ AllDemands = Mapping[type, Demands]
 
 
 def schema_of(cls: type[Object], demands: AllDemands) -> Schema:
-    """The schema of a whole object."""
+    """Returns the schema of a whole object."""
     kind = inspect.type_info(cls)
     assert isinstance(kind, inspect.StructType)
     return _struct(kind, demands)
@@ -111,7 +112,7 @@ def _value(kind: inspect.Type, demands: AllDemands) -> Schema:
 
 
 def _union(kind: inspect.UnionType, demands: AllDemands) -> Schema:
-    """Only two unions are known: a quantity, and something that may be absent."""
+    """Returns the schema of a union. Only two are supported: a quantity, and a value that may be absent."""
     members = [member for member in kind.types if not isinstance(member, inspect.NoneType)]
     if any(isinstance(member, inspect.FloatType) for member in members):
         return dict(QUANTITY)
@@ -121,12 +122,12 @@ def _union(kind: inspect.UnionType, demands: AllDemands) -> Schema:
 
 
 def _said(cls: type) -> str:
-    """The first paragraph of the type's docstring."""
+    """Returns the first paragraph of the type's docstring."""
     return " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
 
 
 def _merged(schema: Schema, more: Schema) -> Schema:
-    """`more` laid over `schema`, mapping by mapping."""
+    """Returns `schema` with `more` merged into it, mapping by mapping."""
     result = dict(schema)
     for name, value in more.items():
         there = result.get(name)
@@ -151,7 +152,7 @@ LABEL_KEY: Schema = {"minLength": 1, "maxLength": 316, "pattern": f"^({_SUBDOMAI
 LABEL_VALUE: Schema = {"maxLength": 63, "pattern": f"^({_QUALIFIED})?$"}
 
 COUNT: Schema = {"minimum": 0}
-# 2**53: as far as JSON numbers are exact, and as the types read them.
+# 2**53: up to which JSON numbers are exact, and which the types accept.
 LARGE: Schema = {"format": "int64", "minimum": 0, "maximum": 2**53}
 
 SHARED: dict[type, Demands] = {
@@ -174,7 +175,7 @@ SHARED: dict[type, Demands] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `kubectl get`; those of priority 1 only show with -o wide."""
+    """A column of `kubectl get`; columns of priority 1 are shown with -o wide only."""
 
     name: str
     path: str
@@ -214,7 +215,7 @@ class Definition:
         return f"{self.plural}.{self.group}"
 
     def plain(self) -> dict[str, Any]:
-        """The CustomResourceDefinition as a plain value."""
+        """Returns the CustomResourceDefinition as a plain value."""
         kind = self.cls.__name__
         names: dict[str, Any] = {
             "kind": kind,

@@ -1,6 +1,6 @@
 """Volcano's kinds, for a cluster that has no Volcano: Queue, PodGroup, HyperNode.
 
-An object that Volcano can work with is accepted here too; what can never be intended is refused.
+An object that Volcano accepts is accepted here, too; what can never be intended is refused.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _QUEUE: dict[type, Demands] = {
     ),
     scheduling.QueueSpec: Demands(
         fields={
-            "weight": {"minimum": 1, "maximum": 65535, "description": "Its share beside its siblings'."},
+            "weight": {"minimum": 1, "maximum": 65535, "description": "Its weight relative to its siblings."},
             "capability": {"description": "The most it may use; a resource that is absent has no limit."},
-            "deserved": {"description": "What it gets back from others, by reclaim, when it needs it."},
-            "reclaimable": {"description": "Whether others may take back what it uses beyond its share; absent: yes."},
-            "parent": {**REFERENCE, "description": "The queue above it; absent: root."},
+            "deserved": {"description": "The amount that it can reclaim from other queues when it needs it."},
+            "reclaimable": {"description": "Whether others may reclaim its usage above its share; true if absent."},
+            "parent": {**REFERENCE, "description": "The parent queue; root if absent."},
             "priority": {**COUNT, "description": "Queues of higher priority come first."},
             "dequeueStrategy": {
                 "enum": ["fifo", "traverse"],
-                "description": "Whether a job that does not fit holds up those behind it (fifo) or not (traverse).",
+                "description": "Whether a job that does not fit blocks the jobs behind it (fifo) or not (traverse).",
             },
         },
     ),
@@ -51,10 +51,10 @@ _POD_GROUP: dict[type, Demands] = {
     **SHARED,
     scheduling.PodGroupSpec: Demands(
         fields={
-            "minMember": {**COUNT, "description": "How many of its pods must be able to start together."},
-            "minTaskMember": {"additionalProperties": COUNT, "description": "The same, by the pods' role."},
+            "minMember": {**COUNT, "description": "The number of its pods that must be able to start together."},
+            "minTaskMember": {"additionalProperties": COUNT, "description": "The same by the role of the pods."},
             "queue": {"minLength": 1, "maxLength": 253},
-            "minResources": {"description": "What must be there before its pods are looked at."},
+            "minResources": {"description": "The resources that must be available before its pods are scheduled."},
             "subGroupPolicy": {"maxItems": 256},
             "subGroups": {"maxItems": 256},
         },
