@@ -1,13 +1,18 @@
-"""Follows the ConfigMap that names further kinds of applications, and the objects of those kinds.
+"""Follows the kinds of applications beyond Kubernetes' own, and the objects of those kinds.
 
-If the text is invalid, the last valid one stays in use, and an Event on the ConfigMap gives the reason. A kind that the
-API server does not serve yet is looked for until it does.
+A component follows the kinds that the ConfigMap of applications names. One that forms gangs also follows the described
+workload kinds: the built-in table, files, and the ConfigMap muster-workload-kinds. If a text is invalid, the last valid
+one stays in use, and an Event on the ConfigMap gives the reason. A kind that the API server does not serve yet is
+looked for until it does.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,21 +30,58 @@ from muster.kube.informers import Informers, Wanted
 from muster.kube.list_watch import Report
 from muster.kube.resources import resource_of
 from muster.model.core import ConfigMap
-from muster.model.custom import CustomApplication
+from muster.model.custom import ConfiguredApplication
+from muster.model.kinds import find
+from muster.process.settings import own_namespace
 from muster.store import Severity, errors
-from muster.workloads.table import KindTable
+from muster.workloads.description import KindDescription, read_table
+from muster.workloads.table import CONFIG_MAP, CONFIG_MAP_KEY, KindTable
 
 KIND_RETRY_PERIOD_S = 5.0  # a kind that the API server does not serve is looked for again
 FIRST_READ_TIMEOUT_S = 10.0  # then only Kubernetes' own kinds are understood
 
-Kinds = tuple[type[CustomApplication], ...]
+Kinds = tuple[type[ConfiguredApplication], ...]
 Changed = Callable[[Kinds], Awaitable[None]]
+TypeOf = Callable[[str, str], type[ConfiguredApplication]]  # plural, version → the type
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadTables:
+    """Where the descriptions of workload kinds are, beside the built-in table."""
+
+    config_map: str  # NAMESPACE/NAME
+    files: tuple[tuple[str, str], ...] = ()  # name, text
+
+    @classmethod
+    def of(cls, files: Iterable[str]) -> WorkloadTables:
+        """The tables of these files, and the ConfigMap in the namespace that we run in."""
+        texts = ((file, Path(file).read_bytes().decode("utf-8-sig")) for file in files)
+        return cls(f"{own_namespace()}/{CONFIG_MAP}", tuple(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class _WantedKind:
+    """A kind that is followed once the API server serves it."""
+
+    kind: str
+    api_versions: tuple[str, ...]
+    type_of: TypeOf
+    plural: str = ""
+    """Given: discovery is not asked."""
 
 
 class ConfiguredKinds:
     """The configured kinds; `run` calls its argument when they change."""
 
-    def __init__(self, client: Client, informers: Informers, key: str, recorder: Recorder, report: Report) -> None:
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        key: str,
+        recorder: Recorder,
+        report: Report,
+        tables: WorkloadTables | None = None,
+    ) -> None:
         self.kinds: Kinds = ()
         self._known = asyncio.Event()
         self._client = client
@@ -47,22 +89,30 @@ class ConfiguredKinds:
         self._recorder = recorder
         self._report = report
         self._key = key
-        namespace, _, name = key.partition("/")
-        wanted = Wanted(ConfigMap, namespace, fields=f"metadata.name={name}")
-        self._maps = Informers(client, [wanted], report)
-        self._maps.subscribe(self._on_change)
+        self._tables = tables
+        self._applications: Sequence[CustomApplicationConfig] = ()
+        self._reported: dict[str, str] = {}  # by source
+        keys = [key] if tables is None else [key, tables.config_map]
+        wanted = []
+        for one in dict.fromkeys(keys):
+            namespace, _, name = one.partition("/")
+            wanted.append(Wanted(ConfigMap, namespace, fields=f"metadata.name={name}"))
+        self._following = [Informers(client, [one], report) for one in wanted]
+        for followed in self._following:
+            followed.subscribe(self._on_change)
         self._changed = asyncio.Event()
-        self._map: ConfigMap | None = None
+        self._maps: dict[str, ConfigMap] = {}
 
     async def run(self, changed: Changed) -> None:
-        """Follows the ConfigMap and its kinds until cancelled."""
-        wanted: list[CustomApplicationConfig] = []
-        async with self._maps:
-            await self._maps.synced()
+        """Follows the ConfigMaps and their kinds until cancelled."""
+        async with AsyncExitStack() as stack:
+            for informers in self._following:
+                await stack.enter_async_context(informers)
+            for informers in self._following:
+                await informers.synced()
             while True:
                 self._changed.clear()
-                wanted = self._read(wanted)
-                missing = await self._follow(wanted, changed)
+                missing = await self._follow(self._wanted(), changed)
                 self._known.set()
                 try:
                     async with asyncio.timeout(KIND_RETRY_PERIOD_S if missing else None):
@@ -89,43 +139,92 @@ class ConfiguredKinds:
 
     async def followed(self) -> None:
         """Returns when the ConfigMap and the objects of its kinds were read, or cannot be read for now."""
-        while InformerState.STARTING in self._maps.states().values() or (
-            InformerState.SYNCED in self._maps.states().values() and not self.are_known
+        while InformerState.STARTING in (states := self._map_states()) or (
+            InformerState.SYNCED in states and not self.are_known
         ):
             await asyncio.sleep(0.02)
         names = [resource_of(kind).name for kind in self.kinds]
         while any(self._informers.states().get(name) is InformerState.STARTING for name in names):
             await asyncio.sleep(0.02)
 
+    def _map_states(self) -> list[InformerState]:
+        return [state for informers in self._following for state in informers.states().values()]
+
     def _on_change(self, delta: Delta) -> None:
-        self._map = delta.new if isinstance(delta.new, ConfigMap) else None
+        if isinstance(delta.new, ConfigMap):
+            self._maps[delta.key] = delta.new
+        else:
+            self._maps.pop(delta.key, None)
         self._changed.set()
 
-    def _read(self, last: list[CustomApplicationConfig]) -> list[CustomApplicationConfig]:
+    # --- what the ConfigMaps say
+
+    def _wanted(self) -> list[_WantedKind]:
+        table = self._table()
+        found = {one.name: _from_application(one, table) for one in self._read_applications()}
+        if self._tables is not None:
+            for described in table:
+                # A kind that creates another one has no pods; the other one is followed.
+                if described.pod_sets and find(described.api_versions[0], described.kind) is None:
+                    found.setdefault(described.name, _from_description(described, table))
+        return [found[name] for name in sorted(found)]
+
+    def _read_applications(self) -> Sequence[CustomApplicationConfig]:
         """Returns the kinds that the ConfigMap names; none if it does not exist, the last valid ones if it is
         invalid."""
-        if self._map is None:
-            return []
+        config = self._maps.get(self._key)
         try:
-            return read_custom_applications(self._map.data.get(CONFIG_KEY, ""))
+            self._applications = read_custom_applications(config.data.get(CONFIG_KEY, "")) if config else ()
         except BadConfiguration as fault:
-            text = f"{fault}; the last good configuration stays in use"
-            self._report(f"ConfigMap {self._map.metadata.namespace}/{self._map.metadata.name}: {text}")
-            self._recorder.record(self._map, Severity.WARNING, "BadConfiguration", text)
-            return last
+            assert config is not None
+            self._refuse(config, f"{fault}; the last good configuration stays in use")
+        return self._applications
 
-    async def _follow(self, wanted: list[CustomApplicationConfig], changed: Changed) -> bool:
+    def _table(self) -> KindTable:
+        """Returns the built-in table with the descriptions of the files and the ConfigMap."""
+        table, tables = KindTable(), self._tables
+        if tables is None:
+            return table
+        for name, text in tables.files:
+            found, wrong = read_table(text, name)
+            for finding in (*wrong, *table.add(found)):
+                self._report_once(name, str(finding))
+        config = self._maps.get(tables.config_map)
+        if config is not None:
+            found, wrong = read_table(config.data.get(CONFIG_MAP_KEY, ""), f"ConfigMap {tables.config_map}")
+            faults = [*wrong, *table.add(found)]
+            if faults:
+                self._refuse(config, f"{'; '.join(map(str, faults))}; the other descriptions are in use")
+        return table
+
+    def _refuse(self, config: ConfigMap, why: str) -> None:
+        about = f"ConfigMap {config.metadata.namespace}/{config.metadata.name}"
+        if self._report_once(about, f"{about}: {why}"):
+            self._recorder.record(config, Severity.WARNING, "BadConfiguration", why)
+
+    def _report_once(self, about: str, text: str) -> bool:
+        """Reports a text unless it was the last one about the same source; returns whether it did."""
+        if self._reported.get(about) == text:
+            return False
+        self._reported[about] = text
+        self._report(text)
+        return True
+
+    # --- which of them are served
+
+    async def _follow(self, wanted: Sequence[_WantedKind], changed: Changed) -> bool:
         """Starts and stops following kinds; whether some are not served yet."""
-        found: list[type[CustomApplication]] = []
-        missing = False
+        served = await self._served({version for one in wanted if not one.plural for version in one.api_versions})
+        found: list[type[ConfiguredApplication]] = []
         for one in wanted:
-            plural = one.plural or await self._plural(one)
-            if plural:
-                found.append(one.type(plural, KindTable()))
-            missing = missing or not plural
+            for version in one.api_versions:
+                plural = one.plural or served.get((version, one.kind), "")
+                if plural:
+                    found.append(one.type_of(plural, version.rpartition("/")[2]))
+                    break
         kinds = tuple(found)
         if kinds == self.kinds:
-            return missing
+            return len(found) < len(wanted)
         for kind in self.kinds:
             if kind not in kinds:
                 await self._informers.remove(kind)
@@ -135,19 +234,37 @@ class ConfiguredKinds:
         self.kinds = kinds
         self._report(f"applications by configuration: {', '.join(kind.__name__ for kind in kinds) or 'none'}")
         await changed(kinds)
-        return missing
+        return len(found) < len(wanted)
 
-    async def _plural(self, one: CustomApplicationConfig) -> str:
-        """Returns the resource name of the kind; empty if the API server does not serve it (yet)."""
+    async def _served(self, api_versions: set[str]) -> dict[tuple[str, str], str]:
+        """Returns the plural of each kind that the API server serves under one of these API versions."""
+        if not api_versions:
+            return {}
+        groups = await self._get("/apis")
+        there = {
+            str(version.get("groupVersion")) for group in groups.get("groups", ()) for version in group["versions"]
+        }
+        found: dict[tuple[str, str], str] = {}
+        for version in sorted(api_versions & there):
+            for resource in (await self._get(f"/apis/{version}")).get("resources", ()):
+                if "/" not in resource.get("name", "/"):
+                    found[version, resource.get("kind", "")] = str(resource["name"])
+        return found
+
+    async def _get(self, path: str) -> dict[str, Any]:
         try:
-            answer: dict[str, Any] = msgspec.json.decode(
-                await self._client.request("GET", f"/apis/{one.group}/{one.version}")
-            )
+            answer: dict[str, Any] = msgspec.json.decode(await self._client.request("GET", path))
+            return answer
         except (errors.ApiError, msgspec.DecodeError) as fault:
             if not isinstance(fault, errors.NotFound):
-                self._report(f"{one.name}: {fault}")
-            return ""
-        for served in answer.get("resources", ()):
-            if served.get("kind") == one.kind and "/" not in served.get("name", "/"):
-                return str(served["name"])
-        return ""
+                self._report(f"{path}: {fault}")
+            return {}
+
+
+def _from_application(one: CustomApplicationConfig, table: KindTable) -> _WantedKind:
+    versions = (f"{one.group}/{one.version}",)
+    return _WantedKind(one.kind, versions, lambda plural, _: one.type(plural, table), one.plural)
+
+
+def _from_description(one: KindDescription, table: KindTable) -> _WantedKind:
+    return _WantedKind(one.kind, one.api_versions, lambda plural, version: table.type_of(one, plural, version))

@@ -22,7 +22,7 @@ from muster.kube.client import Client, Limits
 from muster.kube.events import Recorder
 from muster.kube.informers import Informers
 from muster.model.meta import Object
-from muster.process.application_kinds import ConfiguredKinds, Kinds
+from muster.process.application_kinds import ConfiguredKinds, Kinds, WorkloadTables
 from muster.process.leadership import LeaderElection, run_until
 from muster.process.logs import Log
 from muster.process.own_pod import OwnPod
@@ -68,6 +68,8 @@ class Component(ABC):
     permissions: tuple[Permission, ...] = ()
     """The permissions to review at the start and every ten minutes."""
     limits: Limits = Limits()
+    workload_tables: WorkloadTables | None = None
+    """Where workload kinds are described, for a component that forms gangs."""
     posts: Mapping[str, Handler] = {}
     """Further paths that the probes' server answers."""
 
@@ -197,7 +199,8 @@ class Process:
     def application_kinds(self, informers: Informers, recorder: Recorder) -> ConfiguredKinds:
         """Follows the further kinds of applications that the ConfigMap names, once its `run` is started."""
         key, report = self._settings.applications, self._component.log.report
-        return ConfiguredKinds(self.client, informers, key, recorder, report)
+        tables = self._component.workload_tables
+        return ConfiguredKinds(self.client, informers, key, recorder, report, tables)
 
     async def _work(self) -> None:
         """Takes part in the election and works in every leadership term; without an election it works at once."""

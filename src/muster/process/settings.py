@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -117,6 +118,21 @@ APPLICATIONS = Flag(
     "--applications", metavar=NAMESPACED, help="The ConfigMap that names further kinds of applications. Default: "
     "groupmanagement-config in the namespace muster runs in, else in kubeedge.",
 )  # fmt: skip
+
+
+WORKLOAD_KINDS = Flag(
+    "--workload-kinds", is_path=True, metavar="FILE", help="Descriptions of further workload kinds. May be given "
+    "several times. The ConfigMap muster-workload-kinds in the namespace muster runs in is followed, too.",
+)  # fmt: skip
+
+
+def check_readable(flag: Flag, files: Iterable[str]) -> None:
+    """Raises SettingError if one of the files cannot be read."""
+    for file in files:
+        try:
+            Path(file).read_bytes().decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as fault:
+            raise SettingError(f"{flag.names[0]} {file} cannot be read: {fault}") from None
 
 
 def default_applications() -> str:

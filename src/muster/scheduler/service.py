@@ -24,7 +24,7 @@ from muster.kube.writes import Writes
 from muster.model import core, groups, scheduling, storage, topology
 from muster.model.custom import CustomApplication, custom_kinds
 from muster.model.meta import Object
-from muster.process.application_kinds import Changed, ConfiguredKinds, Kinds
+from muster.process.application_kinds import Kinds, WorkloadTables
 from muster.process.component import Component
 from muster.process.config_sources import ConfigFile, ConfigMapKey, ConfigSource
 from muster.process.config_watcher import ConfigWatcher
@@ -71,7 +71,6 @@ class SchedulerService(Component):
         self._findings = ConfigurationFindings(self.metrics, log)
         self._loop: Loop | None = None
         self._decider: Decider | None = None
-        self._reloaded = asyncio.Event()
         self._changing: asyncio.Future[None] | None = None  # kept, or it may be collected before it has run
         self._fences = 0
         self._standby = Standby(self._prepared, log, self.metrics.faults.inc)
@@ -80,6 +79,7 @@ class SchedulerService(Component):
             on_error=self.metrics.faults.inc,
         )  # fmt: skip
         super().__init__(settings, log, self.metrics.registry)
+        self.workload_tables = WorkloadTables.of(settings.workload_kinds)
 
     def election(self, settings: LeaseSettings) -> LeaderElection:
         return self._election
@@ -149,12 +149,11 @@ class SchedulerService(Component):
                 if settings.applications:
                     recorder = self._recorder(client)
                     kinds = self.process.application_kinds(informers, recorder)
-                    following = self._follow_kinds(kinds, partial(_forget_others, loop, cache))
+                    following = kinds.run(partial(_use_kinds, loop, cache))
                     tasks += [asyncio.create_task(one) for one in (recorder.run(), following)]
-                    if CustomApplication in kinds_read(self._loaded.config):
-                        # Without them the plugin would take their pods for ones that no policy is about.
-                        await kinds.followed()
-                        decider.use(self._loaded)  # it may have changed meanwhile
+                    # Without them pods of a gang would be taken for single pods that no policy is about.
+                    await kinds.followed()
+                    decider.use(self._loaded)  # it may have changed meanwhile
                 self._decider, self._loop = decider, loop
                 stream = informers.stream(replay=False)
                 if _more_kinds(self._loaded) != followed:
@@ -206,17 +205,9 @@ class SchedulerService(Component):
             fence = Fence(client, informers, self.settings.scheduler_names, self.log)
             await fence.close(f"{lease.identity}.{election.term}.{self._fences}", lease.duration)
 
-    async def _follow_kinds(self, kinds: ConfiguredKinds, changed: Changed) -> None:
-        """From when a plugin is configured that reads applications of configured kinds."""
-        while CustomApplication not in kinds_read(self._loaded.config):
-            self._reloaded.clear()
-            await self._reloaded.wait()
-        await kinds.run(changed)
-
     def _use(self, loaded: LoadedConfig) -> None:
         """A new configuration: the next cycle is decided with it."""
         self._loaded = loaded
-        self._reloaded.set()
         self._announce()
         loop, decider = self._loop, self._decider
         if loop is not None and decider is not None:
@@ -246,16 +237,18 @@ class SchedulerService(Component):
         return "" if loaded else "the cluster was read and is being taken over"
 
 
-async def _forget_others(loop: Loop, cache: Cache, kinds: Kinds) -> None:
-    """The objects of kinds that are not configured any more are gone for us: nobody follows them."""
+async def _use_kinds(loop: Loop, cache: Cache, kinds: Kinds) -> None:
+    """Pods wait for owners of these kinds. The objects of kinds that are not configured any more are gone for us:
+    nobody follows them."""
 
-    def forget() -> None:
+    def use() -> None:
+        cache.state.use_kinds(kinds)
         for kind in custom_kinds(cache.state.objects):
             if kind not in kinds:
                 for key in list(cache.state.objects[kind.__name__]):
                     cache.put(Observed(kind.__name__, key, None))
 
-    await loop.in_thread(forget)
+    await loop.in_thread(use)
     loop.soon()
 
 

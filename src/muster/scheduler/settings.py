@@ -8,10 +8,12 @@ from typing import Annotated
 from muster.process.settings import (
     APPLICATIONS,
     CONFIG,
+    WORKLOAD_KINDS,
     ClusterSettings,
     Flag,
     LeaseSettings,
     ProbeSettings,
+    check_readable,
     config_map_place,
     default_applications,
 )
@@ -28,6 +30,7 @@ class SchedulerSettings:
     config: Annotated[str | None, CONFIG] = None
     lease: LeaseSettings
     applications: Annotated[str, APPLICATIONS] = field(default_factory=default_applications)
+    workload_kinds: Annotated[tuple[str, ...], WORKLOAD_KINDS] = ()
     probes: ProbeSettings = field(default_factory=ProbeSettings)
     period: Annotated[float, Flag(
         "--period", minimum=0.1, metavar="SECONDS",
@@ -42,6 +45,7 @@ class SchedulerSettings:
     )] = 600.0  # fmt: skip
 
     def __post_init__(self) -> None:
+        check_readable(WORKLOAD_KINDS, self.workload_kinds)
         _ = self.config_map  # SettingError if it is not NAMESPACE/NAME[/KEY]
 
     @property

@@ -93,7 +93,7 @@ PARTS: dict[str, Part] = {
         Part(
             "scheduler", rights.SCHEDULER, ("-c", f"configmap:{CONFIGURATION}",),
             replicas=2, requests=(("cpu", "500m"), ("memory", "512Mi")), limits=(("memory", "2Gi"),), configured=True,
-            at_home=(*rights.own_configuration(CONFIGURATION), *rights.CONFIGURED),
+            at_home=(*rights.own_configuration(CONFIGURATION), *rights.DESCRIBED),
         ),
         Part(
             "controllers", rights.CONTROLLERS, (),
@@ -108,7 +108,7 @@ PARTS: dict[str, Part] = {
         Part(
             "pod-groups", rights.POD_GROUPS, (),
             replicas=2, requests=(("cpu", "50m"), ("memory", "128Mi")), limits=(("memory", "512Mi"),),
-            by_default=False,
+            by_default=False, at_home=rights.DESCRIBED,
         ),
         # One: reservations are kept in memory.
         Part(

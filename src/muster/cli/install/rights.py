@@ -37,6 +37,14 @@ _OWNERS = (
     Right(_APPS, ("deployments", "replicasets", "statefulsets", "daemonsets"), READ),
     Right(_BATCH, ("jobs", "cronjobs"), READ),
 )
+# Workloads of the kinds that the built-in table describes (muster/workloads/kinds.yaml) and whose pods form gangs.
+_WORKLOADS = (
+    Right("leaderworkerset.x-k8s.io", ("leaderworkersets",), READ),
+    Right("jobset.x-k8s.io", ("jobsets",), READ),
+    Right("ray.io", ("rayclusters",), READ),
+    Right("kubeflow.org", ("pytorchjobs", "tfjobs", "mpijobs", "xgboostjobs", "paddlejobs"), READ),
+    Right("sparkoperator.k8s.io", ("sparkapplications",), READ),
+)
 _DIVISION = Right(_GROUPS, ("nodegroups", "propagationpolicies"), READ)
 _EVENTS = Right(_CORE, ("events",), ("create", "patch"))
 
@@ -50,6 +58,7 @@ SCHEDULER: tuple[Right, ...] = (
     Right("kueue.x-k8s.io", ("topologies",), READ),
     Right("kai.scheduler", ("topologies",), READ),
     *_OWNERS,
+    *_WORKLOADS,
     _DIVISION,
     Right(_CORE, ("pods/binding", "pods/eviction"), ("create",)),
     # Conditions, the nominated node, and the note on a pod that was evicted.
@@ -90,9 +99,11 @@ POD_GROUPS: tuple[Right, ...] = (
     Right(_CORE, ("pods",), READ),
     Right(_APPS, ("replicasets", "statefulsets", "daemonsets"), READ),
     Right(_BATCH, ("jobs",), READ),
+    *_WORKLOADS,
     Right(_VOLCANO, ("podgroups",), (*READ, "create", "patch", "delete")),
-    # The group's name, and the gate that opens.
+    # The group's name, role and sub-group, and the gate that opens.
     Right(_CORE, ("pods",), ("patch",)),
+    _EVENTS,
 )
 
 EXTENDER: tuple[Right, ...] = (
@@ -133,6 +144,10 @@ EDGE_GATE: tuple[Right, ...] = (
 
 # In the namespace it runs in: the ConfigMap that names further kinds of applications.
 CONFIGURED: tuple[Right, ...] = (Right(_CORE, ("configmaps",), READ, ("groupmanagement-config",)),)
+# … and the one that describes further workload kinds.
+DESCRIBED: tuple[Right, ...] = (
+    Right(_CORE, ("configmaps",), READ, ("groupmanagement-config", "muster-workload-kinds")),
+)
 
 
 def own_configuration(name: str) -> tuple[Right, ...]:

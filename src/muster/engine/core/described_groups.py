@@ -59,6 +59,7 @@ class DescribedKinds:
 
     def __init__(self) -> None:
         self._names: dict[str, KindDescription] = {}  # by their names in object tables, sorted
+        self._pods: dict[tuple[str, str], dict[str, None]] = {}  # kind and key of an object → pods it may own
 
     def __bool__(self) -> bool:
         return bool(self._names)
@@ -87,15 +88,28 @@ class DescribedKinds:
         gang = self.gang_of(pods[0], lookup)
         return None if gang is None else described_group(gang, pods)
 
-    def possible_owners(self, pod: Pod, lookup: Lookup) -> list[tuple[str, str]]:
-        """Returns kind and key of all objects whose coming or going may change the gang of the pod."""
-        found = self.owners_named(pod) if pod.metadata.labels else []
+    def named_owner(self, pod: Pod) -> tuple[str, str] | None:
+        """Returns kind and key of the described owner that a controlled pod names, there or not; None: no such."""
+        owner = owner_ref(pod)
+        if owner is None:
+            return None
+        return next(iter(self.owners_named(pod)), owner if owner[0] in self._names else None)
+
+    def place(self, pod_key: str, pod: Pod, lookup: Lookup) -> DescribedGang | None:
+        """Returns the gang of a pod, and notes which objects' coming or going may change it."""
+        owners = self.owners_named(pod) if pod.metadata.labels else []
         above = owner_ref(pod)
-        while above is not None and above not in found:
-            found.append(above)
+        while above is not None and above not in owners:
+            owners.append(above)
             owner = lookup(*above)
             above = owner_ref(owner) if owner is not None else None
-        return found
+        for one in owners:
+            self._pods.setdefault(one, {})[pod_key] = None
+        return self.gang_of(pod, lookup)
+
+    def pods_of(self, kind: str, key: str) -> list[str]:
+        """Returns the pods, there or gone, whose gang an object may decide."""
+        return list(self._pods.get((kind, key), ()))
 
     def owners_named(self, pod: Pod) -> list[tuple[str, str]]:
         """Returns kind and key of the owners that the pod's labels name, whether they are there or not."""

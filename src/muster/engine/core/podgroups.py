@@ -38,7 +38,7 @@ _PASSED_ON = ("volcano.sh/", "kai.scheduler/topology", "sla-waiting-time", "must
 _INDEX_LABELS = {"Job": "batch.kubernetes.io/job-completion-index", "StatefulSet": "apps.kubernetes.io/pod-index"}
 
 
-def sub_group_name(pod: Pod) -> str:
+def segment_name(pod: Pod) -> str:
     """The segment of a pod whose owner is of a kind that muster defines; empty if it has none."""
     owner = controller(pod.metadata) if SEGMENT_SIZE in pod.metadata.annotations else None
     return "" if owner is None else segment_of(pod, "", _INDEX_LABELS.get(owner.kind, ""), pod.metadata.annotations)

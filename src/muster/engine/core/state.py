@@ -7,16 +7,17 @@ decided comes back as changed objects, from the embedded cluster's store or from
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from muster.engine.core.described_owners import DescribedOwners
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import ON_NODE, Attempt, Job, Queue, Shape, Shapes, Status, Task
 from muster.engine.core.native_changes import NativeChanges
 from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object_of, root_jobs
 from muster.engine.core.nodes import Nodes
-from muster.engine.core.podgroups import GROUP, OWNING, group_name, groups_of, sub_group_name
+from muster.engine.core.podgroups import GROUP, OWNING, groups_of
 from muster.engine.core.reading import (
     group_of_all,
     in_memory_group,
@@ -36,10 +37,6 @@ from muster.model.quantity import QuantityError
 from muster.model.scheduling import PodGroup
 from muster.model.scheduling import Queue as QueueObject
 
-if TYPE_CHECKING:
-    from muster.engine.core.described_groups import DescribedKinds
-
-Owner = tuple[str, str]  # kind, ns/name
 Objects = Mapping[str, Mapping[str, Object]]
 
 
@@ -56,10 +53,7 @@ class State:
         self.set_aside: dict[str, Reason] = {}  # pod key → why it cannot even be considered
         self.changed_pods: dict[str, None] | None = None  # for a reader that clears it; None: not recorded
         self.promises = PromiseRecord()  # capacity that earlier cycles freed for claimers
-        self.described: DescribedKinds | None = None  # the workload kinds whose objects make gangs of their pods
-        self.awaited_kinds: Collection[str] = ()  # described kinds whose objects are followed: pods wait for theirs
-        self._possible_owners: dict[Owner, dict[str, None]] = {}  # owner → pods that it may make a gang of
-        self._gangs: dict[Owner, dict[str, None]] = {}  # described owner → its groups in memory
+        self._owners = DescribedOwners(self.lookup)
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are rebuilt
         self._regrouped: dict[str, None] = {}  # groups without a phase in an object whose pods came or went: read again
         self._native = NativeChanges()
@@ -74,7 +68,8 @@ class State:
         for kind, some in objects.items():
             if kind not in ("Pod", "Node"):
                 self.objects[kind].update(some)
-                self._learn(next(iter(some.values()), None))
+                for one in itertools.islice(some.values(), 1):
+                    self._owners.learn(type(one))
         self.nodes = Nodes(self.axis, [n for n in objects.get("Node", {}).values() if isinstance(n, Node)])
         self._read_queues()
         for key, group in self.objects["PodGroup"].items():
@@ -184,7 +179,7 @@ class State:
             self._regroup(key)
         elif isinstance(object, OWNING):
             self._regrouped.update(dict.fromkeys(groups_of(object)))
-            if self.described is not None:
+            if self._owners.kinds is not None:
                 self._follow_owner(kind, key, before)
         elif isinstance(object, ConfiguredApplication):
             self._follow_owner(kind, key, before)
@@ -202,54 +197,23 @@ class State:
             return object_of(job.key)
         return ("PodGroup", job.key) if job.key in self.objects["PodGroup"] else None
 
-    # --- owners of described kinds
-
-    def _learn(self, object: Object | None) -> bool:
-        """Notes the kind of an object; returns whether it is a described kind that was not known."""
-        if not isinstance(object, ConfiguredApplication) or type(object).description is None:
-            return False
-        from muster.engine.core.described_groups import DescribedKinds  # few clusters need it
-
-        if self.described is None:
-            self.described = DescribedKinds()
-        return self.described.learn(type(object))
+    def use_kinds(self, kinds: Collection[type[ConfiguredApplication]]) -> None:
+        """The objects of these described kinds are followed: pods wait for owners that they name."""
+        self._group_again(self._owners.await_kinds(kinds, self.tasks))
 
     def _follow_owner(self, kind: str, key: str, before: Object | None) -> None:
         """Groups the pods again that may belong to an owner which came, changed or went."""
-        now = self.objects[kind].get(key)
-        if self._learn(now):
-            # Pods that came before the first object of the kind were grouped without its description.
-            pods = [name for name, task in self.tasks.items() if GROUP not in task.annotations]
-        elif before is None or now is None or before.metadata.owner_references != now.metadata.owner_references:
-            pods = list(self._possible_owners.get((kind, key), ()))
-        else:
-            pods = []
-            self._regrouped.update(self._gangs.get((kind, key), {}))
+        pods = self._owners.follow(kind, key, before, self.objects[kind].get(key), self.tasks)
+        if pods is not None:
+            self._group_again(pods)
+            return
+        jobs = (task.job for name in self._owners.pods_of(kind, key) if (task := self.tasks.get(name)) is not None)
+        self._regrouped.update({job.key: None for job in jobs if job is not None})
+
+    def _group_again(self, pods: Iterable[str]) -> None:
         for name in pods:
             if name in self.tasks:
                 self.upsert("Pod", name, self.tasks[name].pod)
-
-    def _group_in_memory(self, task: Task) -> str:
-        """Returns the name of the group of a pod that names none; empty if the pod waits for its owner."""
-        task.sub_group = sub_group_name(task.pod)
-        if self.described is None:
-            return group_name(task.pod)
-        owners = self.described.possible_owners(task.pod, self.lookup)
-        for owner in owners:
-            self._possible_owners.setdefault(owner, {})[task.key] = None
-        gang = self.described.gang_of(task.pod, self.lookup)
-        if gang is not None:
-            task.role = task.role or gang.role_of(task.pod)
-            task.sub_group = gang.sub_group_of(task.pod)
-            at = type(gang.owner).__name__, f"{task.namespace}/{gang.owner.metadata.name}"
-            self._gangs.setdefault(at, {})[f"{task.namespace}/{gang.name}"] = None
-            return gang.name
-        missing = next((owner for owner in owners if owner[0] in self.awaited_kinds), None)
-        if missing is not None and task.pod.metadata.owner_references:
-            text = f"{missing[0].partition('.')[0]} {missing[1]}, which describes its gang, is not known yet"
-            self.set_aside[task.key] = Reason("no-owner", text, resolvable=False)
-            return ""
-        return group_name(task.pod)
 
     # --- jobs and queues
 
@@ -276,7 +240,7 @@ class State:
         if job.native:
             job.group = native_group(job.key, self.objects, job) or job.group
         elif job.tasks and job.key not in self.objects["PodGroup"]:
-            job.group = group_of_all(job, self.lookup, self.described)
+            job.group = group_of_all(job, self.lookup, self._owners.kinds)
         fresh = read_job(job.key, job.group, self.objects)
         job.created, job.queue_name = fresh.created, fresh.queue_name
         job.priority, job.has_priority_class = fresh.priority, fresh.has_priority_class
@@ -382,13 +346,14 @@ class State:
             return job
         if not ours:
             return None
-        group = self._group_in_memory(task)
-        if not group:
+        group = self._owners.group_of(task)
+        if isinstance(group, Reason):
+            self.set_aside[task.key] = group
             return None
         name = f"{task.namespace}/{group}"
         job = self.jobs.get(name)
         if job is None:
-            job = self.jobs[name] = self._job(name, in_memory_group(task, self.lookup, self.described))
+            job = self.jobs[name] = self._job(name, in_memory_group(task, self.lookup, self._owners.kinds))
         else:
             self._regrouped[name] = None
         return job

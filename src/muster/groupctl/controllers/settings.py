@@ -8,10 +8,12 @@ from typing import Annotated
 from muster.process.settings import (
     APPLICATIONS,
     NAMESPACED,
+    WORKLOAD_KINDS,
     ClusterSettings,
     Flag,
     LeaseSettings,
     ProbeSettings,
+    check_readable,
     default_applications,
     home_of,
     own_namespace,
@@ -27,11 +29,12 @@ class PodGroupSettings:
     scheduler_names: Annotated[tuple[str, ...], Flag(
         "--scheduler-name", metavar="NAME", help="For pods with this schedulerName. May be given several times.",
     )] = ("muster",)  # fmt: skip
+    applications: Annotated[str, APPLICATIONS] = field(default_factory=default_applications)
+    workload_kinds: Annotated[tuple[str, ...], WORKLOAD_KINDS] = ()
     probes: ProbeSettings = field(default_factory=ProbeSettings)
 
-    @property
-    def applications(self) -> str:
-        return ""
+    def __post_init__(self) -> None:
+        check_readable(WORKLOAD_KINDS, self.workload_kinds)
 
 
 @dataclass(frozen=True, slots=True)
