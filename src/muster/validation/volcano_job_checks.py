@@ -138,7 +138,7 @@ def _dependencies(tasks: Sequence[TaskSpec], path: str) -> Problems:
                 unknown = True
                 message = f"depends on task {name}, which the Job does not have"
                 yield Problem(f"{path}[{i}].dependsOn.name", message, suggest(name, names))
-    left = dict.fromkeys(names)
+    left = dict.fromkeys(sorted(names, key=lambda name: names[name]))
     while not unknown:
         ready = [name for name in left if not any(need in left for need in needs[names[name]])]
         if not ready:
@@ -146,7 +146,7 @@ def _dependencies(tasks: Sequence[TaskSpec], path: str) -> Problems:
         for name in ready:
             del left[name]
     if left and not unknown:
-        first = min(left, key=lambda name: names[name])
+        first = next(iter(left))
         message = f"the tasks {', '.join(left)} depend on each other in a cycle"
         yield Problem(f"{path}[{names[first]}].dependsOn", message, "remove dependsOn from one of them")
 
