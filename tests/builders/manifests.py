@@ -126,6 +126,21 @@ def group(
     )
 
 
+def priority_class(name: str, value: int, **more: Any) -> Manifest:
+    return manifest("scheduling.k8s.io/v1", "PriorityClass", name, value=value, **more)
+
+
+def definition(group: str, kind: str, *, scope: str = "Namespaced") -> Manifest:
+    """A CustomResourceDefinition, version v1, whose objects may have any field."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    singular = kind.lower()
+    names = {"kind": kind, "plural": f"{singular}s", "singular": singular, "listKind": f"{kind}List"}
+    spec = {"group": group, "scope": scope, "names": names, "versions": [version]}
+    name = f"{singular}s.{group}"
+    return manifest("apiextensions.k8s.io/v1", "CustomResourceDefinition", name, spec=spec)
+
+
 def typed(item: Object | Manifest) -> Any:
     """The typed object of a manifest; an object as it is."""
     return kinds.decode(item) if isinstance(item, dict) else item

@@ -9,6 +9,7 @@ from muster.config.types import Arguments, Config, PluginOption, Tier
 from muster.cycle.registry import plugin_class
 from muster.engine.core.hooks import Plugin
 from muster.engine.core.jobs import Job, Queue, Task
+from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.model import kinds
@@ -71,3 +72,25 @@ def of(state: State, name: str) -> Job:
 
 def named(state: State, name: str) -> Queue:
     return state.queues[name]
+
+
+def placed(session: Session, kind: MoveKind) -> dict[str, str]:
+    """Pod → node, of the committed moves of this kind."""
+    names = session.state.nodes.names
+    moves = [move for move in session.committed if move.kind == kind]
+    return {task.name: names[n] for move in moves for task, n in zip(move.tasks, move.nodes, strict=True)}
+
+
+def evicted(session: Session) -> list[str]:
+    return sorted(move.task.name for move in session.committed if move.kind == MoveKind.EVICT)
+
+
+# Of five pods two have failed. Spec of a budget without status → disruptions that its controller would allow.
+ALLOWED_DISRUPTIONS: tuple[tuple[dict[str, Any], int], ...] = (
+    ({"minAvailable": 2}, 1),
+    ({"minAvailable": "50%"}, 1),
+    ({"maxUnavailable": 2}, 2),
+    ({"maxUnavailable": "34%"}, 2),
+    ({"minAvailable": 5}, 0),
+    ({}, 0),
+)

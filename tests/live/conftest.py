@@ -6,7 +6,9 @@ import itertools
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +18,9 @@ from live.controlplane import ControlPlane
 from muster.cli.install import PARTS, Settings, installation
 from muster.config.loader import DEFAULT
 from muster.model.crd import OURS, PEERS
+
+if TYPE_CHECKING:
+    from live.gate_site import Gate
 
 MakeNodes = Callable[..., list[Plain]]
 Labels = dict[str, str]
@@ -150,3 +155,37 @@ def served(api: Api, path: str) -> bool:
             return False
         raise
     return True
+
+
+@pytest.fixture
+def start_gate(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[..., Gate]]:
+    """start_gate("--hold-strict"): an edge gate with these flags, until the test ends."""
+    from live.gate_site import started
+
+    with ExitStack() as running:
+
+        def start(*arguments: str) -> Gate:
+            gate = started(control_plane, tmp_path, *arguments)
+            running.enter_context(gate.part)
+            return gate
+
+        yield start
+
+
+@pytest.fixture
+def gate(start_gate: Callable[..., Gate]) -> Gate:
+    return start_gate()
+
+
+@pytest.fixture
+def strict_gate(start_gate: Callable[..., Gate]) -> Gate:
+    return start_gate("--hold-strict")
+
+
+class OwnPlane:
+    """Tests of a class that starts a control plane of its own: `api` speaks to that one."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def api(cls, control_plane: ControlPlane) -> Api:
+        return control_plane.api

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from itertools import accumulate
 
-from builders.manifests import group, manifest, queue
+from builders.manifests import group, priority_class, queue
 from live.api import Plain, live_node
 from live.muster_process import muster_pod
 
@@ -109,8 +109,7 @@ def singles(scale: Scale, seed: int) -> list[Single]:
 def cluster(scale: Scale) -> list[Plain]:
     """Nodes, queues and priority classes."""
     nodes = [live_node(f"churn-{i:03}", cpu=NODE_CPUS) for i in range(scale.nodes)]
-    version = "scheduling.k8s.io/v1"
-    classes = [manifest(version, "PriorityClass", name, value=value) for name, value in PRIORITIES.items()]
+    classes = [priority_class(name, value) for name, value in PRIORITIES.items()]
     return [*nodes, *classes, *(queue(name, weight=weight) for name, weight in QUEUES.items())]
 
 

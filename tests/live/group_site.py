@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from live.api import Api, Refused, place, until
-from live.conftest import HOME, REGISTRATIONS, RIGHTS, MakeNodes, served
+from live.conftest import HOME, REGISTRATIONS, RIGHTS, MakeNodes, OwnPlane, served
 from live.controlplane import ControlPlane
 from live.node_groups import Controllers, Extender, thing
 from live.part_process import free_port
@@ -31,14 +31,17 @@ class Site:
         return self.plane.kubeconfig_of(HOME, f"muster-{part}")
 
 
-class Sited:
+class Sited(OwnPlane):
     """Tests of a class with these fixtures run on a site of their own."""
+
+    plane_class: type[ControlPlane] = ControlPlane
+    scheme = "http"
 
     @pytest.fixture(scope="class")
     @classmethod
     def site(cls) -> Iterator[Site]:
         port = free_port()
-        with ControlPlane(extender=f"http://127.0.0.1:{port}") as plane:
+        with cls.plane_class(extender=f"{cls.scheme}://127.0.0.1:{port}") as plane:
             install(plane.api)
             yield Site(plane, port)
 
@@ -46,11 +49,6 @@ class Sited:
     @classmethod
     def control_plane(cls, site: Site) -> ControlPlane:
         return site.plane
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def api(cls, site: Site) -> Api:
-        return site.plane.api
 
     @pytest.fixture
     def cities(self, api: Api, make_nodes: MakeNodes) -> Iterator[None]:

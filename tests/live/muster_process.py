@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,15 @@ def gang(api: Api, namespace: str, name: str, size: int, members: int | None = N
     names = [f"{name}-{i}" for i in range(size)]
     create_all(api, [muster_pod(namespace, n, name, **of_pod) for n in names], 8)
     return names
+
+
+def node_full_of_low(api: Api, namespace: str, make_nodes: Callable[..., object], scheduler: Scheduler) -> None:
+    """A node that the gang `low` fills, whose two pods may be evicted one by one; the scheduler has ended."""
+    make_nodes(1, prefix="full", resources={"cpu": "4"})
+    names = gang(api, namespace, "low", 2, 0, cpu="2")
+    with scheduler as ahead:
+        all_placed(api, namespace, names)
+        assert ahead.stop() == 0
 
 
 def placed(api: Api, namespace: str) -> dict[str, str]:

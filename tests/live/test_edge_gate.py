@@ -11,7 +11,6 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator
 from http.client import HTTPSConnection
 from pathlib import Path
 
@@ -40,20 +39,6 @@ from live.gate_site import (
 )
 
 pytestmark = pytest.mark.usefixtures("rights")
-
-
-@pytest.fixture
-def gate(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Gate]:
-    one = started(control_plane, tmp_path)
-    with one.part:
-        yield one
-
-
-@pytest.fixture
-def strict_gate(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Gate]:
-    one = started(control_plane, tmp_path, "--hold-strict")
-    with one.part:
-        yield one
 
 
 def test_kubectl_get_w_sees_pods_come_when_they_are_released_and_go_when_they_are_held_strictly(

@@ -7,13 +7,12 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
 
-from builders.manifests import pod
+from builders.manifests import definition, pod
 from live.api import Api, Plain, place, until
 from live.conftest import HOME, MakeNodes, served
 from live.controlplane import ControlPlane
@@ -21,20 +20,6 @@ from live.gate_site import BINDING, METADATA, PROTOBUF, REQUIRED, TABLE, Gate, b
 
 pytestmark = pytest.mark.usefixtures("rights")
 ENDS = "k8s.io/initial-events-end"
-
-
-@pytest.fixture
-def gate(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Gate]:
-    one = started(control_plane, tmp_path)
-    with one.part:
-        yield one
-
-
-@pytest.fixture
-def strict_gate(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Gate]:
-    one = started(control_plane, tmp_path, "--hold-strict")
-    with one.part:
-        yield one
 
 
 def named(event: Plain) -> str:
@@ -150,14 +135,7 @@ def test_pods_of_kinds_that_the_config_map_names_are_held_and_let_go_as_it_chang
     strict_gate: Gate, api: Api, namespace: str
 ) -> None:
     """The definition is there, the ConfigMap comes later, and goes again; clients see the pods come and go."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    kinds = {"plural": "clonesets", "singular": "cloneset", "kind": "CloneSet", "listKind": "CloneSetList"}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    definition = api.create({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "clonesets.apps.gate.example"},
-        "spec": {"group": "apps.gate.example", "scope": "Namespaced", "names": kinds, "versions": [version]},
-    })  # fmt: skip
+    clone_sets = api.create(definition("apps.gate.example", "CloneSet"))
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "gate-clonesets"}}
     may = {"apiGroups": ["apps.gate.example"], "resources": ["clonesets"], "verbs": ["get", "list", "watch"]}
     account = {"kind": "ServiceAccount", "name": "muster-edge-gate", "namespace": HOME}
@@ -200,7 +178,7 @@ def test_pods_of_kinds_that_the_config_map_names_are_held_and_let_go_as_it_chang
     finally:
         if not api.gone(place(config)):
             api.delete(place(config))
-        for one in (*granted, definition):
+        for one in (*granted, clone_sets):
             api.delete(place(one))
 
 

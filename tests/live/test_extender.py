@@ -14,7 +14,7 @@ import pytest
 
 from builders.manifests import pod, queue
 from live.api import Api, Plain, place, until
-from live.conftest import HOME, MakeNodes, served
+from live.conftest import HOME, MakeNodes, OwnPlane, served
 from live.controlplane import ControlPlane
 from live.group_site import Site, Sited, install
 from live.node_groups import (
@@ -206,7 +206,7 @@ def holder(namespace: str, name: str, node: str, chips: list[str]) -> Plain:
     )  # fmt: skip
 
 
-class TestExtenderOverTls:
+class TestExtenderOverTls(OwnPlane):
     """kube-scheduler shows a certificate, and the extender's own is renewed while it runs."""
 
     @pytest.fixture(scope="class")
@@ -216,11 +216,6 @@ class TestExtenderOverTls:
         with ControlPlane(extender=f"https://127.0.0.1:{cls.port}") as plane:
             install(plane.api)
             yield plane
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def api(cls, control_plane: ControlPlane) -> Api:
-        return control_plane.api
 
     port: int
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from fakes.flood import Flood, Memory
 from live.api import Api, Plain, Refused, until
 from live.conftest import HOME
 from live.controlplane import ControlPlane
-from live.group_site import Site, Sited, install
+from live.group_site import Site, Sited
 from live.node_groups import BINDING, LEASE, REQUIRED, Extender, Watcher, divided, pods, weights, workload
 from live.part_process import free_port
 from live.webhook_site import Follower
@@ -42,13 +41,7 @@ def secured(plane: ControlPlane) -> tuple[str, ...]:
 class OverTls(Sited):
     """A control plane whose kube-scheduler shows a certificate."""
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def site(cls) -> Iterator[Site]:
-        port = free_port()
-        with ControlPlane(extender=f"https://127.0.0.1:{port}") as plane:
-            install(plane.api)
-            yield Site(plane, port)
+    scheme = "https"
 
 
 class TestAnonymousConnections(OverTls):

@@ -10,29 +10,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from live import node_groups as sample
 from live.api import Api, Plain, until
 from live.conftest import HOME
 from live.controlplane import ControlPlane
-from live.group_site import Site, Sited, install
-from live.node_groups import (
-    BOTH,
-    DOMAIN,
-    REQUIRED,
-    Controllers,
-    Extender,
-    all_local,
-    by_city,
-    divided,
-    path,
-    pods,
-    policy_path,
-    reasons,
-    registries,
-    satisfied,
-    thing,
-    weights,
-    workload,
-)
+from live.group_site import Site, Sited
 from live.part_process import Part, free_port
 
 FOREIGN = """
@@ -85,16 +67,16 @@ def drawn_to_beijing(app: Plain) -> Plain:
 
 
 def condition(api: Api, namespace: str, kind: str = "propagationpolicies", name: str = "pp") -> Plain:
-    conditions = api.get(policy_path(namespace, kind, name)).get("status", {}).get("conditions", ())
+    conditions = api.get(sample.policy_path(namespace, kind, name)).get("status", {}).get("conditions", ())
     return next((c for c in conditions if c["type"] == "Satisfied"), {"status": "", "reason": "", "message": ""})
 
 
 def uids(api: Api, namespace: str, app: str = "nginx") -> set[str]:
-    return {p["metadata"]["uid"] for p in pods(api, namespace, app)}
+    return {p["metadata"]["uid"] for p in sample.pods(api, namespace, app)}
 
 
 def agent(namespace: str, policy: str, own: list[Plain] | None = None) -> Plain:
-    made = workload("DaemonSet", namespace, 0, {f"{DOMAIN}/required-propagationpolicy": policy}, "agent")
+    made = sample.workload("DaemonSet", namespace, 0, {f"{sample.DOMAIN}/required-propagationpolicy": policy}, "agent")
     del made["spec"]["replicas"]
     made["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}
     if own is not None:
@@ -103,15 +85,15 @@ def agent(namespace: str, policy: str, own: list[Plain] | None = None) -> Plain:
 
 
 def terms(api: Api, namespace: str) -> list[Plain] | None:
-    spec = api.get(path(namespace, "daemonsets", "agent"))["spec"]["template"]["spec"]
+    spec = api.get(sample.path(namespace, "daemonsets", "agent"))["spec"]["template"]["spec"]
     required = spec.get("affinity", {}).get("nodeAffinity", {}).get(AFFINITY)
     return None if required is None else required["nodeSelectorTerms"]
 
 
 def rolled_out(api: Api, namespace: str, image: str, count: int) -> bool:
-    found = api.get(path(namespace, "daemonsets", "agent"))
+    found = api.get(sample.path(namespace, "daemonsets", "agent"))
     status, seen = found["status"], found["metadata"]["generation"]
-    images = [p["spec"]["containers"][0]["image"] for p in pods(api, namespace, "agent")]
+    images = [p["spec"]["containers"][0]["image"] for p in sample.pods(api, namespace, "agent")]
     done = (status.get("desiredNumberScheduled"), status.get("updatedNumberScheduled"), status.get("numberReady"))
     return status.get("observedGeneration") == seen and done == (count,) * 3 and images == [image] * count
 
@@ -119,37 +101,35 @@ def rolled_out(api: Api, namespace: str, image: str, count: int) -> bool:
 class TestGroupEvictions(Sited):
     """On a control plane whose kube-scheduler goes on without the extender."""
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def site(cls) -> Iterator[Site]:
-        port = free_port()
-        with Lenient(extender=f"http://127.0.0.1:{port}") as plane:
-            install(plane.api)
-            yield Site(plane, port)
+    plane_class = Lenient
 
     @pytest.fixture
-    def extender(self, site: Site, cities: None) -> Iterator[Extender]:
-        with Extender(site.account("extender"), site.port, HOME, *SHORT) as part:
+    def extender(self, site: Site, cities: None) -> Iterator[sample.Extender]:
+        with sample.Extender(site.account("extender"), site.port, HOME, *SHORT) as part:
             yield part
 
     def test_a_scheduler_that_does_not_obey_is_named_and_other_applications_have_their_turn(
-        self, site: Site, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, site: Site, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
-        api.create(weights(namespace, Beijing=2, Hangzhou=3))
-        api.create(weights(namespace, "good", Beijing=1, Hangzhou=1))
+        api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
+        api.create(sample.weights(namespace, "good", Beijing=1, Hangzhou=1))
         with foreign_scheduler(site.plane):
             # First in the order of names, and with room for more evictions than all others together.
-            storm = drawn_to_beijing(workload("Deployment", namespace, 30, REQUIRED, "aaa"))
+            storm = drawn_to_beijing(sample.workload("Deployment", namespace, 30, sample.REQUIRED, "aaa"))
             storm["spec"]["template"]["spec"]["schedulerName"] = "foreign"
             api.create(storm)
-            good = drawn_to_beijing(workload("Deployment", namespace, 6, {}, "zzz"))
+            good = drawn_to_beijing(sample.workload("Deployment", namespace, 6, {}, "zzz"))
             api.create(good)
-            until("all to run", lambda: len([p for p in pods(api, namespace, "zzz") if p["spec"].get("nodeName")]) == 6)
+            until(
+                "all to run",
+                lambda: len([p for p in sample.pods(api, namespace, "zzz") if p["spec"].get("nodeName")]) == 6,
+            )
             api.merge(
-                path(namespace, name="zzz"), {"metadata": {"labels": {f"{DOMAIN}/required-propagationpolicy": "good"}}}
+                sample.path(namespace, name="zzz"),
+                {"metadata": {"labels": {f"{sample.DOMAIN}/required-propagationpolicy": "good"}}},
             )
             until("the cause", lambda: condition(api, namespace)["reason"] == "WrongGroup", 60)
-            divided(api, namespace, 60, "zzz", beijing=3, hangzhou=3)
+            sample.divided(api, namespace, 60, "zzz", beijing=3, hangzhou=3)
             told = condition(api, namespace)
             assert told["status"] == "False" and "schedulerName foreign" in told["message"]
             events = [e for e in api.list(f"/api/v1/namespaces/{namespace}/events") if e["reason"] == "Evicted"]
@@ -163,12 +143,12 @@ class TestGroupEvictions(Sited):
             assert uids(api, namespace, "aaa") == before
             assert controllers.metric("muster_controllers_evictions_paused") == 1
             assert controllers.metric("muster_controllers_placer_alive", 'part="extender"') == 1
-            (aaa,) = [a for a in api.get(policy_path(namespace))["status"]["applications"] if a["name"] == "aaa"]
+            (aaa,) = [a for a in api.get(sample.policy_path(namespace))["status"]["applications"] if a["name"] == "aaa"]
             assert aaa["evictions"]["failures"] == 1 and aaa["evictions"]["reason"] == "WrongGroup"
-            assert reasons(api, namespace)["WrongGroup"] == 2  # on the application and on the policy
+            assert sample.reasons(api, namespace)["WrongGroup"] == 2  # on the application and on the policy
 
     def test_while_the_extender_is_down_nothing_is_evicted_for_its_place(
-        self, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
         until(
             "it to be seen", lambda: controllers.metric("muster_controllers_placer_alive", 'part="extender"') == 1, 30
@@ -177,38 +157,38 @@ class TestGroupEvictions(Sited):
         until(
             "its end to be seen", lambda: any("no muster extender is alive" in e["msg"] for e in controllers.log()), 30
         )
-        api.create(weights(namespace, Beijing=2, Hangzhou=3))
-        api.create(drawn_to_beijing(workload("Deployment", namespace, 5, REQUIRED)))
-        until("Beijing to have all", lambda: by_city(pods(api, namespace)) == {"beijing": 5})
+        api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
+        api.create(drawn_to_beijing(sample.workload("Deployment", namespace, 5, sample.REQUIRED)))
+        until("Beijing to have all", lambda: sample.by_city(sample.pods(api, namespace)) == {"beijing": 5})
         until("it to be told", lambda: condition(api, namespace)["reason"] == "NoExtender", 30)
         assert "schedulerName default-scheduler" in condition(api, namespace)["message"]
         before = uids(api, namespace)
         time.sleep(15)
-        assert uids(api, namespace) == before and reasons(api, namespace)["Evicted"] == 0
+        assert uids(api, namespace) == before and sample.reasons(api, namespace)["Evicted"] == 0
         extender.start()
-        divided(api, namespace, 90, beijing=2, hangzhou=3)
-        until("satisfied", lambda: satisfied(api, namespace))
-        assert reasons(api, namespace)["Evicted"] == 3
+        sample.divided(api, namespace, 90, beijing=2, hangzhou=3)
+        until("satisfied", lambda: sample.satisfied(api, namespace))
+        assert sample.reasons(api, namespace)["Evicted"] == 3
 
     def test_an_extender_that_dies_in_the_middle_costs_few_evictions(
-        self, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
         until(
             "it to be seen", lambda: controllers.metric("muster_controllers_placer_alive", 'part="extender"') == 1, 30
         )
-        api.create(drawn_to_beijing(workload("Deployment", namespace, 20, {})))
-        until("Beijing to have all", lambda: by_city(pods(api, namespace)) == {"beijing": 20})
-        api.create(weights(namespace, Beijing=1, Hangzhou=3))
+        api.create(drawn_to_beijing(sample.workload("Deployment", namespace, 20, {})))
+        until("Beijing to have all", lambda: sample.by_city(sample.pods(api, namespace)) == {"beijing": 20})
+        api.create(sample.weights(namespace, Beijing=1, Hangzhou=3))
         extender.kill()
-        api.merge(path(namespace), {"metadata": {"labels": REQUIRED}})
+        api.merge(sample.path(namespace), {"metadata": {"labels": sample.REQUIRED}})
         time.sleep(30)
-        assert reasons(api, namespace)["Evicted"] <= 2  # a tenth, before its Lease had run out
+        assert sample.reasons(api, namespace)["Evicted"] <= 2  # a tenth, before its Lease had run out
 
     def test_pods_whose_template_names_their_node_are_not_evicted_for_ever(
-        self, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
-        api.create(weights(namespace, Beijing=2, Hangzhou=3))
-        fixed = workload("Deployment", namespace, 5, REQUIRED)
+        api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
+        fixed = sample.workload("Deployment", namespace, 5, sample.REQUIRED)
         nodes = [n["metadata"]["name"] for n in api.list("/api/v1/nodes")]
         fixed["spec"]["template"]["spec"]["nodeName"] = next(name for name in nodes if name.startswith("beijing"))
         api.create(fixed)
@@ -216,12 +196,12 @@ class TestGroupEvictions(Sited):
         assert "the pod template sets nodeName" in condition(api, namespace)["message"]
         before = uids(api, namespace)
         time.sleep(15)
-        assert uids(api, namespace) == before and reasons(api, namespace)["Evicted"] == 1
+        assert uids(api, namespace) == before and sample.reasons(api, namespace)["Evicted"] == 1
 
     def test_an_override_of_the_node_name_is_named_and_does_not_evict_for_ever(
-        self, site: Site, extender: Extender, cities: None, api: Api, namespace: str
+        self, site: Site, extender: sample.Extender, cities: None, api: Api, namespace: str
     ) -> None:
-        api.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {f"{DOMAIN}/webhook": "enabled"}}})
+        api.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {f"{sample.DOMAIN}/webhook": "enabled"}}})
         port, lease = free_port(), f"{HOME}/muster-webhook"
         where = ("--url", f"https://127.0.0.1:{port}", "--webhook-host", "127.0.0.1", "--webhook-port", str(port))
         privileged = "--allow-privileged-overrides"
@@ -230,59 +210,59 @@ class TestGroupEvictions(Sited):
         rule = {"overriders": {"plaintext": [{"path": "/spec/nodeName", "operator": "add", "value": fixed}]}}
         with (
             Part("webhook", site.account("webhook"), *where, "--lease-name", lease, privileged) as webhook,
-            Controllers(site.account("controllers"), HOME, privileged, "--webhook-lease", lease),
+            sample.Controllers(site.account("controllers"), HOME, privileged, "--webhook-lease", lease),
         ):
             until("the webhook", lambda: webhook.probe("/readyz")[0] == 200, 60)
-            api.create(weights(namespace, Beijing=2, Hangzhou=3))
-            api.create(thing("OverridePolicy", "op", namespace, spec={"overrideRules": [rule]}))
-            api.create(workload("Deployment", namespace, 5, BOTH))
+            api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
+            api.create(sample.thing("OverridePolicy", "op", namespace, spec={"overrideRules": [rule]}))
+            api.create(sample.workload("Deployment", namespace, 5, sample.BOTH))
             until("the cause", lambda: condition(api, namespace)["reason"] == "WrongGroup", 90)
             assert "OverridePolicy op sets nodeName" in condition(api, namespace)["message"]
             before = uids(api, namespace)
             time.sleep(15)
             assert uids(api, namespace) == before
-            assert reasons(api, namespace)["Evicted"] == 1
+            assert sample.reasons(api, namespace)["Evicted"] == 1
 
     def test_a_daemon_set_rolls_out_on_the_nodes_of_its_groups(
-        self, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
-        api.create(weights(namespace, "one", Beijing=1))
+        api.create(sample.weights(namespace, "one", Beijing=1))
         api.create(agent(namespace, "one"))
         until("agents", lambda: rolled_out(api, namespace, "nginx:1.14", 3), 60)
-        until("satisfied", lambda: satisfied(api, namespace, name="one"), 30)
-        (told,) = api.get(policy_path(namespace, name="one"))["status"]["applications"]
+        until("satisfied", lambda: sample.satisfied(api, namespace, name="one"), 30)
+        (told,) = api.get(sample.policy_path(namespace, name="one"))["status"]["applications"]
         assert told["nodeAffinity"] == ["beijing"]
         newer = {"containers": [{"name": "nginx", "image": "nginx:1.15"}]}
         patch = {"spec": {"template": {"spec": newer}}}
-        api.merge(path(namespace, "daemonsets", "agent"), patch)
+        api.merge(sample.path(namespace, "daemonsets", "agent"), patch)
         until("the roll-out", lambda: rolled_out(api, namespace, "nginx:1.15", 3), 60)
-        managers = api.get(path(namespace, "daemonsets", "agent"))["metadata"]["managedFields"]
+        managers = api.get(sample.path(namespace, "daemonsets", "agent"))["metadata"]["managedFields"]
         assert ("muster-daemonset-affinity", "Apply") in {(m["manager"], m["operation"]) for m in managers}
-        unlabel = {"metadata": {"labels": {f"{DOMAIN}/required-propagationpolicy": None}}}
-        api.merge(path(namespace, "daemonsets", "agent"), unlabel)
+        unlabel = {"metadata": {"labels": {f"{sample.DOMAIN}/required-propagationpolicy": None}}}
+        api.merge(sample.path(namespace, "daemonsets", "agent"), unlabel)
         until("agents everywhere", lambda: rolled_out(api, namespace, "nginx:1.15", 5), 60)
         assert terms(api, namespace) is None
-        found = api.get(path(namespace, "daemonsets", "agent"))["metadata"]
-        assert f"{DOMAIN}/daemonset-affinity" not in found.get("annotations", {})
+        found = api.get(sample.path(namespace, "daemonsets", "agent"))["metadata"]
+        assert f"{sample.DOMAIN}/daemonset-affinity" not in found.get("annotations", {})
         assert "muster-daemonset-affinity" not in {m["manager"] for m in found["managedFields"]}
 
     def test_a_users_own_node_affinity_holds_beside_the_groups_and_comes_back(
-        self, site: Site, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, site: Site, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
         names = sorted(n["metadata"]["name"] for n in api.list("/api/v1/nodes"))
         some = [names[0], names[1], next(name for name in names if name.startswith("hangzhou"))]
         assert [name.partition("-")[0] for name in some] == ["beijing", "beijing", "hangzhou"]
         own = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": some}]}]
-        api.create(weights(namespace, "one", Beijing=1))
+        api.create(sample.weights(namespace, "one", Beijing=1))
         made = json.dumps(agent(namespace, "one", own))
         applied = site.plane.kubectl("apply", "--server-side", "-f", "-", given=made)
         assert applied.returncode == 0, applied.stderr
         until("agents", lambda: rolled_out(api, namespace, "nginx:1.14", 2), 60)
-        assert {p["spec"]["nodeName"] for p in pods(api, namespace, "agent")} == set(some[:2])
-        (told,) = api.get(policy_path(namespace, name="one"))["status"]["applications"]
+        assert {p["spec"]["nodeName"] for p in sample.pods(api, namespace, "agent")} == set(some[:2])
+        (told,) = api.get(sample.policy_path(namespace, name="one"))["status"]["applications"]
         assert "own required node affinity are kept" in told["nodeAffinityMessage"]
-        unlabel = {"metadata": {"labels": {f"{DOMAIN}/required-propagationpolicy": None}}}
-        api.merge(path(namespace, "daemonsets", "agent"), unlabel)
+        unlabel = {"metadata": {"labels": {f"{sample.DOMAIN}/required-propagationpolicy": None}}}
+        api.merge(sample.path(namespace, "daemonsets", "agent"), unlabel)
         until("its own terms", lambda: terms(api, namespace) == own, 30)
         until("agents", lambda: rolled_out(api, namespace, "nginx:1.14", 3), 60)
         del (plain := json.loads(made))["metadata"]["labels"]
@@ -290,10 +270,10 @@ class TestGroupEvictions(Sited):
         assert again.returncode == 0, again.stderr  # nobody else holds what the user writes
 
     def test_without_the_affinity_pending_pods_are_not_satisfied(
-        self, site: Site, extender: Extender, cities: None, api: Api, namespace: str
+        self, site: Site, extender: sample.Extender, cities: None, api: Api, namespace: str
     ) -> None:
-        api.create(weights(namespace, "one", Beijing=1))
-        with Controllers(site.account("controllers"), HOME, "--daemonset-affinity=false"):
+        api.create(sample.weights(namespace, "one", Beijing=1))
+        with sample.Controllers(site.account("controllers"), HOME, "--daemonset-affinity=false"):
             api.create(agent(namespace, "one"))
             until("it to be told", lambda: condition(api, namespace, name="one")["reason"] == "Pending", 60)
             assert "is in no node group of PropagationPolicy one" in until(
@@ -304,48 +284,50 @@ class TestGroupEvictions(Sited):
             assert terms(api, namespace) is None
 
     def test_images_of_twenty_pods_change_two_by_two(
-        self, site: Site, extender: Extender, cities: None, api: Api, namespace: str
+        self, site: Site, extender: sample.Extender, cities: None, api: Api, namespace: str
     ) -> None:
-        api.create(weights(namespace, Beijing=1, Hangzhou=1))
-        api.create(workload("Deployment", namespace, 20, BOTH))
-        with Controllers(site.account("controllers"), HOME, "--rest", "30"):
-            divided(api, namespace, beijing=10, hangzhou=10)
+        api.create(sample.weights(namespace, Beijing=1, Hangzhou=1))
+        api.create(sample.workload("Deployment", namespace, 20, sample.BOTH))
+        with sample.Controllers(site.account("controllers"), HOME, "--rest", "30"):
+            sample.divided(api, namespace, beijing=10, hangzhou=10)
             began = time.monotonic()
-            api.create(registries(namespace))
-            all_local(api, namespace)
+            api.create(sample.registries(namespace))
+            sample.all_local(api, namespace)
             # One after the other, thirty seconds apart, would be ten minutes.
             assert time.monotonic() - began < 60
 
     def test_pods_get_their_template_back_from_controllers_that_were_not_there_when_the_label_went(
-        self, site: Site, extender: Extender, cities: None, api: Api, namespace: str
+        self, site: Site, extender: sample.Extender, cities: None, api: Api, namespace: str
     ) -> None:
-        api.create(weights(namespace, Beijing=2, Hangzhou=3))
-        api.create(registries(namespace))
-        with Controllers(site.account("controllers"), HOME, "--revert-on-unbind") as controllers:
-            api.create(workload("Deployment", namespace, 5, BOTH))
-            divided(api, namespace, beijing=2, hangzhou=3)
-            all_local(api, namespace)
+        api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
+        api.create(sample.registries(namespace))
+        with sample.Controllers(site.account("controllers"), HOME, "--revert-on-unbind") as controllers:
+            api.create(sample.workload("Deployment", namespace, 5, sample.BOTH))
+            sample.divided(api, namespace, beijing=2, hangzhou=3)
+            sample.all_local(api, namespace)
             controllers.stop()
-            api.merge(path(namespace), {"metadata": {"labels": {f"{DOMAIN}/required-overridepolicy": None}}})
-            api.delete(policy_path(namespace, "overridepolicies", "op"))
+            api.merge(
+                sample.path(namespace), {"metadata": {"labels": {f"{sample.DOMAIN}/required-overridepolicy": None}}}
+            )
+            api.delete(sample.policy_path(namespace, "overridepolicies", "op"))
             controllers.start()
 
             def plain() -> bool:
-                return all(p["spec"]["containers"][0]["image"] == "nginx:1.14" for p in pods(api, namespace))
+                return all(p["spec"]["containers"][0]["image"] == "nginx:1.14" for p in sample.pods(api, namespace))
 
             until("the template", plain, 60)
-            gone = f"{DOMAIN}/overridden-by"
-            until("no note", lambda: gone not in api.get(path(namespace))["metadata"].get("annotations", {}), 30)
+            gone = f"{sample.DOMAIN}/overridden-by"
+            until("no note", lambda: gone not in api.get(sample.path(namespace))["metadata"].get("annotations", {}), 30)
 
     def test_a_pod_that_waits_for_a_group_without_nodes_names_it(
-        self, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
-        api.create(weights(namespace, Beijing=1, Shanghai=1))
-        api.create(workload("Deployment", namespace, 4, REQUIRED))
-        until("its share", lambda: by_city(pods(api, namespace)) == {"beijing": 2}, 60)
+        api.create(sample.weights(namespace, Beijing=1, Shanghai=1))
+        api.create(sample.workload("Deployment", namespace, 4, sample.REQUIRED))
+        until("its share", lambda: sample.by_city(sample.pods(api, namespace)) == {"beijing": 2}, 60)
 
         def told() -> bool:
-            waiting = [p for p in pods(api, namespace) if not p["spec"].get("nodeName")]
+            waiting = [p for p in sample.pods(api, namespace) if not p["spec"].get("nodeName")]
             said = [c.get("message", "") for p in waiting for c in p["status"].get("conditions", ())]
             return bool(waiting) and all("node group shanghai, which does not exist" in text for text in said)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from builders.manifests import definition
 from live.api import Api, Plain, place, until
 from live.conftest import HOME, served
 from live.group_site import Site, Sited
@@ -105,20 +106,13 @@ class TestGroupKinds(Sited):
     def test_a_kind_that_the_config_map_names_at_run_time_is_an_application(
         self, site: Site, extender: Extender, controllers: Controllers, api: Api, namespace: str
     ) -> None:
-        """Its definition comes last of all; the owner of the ReplicaSet is then the application."""
+        """Its rollouts comes last of all; the owner of the ReplicaSet is then the application."""
         named = {"name": "groupmanagement-config", "namespace": HOME}
         config: Plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": named}
         where = "podTemplatePath: spec.run.pods, replicasPath: spec.run.number"
         entry = f"applications:\n- {{group: apps.example.io, version: v1, kind: Rollout, {where}}}\n"
         api.create({**config, "data": {"config.yaml": entry}})
-        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        names = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
-        version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-        definition = {
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "rollouts.apps.example.io"},
-            "spec": {"group": "apps.example.io", "scope": "Namespaced", "names": names, "versions": [version]},
-        }  # fmt: skip
+        rollouts = definition("apps.example.io", "Rollout")
         may = {"apiGroups": ["apps.example.io"], "resources": ["rollouts"], "verbs": ["get", "list", "watch", "patch"]}
         role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "rollouts"}}
         api.create({**role, "kind": "ClusterRole", "rules": [may]})
@@ -129,7 +123,7 @@ class TestGroupKinds(Sited):
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "rollouts"}
         api.create({**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": accounts})
         time.sleep(0.5)
-        api.create(definition)
+        api.create(rollouts)
         until("it to be served", lambda: served(api, "/apis/apps.example.io/v1/rollouts"))
         time.sleep(2)
         api.create(weights(namespace, Beijing=2, Hangzhou=3))
@@ -160,7 +154,7 @@ class TestGroupKinds(Sited):
         divided(api, namespace, app="shop", beijing=3, hangzhou=2)
         api.delete(place(config))
         until("it to be forgotten", lambda: any("by configuration: none" in e["msg"] for e in controllers.log()))
-        api.delete(place(definition))
+        api.delete(place(rollouts))
 
     def test_a_cron_jobs_pods_are_divided_job_by_job(
         self, extender: Extender, controllers: Controllers, api: Api, namespace: str

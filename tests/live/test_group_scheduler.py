@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from builders.manifests import definition
 from live.api import Api, Plain, place, until
 from live.conftest import HOME, served
 from live.group_site import Site, Sited
@@ -27,14 +28,7 @@ KINDS = f"{HOME}/groupmanagement-config"
 
 def define(api: Api) -> Plain:
     """The kind Rollout, and rights on it for the scheduler and the controllers."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    names = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    definition = api.create({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "rollouts.apps.example.io"},
-        "spec": {"group": "apps.example.io", "scope": "Namespaced", "names": names, "versions": [version]},
-    })  # fmt: skip
+    rollouts = api.create(definition("apps.example.io", "Rollout"))
     may = {"apiGroups": ["apps.example.io"], "resources": ["rollouts"], "verbs": ["get", "list", "watch", "patch"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "rollouts"}}
     api.create({**role, "kind": "ClusterRole", "rules": [may]})
@@ -43,8 +37,8 @@ def define(api: Api) -> Plain:
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "rollouts"}
     api.create({**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": accounts})
     until("it to be served", lambda: served(api, "/apis/apps.example.io/v1/rollouts"))
-    time.sleep(2)  # the API server holds back creates for two seconds after a definition is established
-    return definition
+    time.sleep(2)  # the API server holds back creates for two seconds after a rollouts is established
+    return rollouts
 
 
 class TestGroupScheduler(Sited):

@@ -10,32 +10,10 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from live import node_groups as sample
 from live.api import Api, until
 from live.conftest import HOME
 from live.group_site import Site, Sited
-from live.node_groups import (
-    BINDING,
-    BOTH,
-    DOMAIN,
-    LEASE,
-    REQUIRED,
-    Controllers,
-    Extender,
-    Watcher,
-    all_local,
-    by_city,
-    city_of,
-    divided,
-    path,
-    pods,
-    policy_path,
-    reasons,
-    registries,
-    satisfied,
-    thing,
-    weights,
-    workload,
-)
 from live.part_process import free_port
 from muster.cli import main
 
@@ -44,126 +22,138 @@ class TestGroups(Sited):
     """One Deployment, divided; what changes around it; an extender that comes and goes."""
 
     def test_the_designs_own_example(
-        self, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
         """Five replicas are spread 3:2, then the policy wants 2:3; every image is the city's own afterwards."""
-        api.create(workload("Deployment", namespace, 5, {}))
-        until("5 pods", lambda: len([p for p in pods(api, namespace) if p["status"]["phase"] == "Running"]) == 5)
+        api.create(sample.workload("Deployment", namespace, 5, {}))
+        until("5 pods", lambda: len([p for p in sample.pods(api, namespace) if p["status"]["phase"] == "Running"]) == 5)
         # As in the design: 3 in Beijing, 2 in Hangzhou to begin with.
-        api.create(weights(namespace, Beijing=3, Hangzhou=2))
-        api.merge(path(namespace), {"metadata": {"labels": BOTH}})
-        divided(api, namespace, beijing=3, hangzhou=2)
-        api.create(registries(namespace))
-        api.merge(policy_path(namespace), {"spec": weights(namespace, Beijing=2, Hangzhou=3)["spec"]})
-        divided(api, namespace, beijing=2, hangzhou=3)
+        api.create(sample.weights(namespace, Beijing=3, Hangzhou=2))
+        api.merge(sample.path(namespace), {"metadata": {"labels": sample.BOTH}})
+        sample.divided(api, namespace, beijing=3, hangzhou=2)
+        api.create(sample.registries(namespace))
+        api.merge(sample.policy_path(namespace), {"spec": sample.weights(namespace, Beijing=2, Hangzhou=3)["spec"]})
+        sample.divided(api, namespace, beijing=2, hangzhou=3)
 
-        all_local(api, namespace)
-        until("satisfied", lambda: satisfied(api, namespace) and satisfied(api, namespace, "overridepolicies", "op"))
-        labels = api.get(path(namespace))["metadata"]["labels"]
-        assert labels[BINDING] == "pp" and labels[f"{DOMAIN}/binding-overridepolicy"] == "op"
-        said = reasons(api, namespace)
+        sample.all_local(api, namespace)
+        until(
+            "satisfied",
+            lambda: sample.satisfied(api, namespace) and sample.satisfied(api, namespace, "overridepolicies", "op"),
+        )
+        labels = api.get(sample.path(namespace))["metadata"]["labels"]
+        assert labels[sample.BINDING] == "pp" and labels[f"{sample.DOMAIN}/binding-overridepolicy"] == "op"
+        said = sample.reasons(api, namespace)
         assert said["GroupNameCase"] >= 2 and said["Bound"] == 2 and said["Evicted"] >= 1
-        status = api.get(policy_path(namespace))["status"]["applications"][0]
+        status = api.get(sample.policy_path(namespace))["status"]["applications"][0]
         assert {g["name"]: (g["desired"], g["current"], g["ready"]) for g in status["groups"]} == {
             "beijing": (2, 2, 2), "hangzhou": (3, 3, 3),
         }  # fmt: skip
 
     def test_policies_may_come_first_and_pods_then_start_where_they_belong(
-        self, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
-        api.create(weights(namespace, Beijing=2, Hangzhou=3))
-        api.create(registries(namespace))
-        api.create(workload("Deployment", namespace, 5, BOTH))
-        divided(api, namespace, beijing=2, hangzhou=3)
-        all_local(api, namespace)
-        assert reasons(api, namespace)["Evicted"] == 0
+        api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
+        api.create(sample.registries(namespace))
+        api.create(sample.workload("Deployment", namespace, 5, sample.BOTH))
+        sample.divided(api, namespace, beijing=2, hangzhou=3)
+        sample.all_local(api, namespace)
+        assert sample.reasons(api, namespace)["Evicted"] == 0
 
     def test_labels_may_come_before_policies_and_groups(
-        self, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
-        api.create(workload("Deployment", namespace, 5, BOTH))
-        until("5 pods", lambda: len(pods(api, namespace)) == 5)
+        api.create(sample.workload("Deployment", namespace, 5, sample.BOTH))
+        until("5 pods", lambda: len(sample.pods(api, namespace)) == 5)
         time.sleep(1)
-        assert by_city(pods(api, namespace)) == {}
-        api.create(registries(namespace))
-        api.create(weights(namespace, Beijing=2, Hangzhou=3))
-        divided(api, namespace, beijing=2, hangzhou=3)
-        all_local(api, namespace)
+        assert sample.by_city(sample.pods(api, namespace)) == {}
+        api.create(sample.registries(namespace))
+        api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
+        sample.divided(api, namespace, beijing=2, hangzhou=3)
+        sample.all_local(api, namespace)
 
     def test_a_changed_number_needs_no_evictions_either_way(
-        self, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
         """Seats are deletion costs: the real ReplicaSet controller takes those that the division of the rest lacks."""
-        api.create(weights(namespace, Beijing=2, Hangzhou=3))
-        api.create(workload("Deployment", namespace, 10, REQUIRED))
-        divided(api, namespace, beijing=4, hangzhou=6)
+        api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
+        api.create(sample.workload("Deployment", namespace, 10, sample.REQUIRED))
+        sample.divided(api, namespace, beijing=4, hangzhou=6)
         for replicas, beijing, hangzhou in ((5, 2, 3), (9, 4, 5), (3, 1, 2), (1, 0, 1), (6, 2, 4)):
-            until("seats", lambda: all(f"{DOMAIN}/seat" in p["metadata"]["annotations"] for p in pods(api, namespace)))
-            api.merge(path(namespace), {"spec": {"replicas": replicas}})
-            divided(api, namespace, beijing=beijing, hangzhou=hangzhou)
-        assert reasons(api, namespace)["Evicted"] == 0
+            until(
+                "seats",
+                lambda: all(
+                    f"{sample.DOMAIN}/seat" in p["metadata"]["annotations"] for p in sample.pods(api, namespace)
+                ),
+            )
+            api.merge(sample.path(namespace), {"spec": {"replicas": replicas}})
+            sample.divided(api, namespace, beijing=beijing, hangzhou=hangzhou)
+        assert sample.reasons(api, namespace)["Evicted"] == 0
 
     def test_a_node_that_moves_to_another_group_takes_its_share_along(
-        self, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
-        api.create(weights(namespace, Beijing=1, Hangzhou=1))
-        api.create(workload("Deployment", namespace, 6, REQUIRED))
-        found = divided(api, namespace, beijing=3, hangzhou=3)
-        moved = next(pod["spec"]["nodeName"] for pod in found if city_of(pod) == "beijing")
+        api.create(sample.weights(namespace, Beijing=1, Hangzhou=1))
+        api.create(sample.workload("Deployment", namespace, 6, sample.REQUIRED))
+        found = sample.divided(api, namespace, beijing=3, hangzhou=3)
+        moved = next(pod["spec"]["nodeName"] for pod in found if sample.city_of(pod) == "beijing")
         api.merge(f"/api/v1/nodes/{moved}", {"metadata": {"labels": {"location": "hangzhou"}}})
 
         def groups() -> dict[str, int]:
             node = {"beijing": "beijing", "hangzhou": "hangzhou"}
             return dict(Counter(
-                "hangzhou" if p["spec"].get("nodeName") == moved else node[city_of(p)]
-                for p in pods(api, namespace) if p["status"]["phase"] == "Running"
+                "hangzhou" if p["spec"].get("nodeName") == moved else node[sample.city_of(p)]
+                for p in sample.pods(api, namespace) if p["status"]["phase"] == "Running"
             ))  # fmt: skip
 
         until("3 and 3 again", lambda: groups() == {"beijing": 3, "hangzhou": 3}, 60)
-        label = f"nodegroup.{DOMAIN}/hangzhou"
+        label = f"nodegroup.{sample.DOMAIN}/hangzhou"
         until("its label", lambda: label in api.get(f"/api/v1/nodes/{moved}")["metadata"]["labels"])
-        assert f"nodegroup.{DOMAIN}/beijing" not in api.get(f"/api/v1/nodes/{moved}")["metadata"]["labels"]
-        group = api.get(f"/apis/{DOMAIN}/v1alpha1/nodegroups/hangzhou")
+        assert f"nodegroup.{sample.DOMAIN}/beijing" not in api.get(f"/api/v1/nodes/{moved}")["metadata"]["labels"]
+        group = api.get(f"/apis/{sample.DOMAIN}/v1alpha1/nodegroups/hangzhou")
         assert moved in group["status"]["containedNodes"] and group["status"]["nodes"] == 3
 
     def test_a_group_that_is_deleted_leaves_no_label_and_its_share_waits(
-        self, extender: Extender, controllers: Controllers, api: Api, namespace: str
+        self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
-        label, path_ = f"nodegroup.{DOMAIN}/beijing", f"/apis/{DOMAIN}/v1alpha1/nodegroups/beijing"
+        label, path_ = f"nodegroup.{sample.DOMAIN}/beijing", f"/apis/{sample.DOMAIN}/v1alpha1/nodegroups/beijing"
         until("labels", lambda: sum(label in n["metadata"]["labels"] for n in api.list("/api/v1/nodes")) == 3)
-        api.create(weights(namespace, Beijing=2, Hangzhou=3))
+        api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
         api.delete(path_)
         until("the group to go", lambda: api.gone(path_))
         assert not any(label in n["metadata"]["labels"] for n in api.list("/api/v1/nodes"))
-        api.create(workload("Deployment", namespace, 5, REQUIRED))
-        until("3 in hangzhou", lambda: by_city(pods(api, namespace)) == {"hangzhou": 3})
+        api.create(sample.workload("Deployment", namespace, 5, sample.REQUIRED))
+        until("3 in hangzhou", lambda: sample.by_city(sample.pods(api, namespace)) == {"hangzhou": 3})
         time.sleep(1)
-        assert by_city(pods(api, namespace)) == {"hangzhou": 3}
-        api.create(thing("NodeGroup", "beijing", spec={"matchLabels": {"location": "beijing"}}))
-        divided(api, namespace, beijing=2, hangzhou=3)
+        assert sample.by_city(sample.pods(api, namespace)) == {"hangzhou": 3}
+        api.create(sample.thing("NodeGroup", "beijing", spec={"matchLabels": {"location": "beijing"}}))
+        sample.divided(api, namespace, beijing=2, hangzhou=3)
 
     def test_an_extender_that_is_killed_in_a_burst_never_lets_a_group_have_too_many(
-        self, site: Site, controllers: Controllers, api: Api, namespace: str
+        self, site: Site, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
-        api.create(weights(namespace, Beijing=2, Hangzhou=3))
-        seen = Watcher(site.plane, namespace)
-        with Extender(site.account("extender"), site.port, HOME) as extender, seen:
-            api.create(workload("Deployment", namespace, 500, REQUIRED))
+        api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
+        seen = sample.Watcher(site.plane, namespace)
+        with sample.Extender(site.account("extender"), site.port, HOME) as extender, seen:
+            api.create(sample.workload("Deployment", namespace, 500, sample.REQUIRED))
             for share in (60, 180, 320):
-                until(f"{share} on nodes", lambda n=share: sum(by_city(pods(api, namespace)).values()) >= n, 120)
+                until(
+                    f"{share} on nodes",
+                    lambda n=share: sum(sample.by_city(sample.pods(api, namespace)).values()) >= n,
+                    120,
+                )
                 extender.kill()
                 extender.start()
-            divided(api, namespace, 180, beijing=200, hangzhou=300)
+            sample.divided(api, namespace, 180, beijing=200, hangzhou=300)
         assert seen.most == {"beijing": 200, "hangzhou": 300}
-        assert reasons(api, namespace)["Evicted"] == 0
+        assert sample.reasons(api, namespace)["Evicted"] == 0
 
     def test_of_two_extenders_one_answers_and_the_other_takes_over(
-        self, site: Site, controllers: Controllers, api: Api, namespace: str
+        self, site: Site, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
-        api.create(weights(namespace, Beijing=2, Hangzhou=3))
-        lease = ("--lease-name", f"{HOME}/muster-extender", *LEASE)
-        with Extender(site.account("extender"), site.port, HOME, *lease) as first:
-            second = Extender(site.account("extender"), free_port(), HOME, *lease)
+        api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
+        lease = ("--lease-name", f"{HOME}/muster-extender", *sample.LEASE)
+        with sample.Extender(site.account("extender"), site.port, HOME, *lease) as first:
+            second = sample.Extender(site.account("extender"), free_port(), HOME, *lease)
             second.start(wait=False)
             try:
                 until("it to be known", lambda: "another replica" in second.probe("/readyz")[1])
@@ -172,50 +162,50 @@ class TestGroups(Sited):
             finally:
                 second.stop()
             first.start()
-            api.create(workload("Deployment", namespace, 5, REQUIRED))
-            divided(api, namespace, beijing=2, hangzhou=3)
+            api.create(sample.workload("Deployment", namespace, 5, sample.REQUIRED))
+            sample.divided(api, namespace, beijing=2, hangzhou=3)
 
     def test_before_it_has_read_the_cluster_pods_without_a_policy_are_let_through(
         self, site: Site, cities: None, api: Api, namespace: str
     ) -> None:
         """Another one holds the Lease: the extender cannot count, and says so only where it would have to."""
         lease = ("--lease-name", f"{HOME}/muster-extender", "--lease-duration", "60", "--lease-renew-deadline", "50")
-        holder = Extender(site.account("extender"), free_port(), HOME, *lease)
+        holder = sample.Extender(site.account("extender"), free_port(), HOME, *lease)
         holder.start()
         try:
-            with Extender(site.account("extender"), site.port, HOME, *lease, wait=False):
-                api.create(weights(namespace, Beijing=2, Hangzhou=3))
-                bound = {**REQUIRED, BINDING: "pp"}
-                api.create(workload("Deployment", namespace, 2, {}, "free"))
-                api.create(workload("Deployment", namespace, 2, bound))
-                until("2 free pods", lambda: sum(by_city(pods(api, namespace, "free")).values()) == 2)
+            with sample.Extender(site.account("extender"), site.port, HOME, *lease, wait=False):
+                api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
+                bound = {**sample.REQUIRED, sample.BINDING: "pp"}
+                api.create(sample.workload("Deployment", namespace, 2, {}, "free"))
+                api.create(sample.workload("Deployment", namespace, 2, bound))
+                until("2 free pods", lambda: sum(sample.by_city(sample.pods(api, namespace, "free")).values()) == 2)
                 time.sleep(1)
-                assert by_city(pods(api, namespace)) == {}
+                assert sample.by_city(sample.pods(api, namespace)) == {}
         finally:
             holder.stop()
 
     def test_a_dry_run_and_a_plan_say_what_would_happen_and_nothing_does(
-        self, site: Site, extender: Extender, api: Api, namespace: str, tmp_path: Path
+        self, site: Site, extender: sample.Extender, api: Api, namespace: str, tmp_path: Path
     ) -> None:
-        api.create(weights(namespace, Beijing=3, Hangzhou=2))
-        with Controllers(site.account("controllers"), HOME):
-            api.create(workload("Deployment", namespace, 5, REQUIRED))
-            before = {p["metadata"]["name"] for p in divided(api, namespace, beijing=3, hangzhou=2)}
-        wanted = weights(namespace, Beijing=2, Hangzhou=3)
+        api.create(sample.weights(namespace, Beijing=3, Hangzhou=2))
+        with sample.Controllers(site.account("controllers"), HOME):
+            api.create(sample.workload("Deployment", namespace, 5, sample.REQUIRED))
+            before = {p["metadata"]["name"] for p in sample.divided(api, namespace, beijing=3, hangzhou=2)}
+        wanted = sample.weights(namespace, Beijing=2, Hangzhou=3)
         (tmp_path / "pp.json").write_text(json.dumps(wanted))
-        (tmp_path / "op.json").write_text(json.dumps(registries(namespace)))
+        (tmp_path / "op.json").write_text(json.dumps(sample.registries(namespace)))
         asked = ["controllers", "plan", "--kubeconfig", str(site.plane.kubeconfig), "-f", str(tmp_path), "-o", "json"]
         done = CliRunner().invoke(main, asked)
         assert done.exit_code == 0, done.stderr
         steps = [(step["verb"], step["object"]) for step in json.loads(done.stdout)["steps"]]
         assert [verb for verb, name in steps if name.startswith(f"{namespace}/")] == ["evict"]
-        api.merge(policy_path(namespace), {"spec": wanted["spec"]})
-        with Controllers(site.account("controllers"), HOME, "--dry-run") as dry:
+        api.merge(sample.policy_path(namespace), {"spec": wanted["spec"]})
+        with sample.Controllers(site.account("controllers"), HOME, "--dry-run") as dry:
             until("it to be told", lambda: any(e["msg"] == "would evict" for e in dry.log()))
             time.sleep(1)
             assert sum(e["msg"] == "would evict" for e in dry.log()) == 1
-        assert {p["metadata"]["name"] for p in pods(api, namespace)} == before
-        assert reasons(api, namespace)["Evicted"] == 0
+        assert {p["metadata"]["name"] for p in sample.pods(api, namespace)} == before
+        assert sample.reasons(api, namespace)["Evicted"] == 0
 
     def test_plugins_score_pods_that_follow_no_policy(self, site: Site, cities: None, api: Api, namespace: str) -> None:
         arguments = "{resourceStrategyFitWeight: 10, resources: {cpu: {type: MostAllocated}}}"
@@ -224,18 +214,18 @@ class TestGroups(Sited):
             config.write(f"actions: allocate\ntiers:\n- plugins:\n  - {{name: {fit}}}\n")
             config.flush()
             given = ("--no-leader-elect", "--plugins", config.name)
-            with Extender(site.account("extender"), site.port, HOME, *given) as extender:
+            with sample.Extender(site.account("extender"), site.port, HOME, *given) as extender:
                 named = [n["metadata"]["name"] for n in api.list("/api/v1/nodes")]
                 busy = next(name for name in named if name.startswith("beijing"))
-                first = workload("Deployment", namespace, 1, {}, "first")
+                first = sample.workload("Deployment", namespace, 1, {}, "first")
                 asking = {"resources": {"requests": {"cpu": "20"}}}
                 first["spec"]["template"]["spec"]["containers"][0] |= asking
                 first["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": busy}
                 api.create(first)
-                until("the first", lambda: sum(by_city(pods(api, namespace, "first")).values()) == 1)
-                more = workload("Deployment", namespace, 2, {}, "more")
+                until("the first", lambda: sum(sample.by_city(sample.pods(api, namespace, "first")).values()) == 1)
+                more = sample.workload("Deployment", namespace, 2, {}, "more")
                 more["spec"]["template"]["spec"]["containers"][0] |= {"resources": {"requests": {"cpu": "2"}}}
                 api.create(more)
-                until("the others", lambda: sum(by_city(pods(api, namespace, "more")).values()) == 2)
-                assert {p["spec"]["nodeName"] for p in pods(api, namespace, "more")} == {busy}
+                until("the others", lambda: sum(sample.by_city(sample.pods(api, namespace, "more")).values()) == 2)
+                assert {p["spec"]["nodeName"] for p in sample.pods(api, namespace, "more")} == {busy}
                 assert extender.metric("muster_extender_requests_total", 'code="200",verb="prioritize"') >= 2

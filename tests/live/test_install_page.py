@@ -16,7 +16,7 @@ import pytest
 from builders.manifests import queue
 from live.api import Api, Plain, place, until
 from live.binary import binary, helm
-from live.conftest import HOME, MakeNodes
+from live.conftest import HOME, MakeNodes, OwnPlane
 from live.container_process import Container
 from live.controlplane import ControlPlane
 from live.part_process import free_port
@@ -67,7 +67,7 @@ class Reader:
         return done.stdout
 
 
-class TestInstallPage:
+class TestInstallPage(OwnPlane):
     """On a control plane of its own, whose kube-scheduler asks the extender."""
 
     @pytest.fixture(scope="class")
@@ -80,11 +80,6 @@ class TestInstallPage:
     def control_plane(cls, extender_port: int) -> Iterator[ControlPlane]:
         with ControlPlane(extender=f"https://127.0.0.1:{extender_port}") as plane:
             yield plane
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def api(cls, control_plane: ControlPlane) -> Api:
-        return control_plane.api
 
     def test_a_new_user_follows_it(
         self, control_plane: ControlPlane, api: Api, make_nodes: MakeNodes, extender_port: int, tmp_path: Path

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import muster
-from builders.manifests import group
+from builders.manifests import group, priority_class
 from live.api import Api, Plain, place, until
 from live.binary import helm, version
 from live.conftest import HOME, RIGHTS, MakeNodes
@@ -181,10 +181,6 @@ def test_the_scheduler_does_its_work_with_its_own_rights(
     assert [line for line in said.splitlines() if "forbidden" in line.lower()] == []
     for made in (low, high):
         api.delete(place(made))
-
-
-def priority_class(name: str, value: int) -> Plain:
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
 QUEUE = "/apis/scheduling.volcano.sh/v1beta1/queues/default"

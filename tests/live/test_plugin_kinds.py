@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.manifests import manifest, pod
+from builders.manifests import definition, pod
 from builders.plugin_package import BLOCKS, PluginPackage
 from live.accounts import let_read
 from live.api import Api, place, until
@@ -26,18 +26,11 @@ pytestmark = pytest.mark.usefixtures("crds")
 @pytest.fixture
 def windows(api: Api, rights: None) -> Iterator[None]:
     """The custom resource of the page, and the scheduler's permission to read it."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"kind": "MaintenanceWindow", "plural": PLURAL, "singular": "maintenancewindow"}
-    definition = manifest(
-        "apiextensions.k8s.io/v1", "CustomResourceDefinition", f"{PLURAL}.{GROUP}", namespace="",
-        spec={"group": GROUP, "scope": "Cluster", "names": names, "versions": [version]},
-    )  # fmt: skip
-    api.create(definition)
+    created = api.create(definition(GROUP, "MaintenanceWindow", scope="Cluster"))
     let_read(api, HOME, "scheduler", GROUP, PLURAL)
     until("the kind to be served", lambda: served(api, PATH))
     yield
-    api.delete(place(definition))
+    api.delete(place(created))
 
 
 def set_window(api: Api, node: str, *, closed: bool) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.manifests import group, queue
+from builders.manifests import group, priority_class, queue
 from live.api import Api, Plain, Refused, place, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
@@ -137,10 +137,7 @@ def test_a_pod_of_higher_priority_gets_room_and_both_sides_can_read_why(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, objects: list[Plain]
 ) -> None:
     make_nodes(1)
-    objects.append(api.create({
-        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"{namespace}-high"},
-        "value": 1000,
-    }))  # fmt: skip
+    objects.append(api.create(priority_class(f"{namespace}-high", 1000)))
     with Scheduler(scheduler_kubeconfig, config=EVICTS):
         all_placed(api, namespace, gang(api, namespace, "low", 2, 0, cpu="4"))
         api.create(muster_pod(namespace, "high", cpu="8", priorityClassName=f"{namespace}-high"))
@@ -155,10 +152,7 @@ def test_a_budget_keeps_its_pods_whether_or_not_pdb_is_configured(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, objects: list[Plain]
 ) -> None:
     make_nodes(1)
-    objects.append(api.create({
-        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"{namespace}-high"},
-        "value": 1000,
-    }))  # fmt: skip
+    objects.append(api.create(priority_class(f"{namespace}-high", 1000)))
     budget = {
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": {"name": "keep", "namespace": namespace},

@@ -12,12 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from builders.manifests import group
+from builders.manifests import group, priority_class
 from live.api import Api, until
 from live.bad_way import BadWay
 from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, all_placed, assert_sound, create_all, gang, muster_pod, placed
+from live.muster_process import (
+    Scheduler,
+    all_placed,
+    assert_sound,
+    create_all,
+    gang,
+    muster_pod,
+    node_full_of_low,
+    placed,
+)
 from live.test_scheduler import EVICTS
 
 pytestmark = pytest.mark.usefixtures("crds")
@@ -150,13 +159,8 @@ def test_killed_at_any_call_of_five_binds_and_two_evictions(
     number: int, api: Api, namespace: str, make_nodes: MakeNodes, control_plane: ControlPlane,
     scheduler_kubeconfig: Path,
 ) -> None:  # fmt: skip
-    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
-    api.apply(high)  # early: the API server takes a moment to know it
-    make_nodes(1, prefix="full", resources={"cpu": "4"})
-    gang(api, namespace, "low", 2, 0, cpu="2")
-    with Scheduler(scheduler_kubeconfig, config=EVICTS) as ahead:
-        all_placed(api, namespace, ["low-0", "low-1"])
-        assert ahead.stop() == 0
+    api.apply(priority_class("high", 1000))  # early: the API server takes a moment to know it
+    node_full_of_low(api, namespace, make_nodes, Scheduler(scheduler_kubeconfig, config=EVICTS))
     make_nodes(3, resources={"cpu": "2"})
     names = gang(api, namespace, "gang", 5)
     api.create(muster_pod(namespace, "high", cpu="4", priorityClassName="high"))

@@ -16,7 +16,7 @@ import pytest
 
 from live.api import Api, Plain, place, until
 from live.binary import binary
-from live.conftest import HOME, MakeNodes
+from live.conftest import HOME, MakeNodes, OwnPlane
 from live.controlplane import PARTS, ControlPlane
 from live.group_site import install
 from live.node_groups import BINDING, REQUIRED, Watcher, divided, pods, thing, weights, workload
@@ -96,18 +96,13 @@ def _answers(url: str) -> bool:
     return False
 
 
-class TestStaticPod:
+class TestStaticPod(OwnPlane):
     @pytest.fixture(scope="class")
     @classmethod
     def control_plane(cls) -> Iterator[ControlPlane]:
         with ControlPlane(parts=[part for part in PARTS if part != "kube-scheduler"]) as plane:
             install(plane.api)
             yield plane
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def api(cls, control_plane: ControlPlane) -> Api:
-        return control_plane.api
 
     def test_pods_are_divided_and_the_other_node_takes_over(
         self, control_plane: ControlPlane, api: Api, namespace: str, make_nodes: MakeNodes, tmp_path: Path

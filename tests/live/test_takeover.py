@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.manifests import priority_class
 from live.api import Api, until
 from live.conftest import HOME, MakeNodes
 from live.muster_process import (
@@ -19,6 +20,7 @@ from live.muster_process import (
     create_all,
     gang,
     muster_pod,
+    node_full_of_low,
     placed,
     stays_unplaced,
 )
@@ -57,11 +59,6 @@ def test_a_standby_binds_two_seconds_after_the_lease_of_a_killed_leader_ran_out(
         assert_sound(api, namespace)
 
 
-def priority_class(api: Api, name: str, value: int, **more: str) -> None:
-    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    api.apply({**kind, "metadata": {"name": name}, "value": value, **more})
-
-
 @contextmanager
 def stopped(kubeconfig: Path, call: int, config: str = "") -> Iterator[Scheduler]:
     """A leader that has stopped right before it sends this call."""
@@ -84,7 +81,7 @@ def test_the_binding_of_a_stopped_leader_is_refused_when_its_room_is_taken(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
 ) -> None:
     make_nodes(1, resources={"cpu": "4"})
-    priority_class(api, "high", 1000)
+    api.apply(priority_class("high", 1000))
     api.create(muster_pod(namespace, "first", cpu="4"))
     with stopped(scheduler_kubeconfig, 0) as old:
         api.create(muster_pod(namespace, "rival", cpu="4", priorityClassName="high"))
@@ -106,13 +103,9 @@ CALLS = 14
 def test_stopped_at_any_call_and_continued_after_another_has_taken_the_room(
     number: int, api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
 ) -> None:
-    priority_class(api, "high", 1000)
-    priority_class(api, "higher", 2000, preemptionPolicy="Never")
-    make_nodes(1, prefix="full", resources={"cpu": "4"})
-    gang(api, namespace, "low", 2, 0, cpu="2")
-    with Scheduler(scheduler_kubeconfig, config=EVICTS) as ahead:
-        all_placed(api, namespace, ["low-0", "low-1"])
-        assert ahead.stop() == 0
+    api.apply(priority_class("high", 1000))
+    api.apply(priority_class("higher", 2000, preemptionPolicy="Never"))
+    node_full_of_low(api, namespace, make_nodes, Scheduler(scheduler_kubeconfig, config=EVICTS))
     make_nodes(3, resources={"cpu": "2"})
     gang(api, namespace, "gang", 5)
     api.create(muster_pod(namespace, "high", cpu="4", priorityClassName="high"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from builders.manifests import group, queue
+from builders.manifests import definition, group, queue
 from live.accounts import account_in, let_read
 from live.api import Api, Plain, Refused, place, until
 from live.conftest import MakeNodes, served
@@ -137,15 +137,7 @@ def test_pods_of_a_kind_that_the_config_map_names_at_run_time_get_their_group(
     entry = "applications:\n- {group: apps.webhook.example, version: v1, kind: CloneSet}\n"
     let_read(api, cities, "webhook", "apps.webhook.example", "clonesets")
     api.create({**config, "data": {"config.yaml": entry}})
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    names = {"plural": "clonesets", "singular": "cloneset", "kind": "CloneSet", "listKind": "CloneSetList"}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "clonesets.apps.webhook.example"},
-        "spec": {"group": "apps.webhook.example", "scope": "Namespaced", "names": names, "versions": [version]},
-    }  # fmt: skip
-    api.create(definition)
+    clone_sets = api.create(definition("apps.webhook.example", "CloneSet"))
     until("it to be served", lambda: served(api, "/apis/apps.webhook.example/v1/clonesets"))
     time.sleep(2)
     api.create(weights(cities))
@@ -167,7 +159,7 @@ def test_pods_of_a_kind_that_the_config_map_names_at_run_time_get_their_group(
         stranger["metadata"]["ownerReferences"] = [{**owner, "apiVersion": "apps.other.example/v1"}]
         assert ASSIGNED not in api.create(stranger)["metadata"]["labels"]
     finally:
-        api.delete(place(definition))
+        api.delete(place(clone_sets))
 
 
 def test_pods_of_an_unbound_application_wait_and_are_let_go_with_group_and_edition(

@@ -18,7 +18,7 @@ import urllib3
 from fakes.flood import Flood, Memory
 from live.accounts import account_in
 from live.api import Api, Plain, until
-from live.conftest import MakeNodes, served
+from live.conftest import MakeNodes, OwnPlane, served
 from live.controlplane import ControlPlane
 from live.node_groups import LEASE
 from live.part_process import Part, free_port
@@ -155,7 +155,7 @@ class TestAnonymousRequests:
         assert memory.peak < LIMIT_MIB * 0.75, f"{memory.peak:.0f} MiB"
 
 
-class TestApiServerWithCertificate:
+class TestApiServerWithCertificate(OwnPlane):
     """By the AdmissionConfiguration that the page shows."""
 
     at: int
@@ -182,11 +182,6 @@ class TestApiServerWithCertificate:
                 until(f"{path} to be served", lambda path=path: served(plane.api, path))
             time.sleep(2)
             yield plane
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def api(cls, control_plane: ControlPlane) -> Api:
-        return control_plane.api
 
     def test_two_replicas_answer_the_api_server_and_nobody_else(
         self, control_plane: ControlPlane, api: Api, cities: str

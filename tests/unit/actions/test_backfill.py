@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from builders.manifests import group, node, pod, queue, state_of
-from builders.queued_jobs import job, of, option, session, task, tasks
+from builders.queued_jobs import job, of, option, placed, session, task, tasks
 from muster.actions import backfill
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
@@ -13,13 +13,7 @@ from muster.engine.core.state import State
 
 
 def binds(live: Session) -> dict[str, str]:
-    names = live.state.nodes.names
-    return {
-        t.name: names[n]
-        for m in live.committed
-        if m.kind == MoveKind.ALLOCATE
-        for t, n in zip(m.tasks, m.nodes, strict=True)
-    }
+    return placed(live, MoveKind.ALLOCATE)
 
 
 def run(state: State, *plugins: Any) -> Session:
@@ -32,6 +26,14 @@ def free(name: str, **more: Any) -> Any:
     return pod(name, "a", requests={}, **more)
 
 
+def with_a_busy_node() -> State:
+    """Job `a` with one free pod; n1 is nearly full, n2 is empty."""
+    nodes = node("n1", cpu=10), node("n2", cpu=10)
+    return state_of(
+        *nodes, queue("q"), group("a", "q", phase="Inqueue"), free("p1"), job("busy", running=8, on="n1")
+    )
+
+
 def test_capacity_is_not_checked_only_filters_are() -> None:
     full = (node("n1", cpu=0, pods=1), queue("q"), group("a", "q", phase="Inqueue"), free("p1"), free("p2"))
     assert binds(run(state_of(*full), "gang")) == {"p1": "n1", "p2": "n1"}
@@ -41,14 +43,7 @@ def test_capacity_is_not_checked_only_filters_are() -> None:
 
 
 def test_the_better_node_is_taken() -> None:
-    state = state_of(
-        node("n1", cpu=10),
-        node("n2", cpu=10),
-        queue("q"),
-        group("a", "q", phase="Inqueue"),
-        free("p1"),
-        job("busy", running=8, on="n1"),
-    )
+    state = with_a_busy_node()
     assert binds(run(state, "gang", "nodeorder")) == {"p1": "n2"}
 
 
@@ -85,14 +80,7 @@ def test_a_job_that_is_not_ready_binds_nothing() -> None:
 
 
 def test_promised_pods_that_ask_for_nothing_are_taken_back_first() -> None:
-    state = state_of(
-        node("n1", cpu=10),
-        node("n2", cpu=10),
-        queue("q"),
-        group("a", "q", phase="Inqueue"),
-        free("p1"),
-        job("busy", running=8, on="n1"),
-    )
+    state = with_a_busy_node()
     live = session(state, "gang", "nodeorder")
     statement = live.statement()
     statement.pipeline([task(state, "p1")], [0])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from builders.manifests import group, node, pod, queue, state_of
-from builders.queued_jobs import made, task
+from builders.queued_jobs import evicted, made, placed, task
 from fakes.plugins import Refuse, Score, real, session_of
 from muster.actions import preempt
 from muster.config.types import Arguments
@@ -44,18 +44,8 @@ def run(state: State, *plugins: Plugin, actions: tuple[str, ...] = ("allocate", 
     return session
 
 
-def evicted(session: Session) -> list[str]:
-    return sorted(move.task.name for move in session.committed if move.kind == MoveKind.EVICT)
-
-
 def promised(session: Session) -> dict[str, str]:
-    names = session.state.nodes.names
-    return {
-        t.name: names[n]
-        for move in session.committed
-        if move.kind == MoveKind.PIPELINE
-        for t, n in zip(move.tasks, move.nodes, strict=True)
-    }
+    return placed(session, MoveKind.PIPELINE)
 
 
 @BOTH

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from builders.manifests import group, node, pod, queue, state_of
-from builders.queued_jobs import budget, opened, task, tasks
+from builders.queued_jobs import ALLOWED_DISRUPTIONS, budget, opened, task, tasks
 from muster.plugins.pdb import Pdb
 
 WEB = {"app": "web"}
@@ -53,16 +53,6 @@ def test_a_budget_without_a_selector_covers_nothing() -> None:
     assert answers(budget("b", {}, allowed=0)) == [True, True, True]
 
 
-@pytest.mark.parametrize(
-    ("spec", "allowed"),
-    [
-        ({"minAvailable": 2}, 1),
-        ({"minAvailable": "50%"}, 1),
-        ({"maxUnavailable": 2}, 2),
-        ({"maxUnavailable": "34%"}, 2),
-        ({"minAvailable": 5}, 0),
-        ({}, 0),
-    ],
-)
+@pytest.mark.parametrize(("spec", "allowed"), ALLOWED_DISRUPTIONS)
 def test_a_budget_that_says_nothing_is_counted_as_its_controller_would(spec: dict[str, Any], allowed: int) -> None:
     assert answers(budget("b", WEB, **spec), failed=2).count(True) == allowed

@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
+from builders import node_groups as sample
 from builders.manifests import state_of
-from builders.node_groups import (
-    BINDING,
-    REQUIRED,
-    TEMPLATE,
-    bound,
-    city_node,
-    deployment,
-    groups,
-    nginx_pod,
-    node_group,
-    nodes,
-    owner,
-    pods,
-    thing,
-    weights,
-)
 from builders.small_cluster import option, session_of
 from muster.engine.core.jobs import Status
 from muster.engine.core.session import Session
@@ -27,7 +12,7 @@ from muster.model.meta import Object
 
 
 def opened(*objects: Object) -> Session:
-    return session_of(state_of(*nodes(), *groups(), weights(), *objects), option("propagation"))
+    return session_of(state_of(*sample.nodes(), *sample.groups(), sample.weights(), *objects), option("propagation"))
 
 
 def traced(session: Session, name: str = "new") -> dict[str, NodeTrace]:
@@ -39,30 +24,45 @@ def feasible(session: Session, name: str = "new") -> list[str]:
 
 
 def test_full_groups_and_nodes_outside_are_refused_and_the_greater_lack_scores_more() -> None:
-    found = traced(opened(*deployment(bound()), city_node("far"), *pods({"node-c": 1}), nginx_pod("new")))
+    found = traced(
+        opened(
+            *sample.deployment(sample.bound()),
+            sample.city_node("far"),
+            *sample.pods({"node-c": 1}),
+            sample.nginx_pod("new"),
+        )
+    )
     assert {name: trace.scores["propagation"] for name, trace in found.items()} == {
         "far": 0, "node-a": 500, "node-b": 500, "node-c": 150, "node-d": 150, "node-e": 150,
     }  # fmt: skip
     reason = found["far"].reasons[0][1]
     assert (reason.code, reason.resolvable) == ("no-group", False)
-    found = traced(opened(*deployment(bound()), *pods({"node-c": 2}), nginx_pod("new")))
+    found = traced(opened(*sample.deployment(sample.bound()), *sample.pods({"node-c": 2}), sample.nginx_pod("new")))
     assert found["node-e"].reasons[0][2] == "node group beijing already has 2 of 2 replicas"
 
 
 def test_without_labels_it_has_nothing_to_say() -> None:
-    session = opened(*deployment(), nginx_pod("new"))
+    session = opened(*sample.deployment(), sample.nginx_pod("new"))
     assert len(feasible(session)) == 5
     assert {trace.scores["propagation"] for trace in traced(session).values()} == {0}
 
 
 def test_an_application_that_is_not_bound_goes_nowhere() -> None:
-    assert feasible(opened(*deployment({REQUIRED: "pp"}), nginx_pod("new"))) == []
-    assert feasible(opened(*deployment({REQUIRED: "pp", BINDING: "old"}), nginx_pod("new"))) == []
-    assert feasible(opened(*deployment(bound("gone")), nginx_pod("new"))) == []
+    assert feasible(opened(*sample.deployment({sample.REQUIRED: "pp"}), sample.nginx_pod("new"))) == []
+    assert (
+        feasible(opened(*sample.deployment({sample.REQUIRED: "pp", sample.BINDING: "old"}), sample.nginx_pod("new")))
+        == []
+    )
+    assert feasible(opened(*sample.deployment(sample.bound("gone")), sample.nginx_pod("new"))) == []
 
 
 def test_placements_of_the_cycle_count_and_their_undoing_too() -> None:
-    session = opened(*deployment(bound()), nginx_pod("new-0-1"), nginx_pod("new-0-2"), nginx_pod("other", of={}))
+    session = opened(
+        *sample.deployment(sample.bound()),
+        sample.nginx_pod("new-0-1"),
+        sample.nginx_pod("new-0-2"),
+        sample.nginx_pod("other", of={}),
+    )
     first, second = (session.state.tasks[f"default/new-0-{i}"] for i in (1, 2))
     assert feasible(session, "new-0-2") == ["node-a", "node-b", "node-c", "node-d", "node-e"]
     statement = session.statement()
@@ -76,32 +76,35 @@ def test_placements_of_the_cycle_count_and_their_undoing_too() -> None:
 
 
 def test_evicted_pods_give_their_place_back() -> None:
-    session = opened(*deployment(bound()), *pods({"node-c": 2}), nginx_pod("new"))
+    session = opened(*sample.deployment(sample.bound()), *sample.pods({"node-c": 2}), sample.nginx_pod("new"))
     assert feasible(session) == ["node-a", "node-b"]
     session.statement().evict(session.state.tasks["default/p-node-c-0"], None, "preempt")
     assert len(feasible(session)) == 5
 
 
 def test_a_daemon_sets_pods_are_only_kept_inside_the_groups() -> None:
-    daemon = thing("apps/v1", "DaemonSet", "d", {"labels": bound()}, spec={"template": TEMPLATE})
-    many = [nginx_pod(f"d-{i}", "node-c", of=owner("DaemonSet", "d")) for i in range(6)]
-    session = opened(daemon, city_node("far"), *many, nginx_pod("new", of=owner("DaemonSet", "d")))
+    daemon = sample.thing("apps/v1", "DaemonSet", "d", {"labels": sample.bound()}, spec={"template": sample.TEMPLATE})
+    many = [sample.nginx_pod(f"d-{i}", "node-c", of=sample.owner("DaemonSet", "d")) for i in range(6)]
+    session = opened(daemon, sample.city_node("far"), *many, sample.nginx_pod("new", of=sample.owner("DaemonSet", "d")))
     assert feasible(session) == ["node-a", "node-b", "node-c", "node-d", "node-e"]
 
 
 def test_pods_of_an_owner_that_is_not_there_stand_for_themselves() -> None:
-    lost = owner("ReplicaSet", "gone")
-    labelled = {"labels": bound()}
-    session = opened(city_node("far"), nginx_pod("new", of=lost), nginx_pod("own", of=lost, **labelled))
+    lost = sample.owner("ReplicaSet", "gone")
+    labelled = {"labels": sample.bound()}
+    session = opened(
+        sample.city_node("far"), sample.nginx_pod("new", of=lost), sample.nginx_pod("own", of=lost, **labelled)
+    )
     assert "far" in feasible(session)
     assert "far" not in feasible(session, "own")
 
 
 def test_a_pod_that_waits_for_a_group_without_nodes_or_that_does_not_exist_names_it() -> None:
-    empty = node_group("empty", location="nowhere")
+    empty = sample.node_group("empty", location="nowhere")
     few = session_of(
-        state_of(*nodes(), city_node("far"), *groups(), empty, weights("pp", beijing=1, empty=1, missing=1),
-                 *deployment(bound(), 3), *pods({"node-c": 1}), nginx_pod("new")),
+        state_of(*sample.nodes(), sample.city_node("far"), *sample.groups(), empty,
+                 sample.weights("pp", beijing=1, empty=1, missing=1),
+                 *sample.deployment(sample.bound(), 3), *sample.pods({"node-c": 1}), sample.nginx_pod("new")),
         option("propagation"),
     )  # fmt: skip
     waits = (

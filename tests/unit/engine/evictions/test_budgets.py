@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from builders.manifests import group, node, pod, queue, state_of
-from builders.queued_jobs import budget, made, session, tasks
+from builders.queued_jobs import ALLOWED_DISRUPTIONS, budget, made, session, tasks
 from muster.engine.core.session import Session
 from muster.engine.evictions.budgets import Budgets
 
@@ -68,17 +68,7 @@ def test_a_pod_whose_disruption_is_counted_already_costs_nothing_more() -> None:
     assert budgets.left("default/b") == 0
 
 
-@pytest.mark.parametrize(
-    ("spec", "allowed"),
-    [
-        ({"minAvailable": 2}, 1),
-        ({"minAvailable": "50%"}, 1),
-        ({"maxUnavailable": 2}, 2),
-        ({"maxUnavailable": "34%"}, 2),
-        ({"minAvailable": 5}, 0),
-        ({}, 0),
-    ],
-)
+@pytest.mark.parametrize(("spec", "allowed"), ALLOWED_DISRUPTIONS)
 def test_a_budget_without_status_is_counted_as_its_controller_would(spec: dict[str, Any], allowed: int) -> None:
     _, budgets = opened(budget("b", WEB, **spec), failed=2)
     assert budgets.left("default/b") == allowed

@@ -5,22 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from builders.node_groups import (
-    BINDING,
-    BINDING_OVERRIDE,
-    REQUIRED,
-    REQUIRED_OVERRIDE,
-    deployment,
-    groups,
-    nginx_pod,
-    node_group,
-    nodes,
-    overrides,
-    pods,
-    registry,
-    store_of,
-    weights,
-)
+from builders import node_groups as sample
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.evictions import EvictionQueue
@@ -33,7 +18,7 @@ from muster.model.meta import Object
 from muster.store.errors import Invalid
 
 T = TypeVar("T", bound=Object)
-BOTH = {REQUIRED: "pp", BINDING: "pp", REQUIRED_OVERRIDE: "op"}
+BOTH = {sample.REQUIRED: "pp", sample.BINDING: "pp", sample.REQUIRED_OVERRIDE: "op"}
 
 
 def run(store: MemoryStore) -> int:
@@ -45,8 +30,10 @@ def run(store: MemoryStore) -> int:
 def cluster(
     policy: Object, *more: Object, labels: dict[str, str] = BOTH, on: dict[str, int] | None = None
 ) -> MemoryStore:
-    running = pods({"node-a": 2, "node-c": 1} if on is None else on)
-    return store_of(*nodes(), *groups(), weights(), policy, *deployment(labels), *running, *more)
+    running = sample.pods({"node-a": 2, "node-c": 1} if on is None else on)
+    return sample.store_of(
+        *sample.nodes(), *sample.groups(), sample.weights(), policy, *sample.deployment(labels), *running, *more
+    )
 
 
 def images(store: MemoryStore) -> dict[str, str]:
@@ -64,7 +51,9 @@ def satisfied(store: MemoryStore) -> tuple[str, str]:
 
 
 def test_every_pod_on_a_node_gets_its_groups_registry_one_after_the_other() -> None:
-    store = cluster(overrides(registry("Beijing"), registry("Hangzhou")), nginx_pod("waits"))
+    store = cluster(
+        sample.overrides(sample.registry("Beijing"), sample.registry("Hangzhou")), sample.nginx_pod("waits")
+    )
     controller = OverridePolicyController(store, EvictionQueue(store))
     controller.run()
     assert sum(1 for image in images(store).values() if "registry" in image) == 1
@@ -84,17 +73,17 @@ def test_every_pod_on_a_node_gets_its_groups_registry_one_after_the_other() -> N
 
 
 def test_pending_pods_are_tried_again_when_their_application_is_bound_and_only_then() -> None:
-    store = cluster(overrides(registry("Hangzhou")), nginx_pod("waits"), on={"node-a": 1})
+    store = cluster(sample.overrides(sample.registry("Hangzhou")), sample.nginx_pod("waits"), on={"node-a": 1})
     run(store)
     mark = store.get(Pod, "default/waits").metadata.labels[OBSERVED]
     assert OBSERVED not in store.get(Pod, "default/p-node-a-0").metadata.labels
-    store.patch(OverridePolicy, "default/op", {"spec": {"overrideRules": [registry("Beijing")]}})
+    store.patch(OverridePolicy, "default/op", {"spec": {"overrideRules": [sample.registry("Beijing")]}})
     run(store)
     assert store.get(Pod, "default/waits").metadata.labels[OBSERVED] == mark
 
 
 def test_the_next_pod_waits_until_the_last_one_is_ready_again() -> None:
-    store = cluster(overrides(registry("Hangzhou")), on={"node-a": 2})
+    store = cluster(sample.overrides(sample.registry("Hangzhou")), on={"node-a": 2})
     controller = OverridePolicyController(store, EvictionQueue(store))
     controller.run()
     (first,) = [name for name, image in images(store).items() if "registry" in image]
@@ -112,7 +101,7 @@ def changed(store: MemoryStore) -> list[str]:
 
 
 def test_a_tenth_of_the_application_restarts_at_a_time_and_the_next_when_these_are_ready() -> None:
-    store = cluster(overrides(registry("Hangzhou")), on={"node-a": 25})
+    store = cluster(sample.overrides(sample.registry("Hangzhou")), on={"node-a": 25})
     controller = OverridePolicyController(store, EvictionQueue(store), rest=10.0)
     while controller.run():
         pass
@@ -141,16 +130,16 @@ def test_a_tenth_of_the_application_restarts_at_a_time_and_the_next_when_these_a
 
 def test_adding_is_done_once_however_often_it_is_looked_at() -> None:
     suffix = {"imageOverrider": [{"component": "Tag", "operator": "add", "value": "-x"}]}
-    store = cluster(overrides(suffix), on={"node-a": 1})
+    store = cluster(sample.overrides(suffix), on={"node-a": 1})
     run(store)
     run(store)
     assert images(store) == {"p-node-a-0": "nginx:1.14-x"}
 
 
 def test_a_changed_policy_starts_from_the_template_again() -> None:
-    store = cluster(overrides(registry("Hangzhou")), on={"node-a": 1})
+    store = cluster(sample.overrides(sample.registry("Hangzhou")), on={"node-a": 1})
     run(store)
-    store.update(overrides({**registry("Hangzhou"), "targetNodeGroup": ["beijing"]}))
+    store.update(sample.overrides({**sample.registry("Hangzhou"), "targetNodeGroup": ["beijing"]}))
     run(store)
     assert images(store) == {"p-node-a-0": "nginx:1.14"}
 
@@ -160,7 +149,7 @@ def test_labels_of_an_edition_are_written_and_taken_away() -> None:
         {"path": "/metadata/labels/city", "operator": "add", "value": "{{nodegroup}}"},
         {"path": "/metadata/labels/app", "operator": "remove"},
     ]
-    store = cluster(overrides({"plaintext": patches}), on={"node-a": 1})
+    store = cluster(sample.overrides({"plaintext": patches}), on={"node-a": 1})
     run(store)
     assert store.get(Pod, "default/p-node-a-0").metadata.labels == {"city": "hangzhou"}
 
@@ -173,7 +162,7 @@ def test_labels_that_the_api_server_does_not_permit_keep_nothing_else_back() -> 
             return super().patch(kind, key, merge, status=status)
 
     label = {"path": "/metadata/labels/city", "operator": "add", "value": "x"}
-    store = cluster(overrides({**registry("Hangzhou"), "plaintext": [label]}), on={"node-a": 2})
+    store = cluster(sample.overrides({**sample.registry("Hangzhou"), "plaintext": [label]}), on={"node-a": 2})
     store.__class__ = Guarded
     run(store)
     assert set(images(store).values()) == {"hangzhou.registry.io/nginx:1.14"}
@@ -182,7 +171,7 @@ def test_labels_that_the_api_server_does_not_permit_keep_nothing_else_back() -> 
 
 def test_an_edition_that_differs_in_more_needs_a_replacement_and_the_status_says_so() -> None:
     rule = {"argsOverrider": [{"containerName": "nginx", "operator": "add", "value": ["-v"]}]}
-    store = cluster(overrides({**rule, **registry("Hangzhou")}))
+    store = cluster(sample.overrides({**rule, **sample.registry("Hangzhou")}))
     run(store)
     assert images(store)["p-node-a-0"] == "hangzhou.registry.io/nginx:1.14"
     assert satisfied(store) == ("False", "WebhookRequired")
@@ -190,7 +179,7 @@ def test_an_edition_that_differs_in_more_needs_a_replacement_and_the_status_says
 
 def test_an_edition_that_cannot_be_made_changes_nothing_and_says_why() -> None:
     rule = {"plaintext": [{"path": "/spec/nodeSelector/x", "operator": "replace", "value": "y"}]}
-    store = cluster(overrides({**registry("Hangzhou"), **rule}))
+    store = cluster(sample.overrides({**sample.registry("Hangzhou"), **rule}))
     run(store)
     assert set(images(store).values()) == {"nginx:1.14"}
     conditions = store.get(OverridePolicy, "default/op").status.conditions
@@ -200,7 +189,7 @@ def test_an_edition_that_cannot_be_made_changes_nothing_and_says_why() -> None:
 
 def test_an_edition_that_gains_privileges_is_told_in_the_status_and_in_an_event() -> None:
     rule = {"plaintext": [{"path": "/spec/containers/0/securityContext", "operator": "add", "value": {"runAsUser": 0}}]}
-    store = cluster(overrides({**registry("Hangzhou"), **rule}))
+    store = cluster(sample.overrides({**sample.registry("Hangzhou"), **rule}))
     run(store)
     assert set(images(store).values()) == {"nginx:1.14"}
     conditions = store.get(OverridePolicy, "default/op").status.conditions
@@ -213,9 +202,9 @@ def test_an_edition_that_gains_privileges_is_told_in_the_status_and_in_an_event(
 
 def test_a_policy_that_cannot_be_used_is_not_bound() -> None:
     empty = {"imageOverrider": [{"component": "Registry", "operator": "replace", "value": ""}]}
-    store = cluster(overrides(empty))
+    store = cluster(sample.overrides(empty))
     run(store)
-    assert BINDING_OVERRIDE not in store.get(Deployment, "default/nginx").metadata.labels
+    assert sample.BINDING_OVERRIDE not in store.get(Deployment, "default/nginx").metadata.labels
     assert set(images(store).values()) == {"nginx:1.14"}
     assert "must not be empty" in next(n.message for n in store.events if n.reason == "PolicyInvalid")
 
@@ -225,7 +214,12 @@ def test_without_a_propagation_policy_all_groups_of_the_node_count() -> None:
         {"targetNodeGroup": [name], "imageOverrider": [{"component": "Tag", "operator": "add", "value": f"-{name}"}]}
         for name in ("arm", "hangzhou")
     ]
-    store = cluster(overrides(*rules), node_group("arm", "node-a"), labels={REQUIRED_OVERRIDE: "op"}, on={"node-a": 1})
+    store = cluster(
+        sample.overrides(*rules),
+        sample.node_group("arm", "node-a"),
+        labels={sample.REQUIRED_OVERRIDE: "op"},
+        on={"node-a": 1},
+    )
     run(store)
     assert images(store) == {"p-node-a-0": "nginx:1.14-arm-hangzhou"}
-    assert store.get(Deployment, "default/nginx").metadata.labels[BINDING_OVERRIDE] == "op"
+    assert store.get(Deployment, "default/nginx").metadata.labels[sample.BINDING_OVERRIDE] == "op"

@@ -7,26 +7,7 @@ from typing import Any
 
 import pytest
 
-from builders.node_groups import (
-    BINDING,
-    BINDING_OVERRIDE,
-    REQUIRED,
-    REQUIRED_OVERRIDE,
-    TEMPLATE,
-    city_node,
-    deployment,
-    groups,
-    nginx_pod,
-    node_group,
-    nodes,
-    overrides,
-    owner,
-    pods,
-    registry,
-    store_of,
-    thing,
-    weights,
-)
+from builders import node_groups as sample
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.editions import MARK
@@ -38,17 +19,17 @@ from muster.model.core import Namespace, Node, Pod
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.meta import Object
 
-BOTH = {REQUIRED: "pp", BINDING: "pp", REQUIRED_OVERRIDE: "op"}
+BOTH = {sample.REQUIRED: "pp", sample.BINDING: "pp", sample.REQUIRED_OVERRIDE: "op"}
 ARGS = {"argsOverrider": [{"containerName": "nginx", "operator": "add", "value": ["--city={{nodegroup}}"]}]}
 DNS = {"plaintext": [{"path": "/spec/dnsConfig/searches/-", "operator": "add", "value": "{{nodegroup}}.local"}]}
-OPTED = thing("v1", "Namespace", "default", {"labels": {OPT_IN: "enabled"}})
+OPTED = sample.thing("v1", "Namespace", "default", {"labels": {OPT_IN: "enabled"}})
 
 
 class Cluster:
     """A store with the controller on it, a clock to move, and a webhook that is alive or not."""
 
     def __init__(self, *objects: Object, alive: bool = True, **options: Any) -> None:
-        self.store: MemoryStore = store_of(*nodes(), *groups(), weights(), *objects)
+        self.store: MemoryStore = sample.store_of(*sample.nodes(), *sample.groups(), sample.weights(), *objects)
         self.alive = alive
         self.evicted: list[str] = []
         self.begin_anew(**options)
@@ -77,16 +58,18 @@ class Cluster:
         """The pod is gone, and another is made in its place."""
         if f"default/{name}" in self.store.of(Pod):
             self.store.remove(Pod, f"default/{name}")
-        self.store.create(nginx_pod(f"{name}-again", "node-a", **args))
+        self.store.create(sample.nginx_pod(f"{name}-again", "node-a", **args))
 
 
 def running(rule: Mapping[str, Any] = ARGS, *more: Object, labels: dict[str, str] = BOTH, **options: Any) -> Cluster:
-    given = options.pop("pods", pods({"node-a": 2, "node-c": 1}))
-    return Cluster(overrides(dict(rule)), *deployment(labels, replicas=3), *given, *more, OPTED, **options)
+    given = options.pop("pods", sample.pods({"node-a": 2, "node-c": 1}))
+    return Cluster(
+        sample.overrides(dict(rule)), *sample.deployment(labels, replicas=3), *given, *more, OPTED, **options
+    )
 
 
 def made(name: str, on: str, city: str) -> Object:
-    found = nginx_pod(name, on)
+    found = sample.nginx_pod(name, on)
     assert isinstance(found, Pod)
     found.spec.containers[0].args = [f"--city={city}"]
     return found
@@ -135,15 +118,17 @@ def test_nothing_moves_before_things_have_settled_nor_during_a_roll_out() -> Non
     cluster = running(settle=10.0)
     assert cluster.after() == cluster.after(9) == []
     assert len(cluster.after(2)) == 1
-    template = {**TEMPLATE, "metadata": {"labels": {"app": "other"}}}
-    second = thing("apps/v1", "ReplicaSet", "nginx-2", owner("Deployment", "nginx"), spec={"template": template})
-    rolling = running(ARGS, second, nginx_pod("new", "node-b", of=owner("ReplicaSet", "nginx-2")))
+    template = {**sample.TEMPLATE, "metadata": {"labels": {"app": "other"}}}
+    second = sample.thing(
+        "apps/v1", "ReplicaSet", "nginx-2", sample.owner("Deployment", "nginx"), spec={"template": template}
+    )
+    rolling = running(ARGS, second, sample.nginx_pod("new", "node-b", of=sample.owner("ReplicaSet", "nginx-2")))
     assert rolling.after() == []
 
 
 def test_guards_hold_for_these_evictions_too() -> None:
-    down = [city_node("far", "hangzhou", ready=False), nginx_pod("there", "far")]
-    kept = nginx_pod("kept", "node-a", annotations={"groupmanagement.kubeedge.io/evict": "false"})
+    down = [sample.city_node("far", "hangzhou", ready=False), sample.nginx_pod("there", "far")]
+    kept = sample.nginx_pod("kept", "node-a", annotations={"groupmanagement.kubeedge.io/evict": "false"})
     cluster = running(ARGS, *down, pods=[kept])
     assert cluster.after() == []
     assert cluster.satisfied()[1] == "Progressing"
@@ -162,13 +147,13 @@ def test_a_replacement_that_comes_without_its_edition_stops_the_rest_for_ever_lo
 
 
 def test_what_was_made_as_the_edition_carries_its_name_and_is_believed() -> None:
-    policy = overrides(DNS)
+    policy = sample.overrides(DNS)
     assert isinstance(policy, OverridePolicy)
     mark = edition_name(policy, "hangzhou")
-    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "dnsConfig": {"searches": []}}}  # type: ignore[dict-item]
-    cluster = running(DNS, pods=[nginx_pod("p", "node-a", annotations={EDITION: mark})])
+    template = {**sample.TEMPLATE, "spec": {**sample.TEMPLATE["spec"], "dnsConfig": {"searches": []}}}  # type: ignore[dict-item]
+    cluster = running(DNS, pods=[sample.nginx_pod("p", "node-a", annotations={EDITION: mark})])
     app = cluster.store.get(Deployment, "default/nginx")
-    for kind in (type(app), type(cluster.store.get(type(deployment()[1]), "default/nginx-1"))):
+    for kind in (type(app), type(cluster.store.get(type(sample.deployment()[1]), "default/nginx-1"))):
         for found in cluster.store.of(kind).values():
             found.spec.template.keep(template)
     assert cluster.after() == []
@@ -184,8 +169,17 @@ def test_fields_that_the_model_has_not_are_compared_too() -> None:
             spec["dnsConfig"] = {"searches": searches, "options": [{"name": "ndots"}]}
             return found
 
-    objects = [*nodes(), *groups(), weights(), overrides(DNS), *deployment(BOTH), OPTED]
-    store = Whole(VirtualClock(1000.0), [*objects, nginx_pod("right", "node-a"), nginx_pod("wrong", "node-a")])
+    objects = [
+        *sample.nodes(),
+        *sample.groups(),
+        sample.weights(),
+        sample.overrides(DNS),
+        *sample.deployment(BOTH),
+        OPTED,
+    ]
+    store = Whole(
+        VirtualClock(1000.0), [*objects, sample.nginx_pod("right", "node-a"), sample.nginx_pod("wrong", "node-a")]
+    )
     evicted: list[str] = []
     evictions = EvictionQueue(store, lambda pod, policy, rule: evicted.append(pod.metadata.name))
     controller = OverridePolicyController(store, evictions, settle=0.0, webhook=lambda: True)
@@ -195,62 +189,72 @@ def test_fields_that_the_model_has_not_are_compared_too() -> None:
 
 
 def test_without_a_propagation_policy_the_group_is_not_known_in_time() -> None:
-    cluster = running(labels={REQUIRED_OVERRIDE: "op"})
+    cluster = running(labels={sample.REQUIRED_OVERRIDE: "op"})
     assert cluster.after() == []
     assert cluster.satisfied()[:2] == ("False", "NeedsPropagationPolicy")
 
 
 @pytest.mark.parametrize(("city", "evictions"), [("hangzhou", 1), ("nowhere", 0)])
 def test_but_where_its_node_selector_leaves_a_pod_only_one_group_it_is(city: str, evictions: int) -> None:
-    made = [nginx_pod(name, "node-a") for name in ("p", "q")]
+    made = [sample.nginx_pod(name, "node-a") for name in ("p", "q")]
     for one in made:
         assert isinstance(one, Pod)
         one.spec.node_selector = {"location": city}
-    cluster = running(labels={REQUIRED_OVERRIDE: "op"}, pods=made)
+    cluster = running(labels={sample.REQUIRED_OVERRIDE: "op"}, pods=made)
     assert len(cluster.after()) == evictions
     assert (cluster.satisfied()[1] == "NeedsPropagationPolicy") == (evictions == 0)
 
 
 def test_pods_of_a_daemon_set_are_never_evicted() -> None:
-    spec = {"template": TEMPLATE}
-    top = thing("apps/v1", "DaemonSet", "ds", {"labels": BOTH}, spec=spec)
-    cluster = Cluster(overrides(ARGS), top, nginx_pod("d", "node-a", of=owner("DaemonSet", "ds")), OPTED)
+    spec = {"template": sample.TEMPLATE}
+    top = sample.thing("apps/v1", "DaemonSet", "ds", {"labels": BOTH}, spec=spec)
+    cluster = Cluster(
+        sample.overrides(ARGS), top, sample.nginx_pod("d", "node-a", of=sample.owner("DaemonSet", "ds")), OPTED
+    )
     assert cluster.after() == []
     assert cluster.satisfied()[:2] == ("False", "NotEvicted")
 
 
 def revision(name: str, image: str) -> Object:
-    template = {"$patch": "replace", **TEMPLATE, "spec": {"containers": [{"name": "nginx", "image": image}]}}
-    return thing("apps/v1", "ControllerRevision", name, data={"spec": {"template": template}}, revision=1)
+    template = {"$patch": "replace", **sample.TEMPLATE, "spec": {"containers": [{"name": "nginx", "image": image}]}}
+    return sample.thing("apps/v1", "ControllerRevision", name, data={"spec": {"template": template}}, revision=1)
 
 
 def test_a_stateful_sets_pods_are_held_against_their_own_revision() -> None:
     status = {"currentRevision": "db-1", "updateRevision": "db-2"}
-    top = thing("apps/v1", "StatefulSet", "db", {"labels": BOTH}, spec={"template": TEMPLATE}, status=status)
+    top = sample.thing(
+        "apps/v1", "StatefulSet", "db", {"labels": BOTH}, spec={"template": sample.TEMPLATE}, status=status
+    )
     old, unknown = (
-        nginx_pod(f"db-{i}", "node-a", of=owner("StatefulSet", "db"), labels={"controller-revision-hash": mark})
+        sample.nginx_pod(
+            f"db-{i}", "node-a", of=sample.owner("StatefulSet", "db"), labels={"controller-revision-hash": mark}
+        )
         for i, mark in enumerate(("db-1", "db-0"))
     )
-    cluster = Cluster(overrides(registry("Hangzhou")), top, revision("db-1", "nginx:1.0"), old, unknown, OPTED)
+    cluster = Cluster(
+        sample.overrides(sample.registry("Hangzhou")), top, revision("db-1", "nginx:1.0"), old, unknown, OPTED
+    )
     cluster.after()
     images = {key: p.spec.containers[0].image for key, p in cluster.store.of(Pod).items()}
     assert images == {"default/db-0": "hangzhou.registry.io/nginx:1.0", "default/db-1": "nginx:1.14"}
 
 
 def test_a_daemon_sets_pods_carry_the_end_of_their_revisions_name() -> None:
-    top = thing("apps/v1", "DaemonSet", "ds", {"labels": BOTH}, spec={"template": TEMPLATE})
-    one = nginx_pod("d", "node-a", of=owner("DaemonSet", "ds"), labels={"controller-revision-hash": "abc"})
-    cluster = Cluster(overrides(registry("Hangzhou")), top, revision("ds-abc", "nginx:1.0"), one)
+    top = sample.thing("apps/v1", "DaemonSet", "ds", {"labels": BOTH}, spec={"template": sample.TEMPLATE})
+    one = sample.nginx_pod(
+        "d", "node-a", of=sample.owner("DaemonSet", "ds"), labels={"controller-revision-hash": "abc"}
+    )
+    cluster = Cluster(sample.overrides(sample.registry("Hangzhou")), top, revision("ds-abc", "nginx:1.0"), one)
     cluster.after()
     assert cluster.store.get(Pod, "default/d").spec.containers[0].image == "hangzhou.registry.io/nginx:1.0"
 
 
 def unbind(cluster: Cluster) -> None:
-    cluster.store.patch(Deployment, "default/nginx", {"metadata": {"labels": {REQUIRED_OVERRIDE: None}}})
+    cluster.store.patch(Deployment, "default/nginx", {"metadata": {"labels": {sample.REQUIRED_OVERRIDE: None}}})
 
 
 def test_pods_of_an_application_that_asks_no_more_stay_as_they_are() -> None:
-    cluster = running(registry("Hangzhou"), pods=pods({"node-a": 2}))
+    cluster = running(sample.registry("Hangzhou"), pods=sample.pods({"node-a": 2}))
     cluster.after()
     unbind(cluster)
     cluster.after(5)
@@ -258,7 +262,7 @@ def test_pods_of_an_application_that_asks_no_more_stay_as_they_are() -> None:
 
 
 def test_they_get_their_template_back_if_that_is_asked_for() -> None:
-    cluster = running(registry("Hangzhou"), pods=pods({"node-a": 2}), revert=True)
+    cluster = running(sample.registry("Hangzhou"), pods=sample.pods({"node-a": 2}), revert=True)
     cluster.after()
     unbind(cluster)
     cluster.after()
@@ -274,7 +278,7 @@ def test_they_get_their_template_back_if_that_is_asked_for() -> None:
 
 @pytest.mark.parametrize("policy", ["stays", "is deleted"])
 def test_they_get_it_back_from_a_controller_that_was_started_after_the_label_had_gone(policy: str) -> None:
-    cluster = running(registry("Hangzhou"), pods=pods({"node-a": 3}), revert=True)
+    cluster = running(sample.registry("Hangzhou"), pods=sample.pods({"node-a": 3}), revert=True)
     cluster.after()
     unbind(cluster)
     if policy == "is deleted":
@@ -287,12 +291,12 @@ def test_they_get_it_back_from_a_controller_that_was_started_after_the_label_had
         cluster.after(1)
     assert {p.spec.containers[0].image for p in cluster.store.of(Pod).values()} == {"nginx:1.14"}
     app = cluster.store.get(Deployment, "default/nginx").metadata
-    assert MARK not in app.annotations and BINDING_OVERRIDE not in app.labels
+    assert MARK not in app.annotations and sample.BINDING_OVERRIDE not in app.labels
     assert cluster.controller.next_time() is None
 
 
 def test_without_the_switch_the_note_that_it_left_goes_and_pods_stay() -> None:
-    cluster = running(registry("Hangzhou"), pods=pods({"node-a": 1}), revert=True)
+    cluster = running(sample.registry("Hangzhou"), pods=sample.pods({"node-a": 1}), revert=True)
     cluster.after()
     assert MARK in cluster.store.get(Deployment, "default/nginx").metadata.annotations
     unbind(cluster)
@@ -304,14 +308,14 @@ def test_without_the_switch_the_note_that_it_left_goes_and_pods_stay() -> None:
 
 def test_a_group_whose_nodes_another_group_holds_too_has_a_place_for_its_replacements() -> None:
     """The policy names hangzhou first, so its nodes count for it, though they are of `a-group`, too."""
-    cluster = running(ARGS, node_group("a-group", "node-a", "node-b"), pods=pods({"node-a": 1}))
+    cluster = running(ARGS, sample.node_group("a-group", "node-a", "node-b"), pods=sample.pods({"node-a": 1}))
     entries = [{"nodeGroupNames": [name], "weight": 1} for name in ("hangzhou", "a-group")]
     cluster.store.patch(PropagationPolicy, "default/pp", {"spec": {"staticWeightList": entries}})
     assert cluster.after() == ["p-node-a-0"]
 
 
 def test_no_pod_goes_whose_group_has_no_node_to_take_another() -> None:
-    cluster = running(pods=pods({"node-a": 1}))
+    cluster = running(pods=sample.pods({"node-a": 1}))
     for name in ("node-a", "node-b"):
         cluster.store.patch(Node, name, {"spec": {"unschedulable": True}})
     assert cluster.after() == []

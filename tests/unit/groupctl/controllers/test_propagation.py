@@ -6,24 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders.node_groups import (
-    BINDING,
-    REQUIRED,
-    TEMPLATE,
-    bound,
-    city_node,
-    deployment,
-    groups,
-    nginx_pod,
-    node_group,
-    nodes,
-    owner,
-    pods,
-    ranges,
-    store_of,
-    thing,
-    weights,
-)
+from builders import node_groups as sample
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.policy_controller import OBSERVED
@@ -40,7 +23,7 @@ class Cluster:
     """A store with the controller on it, and a clock to move."""
 
     def __init__(self, *objects: Object, **options: Any) -> None:
-        self.store: MemoryStore = store_of(*objects)
+        self.store: MemoryStore = sample.store_of(*objects)
         self.evicted: list[str] = []
         evictions = EvictionQueue(self.store, lambda pod, policy, rule: self.evicted.append(pod.metadata.name))
         self.controller = PropagationPolicyController(self.store, evictions, **options)
@@ -66,44 +49,55 @@ class Cluster:
 
 def spread(*more: Object, on: dict[str, int] = REDUNDANT, policy: Object | None = None, **options: Any) -> Cluster:
     """The design's example: two in Hangzhou and three in Beijing, wanted the other way round."""
-    app = deployment({REQUIRED: "pp"}, replicas=sum(on.values()))
-    return Cluster(*nodes(), *groups(), policy or weights(), *app, *pods(on), *more, **options)
+    app = sample.deployment({sample.REQUIRED: "pp"}, replicas=sum(on.values()))
+    return Cluster(
+        *sample.nodes(), *sample.groups(), policy or sample.weights(), *app, *sample.pods(on), *more, **options
+    )
 
 
 class TestBinding:
     def test_an_application_is_bound_once_its_policy_is_there_in_either_order(self) -> None:
-        cluster = Cluster(*nodes(), *groups(), *deployment({REQUIRED: "pp"}))
+        cluster = Cluster(*sample.nodes(), *sample.groups(), *sample.deployment({sample.REQUIRED: "pp"}))
         cluster.after(0)
-        assert BINDING not in cluster.labels
+        assert sample.BINDING not in cluster.labels
         assert [note.reason for note in cluster.store.events] == ["PolicyNotFound"]
-        cluster.store.create(weights())
+        cluster.store.create(sample.weights())
         cluster.after(0)
-        assert cluster.labels[BINDING] == "pp"
+        assert cluster.labels[sample.BINDING] == "pp"
         assert [note.reason for note in cluster.store.events][1] == "Bound"
 
     def test_a_binding_follows_what_is_required(self) -> None:
-        cluster = Cluster(*groups(), weights(), weights("other"), *deployment({REQUIRED: "other", BINDING: "pp"}))
+        cluster = Cluster(
+            *sample.groups(),
+            sample.weights(),
+            sample.weights("other"),
+            *sample.deployment({sample.REQUIRED: "other", sample.BINDING: "pp"}),
+        )
         cluster.after(0)
-        assert cluster.labels[BINDING] == "other"
-        cluster.store.patch(Deployment, "default/nginx", {"metadata": {"labels": {REQUIRED: None}}})
+        assert cluster.labels[sample.BINDING] == "other"
+        cluster.store.patch(Deployment, "default/nginx", {"metadata": {"labels": {sample.REQUIRED: None}}})
         cluster.after(0)
-        assert BINDING not in cluster.labels
+        assert sample.BINDING not in cluster.labels
 
-    @pytest.mark.parametrize("policy", [weights("pp", beijing=-1), weights("pp", beijing=0), ranges(beijing=(3, 1))])
+    @pytest.mark.parametrize(
+        "policy", [sample.weights("pp", beijing=-1), sample.weights("pp", beijing=0), sample.ranges(beijing=(3, 1))]
+    )
     def test_a_policy_that_cannot_be_used_is_not_bound_and_others_are(self, policy: Object) -> None:
-        other = thing("apps/v1", "StatefulSet", "s", {"labels": {REQUIRED: "good"}}, spec={"template": TEMPLATE})
-        cluster = Cluster(*groups(), policy, weights("good"), *deployment(bound()), other)
+        other = sample.thing(
+            "apps/v1", "StatefulSet", "s", {"labels": {sample.REQUIRED: "good"}}, spec={"template": sample.TEMPLATE}
+        )
+        cluster = Cluster(*sample.groups(), policy, sample.weights("good"), *sample.deployment(sample.bound()), other)
         cluster.after(0)
-        assert BINDING not in cluster.labels
-        assert cluster.store.get(type(other), "default/s").metadata.labels[BINDING] == "good"
+        assert sample.BINDING not in cluster.labels
+        assert cluster.store.get(type(other), "default/s").metadata.labels[sample.BINDING] == "good"
         assert cluster.satisfied() == ("False", "Invalid")
 
     def test_a_policy_of_another_namespace_is_another_policy(self) -> None:
-        policy = weights()
+        policy = sample.weights()
         policy.metadata.namespace = "elsewhere"
-        cluster = Cluster(*groups(), policy, *deployment({REQUIRED: "pp"}))
+        cluster = Cluster(*sample.groups(), policy, *sample.deployment({sample.REQUIRED: "pp"}))
         cluster.after(0)
-        assert BINDING not in cluster.labels
+        assert sample.BINDING not in cluster.labels
 
 
 class TestEvictions:
@@ -116,7 +110,7 @@ class TestEvictions:
         assert cluster.store.get(Pod, "default/p-node-c-0").metadata.deletion_timestamp is not None
 
     def test_misplaced_pods_go_first(self) -> None:
-        away = [city_node("far"), nginx_pod("lost", "far")]
+        away = [sample.city_node("far"), sample.nginx_pod("lost", "far")]
         cluster = spread(*away, on={"node-c": 3, "node-a": 1})
         cluster.after(0)
         assert cluster.after(10) == ["lost"]
@@ -127,11 +121,11 @@ class TestEvictions:
         (first,) = cluster.after(10)
         assert cluster.after(1) == []
         cluster.store.delete(Pod, f"default/{first}", grace=0)
-        cluster.store.create(nginx_pod("new"))
+        cluster.store.create(sample.nginx_pod("new"))
         assert cluster.after(1) == []
         cluster.store.bind("default/new", "node-a")
         assert cluster.after(1) == []
-        cluster.store.update_status(nginx_pod("new", "node-a"))
+        cluster.store.update_status(sample.nginx_pod("new", "node-a"))
         assert len(cluster.after(1)) == 1
 
     def test_a_tenth_of_many_replicas_goes_at_once_but_no_more_than_five_a_moment(self) -> None:
@@ -142,10 +136,10 @@ class TestEvictions:
         assert len(cluster.after(2)) == 2
 
     def test_nothing_is_evicted_without_a_place_to_go(self) -> None:
-        closed = [city_node(name, "hangzhou", unschedulable=True) for name in ("node-a", "node-b")]
-        others = nodes(but=("node-a", "node-b"))
-        app = deployment(bound(), replicas=3)
-        cluster = Cluster(*closed, *others, *groups(), weights(), *app, *pods({"node-c": 3}))
+        closed = [sample.city_node(name, "hangzhou", unschedulable=True) for name in ("node-a", "node-b")]
+        others = sample.nodes(but=("node-a", "node-b"))
+        app = sample.deployment(sample.bound(), replicas=3)
+        cluster = Cluster(*closed, *others, *sample.groups(), sample.weights(), *app, *sample.pods({"node-c": 3}))
         cluster.after(0)
         assert cluster.after(20) == []
         cluster.store.patch(Node, "node-a", {"spec": {"unschedulable": False}})
@@ -156,23 +150,23 @@ class TestEvictions:
         cluster.after(0)
         (first,) = cluster.after(10)
         cluster.store.delete(Pod, f"default/{first}", grace=0)
-        cluster.store.create(nginx_pod("new"))
+        cluster.store.create(sample.nginx_pod("new"))
         assert cluster.after(299) == []
         assert cluster.after(1) == []
         assert cluster.satisfied() == ("False", "Unplaceable")
         assert cluster.after(299) == []
         (second,) = cluster.after(1)
         cluster.store.delete(Pod, f"default/{second}", grace=0)
-        cluster.store.create(nginx_pod("newer"))
+        cluster.store.create(sample.nginx_pod("newer"))
         assert cluster.after(300) == []
         assert cluster.after(599) == []
 
     def test_a_range_moves_only_what_is_outside_of_it(self) -> None:
-        cluster = spread(on={"node-c": 4, "node-a": 1}, policy=ranges(beijing=(1, 4), hangzhou=(1, 4)))
+        cluster = spread(on={"node-c": 4, "node-a": 1}, policy=sample.ranges(beijing=(1, 4), hangzhou=(1, 4)))
         cluster.after(0)
         assert cluster.after(20) == []
         assert cluster.satisfied() == ("True", "AsDesired")
-        cluster = spread(on={"node-c": 5}, policy=ranges(beijing=(1, 5), hangzhou=(1, 4)))
+        cluster = spread(on={"node-c": 5}, policy=sample.ranges(beijing=(1, 5), hangzhou=(1, 4)))
         cluster.after(0)
         assert len(cluster.after(10)) == 1
 
@@ -187,22 +181,34 @@ class TestGuards:
     )
     def test_a_pod_that_says_no_stays(self, spared: dict[str, Any]) -> None:
         cluster = Cluster(
-            *nodes(), city_node("far"), *groups(), weights(), *deployment(bound()), nginx_pod("p", "far", **spared)
+            *sample.nodes(),
+            sample.city_node("far"),
+            *sample.groups(),
+            sample.weights(),
+            *sample.deployment(sample.bound()),
+            sample.nginx_pod("p", "far", **spared),
         )
         cluster.after(0)
         assert cluster.after(20) == []
 
     def test_pods_on_a_node_that_is_not_ready_stay(self) -> None:
-        far = city_node("far", ready=False)
-        cluster = Cluster(*nodes(), far, *groups(), weights(), *deployment(bound()), nginx_pod("p", "far"))
+        far = sample.city_node("far", ready=False)
+        cluster = Cluster(
+            *sample.nodes(),
+            far,
+            *sample.groups(),
+            sample.weights(),
+            *sample.deployment(sample.bound()),
+            sample.nginx_pod("p", "far"),
+        )
         cluster.after(0)
         assert cluster.after(20) == []
-        cluster.store.update_status(city_node("far"))
+        cluster.store.update_status(sample.city_node("far"))
         assert cluster.after(10) == ["p"]
 
     def test_a_budget_that_forbids_is_obeyed(self) -> None:
         spec = {"minAvailable": "100%", "selector": {"matchLabels": {"app": "nginx"}}}
-        cluster = spread(thing("policy/v1", "PodDisruptionBudget", "all", spec=spec))
+        cluster = spread(sample.thing("policy/v1", "PodDisruptionBudget", "all", spec=spec))
         cluster.after(0)
         assert cluster.after(20) == cluster.after(20) == []
         assert cluster.controller.next_time() is None
@@ -210,7 +216,7 @@ class TestGuards:
         assert reported == "pod default/p-node-c-0: PodDisruptionBudget default/all allows no disruption"
         (app,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
         assert app.warnings == [f"{reported.replace(': ', ' is not evicted: ')}, and 2 others"]
-        cluster.store.delete(type(thing("policy/v1", "PodDisruptionBudget", "all")), "default/all")
+        cluster.store.delete(type(sample.thing("policy/v1", "PodDisruptionBudget", "all")), "default/all")
         assert cluster.after(1) == ["p-node-c-0"]
 
     @pytest.mark.parametrize(
@@ -228,28 +234,34 @@ class TestGuards:
     ) -> None:
         spec = {"selector": {"matchLabels": {"app": "nginx"}}, "unhealthyPodEvictionPolicy": policy}
         status = {"disruptionsAllowed": 0, "currentHealthy": healthy, "desiredHealthy": 2}
-        budget = thing("policy/v1", "PodDisruptionBudget", "all", spec=spec, status=status)
-        lost = nginx_pod("p", "far")
+        budget = sample.thing("policy/v1", "PodDisruptionBudget", "all", spec=spec, status=status)
+        lost = sample.nginx_pod("p", "far")
         assert isinstance(lost, Pod)
         lost.status = PodStatus(phase=phase, conditions=[Condition(type="Ready", status="False")])
         cluster = Cluster(
-            *nodes(), city_node("far"), *groups(), weights(), *deployment(bound(), replicas=30), lost, budget
+            *sample.nodes(),
+            sample.city_node("far"),
+            *sample.groups(),
+            sample.weights(),
+            *sample.deployment(sample.bound(), replicas=30),
+            lost,
+            budget,
         )
         cluster.after(0)
         assert cluster.after(20) == (["p"] if goes else [])
 
     def test_nothing_moves_during_a_roll_out(self) -> None:
-        spec = {"replicas": 1, "template": TEMPLATE}
-        newer = thing("apps/v1", "ReplicaSet", "nginx-2", owner("Deployment", "nginx"), spec=spec)
-        cluster = spread(newer, nginx_pod("q", "node-e", of=owner("ReplicaSet", "nginx-2")))
+        spec = {"replicas": 1, "template": sample.TEMPLATE}
+        newer = sample.thing("apps/v1", "ReplicaSet", "nginx-2", sample.owner("Deployment", "nginx"), spec=spec)
+        cluster = spread(newer, sample.nginx_pod("q", "node-e", of=sample.owner("ReplicaSet", "nginx-2")))
         cluster.after(0)
         assert cluster.after(20) == []
 
     @pytest.mark.parametrize(("kind", "version"), [("DaemonSet", "apps/v1"), ("Job", "batch/v1")])
     def test_pods_that_would_not_come_back_elsewhere_stay(self, kind: str, version: str) -> None:
-        app = thing(version, kind, "w", {"labels": bound()}, spec={"template": TEMPLATE})
-        lost = nginx_pod("p", "far", of=owner(kind, "w", version))
-        cluster = Cluster(*nodes(), city_node("far"), *groups(), weights(), app, lost)
+        app = sample.thing(version, kind, "w", {"labels": sample.bound()}, spec={"template": sample.TEMPLATE})
+        lost = sample.nginx_pod("p", "far", of=sample.owner(kind, "w", version))
+        cluster = Cluster(*sample.nodes(), sample.city_node("far"), *sample.groups(), sample.weights(), app, lost)
         cluster.after(0)
         assert cluster.after(20) == []
         (reported,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
@@ -262,29 +274,42 @@ class TestGuards:
     def test_a_pod_whose_volume_lies_on_its_node_stays(self) -> None:
         host = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["far"]}
         affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [host]}]}}
-        volume = thing("v1", "PersistentVolume", "v", spec={"nodeAffinity": affinity})
-        claim = thing("v1", "PersistentVolumeClaim", "c", spec={"volumeName": "v"})
-        bound_pod = nginx_pod("p", "far")
+        volume = sample.thing("v1", "PersistentVolume", "v", spec={"nodeAffinity": affinity})
+        claim = sample.thing("v1", "PersistentVolumeClaim", "c", spec={"volumeName": "v"})
+        bound_pod = sample.nginx_pod("p", "far")
         assert isinstance(bound_pod, Pod)
         source = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
         cluster = Cluster(
-            *nodes(), city_node("far"), *groups(), weights(), *deployment(bound()), volume, claim, bound_pod
+            *sample.nodes(),
+            sample.city_node("far"),
+            *sample.groups(),
+            sample.weights(),
+            *sample.deployment(sample.bound()),
+            volume,
+            claim,
+            bound_pod,
         )
         cluster.store.patch(Pod, "default/p", {"spec": {"volumes": [source]}})
         cluster.after(0)
         assert cluster.after(20) == []
 
     def test_the_highest_number_of_a_stateful_set_goes_first(self) -> None:
-        app = thing("apps/v1", "StatefulSet", "w", {"labels": bound()}, spec={"replicas": 12, "template": TEMPLATE})
-        members = [nginx_pod(f"w-{i}", "node-c", of=owner("StatefulSet", "w")) for i in range(12)]
-        cluster = Cluster(*nodes(), *groups(), weights(), app, *members)
+        app = sample.thing(
+            "apps/v1",
+            "StatefulSet",
+            "w",
+            {"labels": sample.bound()},
+            spec={"replicas": 12, "template": sample.TEMPLATE},
+        )
+        members = [sample.nginx_pod(f"w-{i}", "node-c", of=sample.owner("StatefulSet", "w")) for i in range(12)]
+        cluster = Cluster(*sample.nodes(), *sample.groups(), sample.weights(), app, *members)
         cluster.after(0)
         assert cluster.after(10) == ["w-11"]
 
 
 class TestTelling:
     def test_the_status_says_what_each_group_should_have_has_and_has_ready(self) -> None:
-        cluster = spread(nginx_pod("waits"))
+        cluster = spread(sample.nginx_pod("waits"))
         cluster.after(0)
         (reported,) = cluster.store.get(PropagationPolicy, "default/pp").status.applications
         assert (reported.kind, reported.name, reported.replicas, reported.misplaced, reported.pending) == (
@@ -301,7 +326,12 @@ class TestTelling:
         assert cluster.satisfied() == ("False", "Progressing")
 
     def test_a_spelling_and_an_unknown_group_are_told_once(self) -> None:
-        cluster = Cluster(*nodes(), node_group("beijing", location="beijing"), weights(), *deployment(bound()))
+        cluster = Cluster(
+            *sample.nodes(),
+            sample.node_group("beijing", location="beijing"),
+            sample.weights(),
+            *sample.deployment(sample.bound()),
+        )
         cluster.after(0)
         cluster.after(60)
         reasons = [note.reason for note in cluster.store.events if note.kind == "PropagationPolicy"]
@@ -311,13 +341,13 @@ class TestTelling:
         assert (resolved.status, resolved.reason) == ("False", "GroupUnknown")
 
     def test_pending_pods_are_tried_again_when_something_changes_for_them_and_only_then(self) -> None:
-        cluster = spread(nginx_pod("waits"))
+        cluster = spread(sample.nginx_pod("waits"))
         cluster.after(0)
         mark = cluster.store.get(Pod, "default/waits").metadata.labels[OBSERVED]
         version = cluster.store.version
         cluster.after(5)
         assert cluster.store.version == version
-        cluster.store.create(city_node("more", "hangzhou"))
+        cluster.store.create(sample.city_node("more", "hangzhou"))
         cluster.after(0)
         assert cluster.store.get(Pod, "default/waits").metadata.labels[OBSERVED] != mark
         assert OBSERVED not in cluster.store.get(Pod, "default/p-node-a-0").metadata.labels

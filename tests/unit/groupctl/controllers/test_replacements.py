@@ -8,21 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.node_groups import (
-    BINDING_OVERRIDE,
-    REQUIRED_OVERRIDE,
-    bound,
-    city_node,
-    deployment,
-    groups,
-    nginx_pod,
-    nodes,
-    overrides,
-    pods,
-    registry,
-    store_of,
-    weights,
-)
+from builders import node_groups as sample
 from muster.cluster.clock import VirtualClock
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.evictions import EvictionQueue
@@ -41,8 +27,10 @@ class Cluster:
     """Five pods in Beijing, where two are wanted; a scheduler that puts replacements where it likes."""
 
     def __init__(self, *more: Object, lands: str = "node-c", labels: dict[str, str] | None = None) -> None:
-        app = deployment({**bound(), **(labels or {})})
-        self.store: MemoryStore = store_of(*nodes(), *groups(), weights(), *app, *pods({"node-c": 5}), *more)
+        app = sample.deployment({**sample.bound(), **(labels or {})})
+        self.store: MemoryStore = sample.store_of(
+            *sample.nodes(), *sample.groups(), sample.weights(), *app, *sample.pods({"node-c": 5}), *more
+        )
         self.change(FOREIGN)
         self.lands = lands
         self.missing = ""
@@ -82,7 +70,7 @@ class Cluster:
             if one.metadata.deletion_timestamp is not None:
                 self.store.remove(Pod, key)
                 self.made += 1
-                self.store.create(nginx_pod(f"new-{self.made}", self.lands))
+                self.store.create(sample.nginx_pod(f"new-{self.made}", self.lands))
 
     def after(self, seconds: float, step: float = 10.0) -> int:
         """How many pods are evicted while so much time passes."""
@@ -138,9 +126,9 @@ def test_one_that_is_killed_before_the_replacement_lands_still_sees_that_it_land
 def test_nodes_that_come_and_other_numbers_do_not_forgive_but_another_scheduler_does() -> None:
     cluster = Cluster()
     cluster.after(60)
-    cluster.store.create(city_node("node-z", "beijing"))
+    cluster.store.create(sample.city_node("node-z", "beijing"))
     cluster.change({"spec": {"replicas": 6}})
-    cluster.store.create(nginx_pod("sixth", "node-z"))
+    cluster.store.create(sample.nginx_pod("sixth", "node-z"))
     assert cluster.after(200) == 0
     cluster.lands = "node-a"
     cluster.change({"spec": {"template": {"spec": {"schedulerName": "good"}}}})
@@ -162,7 +150,7 @@ def test_nothing_more_is_evicted_until_the_replacement_exists() -> None:
     cluster.store.remove(Pod, gone)
     wait(25)  # the ReplicaSet controller is slow
     assert len(cluster.evicted) == 1
-    cluster.store.create(nginx_pod("late", "node-c"))
+    cluster.store.create(sample.nginx_pod("late", "node-c"))
     assert cluster.after(200) == 0
     assert cluster.satisfied().reason == "WrongGroup"
 
@@ -170,8 +158,8 @@ def test_nothing_more_is_evicted_until_the_replacement_exists() -> None:
 @pytest.mark.parametrize("by", ["template", "override"])
 def test_a_node_name_that_is_written_into_the_pods_is_named(by: str) -> None:
     fixed = {"plaintext": [{"path": "/spec/nodeName", "operator": "add", "value": "node-c"}]}
-    labels = {BINDING_OVERRIDE: "op", REQUIRED_OVERRIDE: "op"} if by == "override" else {}
-    cluster = Cluster(overrides(fixed), labels=labels)
+    labels = {sample.BINDING_OVERRIDE: "op", sample.REQUIRED_OVERRIDE: "op"} if by == "override" else {}
+    cluster = Cluster(sample.overrides(fixed), labels=labels)
     if by == "template":
         cluster.change({"spec": {"template": {"spec": {"nodeName": "node-c"}}}})
     cluster.override.run = lambda: False  # type: ignore[method-assign]
@@ -207,7 +195,9 @@ def test_that_somebody_places_pods_again_is_seen_by_a_clock_that_goes_on() -> No
 
 
 def test_a_pod_that_is_about_to_be_evicted_gets_no_new_image_first() -> None:
-    cluster = Cluster(overrides(registry("Beijing")), lands="node-a", labels={REQUIRED_OVERRIDE: "op"})
+    cluster = Cluster(
+        sample.overrides(sample.registry("Beijing")), lands="node-a", labels={sample.REQUIRED_OVERRIDE: "op"}
+    )
     images: dict[str, str] = {}
     cluster.turn()
     for _ in range(12):
@@ -222,7 +212,7 @@ def test_a_pod_that_is_about_to_be_evicted_gets_no_new_image_first() -> None:
 
 
 def test_but_one_whose_eviction_is_held_does() -> None:
-    cluster = Cluster(overrides(registry("Beijing")), labels={REQUIRED_OVERRIDE: "op"})
+    cluster = Cluster(sample.overrides(sample.registry("Beijing")), labels={sample.REQUIRED_OVERRIDE: "op"})
     cluster.missing = "nobody"
     cluster.after(60)
     assert all("registry" in p.spec.containers[0].image for p in cluster.store.of(Pod).values())
@@ -241,7 +231,7 @@ def test_whatever_happens_meanwhile_a_scheduler_that_never_obeys_causes_few_evic
                 cluster.start()
             case "node":
                 fresh += 1
-                cluster.store.create(city_node(f"fresh-{fresh}", "beijing"))
+                cluster.store.create(sample.city_node(f"fresh-{fresh}", "beijing"))
             case "label":
                 label = {"metadata": {"labels": {"seen": str(fresh)}}}
                 cluster.store.patch(Node, "node-d", label)
@@ -260,7 +250,7 @@ def test_the_state_is_kept_in_the_status_as_kubernetes_writes_times() -> None:
 
 def test_an_edition_that_cannot_be_made_is_not_as_desired() -> None:
     wrong = {"plaintext": [{"path": "/spec/nowhere/0", "operator": "replace", "value": 1}]}
-    cluster = Cluster(overrides(wrong), labels={REQUIRED_OVERRIDE: "op"})
+    cluster = Cluster(sample.overrides(wrong), labels={sample.REQUIRED_OVERRIDE: "op"})
     cluster.turn()
     (satisfied,) = [
         c for c in cluster.store.get(OverridePolicy, "default/op").status.conditions if c.type == "Satisfied"
