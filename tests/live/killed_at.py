@@ -1,4 +1,4 @@
-"""`muster scheduler` that kills itself (SIGKILL) right before its k-th call that writes to the cluster.
+"""`muster scheduler` or another verb that kills itself (SIGKILL) right before its k-th call that writes to the cluster.
 
 Called as `python -m live.killed_at K scheduler …`. Leases, reviews, events and statuses that only tell do not count:
 they are no part of a commit. Calls are made one after the other, so that before the k-th all others have been answered:
@@ -41,5 +41,6 @@ def kill_at(number: int) -> None:
 
 if __name__ == "__main__":
     kill_at(int(sys.argv.pop(1)))
-    sys.argv += ["--binds-in-flight", "1"]
+    if sys.argv[1] == "scheduler":
+        sys.argv += ["--binds-in-flight", "1"]
     main()

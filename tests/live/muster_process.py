@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,12 +40,6 @@ class Scheduler(Part):
         else:
             self._command += ["--no-leader-elect"]
         self._command += arguments
-
-    def run_instead(self, program: Sequence[str], cwd: Path) -> None:
-        """The same arguments for another program; nobody waits until it is ready."""
-        with self.log_file.open("ab") as log:
-            arguments = self._command[self._command.index("scheduler") :]
-            self._process = subprocess.Popen([*program, *arguments], cwd=cwd, stdout=log, stderr=log)
 
     def pause(self) -> None:
         """SIGSTOP: no thread of it runs until `go_on`."""

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -24,6 +24,7 @@ class Part:
     def __init__(
         self, verb: str, kubeconfig: Path | str, *arguments: str, environment: Mapping[str, str] | None = None
     ) -> None:
+        self.verb = verb
         self._folder = tempfile.TemporaryDirectory(prefix=f"muster-{verb}-")
         self.log_file = Path(self._folder.name) / "log"
         command = [sys.executable, "-c", "from muster.cli import main; main()", verb, "--kubeconfig", str(kubeconfig)]
@@ -57,6 +58,12 @@ class Part:
         self.started = until("it to start", self._said_started, 40)
         if wait:
             until("ready", self._is_ready, 40)
+
+    def run_instead(self, program: Sequence[str], cwd: Path) -> None:
+        """The same arguments for another program; nobody waits until it is ready."""
+        with self.log_file.open("ab") as log:
+            arguments = self._command[self._command.index(self.verb) :]
+            self._process = subprocess.Popen([*program, *arguments], cwd=cwd, stdout=log, stderr=log)
 
     @property
     def running(self) -> bool:

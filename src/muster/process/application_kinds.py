@@ -32,7 +32,7 @@ from muster.kube.resources import resource_of
 from muster.model.core import ConfigMap
 from muster.model.custom import ConfiguredApplication
 from muster.model.kinds import find
-from muster.process.settings import own_namespace
+from muster.process.settings import home_of
 from muster.store import Severity, errors
 from muster.workloads.description import KindDescription, read_table
 from muster.workloads.table import CONFIG_MAP, CONFIG_MAP_KEY, KindTable
@@ -53,10 +53,10 @@ class WorkloadTables:
     files: tuple[tuple[str, str], ...] = ()  # name, text
 
     @classmethod
-    def of(cls, files: Iterable[str]) -> WorkloadTables:
-        """The tables of these files, and the ConfigMap in the namespace that we run in."""
+    def of(cls, files: Iterable[str], applications: str) -> WorkloadTables:
+        """The tables of these files, and the ConfigMap beside that of applications."""
         texts = ((file, Path(file).read_bytes().decode("utf-8-sig")) for file in files)
-        return cls(f"{own_namespace()}/{CONFIG_MAP}", tuple(texts))
+        return cls(f"{home_of(applications)}/{CONFIG_MAP}", tuple(texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,10 @@ class ConfiguredKinds:
             for informers in self._following:
                 await stack.enter_async_context(informers)
             for informers in self._following:
-                await informers.synced()
+                if self._tables is None:
+                    await informers.synced()
+            while InformerState.STARTING in self._map_states():
+                await asyncio.sleep(0.02)  # with a table, a ConfigMap that cannot be read is as one that is not there
             while True:
                 self._changed.clear()
                 missing = await self._follow(self._wanted(), changed)
@@ -139,6 +142,8 @@ class ConfiguredKinds:
 
     async def followed(self) -> None:
         """Returns when the ConfigMap and the objects of its kinds were read, or cannot be read for now."""
+        if self._tables is not None:
+            await self._known.wait()
         while InformerState.STARTING in (states := self._map_states()) or (
             InformerState.SYNCED in states and not self.are_known
         ):

@@ -122,7 +122,8 @@ APPLICATIONS = Flag(
 
 WORKLOAD_KINDS = Flag(
     "--workload-kinds", is_path=True, metavar="FILE", help="Descriptions of further workload kinds. May be given "
-    "several times. The ConfigMap muster-workload-kinds in the namespace muster runs in is followed, too.",
+    "several times. The ConfigMap muster-workload-kinds in the namespace muster runs in, or beside the ConfigMap of "
+    "--applications, is followed, too.",
 )  # fmt: skip
 
 

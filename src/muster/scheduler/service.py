@@ -79,7 +79,7 @@ class SchedulerService(Component):
             on_error=self.metrics.faults.inc,
         )  # fmt: skip
         super().__init__(settings, log, self.metrics.registry)
-        self.workload_tables = WorkloadTables.of(settings.workload_kinds)
+        self.workload_tables = WorkloadTables.of(settings.workload_kinds, settings.applications)
 
     def election(self, settings: LeaseSettings) -> LeaderElection:
         return self._election

@@ -23,7 +23,7 @@ class PodGroupService(Component):
 
     def __init__(self, settings: PodGroupSettings, log: Log) -> None:
         super().__init__(settings, log)
-        self.workload_tables = WorkloadTables.of(settings.workload_kinds)
+        self.workload_tables = WorkloadTables.of(settings.workload_kinds, settings.applications)
         self._scheduler_names = settings.scheduler_names
         self._loop: ReconcileLoop | None = None
 
