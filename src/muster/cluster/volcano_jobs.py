@@ -41,7 +41,7 @@ def reconcile(owners: Owners, job: volcano_job.Job, *, all_pods: bool = False) -
     members = {pod.metadata.name: pod for pod in owners.pods.of(job)}
     if all_pods or group.status.phase not in _PENDING:
         _make_pods(owners, job, spec, group, members, all_pods)
-    _report(owners, job, spec)
+    _report(owners, job, spec, list(members.values()))
 
 
 def _make_claims(owners: Owners, job: volcano_job.Job) -> None:
@@ -132,8 +132,7 @@ def pods_to_come(store: MemoryStore, job: volcano_job.Job) -> Iterator[tuple[str
                 yield key, f"{namespace}/{volcano_objects.group_name(job)}", waits
 
 
-def _report(owners: Owners, job: volcano_job.Job, spec: JobSpec) -> None:
-    members = owners.pods.of(job)
+def _report(owners: Owners, job: volcano_job.Job, spec: JobSpec, members: list[Pod]) -> None:
     staying = [pod for pod in members if not is_terminating(pod)]
     by_phase = {phase: sum(1 for p in staying if (p.status.phase or "Pending") == phase) for phase in _PHASES}
     running, succeeded, failed = by_phase["Running"], by_phase["Succeeded"], by_phase["Failed"]
