@@ -39,14 +39,14 @@ VERBS: dict[str, str] = {
 """Verb → where its click command is."""
 
 LIVE = ("aiohttp", "cryptography", "kubernetes", "multidict", "prometheus_client", "yarl")
-"""Packages of the extra `live`, and what they bring along that is imported, too."""
+"""Packages of the extra `live`, and those of their dependencies that are imported, too."""
 
 VERBOSITY = "muster.verbosity"
 TRACEBACK_VERBOSITY = 9
 
 
 class Verbs(click.Group):
-    """A group whose commands are imported when they are asked for, and that never shows a traceback unasked."""
+    """A group whose commands are imported when they are called, and that prints a traceback only with -v 9."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(VERBS)
@@ -82,12 +82,12 @@ class Verbs(click.Group):
 
 
 def _message(fault: Exception) -> str:
-    """One line about an exception that nobody expected."""
+    """Returns one line about an unexpected exception."""
     text = " ".join(str(fault).split()) or "no message"
     if isinstance(fault, OSError) and fault.filename is None:
         return f"the answer cannot be written: {fault.strerror or text}"
     if isinstance(fault, ModuleNotFoundError) and (fault.name or "").partition(".")[0] in LIVE:
-        needed = "what works on a live cluster needs the extra `live`"
+        needed = "a live cluster needs the extra `live`"
         return f"{fault.name} is not installed: {needed} (pip install 'muster[live]'; in a clone: make venv)"
     from muster.cycle.host import PluginError
 

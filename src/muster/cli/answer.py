@@ -23,7 +23,7 @@ PIPE_COLUMNS = 10_000  # the width if stdout is not a terminal: nothing is wrapp
 
 
 def print_json(answer: object) -> None:
-    """The same bytes for the same answer; where stdout cannot take every character, JSON has another spelling."""
+    """Prints the same bytes for the same answer; characters that stdout cannot encode are escaped."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     click.echo(json.dumps(answer, indent=2, ensure_ascii=not utf8))
 
@@ -34,18 +34,18 @@ def print_page(page: str) -> None:
 
 
 def print_objects(objects: list[dict[str, Any]], form: str) -> None:
-    """Kubernetes objects for `kubectl apply -f -`, as YAML or JSON."""
+    """Prints Kubernetes objects for `kubectl apply -f -`, as YAML or JSON."""
     if form == "json":
         print_json({"apiVersion": "v1", "kind": "List", "items": objects})
         return
     from muster.model.yamltext import dump_all
 
-    # kubectl takes no empty text for a list.
+    # kubectl does not accept an empty text as a list.
     click.echo(dump_all(objects or [{"apiVersion": "v1", "kind": "List", "items": []}]), nl=False)
 
 
 def console() -> Console:
-    """Tables on stdout: coloured on a terminal, plain and unwrapped in a pipe; NO_COLOR is respected by rich."""
+    """Returns a console on stdout: coloured on a terminal, plain and unwrapped in a pipe; rich respects NO_COLOR."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else PIPE_COLUMNS
@@ -54,7 +54,7 @@ def console() -> Console:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """On a terminal, a line on stderr once the work takes longer than a second, gone when it is done."""
+    """On a terminal, shows a line on stderr while the work takes longer than a second."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""muster bench: times workloads in-process, one fresh process a run, and records the best."""
+"""`muster bench`: times workloads, each run in a new process, and records the best run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from muster.cli import options
 def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbosity: int) -> None:
     """Time workloads from objects in memory to a finished plan.
 
-    Without WORK all are run. The exit code is 1 when a floor is missed.
+    Without WORK, all workloads are run. The exit code is 1 if a limit is missed.
     """
     from muster.sim.bench.record import UnknownWork, missed, plot, rows, select
 

@@ -13,7 +13,7 @@ from muster.groupctl.controllers.settings import ControllerSettings
 @flags(ControllerSettings, "controllers")
 @options.verbosity
 def controllers(settings: ControllerSettings, verbosity: int) -> None:
-    """Keep node groups, propagation and override policies true until told to stop (SIGTERM ends gracefully)."""
+    """Run the controllers of NodeGroups, PropagationPolicies and OverridePolicies until SIGTERM."""
     if click.get_current_context().invoked_subcommand is not None:
         return
     from muster.cli.live import run_until_stopped
@@ -29,7 +29,7 @@ def controllers(settings: ControllerSettings, verbosity: int) -> None:
 @click.option("--cluster", "clusters", type=click.Path(), multiple=True, metavar="FILE_OR_DIR",
               help="The cluster in manifests or a snapshot, in place of the live one.")  # fmt: skip
 @click.option("--webhook/--no-webhook", default=None, help="New pods are made in their group's edition, in namespaces "
-              "that have opted in. Default: as in the live cluster; in manifests nobody does.")  # fmt: skip
+              "that have opted in. Default: as in the live cluster; with manifests: no.")  # fmt: skip
 @options.config
 @options.output("table", "json")
 @options.keep_going
@@ -47,7 +47,7 @@ def plan(
 ) -> None:
     """Show the evictions and patches that changed manifests (-f) would cause, before they happen.
 
-    Without -f: what the cluster as it stands would see. Nothing is written.
+    Without -f, the current cluster is used. Nothing is written.
     """
     from muster.cli.answer import print_json, waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
@@ -78,5 +78,5 @@ def plan(
     for step in found.steps:
         click.echo(f"{step.at - found.began:8.1f} s  {step.verb:<7} {step.kind} {step.key}  {step.text}".rstrip())
     verbs = [step.verb for step in found.steps]
-    pending = f", {len(found.pending)} pods are left pending" if found.pending else ""
+    pending = f", {len(found.pending)} pods stay pending" if found.pending else ""
     click.echo(f"{verbs.count('evict')} evictions, {verbs.count('images')} pods with other images{pending}")

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--with-peers", is_flag=True, help="Volcano's, Kueue's and KAI's as well, for a cluster without them.")
-@click.option("--missing", is_flag=True, help="Of these only what the cluster does not serve yet: nothing is replaced.")
+@click.option("--with-peers", is_flag=True, help="Also those of Volcano, Kueue and KAI, for a cluster without them.")
+@click.option("--missing", is_flag=True, help="Only those that the cluster does not serve yet: nothing is replaced.")
 @options.kubeconfig
 @options.output("yaml", "json")
 @options.verbosity
@@ -36,12 +36,12 @@ def crds(
     if missing:
         wanted = _missing(wanted, kubeconfig, context)
         if not wanted:
-            click.echo("the cluster has them all: the List is empty, and kubectl apply says so", err=True)
+            click.echo("the cluster has them all: the List is empty, and kubectl apply reports that", err=True)
     print_objects([one.plain() for one in wanted], form)
 
 
 def _missing(wanted: Sequence[Definition], kubeconfig: str | None, context: str | None) -> list[Definition]:
-    """Those that the cluster does not serve in any version: a peer's newer one is not ours to replace."""
+    """Returns those that the cluster does not serve in any version: a newer version of a peer is not replaced."""
     from muster.cli.reading import BadInput
     from muster.kube import Client, NoAccess, load
     from muster.store.errors import ApiError
@@ -53,7 +53,7 @@ def _missing(wanted: Sequence[Definition], kubeconfig: str | None, context: str 
     try:
         return asyncio.run(look())
     except (NoAccess, ApiError) as fault:
-        raise BadInput(f"muster: cannot ask the cluster what it has: {fault}") from None
+        raise BadInput(f"muster: cannot read the APIs of the cluster: {fault}") from None
 
 
 async def _serves(client: Client, definition: Definition) -> bool:

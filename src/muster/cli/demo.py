@@ -1,4 +1,4 @@
-"""`muster demo`: the designs' own examples, played step by step."""
+"""`muster demo`: the examples of the designs, played step by step."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 @options.output("table", "json")
 @options.verbosity
 def demo(report: Path, form: str, verbosity: int) -> None:
-    """Play the designs' own examples on an embedded cluster, step by step; exit 1 if one does not come out.
+    """Play the examples of the designs on an embedded cluster, step by step; exit 1 if an outcome differs.
 
-    Every step puts manifests into the cluster, lets the scheduler and the controllers act until nothing changes, and
-    compares the outcome with what the design says.
+    Every step applies manifests to the cluster, runs the scheduler and the controllers until nothing changes, and
+    compares the outcome with the design.
     """
     from muster.cli.answer import console, print_json
     from muster.cli.reading import BadInput
@@ -55,7 +55,7 @@ def demo(report: Path, form: str, verbosity: int) -> None:
 
 
 def _near(path: str) -> str:
-    """The path as seen from here, if it is below."""
+    """Returns the path relative to the working directory, if it is below it."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
@@ -94,7 +94,7 @@ def _step(console: Console, number: str, step: Step) -> None:
 
 
 def _decided(step: Step) -> list[str]:
-    """Where pods went, what was evicted, what waits and why: the simulator's own answer."""
+    """Returns the bindings, the evictions and the pending pods with their reasons, as the simulator reports them."""
     lines = list(step.said)
     if step.result is None:
         return lines

@@ -1,4 +1,4 @@
-"""`muster distribute`: how a PropagationPolicy divides so many replicas."""
+"""`muster distribute`: how a PropagationPolicy divides a number of replicas."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ _MAX_REPLICAS = 2**53
 @click.command()
 @policy_file
 @click.option(
-    "--replicas", required=True, type=click.IntRange(0, _MAX_REPLICAS), metavar="N", help="How many are divided."
+    "--replicas", required=True, type=click.IntRange(0, _MAX_REPLICAS), metavar="N",
+    help="The number of replicas to divide.",
 )
-@click.option("--uid", default="", help="The application's uid: it decides which way ties of names go.")
+@click.option("--uid", default="", help="The application's uid, which breaks ties.")
 @options.output("table", "json")
 @options.verbosity
 def distribute(policy: str, replicas: int, uid: str, form: str, verbosity: int) -> None:
-    """Show how many of N replicas each node group gets, and how many find no place.
+    """Show how many of N replicas each node group gets, and how many get none.
 
-    If the same file has NodeGroups, only those exist; without any, every name is accepted.
+    If the same file has NodeGroups, only these exist; without NodeGroups every name is accepted.
     """
     from muster.cli.answer import console, print_json
     from muster.cli.reading import BadInput, print_problems, read_policy

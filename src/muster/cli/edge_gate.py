@@ -1,4 +1,4 @@
-"""`muster edge-gate`: the API server's pods without those that are not to be sent to edge nodes yet."""
+"""`muster edge-gate`: a proxy of the API server that hides pods that must not reach edge nodes yet."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from muster.groupctl.edge_gate.settings import GateSettings
 @flags(GateSettings, "edge-gate")
 @options.verbosity
 def edge_gate(settings: GateSettings, verbosity: int) -> None:
-    """Stand between the API server and those that send pods to edge nodes, until told to stop.
+    """Run a proxy between the API server and the components that send pods to edge nodes, until SIGTERM.
 
-    Pods whose application asks for a policy and is not bound to it are left out of what is read through the gate;
-    they appear when it is bound. A pod that was sent stays visible, unless --hold-strict is given. Everything else is
-    passed on as it is. Clients use their own bearer tokens.
+    Pods whose application requires a policy and is not bound to it are removed from lists and watches; they appear
+    when it is bound. A pod that was sent stays visible, unless --hold-strict is given. All other requests are forwarded
+    unchanged. Clients use their own bearer tokens.
     """
     from muster.cli.live import run_until_stopped
     from muster.cli.reading import BadInput

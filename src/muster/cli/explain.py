@@ -1,4 +1,4 @@
-"""`muster explain`: why a pod would go where it goes, or nowhere."""
+"""`muster explain`: on which node a pod would be placed, and why."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 @click.argument("pod", metavar="NS/POD")
 @options.config
 @options.files(required=False)
-@click.option("--live", is_flag=True, help="Ask the running cluster instead of manifests.")
+@click.option("--live", is_flag=True, help="Use the running cluster instead of manifests.")
 @options.kubeconfig
 @options.output("table", "json")
-@click.option("--sets", is_flag=True, help="Show the node sets that the pod's group is tried on, and how each does.")
+@click.option("--sets", is_flag=True, help="Show the node sets that the pod's group is tried on, and the results.")
 @options.now
 @options.workload_kinds
 @options.scheduler_names
@@ -44,9 +44,9 @@ def explain(
     keep_going: bool,
     verbosity: int,
 ) -> None:
-    """Show for every node whether it would take the pod, why not, and how each plugin scores it.
+    """Show for every node whether the pod fits, why not, and how each plugin scores the node.
 
-    The answer is about the cluster as the next cycle would find it. Nodes that refuse the pod are scored, too. With
+    The answer is about the state at the start of the next cycle. Nodes that refuse the pod are scored, too. With
     --live the configuration is that of the running scheduler, unless -c names another.
     """
     from muster.cli.answer import console, print_json, waiting
@@ -92,7 +92,7 @@ def show_explanation(console: Console, answer: Explanation, *, sets: bool) -> No
     ranked = sorted(answer.nodes.items(), key=lambda entry: (not entry[1].feasible, -entry[1].total, entry[0]))
     scorers = sorted({plugin for _, trace in ranked for plugin in trace.scores})
     noted = any(trace.notes for _, trace in ranked)
-    nodes = table(f"Nodes for {answer.pod}", "node", "", "total", *scorers, "why not", *["standing"] * noted)
+    nodes = table(f"Nodes for {answer.pod}", "node", "", "total", *scorers, "why not", *["state"] * noted)
     for name, trace in ranked[:MAX_NODES]:
         why = "; ".join(f"{plugin}: {text}" for plugin, _, text in trace.reasons)
         fits = styled("fits", "green") if trace.feasible else styled("no", "red")
@@ -101,7 +101,7 @@ def show_explanation(console: Console, answer: Explanation, *, sets: bool) -> No
         row(nodes, name, fits, _number(trace.total), *scores, why, *notes)
     console.print(nodes)
     if len(ranked) > MAX_NODES:
-        console.print(f"… and {len(ranked) - MAX_NODES:,} nodes more; -o json has all")
+        console.print(f"… and {len(ranked) - MAX_NODES:,} more nodes; -o json has all")
     for _, trace in ranked[:MAX_PICTURES]:
         for picture in trace.pictures:
             console.print(styled(picture.text()), soft_wrap=True)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from muster.cycle.scheduler import Scheduler
 
 _OPEN = (
-    "--host {host} can be reached by other machines, so the extender must know who asks: give --tls-cert-file, "
-    "--tls-private-key-file and --client-ca-file (docs/install.md says how), listen on 127.0.0.1 beside "
-    "kube-scheduler, or give --insecure-listen to answer anyone"
+    "--host {host} can be reached by other machines, so clients must be authenticated: give --tls-cert-file, "
+    "--tls-private-key-file and --client-ca-file (see docs/install.md), listen on 127.0.0.1 beside "
+    "kube-scheduler, or give --insecure-listen to serve any client"
 )
 
 
@@ -32,8 +32,8 @@ _OPEN = (
 def extender(files: tuple[str, ...], settings: ExtenderSettings, keep_going: bool, verbosity: int) -> None:
     """Serve POST /filter, /prioritize and /preempt to kube-scheduler.
 
-    With -f for the cluster in manifests, without for the live one. Beside them /healthz, /readyz and /metrics. On
-    loopback, and with -f, over plain HTTP; on any other address over HTTPS to clients with a certificate.
+    With -f it answers for the cluster in manifests, without -f for the live cluster. It also serves /healthz, /readyz
+    and /metrics. On loopback and with -f it uses plain HTTP, on any other address HTTPS with client certificates.
     """
     from muster.cli.configuration import scheduler_of
     from muster.cli.reading import BadInput
@@ -46,7 +46,7 @@ def extender(files: tuple[str, ...], settings: ExtenderSettings, keep_going: boo
     if not local and not settings.client_ca_file:
         if not settings.insecure_listen:
             raise click.UsageError(_OPEN.format(host=host))
-        log(0, f"--insecure-listen: whoever can reach {host} can ask the extender and make it reserve places in node "
+        log(0, f"--insecure-listen: every client that can reach {host} can make the extender reserve capacity in node "
                "groups; use --tls-cert-file and --client-ca-file", host=host)  # fmt: skip
     try:
         if certificate := settings.tls_cert_file:

@@ -44,7 +44,7 @@ def options_of(settings: type[Any], part: str = "") -> Callable[[Command], Comma
 
 
 def option(flag: Flag, kind: Any, setting: Field[Any] | None = None, part: str = "") -> Callable[[Command], Command]:
-    """The click option of a flag; `kind` is the setting's type."""
+    """Returns the click option of a flag; `kind` is the setting's type."""
     default = "" if setting is None or setting.default is MISSING else setting.default
     required = setting is not None and setting.default is MISSING and setting.default_factory is MISSING
     several = get_origin(kind) is tuple
@@ -73,7 +73,7 @@ def _flags(settings: type[Any]) -> Iterator[tuple[Field[Any], Any, Flag]]:
 
 
 def _built(settings: type[S], given: dict[str, Any], part: str) -> S:
-    """An instance with the values that were given; the others have their defaults."""
+    """Returns an instance with the given values; the others have their defaults."""
     hints = get_type_hints(settings, include_extras=True)
     values: dict[str, Any] = {}
     for one in fields(settings):  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ def _built(settings: type[S], given: dict[str, Any], part: str) -> S:
 
 
 def _parameter(flag: Flag) -> str:
-    """The name of click's parameter."""
+    """Returns the name of click's parameter."""
     long = next(name for name in flag.names if name.startswith("--"))
     return long.partition("/")[0].removeprefix("--").replace("-", "_")
 

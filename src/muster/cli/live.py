@@ -1,4 +1,4 @@
-"""What the verbs on a live cluster share: they run until SIGTERM or SIGINT, and say clearly why they cannot begin."""
+"""Functions of the commands on a live cluster: they run until SIGTERM or SIGINT, and report why they cannot start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run_until_stopped(component: Component) -> None:
-    """Runs a component until SIGTERM or SIGINT, and says why it cannot start."""
+    """Runs a component until SIGTERM or SIGINT, and reports why it cannot start."""
     from muster.kube.config import NoAccess
     from muster.process.component import run_until_signalled
 
@@ -33,8 +33,9 @@ def run_until_stopped(component: Component) -> None:
 
 
 def read_cluster(kubeconfig: str | None, context: str | None, *, discreet: bool = True) -> Manifests:
-    """The running cluster as it stands, as if its snapshot had been given with -f; without `discreet`, what containers
-    run is read, too."""
+    """Reads the running cluster, as if its snapshot had been given with -f; without `discreet`, the commands and
+    environments of containers are read, too.
+    """
     from muster.cluster.manifests import read
     from muster.cycle.registry import third_party_kinds
     from muster.kube import Client, NoAccess, load
@@ -59,7 +60,7 @@ def read_cluster(kubeconfig: str | None, context: str | None, *, discreet: bool 
 
 
 def read_config_map(given: str) -> str:
-    """The configuration in a ConfigMap, read once, by --kubeconfig and --context of the command if it has them."""
+    """Reads the configuration in a ConfigMap once, with --kubeconfig and --context of the command if it has them."""
     from muster.kube import Client, NoAccess, load
     from muster.process.config_sources import ConfigContent, ConfigMapKey, InvalidConfig
 
@@ -80,7 +81,7 @@ def read_config_map(given: str) -> str:
 
 
 def webhook_is_alive(kubeconfig: str | None, context: str | None) -> bool:
-    """Whether a webhook of muster is registered in the running cluster and holds its Lease, wherever that is."""
+    """Returns whether a webhook of muster is registered in the running cluster and has its Lease, in any namespace."""
     from muster.groupctl.controllers.liveness import WebhookLiveness, webhook_lease_key
     from muster.kube import Client, NoAccess, load
 
@@ -97,7 +98,7 @@ def webhook_is_alive(kubeconfig: str | None, context: str | None) -> bool:
 
 
 def writes_of(rights: Iterable[Right]) -> tuple[Permission, ...]:
-    """The permissions to write among what `muster manifests` gives a part."""
+    """Returns the permissions to write that `muster manifests` gives a part."""
     from muster.cli.install.rights import READ
     from muster.store.errors import Permission
 

@@ -1,4 +1,4 @@
-"""`muster manifests`: everything but the CustomResourceDefinitions that a cluster needs to run muster."""
+"""`muster manifests`: the objects that a cluster needs to run muster, apart from the CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from muster.cli.install.parts import Values
 
 _UNREACHED = (
-    "muster: warning: without --api-server-cidr the NetworkPolicy muster-webhook lets no API server reach the webhook "
-    "unless it comes by konnectivity; its addresses: kubectl get endpointslices -n default kubernetes"
+    "muster: warning: without --api-server-cidr the NetworkPolicy muster-webhook blocks requests of the API server "
+    "unless they come through konnectivity; its addresses: kubectl get endpointslices -n default kubernetes"
 )
 _ASKED_FOR = [part.verb for part in PARTS.values() if not part.by_default]
 
@@ -26,17 +26,17 @@ _ASKED_FOR = [part.verb for part in PARTS.values() if not part.by_default]
     "--part", "parts", multiple=True, type=click.Choice(list(PARTS)),
     help=f"Only this part. May be given several times; without it: all but {' and '.join(_ASKED_FOR)}.",
 )  # fmt: skip
-@click.option("--namespace", default="muster-system", show_default=True, metavar="NAME", help="Where the parts run.")
+@click.option("--namespace", default="muster-system", show_default=True, metavar="NAME", help="Their namespace.")
 @click.option("--image", default=f"muster:{__version__}", show_default=True, metavar="IMAGE", help="What they run.")
 @click.option(
     "--override-metadata", "keys", multiple=True, metavar="KEY",
     help="A label or annotation that OverridePolicies may change on running pods. May be given several times; "
-    "others are given to new pods only.",
+    "others are set on new pods only.",
 )  # fmt: skip
 @click.option(
     "--api-server-cidr", "api_servers", multiple=True, metavar="ADDRESS",
-    help="Where the API server's requests to the webhook come from: an address or a network, or several separated by "
-    "spaces. The NetworkPolicy lets nobody else reach the webhook. May be given several times.",
+    help="The source of the API server's requests to the webhook: an address or a network, or several separated by "
+    "spaces. The NetworkPolicy admits no other source. May be given several times.",
 )  # fmt: skip
 @click.option(
     "--webhook-client-ca", metavar="SECRET", default="",
@@ -98,7 +98,7 @@ def manifests(
 
 
 def _networks(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Each as a CIDR."""
+    """Returns each as a CIDR."""
     import ipaddress
 
     found = []
@@ -131,7 +131,9 @@ def _values(path: str | None) -> Values:
 
 
 def _has_default_queue(kubeconfig: str | None, context: str | None) -> bool:
-    """A queue that is there stays as it is: with our label on it, uninstalling would delete it."""
+    """Returns whether the cluster has the queue `default`. It is then not printed: with our label on it, an
+    uninstallation would delete it.
+    """
     import asyncio
 
     from muster.cli.reading import BadInput
@@ -150,11 +152,11 @@ def _has_default_queue(kubeconfig: str | None, context: str | None) -> bool:
     try:
         return asyncio.run(look())
     except (NoAccess, ApiError) as fault:
-        raise BadInput(f"muster: cannot ask the cluster for its queue `default`: {fault}") from None
+        raise BadInput(f"muster: cannot read the queue `default` of the cluster: {fault}") from None
 
 
 def _configuration(path: str | None) -> str:
-    """The text for the ConfigMap; what cannot be used is refused here, not in the cluster."""
+    """Returns the text for the ConfigMap; an invalid configuration is refused here, not in the cluster."""
     from muster.cli.configuration import config_from_flag, load_and_report
     from muster.config.loader import DEFAULT
     from muster.config.source import find_configuration

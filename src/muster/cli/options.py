@@ -1,4 +1,4 @@
-"""Options that several verbs share, each defined once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def verbosity(command: F) -> F:
 
 
 def output(*formats: str) -> Callable[[F], F]:
-    """`-o`, the first format being the default."""
+    """`-o`; the first format is the default."""
     return click.option(
         "-o", "--output", "form", type=click.Choice(formats), default=formats[0], show_default=True,
-        help="What the answer looks like.",
+        help="The format of the output.",
     )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def files(*, required: bool) -> Callable[[Command], Command]:
 
 def keep_going(command: F) -> F:
     return click.option(
-        "--keep-going", is_flag=True, help="Set objects aside that cannot be used, and go on with all the others."
+        "--keep-going", is_flag=True, help="Ignore invalid objects, and continue with the others."
     )(command)
 
 
@@ -108,5 +108,5 @@ class Moment(click.ParamType[float]):
 def now(command: F) -> F:
     return click.option(
         "--now", type=Moment(), metavar="TIME",
-        help="Where the clock starts. Without it: at the latest timestamp in the input.",
+        help="The start of the clock. Default: the latest timestamp in the input.",
     )(command)  # fmt: skip

@@ -15,12 +15,12 @@ Template = dict[str, Any]
 
 @click.command()
 @policy_file
-@click.option("--nodegroup", required=True, metavar="NAME", help="The node group whose edition is wanted.")
+@click.option("--nodegroup", required=True, metavar="NAME", help="The node group whose edition is shown.")
 @options.files(required=True)
 @options.output("table", "json")
 @click.option(
     "--allow-privileged-overrides", "privileged", is_flag=True,
-    help="Let the policy give what it may not otherwise: service accounts, host access, privileges.",
+    help="Allow the policy to grant service accounts, host access and privileges.",
 )  # fmt: skip
 @options.verbosity
 def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, privileged: bool, verbosity: int) -> None:

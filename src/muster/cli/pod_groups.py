@@ -13,11 +13,11 @@ from muster.groupctl.controllers.settings import PodGroupSettings
 @flags(PodGroupSettings, "pod-groups")
 @options.verbosity
 def pod_groups(settings: PodGroupSettings, verbosity: int) -> None:
-    """Write the PodGroups of pods that name none until told to stop (SIGTERM ends gracefully).
+    """Create the PodGroups of pods that name none, until SIGTERM.
 
-    The scheduler has the same groups in memory; written, everybody can see them. A Deployment, StatefulSet or Job asks
-    for more than one pod at a time by its annotation scheduling.volcano.sh/group-min-member. Pods behind Volcano's
-    queue-allocation gate are let go when the scheduler has admitted them.
+    The scheduler has the same groups in memory; as objects they are visible to all. A Deployment, StatefulSet or Job
+    sets its minimum with the annotation scheduling.volcano.sh/group-min-member. Volcano's queue-allocation gate is
+    removed from pods that the scheduler has admitted.
     """
     from muster.cli.live import run_until_stopped
     from muster.groupctl.controllers.pod_group_service import PodGroupService

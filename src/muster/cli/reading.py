@@ -1,4 +1,4 @@
-"""Reads the input of a command, prints on stderr what is wrong with it, and stops if it cannot be used."""
+"""Reads the input of a command, prints its problems on stderr, and stops if it cannot be used."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def verbosity() -> int:
 
 
 def log(level: int, message: Message) -> None:
-    """The log of a session: lines up to the verbosity go to stderr."""
+    """Prints the lines of a session up to the verbosity on stderr."""
     if level <= verbosity():
         click.echo(message if isinstance(message, str) else message(), err=True)
 
 
 def print_findings(findings: Iterable[Finding]) -> None:
-    """Findings on stderr; notices only when asked for more."""
+    """Prints findings on stderr, notices only with -v."""
     chatty = verbosity() > 0
     lines = [str(finding) for finding in findings if chatty or finding.severity != "notice"]
     for line in lines[:MAX_LINES]:
@@ -74,7 +74,7 @@ def config_text(path: str) -> str:
 def read_manifests(
     paths: Sequence[str], *, keep_going: bool = False, workload_kinds: Sequence[str] = ()
 ) -> Manifests:
-    """Reads the objects of `-f`. Errors end the command, unless bad objects are to be left out."""
+    """Reads the objects of `-f`. Errors end the command, unless invalid objects are to be ignored."""
     from muster.sim.inputs import usable_cluster
 
     try:
@@ -84,7 +84,7 @@ def read_manifests(
         print_findings(fault.findings)
         errors = [finding for finding in fault.findings if finding.severity == "error"]
         fixable = errors and not keep_going and all(finding.code != "file" for finding in errors)
-        way_out = "; --keep-going sets bad objects aside and goes on with the others" if fixable else ""
+        way_out = "; --keep-going ignores invalid objects and continues with the others" if fixable else ""
         raise BadInput(f"muster: {fault.message}{way_out}") from None
     print_findings(manifests.findings)
     if manifests.skipped:

@@ -13,10 +13,10 @@ from muster.scheduler.settings import SchedulerSettings
 @flags(SchedulerSettings, "scheduler")
 @options.verbosity
 def scheduler(settings: SchedulerSettings, verbosity: int) -> None:
-    """Schedule the pods of a cluster until told to stop (SIGTERM ends gracefully).
+    """Schedule the pods of a cluster until SIGTERM.
 
-    Logs are JSON lines on stderr. The configuration is followed: a changed one is checked first, and the last good one
-    stays in use.
+    Logs are JSON lines on stderr. A changed configuration is validated and then used; if it is invalid, the last valid
+    configuration stays in use.
     """
     from muster.cli.install.rights import SCHEDULER
     from muster.cli.live import run_until_stopped, writes_of

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 @options.files(required=True)
 @options.output("table", "json", "html")
 @click.option(
-    "--cycles", type=click.IntRange(min=1), metavar="N", help="At most N cycles. Without it: until nothing changes."
+    "--cycles", type=click.IntRange(min=1), metavar="N", help="Run at most N cycles. Default: until nothing changes."
 )
 @click.option("--compare", type=click.Path(), metavar="FILE_OR_MAP",
               help="A second configuration to run on the same input.")  # fmt: skip
 @options.kubeconfig
 @options.now
-@click.option("--fail-on-pending", is_flag=True, help="Exit 1 if a pod is left without a node.")
+@click.option("--fail-on-pending", is_flag=True, help="Exit 1 if a pod stays without a node.")
 @options.workload_kinds
 @options.scheduler_names
 @options.keep_going
@@ -48,10 +48,10 @@ def simulate(
     keep_going: bool,
     verbosity: int,
 ) -> None:
-    """Schedule the pods in manifests on an embedded cluster and print what happened to each.
+    """Schedule the pods in manifests on an embedded cluster and print the decision about each pod.
 
-    The cluster in the manifests is taken as it stands; Deployments and other workloads make their pods. Cycles are run
-    until nothing changes any more: evicted pods go, those that waited for their capacity are bound.
+    The manifests are the initial state; Deployments and other workloads create their pods. Cycles run until nothing
+    changes: evicted pods end, and the pods that waited for their capacity are bound.
     """
     from muster.cli.answer import waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
@@ -228,4 +228,4 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
             row(figures, f"queue {queue}, {resource}", *(display(resource, held.get(resource, 0)) for held in shares))
     console.print(figures)
     same = len(comparison.first.binds) - sum(1 for a, _ in comparison.placements.values() if a is not None)
-    console.print(styled(f"{plural(same, 'placement')} alike, {len(comparison.placements):,} differ", "bold"))
+    console.print(styled(f"{plural(same, 'placement')} equal, {len(comparison.placements):,} different", "bold"))

@@ -1,4 +1,4 @@
-"""`muster snapshot`: the live cluster into one file."""
+"""`muster snapshot`: writes the live cluster to a file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ STDOUT = "-"
 @options.output("table", "json")
 @options.verbosity
 def snapshot(file: str, kubeconfig: str | None, context: str | None, form: str, verbosity: int) -> None:
-    """Write the live cluster into FILE (snapshot.ndjson.gz; - is stdout), for simulate and explain to read.
+    """Write the live cluster to FILE (snapshot.ndjson.gz; - is stdout), for simulate and explain to read.
 
-    Nothing is changed in the cluster. Secrets are not read; commands, arguments and environments of containers are left
-    out. The only ConfigMap that is read is the configuration of the running scheduler, which simulate then uses. The
-    kinds that installed plugins read are written, too.
+    Nothing is changed in the cluster. Secrets are not read; commands, arguments and environments of containers are
+    omitted. The only ConfigMap that is read is the configuration of the running scheduler, which simulate then uses.
+    The kinds that installed plugins read are written, too.
 
     \b
     muster snapshot prod.ndjson.gz && muster simulate -f prod.ndjson.gz
@@ -42,7 +42,7 @@ def snapshot(file: str, kubeconfig: str | None, context: str | None, form: str, 
         with waiting("reading the cluster"):
             taken = _to_stdout(kubeconfig, context) if file == STDOUT else _to_file(file, kubeconfig, context)
     except (NoAccess, ApiError) as fault:
-        raise BadInput(f"muster: no snapshot of the cluster: {fault}") from None
+        raise BadInput(f"muster: cannot take a snapshot of the cluster: {fault}") from None
     except OSError as fault:
         raise BadInput(f"{file}: error: cannot be written: {fault.strerror} (choose another place)") from None
     if file != STDOUT:
@@ -50,7 +50,7 @@ def snapshot(file: str, kubeconfig: str | None, context: str | None, form: str, 
 
 
 def _to_file(file: str, kubeconfig: str | None, context: str | None) -> Taken:
-    """Under another name until it is whole; only its owner may read it."""
+    """Opens a temporary file that is renamed when it is complete; only its owner may read it."""
     unfinished = f"{file}.{os.getpid()}.unfinished"
     try:
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
@@ -65,7 +65,7 @@ def _to_file(file: str, kubeconfig: str | None, context: str | None) -> Taken:
 
 def _to_stdout(kubeconfig: str | None, context: str | None) -> Taken:
     if sys.stdout.isatty():
-        raise click.UsageError("a snapshot is no text for a terminal: give a file, or send it into a pipe")
+        raise click.UsageError("a snapshot is not text for a terminal: give a file, or use a pipe")
     return asyncio.run(_write(sys.stdout.buffer, kubeconfig, context))
 
 
@@ -76,7 +76,7 @@ async def _write(out: IO[bytes], kubeconfig: str | None, context: str | None) ->
 
     taken = Taken()
     async with Client(load(kubeconfig, context)) as client:
-        # No name and no time in it: the same cluster gives the same bytes.
+        # Without a name and a time in its header: the same cluster gives the same bytes.
         with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=out, mtime=0) as packed:
             async for line in snapshot(client, taken, _warn, further=third_party_kinds().values()):
                 packed.write(line)

@@ -1,4 +1,4 @@
-"""`muster validate`: what is wrong, what could never schedule, and what a configuration silently does."""
+"""`muster validate`: finds errors, pods that could never be scheduled, and settings without effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--effective", is_flag=True, help="Print the configuration as understood (the findings go to stderr).")
 @click.option(
     "--allow-privileged-overrides", "privileged", is_flag=True,
-    help="Judge OverridePolicies as controllers with this option do.",
+    help="Check OverridePolicies as controllers with this option do.",
 )  # fmt: skip
 @options.kubeconfig
 @options.workload_kinds
@@ -44,7 +44,8 @@ def validate(
 ) -> None:
     """Check a configuration and manifests; exit 1 if there is an error in them.
 
-    Prints what is wrong and where, what could never be scheduled and why, and what the configuration does silently.
+    Prints errors with their places, pods that could never be scheduled and why, and settings of the configuration that
+    have no effect or an unexpected one.
     """
     from muster.cli.answer import console, print_json, waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, warn

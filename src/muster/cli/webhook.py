@@ -1,4 +1,4 @@
-"""`muster webhook`: pods get their node group and its edition when they are created; objects are checked."""
+"""`muster webhook`: assigns new pods to their node group and its edition, and validates objects."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from muster.groupctl.webhook.settings import WebhookSettings
 @flags(WebhookSettings, "webhook")
 @options.verbosity
 def webhook(settings: WebhookSettings, verbosity: int) -> None:
-    """Serve the API server's admission questions until told to stop.
+    """Serve admission requests of the API server until SIGTERM.
 
-    Pods of namespaces with the label groupmanagement.kubeedge.io/webhook=enabled are changed; policies, node groups,
-    queues and PodGroups are checked everywhere. The webhook configurations are part of the manifests; this command
-    writes the authority of its certificates into them, which it makes and renews itself. If it is down, objects are
-    created as they are.
+    Pods of namespaces with the label groupmanagement.kubeedge.io/webhook=enabled are mutated; policies, node groups,
+    queues and PodGroups are validated in all namespaces. The webhook configurations are part of the manifests; this
+    command writes the CA of its certificates into them, which it creates and renews itself. If it does not run, objects
+    are created unchanged.
     """
     from muster.cli.configuration import scheduler_of
     from muster.cli.live import run_until_stopped

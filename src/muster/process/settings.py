@@ -1,8 +1,8 @@
-"""Settings of components: frozen dataclasses whose fields carry their command-line flags.
+"""Settings of components: frozen dataclasses whose fields have their command-line flags.
 
-muster.cli.flags derives a verb's options from them. A field without a Flag is not on the command line; a field whose
-type is such a dataclass stands for the flags of that dataclass. `muster --help` imports this module, so it imports only
-the standard library.
+muster.cli.flags derives the options of a command from them. A field without a Flag is not on the command line; a field
+whose type is such a dataclass includes the flags of that dataclass. `muster --help` imports this module, so it imports
+only the standard library.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class ClusterSettings:
     """How to reach the API server."""
 
     kubeconfig: Annotated[str | None, Flag(
-        "--kubeconfig", is_path=True, metavar="FILE", help="How to reach the cluster. Without it: $KUBECONFIG, "
-        "~/.kube/config, or the account of the pod it runs in.",
+        "--kubeconfig", is_path=True, metavar="FILE", help="The kubeconfig of the cluster. Default: $KUBECONFIG, "
+        "~/.kube/config, or the service account of the pod.",
     )] = None  # fmt: skip
     context: Annotated[str | None, Flag(
-        "--context", metavar="NAME", help="A context of the kubeconfig other than its current one.",
+        "--context", metavar="NAME", help="The context of the kubeconfig to use. Default: its current context.",
     )] = None  # fmt: skip
 
 
@@ -64,25 +64,25 @@ class LeaseSettings:
     """Leader election among the replicas of `part`; with `elect` off this process is the only replica."""
 
     elect: Annotated[bool, Flag(
-        "--leader-elect/--no-leader-elect", help="Take part in an election, so that of several replicas one is active.",
+        "--leader-elect/--no-leader-elect", help="Use leader election, so that only one of several replicas is active.",
     )] = True  # fmt: skip
     name: Annotated[str, Flag(
-        "--lease-name", metavar=NAMESPACED, help="The Lease that is held by the one that is active. "
+        "--lease-name", metavar=NAMESPACED, help="The Lease of the active replica. "
         "Default: muster-{part} in the namespace muster runs in, else in kube-system.",
     )] = ""  # fmt: skip
     duration: Annotated[float, Flag(
-        "--lease-duration", minimum=1, metavar="SECONDS", help="How long one that is not heard of keeps the lease.",
+        "--lease-duration", minimum=1, metavar="SECONDS", help="How long a leader keeps the Lease without renewal.",
     )] = 15.0  # fmt: skip
     renew_deadline: Annotated[float, Flag(
         "--lease-renew-deadline", minimum=0.5, metavar="SECONDS",
-        help="One that could not renew for so long sends nothing more.",
+        help="A leader that could not renew for this time stops sending requests.",
     )] = 10.0  # fmt: skip
     retry: Annotated[float, Flag(
-        "--lease-retry-period", minimum=0.1, metavar="SECONDS", help="How often the lease is renewed, or asked for.",
+        "--lease-retry-period", minimum=0.1, metavar="SECONDS", help="How often the Lease is renewed or tried.",
     )] = 2.0  # fmt: skip
     identity: Annotated[str, Flag(
-        "--identity", metavar="NAME", help="Our name on the Lease. A process started again under the name of one that "
-        "has ended takes up its Lease at once; no two may have it at a time. Default: one of its own.",
+        "--identity", metavar="NAME", help="The identity on the Lease. A process that restarts with the identity of "
+        "one that has ended takes over its Lease at once; two must not have the same. Default: a unique name.",
     )] = field(default_factory=lambda: f"{socket.gethostname()}_{uuid4().hex[:8]}")  # fmt: skip
     part: str = ""
 
@@ -99,13 +99,13 @@ class LeaseSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSettings:
-    """Where /healthz, /readyz and /metrics are served over plain HTTP."""
+    """The address at which /healthz, /readyz and /metrics are served over plain HTTP."""
 
     host: Annotated[str, Flag(
-        "--metrics-host", "--host", metavar="ADDRESS", help="Where /healthz, /readyz and /metrics listen.",
+        "--metrics-host", "--host", metavar="ADDRESS", help="The address of /healthz, /readyz and /metrics.",
     )] = "127.0.0.1"  # fmt: skip
     port: Annotated[int, port_flag(
-        "--metrics-port", "--port", help="Their port; 0 takes any that is free and logs it.",
+        "--metrics-port", "--port", help="Their port; 0 chooses a free port and logs it.",
     )] = 8080  # fmt: skip
 
 
@@ -137,20 +137,21 @@ def check_readable(flag: Flag, files: Iterable[str]) -> None:
 
 
 def default_applications() -> str:
-    """The ConfigMap of further kinds of applications that is used unless another is named."""
+    """Returns the default ConfigMap of further kinds of applications."""
     from muster.groups.custom_applications import CONFIG_NAME
 
     return f"{own_namespace('kubeedge')}/{CONFIG_NAME}"
 
 
 def home_of(applications: str) -> str:
-    """The namespace of the other components: that of the ConfigMap of further kinds if one is named, else our own."""
+    """Returns the namespace of the other components: that of the ConfigMap of further kinds if given, else our own."""
     named = applications.partition("/")[0]
     return own_namespace() if named == own_namespace("kubeedge") else named
 
 
 def own_namespace(outside: str = "kube-system") -> str:
-    """The namespace of the pod that we run in; outside a cluster by default kube-system, which always exists."""
+    """Returns the namespace of the pod of this process; outside a cluster by default kube-system, which always exists.
+    """
     try:
         return _NAMESPACE_FILE.read_text(encoding="utf-8").strip() or outside
     except OSError:
@@ -158,13 +159,15 @@ def own_namespace(outside: str = "kube-system") -> str:
 
 
 def own_pod_key() -> str:
-    """Our own pod as NAMESPACE/NAME, from the environment that `muster manifests` sets; empty outside a cluster."""
+    """Returns the pod of this process as NAMESPACE/NAME, from the environment that `muster manifests` sets; empty
+    outside a cluster.
+    """
     name, namespace = os.environ.get("POD_NAME", ""), os.environ.get("POD_NAMESPACE", "")
     return f"{namespace}/{name}" if name and namespace else ""
 
 
 def config_map_place(config: str) -> str:
-    """NAMESPACE/NAME[/KEY] of `configmap:…`; without a namespace the one that muster runs in."""
+    """Returns NAMESPACE/NAME[/KEY] of `configmap:…`; the default namespace is that of this process."""
     from muster.config.announced_config import PREFIX
 
     parts = config.removeprefix(PREFIX).split("/")

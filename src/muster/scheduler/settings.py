@@ -34,14 +34,14 @@ class SchedulerSettings:
     probes: ProbeSettings = field(default_factory=ProbeSettings)
     period: Annotated[float, Flag(
         "--period", minimum=0.1, metavar="SECONDS",
-        help="While pods wait, look again at least so often; changes start a cycle at once.",
+        help="The longest time between two cycles while pods are pending; changes start a cycle at once.",
     )] = 10.0  # fmt: skip
     binds_in_flight: Annotated[int, Flag(
-        "--binds-in-flight", minimum=1, metavar="N", help="Calls that write to the API server at the same time.",
+        "--binds-in-flight", minimum=1, metavar="N", help="The number of concurrent writes to the API server.",
     )] = 64  # fmt: skip
     volume_patience: Annotated[float, Flag(
         "--volume-patience", minimum=1, metavar="SECONDS",
-        help="How long a pod's claims may take to be bound before it is placed anew.",
+        help="The time within which a pod's claims must be bound; then the pod is placed again.",
     )] = 600.0  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class SchedulerSettings:
 
     @property
     def config_source(self) -> str:
-        """The name of the source on the Lease and in the log."""
+        """Returns the name of the source on the Lease and in the log."""
         from muster.config.announced_config import BUILT_IN, PREFIX
 
         return f"{PREFIX}{self.config_map}" if self.config_map else self.config or BUILT_IN

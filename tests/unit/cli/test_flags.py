@@ -79,7 +79,7 @@ def test_what_no_field_accepts_is_a_usage_error(arguments: tuple[str, ...], mess
 
 
 def test_the_help_has_the_flags_in_the_order_of_the_fields() -> None:
-    text = parsed("--help")[0].stdout
+    text = " ".join(parsed("--help")[0].stdout.split())
     places = [text.index(name) for name in ("--name", "--leader-elect", "--lease-name", "--count", "--rate", "--place")]
     assert places == sorted(places) and "Default: muster-sample" in text and "[default: a]" in text
 

@@ -118,7 +118,7 @@ def test_beyond_loopback_the_extender_wants_to_know_its_clients(host: str) -> No
     assert f"--host {host} can be reached by other machines" in refused.stderr
     assert "--client-ca-file" in refused.stderr and "--insecure-listen" in refused.stderr
     forced = muster("extender", "--host", host, "--port", "0", "--kubeconfig", "none.yaml", "--insecure-listen")
-    assert "whoever can reach" in forced.stderr and '"v": 0' in forced.stderr
+    assert "every client that can reach" in forced.stderr and '"v": 0' in forced.stderr
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])

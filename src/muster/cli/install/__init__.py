@@ -1,4 +1,4 @@
-"""The Kubernetes objects of an installation, which `muster manifests` and the Helm chart share, in the order to apply
+"""The Kubernetes objects of an installation, in the order to apply them; `muster manifests` and the Helm chart share
 them.
 
 `rights` has what each part may do, `parts` how and where it runs, `admission` the webhook configurations and what the
@@ -23,29 +23,29 @@ ACCOUNTS = (
     "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
     "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
 )  # fmt: skip
-"""The kinds of what a part may do, and what it may not create itself, apart from what it runs as."""
+"""The kinds of objects that a part needs but cannot create itself, without its Deployment and Service."""
 _RBAC = "rbac.authorization.k8s.io"
 _NOBODY = 65532
 AUTHENTICATION_READER = "extension-apiserver-authentication-reader"
-"""The Role in kube-system that every API server creates for those who authenticate clients as it does."""
+"""The Role in kube-system that every API server creates for servers that authenticate clients as it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What differs from cluster to cluster."""
+    """The settings of an installation."""
 
     namespace: str
     image: str
     configuration: str
     # A CEL list: the labels and annotations that OverridePolicies may change on running pods.
     override_metadata: str = "[]"
-    api_servers: tuple[str, ...] = ()  # CIDRs that the API server's own requests come from
+    api_servers: tuple[str, ...] = ()  # the source CIDRs of the API server's requests
     webhook_client_ca: str = ""  # the Secret with the authority of the API server's client certificate
     values: Values = field(default_factory=Values)
 
 
 def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
-    """The namespace, and every part in it with its rights."""
+    """Returns the namespace, and every part in it with its rights."""
     meta = {"name": settings.namespace, "labels": {PART_OF: "muster"}}
     objects: list[Plain] = [_object("v1", "Namespace", meta)]
     for part in parts:
@@ -54,13 +54,13 @@ def installation(settings: Settings, parts: Sequence[Part]) -> list[Plain]:
 
 
 def default_queue() -> Plain:
-    """The queue `default`, for a cluster that has none: applied over another, it would put its label on that."""
+    """Returns the queue `default`, for a cluster without it: applied over an existing queue, it would label that."""
     meta = {"name": "default", "labels": labels_of("scheduler")}
     return _object("scheduling.volcano.sh/v1beta1", "Queue", meta, spec={})
 
 
 def part_objects(part: Part, settings: Settings) -> Iterator[Plain]:
-    """One part: account, rights, configuration, Deployment, Service, what keeps one of two running, and admission."""
+    """Yields the objects of one part: account, rights, configuration, Deployment, Service, budget, and admission."""
     from muster.cli.install.admission import (  # needs the model
         controller_limits,
         extender_policy,
@@ -106,7 +106,7 @@ def _object(version: str, kind: str, meta: Plain, **more: Any) -> Plain:
 
 
 def _granted(kind: str, meta: Plain, rights: Sequence[Right], account: str, namespace: str) -> Iterator[Plain]:
-    """A role with the rights, and the account bound to it."""
+    """Yields a role with the rights, and its binding to the account."""
     yield _object(f"{_RBAC}/v1", kind, meta, rules=[right.plain() for right in rights])
     yield _bound(kind, meta, account, account, namespace)
 
@@ -120,7 +120,8 @@ def _bound(kind: str, meta: Plain, role: str, account: str, namespace: str) -> P
 
 
 def _deployment(part: Part, meta: Plain, settings: Settings) -> Plain:
-    # Only the one that holds the Lease is ready: a new one would wait for the old one, and the old one for it.
+    # Only the replica with the Lease is ready: in a rolling update the new pod and the old one would wait for each
+    # other.
     strategy = {"strategy": {"type": "Recreate"}} if part.serves and part.elects else {}
     return _object(
         "apps/v1", "Deployment", meta,
@@ -181,8 +182,8 @@ def _container(part: Part, settings: Settings) -> Plain:
 
 
 def _network_policy(part: Part, meta: Plain, settings: Settings) -> Plain:
-    """Only the API server reaches the TLS port. Anyone may probe and scrape."""
-    # Where the control plane has no route to pods, its requests come from these pods.
+    """Returns the policy by which only the API server reaches the TLS port. Probes and metrics are open to all."""
+    # If the control plane has no route to pods, its requests come from these pods.
     tunnel = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
         "podSelector": {"matchLabels": {"k8s-app": "konnectivity-agent"}},

@@ -48,7 +48,7 @@ def webhook_configurations(service: str) -> list[Plain]:
 
 
 def controller_limits(name: str, namespace: str, labels: Plain, keys: str) -> Iterator[Plain]:
-    """The policy on the account `name` of the namespace, and its binding.
+    """Yields the policy on the account `name` of the namespace, and its binding.
 
     `keys`: a CEL list of the labels and annotations that OverridePolicies may change on running pods.
     """
@@ -89,7 +89,7 @@ def _variables(keys: str) -> Iterator[tuple[str, str]]:
         new, old = f"variables.{field}", f"variables.old{field.title()}"
         added = f"{new}.filter(k, !(k in {old}) || {new}[k] != {old}[k])"
         yield f"changed{field.title()}", f"{added} + {old}.filter(k, !(k in {new}))"
-    # A user's own words to muster: which policy an application requires, and that a pod is not evicted.
+    # These belong to the user: which policy an application requires, and that a pod is not evicted.
     ours = f"k.startsWith('{DOMAIN}/') && !k.startsWith('{DOMAIN}/required-') && k != '{EVICT}'"
     bindings = ", ".join(f"'{pair.binding}'" for pair in PolicyLabels)
     yield "wrongLabels", _wrong("changedLabels", {
@@ -105,7 +105,7 @@ def _variables(keys: str) -> Iterator[tuple[str, str]]:
 
 
 def _wrong(changed: str, allowed: dict[str, str], otherwise: str) -> str:
-    """The names among the changed ones that are not allowed for the resource."""
+    """Returns a CEL expression: the changed names that are not allowed for the resource."""
     test = f"({otherwise})"
     for resource, expression in reversed(allowed.items()):
         test = f"(variables.resource == '{resource}' ? ({expression}) : {test})"
@@ -148,14 +148,14 @@ def _daemon_set() -> Iterator[str]:
 
 
 def _images(field: str) -> str:
-    """The same containers, but for their images."""
+    """Returns a CEL expression: the containers are equal except for their images."""
     new, old = (f"variables.{spec}.?{field}.orValue([])" for spec in ("spec", "oldSpec"))
     one = f"{old}.exists(o, o.name == c.name && {_same('c', 'o', ('image',))})"
     return f"size({new}) == size({old}) && {new}.all(c, {one})"
 
 
 def _same(new: str, old: str, but: Sequence[str]) -> str:
-    """Two mappings (without a type) are equal in all fields but these."""
+    """Returns a CEL expression: two mappings (without a type) are equal in all fields but these."""
     names = ", ".join(f"'{name}'" for name in but)
     kept = f"{new}.all(k, k in [{names}] || (k in {old} && {new}[k] == {old}[k]))"
     return f"{kept} && {old}.all(k, k in [{names}] || k in {new})"

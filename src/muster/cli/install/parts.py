@@ -18,12 +18,12 @@ PORT = 8080
 PART_OF = "app.kubernetes.io/part-of"
 FOLDER = "/etc/muster"
 """Where a part finds its certificate."""
-# The kubelet starts a pod's container again only after it has ended: what goes by this name comes one after the other.
+# The kubelet restarts a container only after it has ended: two processes never have this name at the same time.
 _THIS_POD = "$(POD_NAME)_$(POD_UID)"
 _CERTIFICATE, _KEY, _CLIENTS = f"{FOLDER}/tls.crt", f"{FOLDER}/tls.key", f"{FOLDER}/ca.crt"
 _EXTENDER_PORT = 8443
 PRIORITY_CLASS = "system-cluster-critical"
-# Value → what it has to be.
+# Value → its type.
 PLACES: dict[str, type] = {"nodeSelector": dict, "tolerations": list, "affinity": dict, "priorityClassName": str}
 OF_PART: dict[str, type] = {**PLACES, "replicas": int, "resources": dict}
 CHART_ONLY = frozenset({"image", "enabled", "configuration", "defaultQueue"})
@@ -36,7 +36,7 @@ def selector_of(verb: str) -> dict[str, str]:
 
 
 def labels_of(verb: str) -> dict[str, str]:
-    """On everything that muster creates for a part."""
+    """Returns the labels of everything that muster creates for a part."""
     return {**selector_of(verb), PART_OF: "muster"}
 
 
@@ -50,28 +50,28 @@ class Part:
     replicas: int
     requests: tuple[tuple[str, str], ...]
     limits: tuple[tuple[str, str], ...]
-    # Others call it, by its Service: over HTTP, or over TLS at a port of its own.
+    # Others call it through its Service: over HTTP, or over TLS at a separate port.
     serves: bool = False
     tls_port: int = 0
-    # The Secret with the certificate that it shows them; it may not read it, it is mounted.
+    # The Secret with its serving certificate, which is mounted; the account may not read Secrets.
     certificate: str = ""
     # Its flags for the address of /healthz, /readyz and /metrics.
     probes: tuple[str, str] = ("--host", "--port")
     # A NetworkPolicy lets only the API server reach its TLS port.
     guarded: bool = False
-    # It changes one label of pods, and a policy lets it change nothing else.
+    # It changes one label of pods; an admission policy forbids all other changes.
     wakes: bool = False
-    # Of several replicas one is active, by a Lease.
+    # One of its replicas is active, elected by a Lease.
     elects: bool = True
-    # Installed unless others are named.
+    # Installed by default, if no part is named.
     by_default: bool = True
-    # It follows the scheduler's configuration.
+    # It reads the scheduler's configuration.
     configured: bool = False
-    # Options that the chart's values set: the option, the value's key, the default.
+    # Options that are values of the chart: the option, the key of the value, the default.
     values: tuple[tuple[str, str, str], ...] = ()
-    # What it may do besides in the namespace it runs in.
+    # Additional rights in its own namespace.
     at_home: tuple[Right, ...] = ()
-    # It reads which headers the API server trusts of a front proxy.
+    # It reads which front proxy headers the API server trusts.
     reads_authentication: bool = False
 
     @property
@@ -80,7 +80,7 @@ class Part:
 
     @property
     def command(self) -> list[str]:
-        """What follows `muster`."""
+        """Returns the arguments of `muster`."""
         named = ("--identity", _THIS_POD) if self.elects else ()
         set_to = [word for option, _, value in self.values for word in (option, value)]
         probes = (self.probes[0], "0.0.0.0", self.probes[1], str(PORT))
@@ -110,7 +110,7 @@ PARTS: dict[str, Part] = {
             replicas=2, requests=(("cpu", "50m"), ("memory", "128Mi")), limits=(("memory", "512Mi"),),
             by_default=False, at_home=rights.DESCRIBED,
         ),
-        # One: reservations are kept in memory.
+        # One replica: reservations are in memory.
         Part(
             "extender", rights.EXTENDER,
             ("--host", "0.0.0.0", "--port", str(_EXTENDER_PORT), "--tls-cert-file", _CERTIFICATE,
@@ -120,13 +120,14 @@ PARTS: dict[str, Part] = {
             wakes=True,
             at_home=rights.CONFIGURED,
         ),
-        # One: places are kept in memory. A second one would stand by, and never be ready beside it.
+        # One replica: group slots are counted in memory. A second replica would be a standby and never become ready.
         Part(
             "webhook", rights.WEBHOOK, (),
             replicas=1, requests=(("cpu", "100m"), ("memory", "256Mi")), limits=(("memory", "1Gi"),), serves=True,
             tls_port=9443, guarded=True, at_home=rights.CONFIGURED,
         ),
-        # One: what was released or held is remembered in memory. A certificate of its own would be new at every start.
+        # One replica: the log of released and held pods is in memory. A generated certificate would change at every
+        # start.
         Part(
             "edge-gate", rights.EDGE_GATE,
             ("--proxy-host", "0.0.0.0", "--tls-cert-file", _CERTIFICATE, "--tls-private-key-file", _KEY),
@@ -139,30 +140,30 @@ PARTS: dict[str, Part] = {
 
 
 class BadValues(Exception):
-    """Values that cannot be used, in one line."""
+    """Raised for invalid values; the message is one line."""
 
 
 def value_key(part: Part) -> str:
-    """The part's key among the values: a template can only name keys without hyphens."""
+    """Returns the key of the part in the values: templates can only use keys without hyphens."""
     first, *rest = part.verb.split("-")
     return first + "".join(word.title() for word in rest)
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """`places` are the defaults of all parts; `parts` has the values of single parts by their keys."""
+    """The values: `places` are the defaults of all parts, `parts` has the values of single parts by their keys."""
 
     places: Mapping[str, Any] = field(default_factory=lambda: {"priorityClassName": PRIORITY_CLASS})
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def placement(self, part: Part) -> dict[str, Any]:
-        """Fields of the pod's spec. A value of the part replaces the default; empty ones are left out."""
+        """Returns fields of the pod's spec. A value of the part replaces the default; empty values are omitted."""
         own = self.parts.get(value_key(part), {})
         found = {key: own.get(key) or self.places.get(key) for key in PLACES}
         return {key: value for key, value in found.items() if value}
 
     def sized(self, part: Part) -> Part:
-        """The part with its replicas and resources."""
+        """Returns the part with its replicas and resources."""
         own = self.parts.get(value_key(part), {})
         part = replace(part, replicas=own.get("replicas", part.replicas))
         if "resources" not in own:
@@ -172,7 +173,7 @@ class Values:
 
 
 def read_values(plain: object, parts: Sequence[Part]) -> tuple[Values, list[str]]:
-    """The values of a file, and the keys in it that only the chart knows."""
+    """Returns the values of a file, and the keys in it that only the chart uses."""
     if not isinstance(plain, dict):
         raise BadValues("the values should be a mapping, as in deploy/helm/muster/values.yaml")
     keys = {value_key(part) for part in parts}

@@ -22,7 +22,7 @@ class GateProbeSettings(ProbeSettings):
 
     host: Annotated[str, Flag(
         "--metrics-host", "--host", metavar="ADDRESS",
-        help="Where /healthz, /readyz and /metrics listen; on loopback POST /gate, too.",
+        help="The address of /healthz, /readyz and /metrics; on loopback also of POST /gate.",
     )] = "127.0.0.1"  # fmt: skip
 
 
@@ -33,22 +33,22 @@ class GateSettings:
     cluster: ClusterSettings
     applications: Annotated[str, APPLICATIONS] = field(default_factory=default_applications)
     host: Annotated[str, Flag(
-        "--proxy-host", metavar="ADDRESS", help="Where the proxy listens.",
+        "--proxy-host", metavar="ADDRESS", help="The address of the proxy.",
     )] = "127.0.0.1"  # fmt: skip
-    port: Annotated[int, port_flag("--proxy-port", help="Its port; 0 takes any that is free and logs it.")] = 6444
+    port: Annotated[int, port_flag("--proxy-port", help="Its port; 0 chooses a free port and logs it.")] = 6444
     tls_cert_file: Annotated[str, Flag(
         "--tls-cert-file", is_path=True, metavar="FILE",
-        help="Serve with this certificate (PEM). Without it: one that muster makes itself.",
+        help="The serving certificate (PEM). Default: one that muster creates.",
     )] = ""  # fmt: skip
     tls_private_key_file: Annotated[str, Flag(
-        "--tls-private-key-file", is_path=True, metavar="FILE", help="Its key, if apart.",
+        "--tls-private-key-file", is_path=True, metavar="FILE", help="Its key, if it is in a separate file.",
     )] = ""  # fmt: skip
     names: Annotated[tuple[str, ...], Flag(
         "--name", metavar="HOST",
-        help="A name or address in the certificate that muster makes. May be given several times.",
+        help="A name or address in the certificate that muster creates. May be given several times.",
     )] = ("localhost", "127.0.0.1")  # fmt: skip
     write_ca_file: Annotated[str, Flag(
-        "--write-ca-file", is_path=True, metavar="FILE", help="Where to write the authority that clients are to trust.",
+        "--write-ca-file", is_path=True, metavar="FILE", help="The file for the CA certificate that clients need.",
     )] = ""  # fmt: skip
     client_ca_file: Annotated[str, Flag(
         "--client-ca-file", is_path=True, metavar="FILE",
@@ -56,25 +56,25 @@ class GateSettings:
     )] = ""  # fmt: skip
     front_proxy_cert: Annotated[str, Flag(
         "--front-proxy-cert", is_path=True, metavar="FILE", help="A certificate of the API server's request header CA, "
-        "by which it believes the gate who a client is.",
+        "which lets the gate tell the API server the identity of a client.",
     )] = ""  # fmt: skip
     front_proxy_key: Annotated[str, Flag(
-        "--front-proxy-key", is_path=True, metavar="FILE", help="Its key, if apart.",
+        "--front-proxy-key", is_path=True, metavar="FILE", help="Its key, if it is in a separate file.",
     )] = ""  # fmt: skip
     gate_port: Annotated[int | None, port_flag(
         "--gate-port", help="Answer POST /gate over HTTPS on this port of --proxy-host, to clients with a certificate "
         "of --client-ca-file.",
     )] = None  # fmt: skip
     hold_outdated: Annotated[bool, Flag(
-        "--hold-outdated", help="Also hold pods that are not in their node group's edition.",
+        "--hold-outdated", help="Also hold back pods that differ from their node group's edition.",
     )] = False  # fmt: skip
     hold_strict: Annotated[bool, Flag(
-        "--hold-strict", help="Also hold pods that were sent already, running ones included: they are deleted at the "
+        "--hold-strict", help="Also hold back pods that were already sent, even running pods: they are deleted at the "
         "edge while their application is not bound.",
     )] = False  # fmt: skip
     privileged: Annotated[bool, Flag(
         "--allow-privileged-overrides",
-        help="Editions may have privileges that templates have not, as the controllers were told.",
+        help="Editions may have privileges that templates do not have, as with the same flag of the controllers.",
     )] = False  # fmt: skip
     probes: GateProbeSettings = field(default_factory=GateProbeSettings)
 
@@ -84,9 +84,9 @@ class GateSettings:
         if self.front_proxy_key and not self.front_proxy_cert:
             raise SettingError("--front-proxy-key needs --front-proxy-cert")
         if self.front_proxy_cert and not self.client_ca_file:
-            raise SettingError("--front-proxy-cert needs --client-ca-file: whose certificates are to be believed?")
+            raise SettingError("--front-proxy-cert needs --client-ca-file, the CA of the client certificates")
         if self.gate_port is not None and not self.client_ca_file:
-            raise SettingError("--gate-port needs --client-ca-file: only authenticated callers are answered")
+            raise SettingError("--gate-port needs --client-ca-file: only authenticated clients are served")
 
     @property
     def lease(self) -> None:

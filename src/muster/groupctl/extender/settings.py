@@ -25,24 +25,24 @@ class ExtenderSettings:
     lease: LeaseSettings
     applications: Annotated[str, APPLICATIONS] = field(default_factory=default_applications)
     host: Annotated[str, Flag(
-        "--host", help="The address to listen on. Other than loopback: only HTTPS, and only with --client-ca-file.",
+        "--host", help="The address to listen on. Addresses other than loopback need HTTPS and --client-ca-file.",
     )] = "127.0.0.1"  # fmt: skip
-    port: Annotated[int, port_flag("--port", metavar="N", help="The port; 0 takes a free one.")]
+    port: Annotated[int, port_flag("--port", metavar="N", help="The port; 0 chooses a free port.")]
     tls_cert_file: Annotated[str, Flag(
         "--tls-cert-file", is_path=True, metavar="FILE", help="Serve HTTPS with this certificate (PEM).",
     )] = ""  # fmt: skip
     tls_private_key_file: Annotated[str, Flag(
-        "--tls-private-key-file", is_path=True, metavar="FILE", help="Its key, if apart.",
+        "--tls-private-key-file", is_path=True, metavar="FILE", help="Its key, if it is in a separate file.",
     )] = ""  # fmt: skip
     client_ca_file: Annotated[str, Flag(
         "--client-ca-file", is_path=True, metavar="FILE",
-        help="Answer only clients with a certificate of this CA: kube-scheduler's.",
+        help="Serve only clients with a certificate of this CA, such as kube-scheduler.",
     )] = ""  # fmt: skip
     insecure_listen: Annotated[bool, Flag(
-        "--insecure-listen", help="Answer anyone who can reach an address other than loopback. Do not use it.",
+        "--insecure-listen", help="Serve any client that can reach an address other than loopback. Do not use it.",
     )] = False  # fmt: skip
     metrics_host: Annotated[str, Flag(
-        "--metrics-host", metavar="ADDRESS", help="Where --metrics-port listens.",
+        "--metrics-host", metavar="ADDRESS", help="The address of --metrics-port.",
     )] = "127.0.0.1"  # fmt: skip
     metrics_port: Annotated[int | None, port_flag(
         "--metrics-port", help="Serve /healthz, /readyz and /metrics over plain HTTP on this port, too, for clients "
@@ -57,11 +57,11 @@ class ExtenderSettings:
     )] = False  # fmt: skip
     gate_override: Annotated[bool, Flag(
         "--gate-override-pair",
-        help="Pods also wait until their application is bound to the OverridePolicy it asks for.",
+        help="Pods also wait until their application is bound to the OverridePolicy that it requires.",
     )] = False  # fmt: skip
     plugins: Annotated[str | None, Flag(
         "--plugins", is_path=True, metavar="FILE_OR_MAP", help="A scheduler configuration (a file, or "
-        "configmap:NAMESPACE/NAME[/KEY]) whose plugins filter and score pods that follow no policy.",
+        "configmap:NAMESPACE/NAME[/KEY]) whose plugins filter and score pods without a policy.",
     )] = None  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -37,39 +37,40 @@ class WebhookSettings:
     )] = ""  # fmt: skip
     service_port: Annotated[int, port_flag("--service-port", minimum=1, help="The Service's port.")] = 443
     url: Annotated[str | None, Flag(
-        "--url", metavar="https://HOST:PORT", help="In place of a Service: where the API server finds us.",
+        "--url", metavar="https://HOST:PORT", help="The URL for the API server, instead of a Service.",
     )] = None  # fmt: skip
     further_names: Annotated[tuple[str, ...], Flag(
         "--name", metavar="HOST",
         help="A further name or address in the certificate. May be given several times.",
     )] = ()  # fmt: skip
     registration: Annotated[str, Flag(
-        "--registration", metavar="NAME", help="The name of the webhook configurations that are kept.",
+        "--registration", metavar="NAME", help="The name of the webhook configurations.",
     )] = "muster-webhook"  # fmt: skip
     privileged: Annotated[bool, Flag(
-        "--allow-privileged-overrides", help="Policies may give pods privileges that their templates have not.",
+        "--allow-privileged-overrides", help="Allow policies to give pods privileges that their templates do not have.",
     )] = False  # fmt: skip
     ungate: Annotated[bool, Flag(
-        "--ungate/--no-ungate", help="Let pods go that waited for their application to be bound to its policies.",
+        "--ungate/--no-ungate",
+        help="Remove the scheduling gate of pods when their application is bound to its policies.",
     )] = True  # fmt: skip
     readmit_after: Annotated[float, Flag(
         "--readmit-after", minimum=1, metavar="SECONDS",
-        help="A pod that finds no place in its group for so long is evicted, to be made anew.",
+        help="A pod that is unschedulable in its group for this time is evicted, so that its owner creates another.",
     )] = 300.0  # fmt: skip
     client_ca_file: Annotated[str, Flag(
-        "--client-ca-file", is_path=True, metavar="FILE", help="Answer only clients with a certificate of this CA: the "
-        "API server's (docs/webhook-and-gate.md says how it shows one).",
+        "--client-ca-file", is_path=True, metavar="FILE", help="Serve only clients with a certificate of this CA, such "
+        "as the API server (docs/webhook-and-gate.md shows how it gets one).",
     )] = ""  # fmt: skip
-    host: Annotated[str, Flag("--webhook-host", metavar="ADDRESS", help="Where HTTPS listens.")] = "0.0.0.0"
+    host: Annotated[str, Flag("--webhook-host", metavar="ADDRESS", help="The address of the HTTPS server.")] = "0.0.0.0"
     port: Annotated[int, port_flag("--webhook-port", help="Its port.")] = 9443
     probes: ProbeSettings = field(default_factory=ProbeSettings)
     certificate_lifetime: Annotated[float, Flag(
         "--certificate-lifetime", minimum=1, metavar="SECONDS",
-        help="How long a certificate is good; renewed when a third is left.",
+        help="The validity of a certificate; it is renewed when a third is left.",
     )] = CERTIFICATE_LIFETIME_S  # fmt: skip
     check_period: Annotated[float, Flag(
         "--check-period", minimum=0.1, metavar="SECONDS",
-        help="How often the webhook configurations and the certificate are looked at.",
+        help="How often the webhook configurations and the certificate are checked.",
     )] = 30.0  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -84,6 +85,6 @@ class WebhookSettings:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the serving certificate is for, beside the Service's names."""
+        """Returns the names in the serving certificate besides those of the Service."""
         host = urlsplit(self.url).hostname if self.url is not None else None
         return (*((host,) if host else ()), *self.further_names)

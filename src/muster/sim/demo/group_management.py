@@ -1,4 +1,6 @@
-"""Design 5, node group management: one Deployment, so many pods in each place, each place with its own registry."""
+"""The chapter of design 5, node group management: a Deployment is divided among places, and each place has its own
+registry.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ LOCAL = {BEIJING: ["beijing.registry.io/nginx:1.27"], HANGZHOU: ["hangzhou.regis
 
 
 def group_management() -> Chapter:
-    about = "Policies say how many pods of an application run in each group of nodes, and in which edition."
+    about = "Policies set how many pods of an application run in each group of nodes, and in which edition."
     chapter = Chapter("group-management", "Node group management (design 5)", about)
     _example(chapter)
     _other_order(chapter)
@@ -22,7 +24,7 @@ def group_management() -> Chapter:
 
 
 def _example(chapter: Chapter) -> None:
-    """The design's own example, in the order in which the design tells it."""
+    """Plays the example of the design in its order."""
     stage = Stage(chapter, "scheduler.yaml", "nodes.yaml")
     step = stage.ask("A Deployment of five pods is spread over five nodes in two places.", "nginx-before.yaml")
     nodes_grid(step, stage.cluster.store.list(Node).items, {"location": "location"})
@@ -37,7 +39,7 @@ def _example(chapter: Chapter) -> None:
 
     files = ("propagationpolicy.yaml", "overridepolicy.yaml")
     step = stage.ask("The policies are created: weights 2 and 3, and a registry for each place.", *files)
-    step.check("nothing happens until an application asks for them", {BEIJING: 3, HANGZHOU: 2}, _by_location(stage))
+    step.check("nothing happens until an application requires them", {BEIJING: 3, HANGZHOU: 2}, _by_location(stage))
 
     stage.files.remove("group-management/nginx-before.yaml")
     step = stage.ask("The Deployment is labelled: it requires both policies.", "nginx.yaml")
@@ -47,7 +49,7 @@ def _example(chapter: Chapter) -> None:
 
 
 def _other_order(chapter: Chapter) -> None:
-    """The design: labels may come before the policies."""
+    """Plays the other order: labels may come before the policies."""
     stage = Stage(chapter, "scheduler.yaml", "nodes.yaml", "nodegroups.yaml")
     step = stage.ask("The other way round: a new Deployment is labelled before there are policies.", "nginx.yaml")
     step.check("required and not bound: its pods stay pending", {}, _by_location(stage))
@@ -58,7 +60,7 @@ def _other_order(chapter: Chapter) -> None:
 
 
 def _by_location(stage: Stage) -> dict[str, int]:
-    """Place → running pods."""
+    """Returns place → number of running pods."""
     counts: dict[str, int] = {}
     for pod in _running(stage):
         place = stage.cluster.store.get(Node, pod.spec.node_name).metadata.labels["location"]
@@ -67,7 +69,7 @@ def _by_location(stage: Stage) -> dict[str, int]:
 
 
 def _images(stage: Stage) -> dict[str, list[str]]:
-    """Node group → the images of the pods on its nodes, each once."""
+    """Returns node group → the distinct images of the pods on its nodes."""
     store = stage.cluster.store
     images: dict[str, set[str]] = {}
     for pod in _running(stage):

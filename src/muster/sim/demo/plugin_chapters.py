@@ -69,7 +69,7 @@ def _clouds(chapter: Chapter) -> None:
 def _risk(chapter: Chapter) -> None:
     config, file = f"{chapter.name}/scheduler.yaml", f"{chapter.name}/risk.yaml"
     findings = validate_cluster(scheduler_of(config), manifests_of(file), NAMES)
-    step = Step("validate looks at a queue that may hold more than its node group has.", [file], config)
+    step = Step("validate checks a queue that may use more than its node group has.", [file], config)
     step.said = [str(finding) for finding in findings]
     chapter.steps.append(step)
     found = [(finding.object, finding.code) for finding in findings]
@@ -110,7 +110,7 @@ def _proportional(chapter: Chapter) -> None:
     nodes_grid(step, stage.cluster.store.list(Node).items)
     step.check("single-1000-0 is scheduled: 66 cores are left, 64 are kept", {"node-c0-0": 1},
                on_nodes(stage.state, "demo/single"))  # fmt: skip
-    step = stage.ask("A second pod like it comes.", "second.yaml", why="demo/single-1000-1", plugin=STRATEGY_FIT)
+    step = stage.ask("A second, equal pod is created.", "second.yaml", why="demo/single-1000-1", plugin=STRATEGY_FIT)
     step.check("58 cores would be left for 8 GPUs: the node is removed for single-1000-1", ["demo/single-1000-1"],
                sorted(step.waiting))  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The stage of a chapter: an embedded cluster to which manifests are applied, and its scheduler."""
+"""The stage of a chapter: an embedded cluster with its scheduler, to which manifests are applied."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from muster.sim.html import drawn
 from muster.sim.simulate import Run
 
 NAMES = ("muster",)  # schedulerName of the demo's pods
-START = 1_767_225_600.0  # the clock of every stage starts at the same moment: the same demo every time
+START = 1_767_225_600.0  # the clock of every stage starts at the same time, so that every run of the demo is the same
 MANIFESTS = files("muster.sim.demo") / "manifests"
 
 
@@ -42,7 +42,7 @@ def scheduler_of(path: str) -> Scheduler:
 
 
 class Stage:
-    """A cluster of one chapter. Every method that asks something adds a step to the chapter."""
+    """The cluster of a chapter. `ask` and `take_away` add a step to the chapter."""
 
     def __init__(self, chapter: Chapter, config: str, *nodes: str) -> None:
         self.chapter = chapter
@@ -106,7 +106,7 @@ def nodes_grid(step: Step, nodes: Iterable[Node], labels: Mapping[str, str] = Ma
 
 
 def on_nodes(state: State, prefix: str) -> dict[str, int]:
-    """Node → how many of the pods whose name begins so run on it by now."""
+    """Returns node → the number of its pods whose key has this prefix."""
     counts: dict[str, int] = {}
     names = state.nodes.names
     for pod, task in sorted(state.tasks.items()):

@@ -1,4 +1,6 @@
-"""The parts of a demo: chapters of steps, each with a question, the decision, its reasons and the design's claim."""
+"""The parts of a demo: chapters of steps, each with a request, the decision, its reasons and the statement of the
+design.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows for people, taken from an answer of the simulator."""
+    """A table, taken from an answer of the simulator."""
 
     title: str
     head: tuple[str, ...]
@@ -38,14 +40,14 @@ class Grid:
 
 @dataclass(slots=True)
 class Step:
-    """One question to the cluster and its answer."""
+    """One request to the cluster and its result."""
 
     asks: str
     files: list[str]  # the manifests that are in the cluster by now, as given to `simulate -f`
     config: str
     result: Result | None = None
-    picture: str = ""  # the nodes after this step, as HTML: the cluster goes on, so it is drawn at once
-    said: list[str] = field(default_factory=list)  # lines that the scheduler itself wrote: reasons, logs, findings
+    picture: str = ""  # the nodes after this step, as HTML; drawn at once, because the cluster changes later
+    said: list[str] = field(default_factory=list)  # lines that the scheduler wrote: reasons, logs, findings
     grids: list[Grid] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
 
@@ -56,7 +58,7 @@ class Step:
         self.grids.append(Grid(title, tuple(head), [tuple(row) for row in rows]))
 
     def pending(self, pod: str) -> str:
-        """Why the pod has no node; empty if it does not wait."""
+        """Returns why the pod has no node; empty if it is not pending."""
         return self.waiting.get(pod, "")
 
     @property
@@ -106,7 +108,7 @@ class Chapter:
 
 
 def in_words(value: object) -> str:
-    """What a check wanted or found, for people."""
+    """Formats the expected or found value of a check."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
