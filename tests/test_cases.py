@@ -77,6 +77,8 @@ def simulate(folder: Path, expected: Answer) -> None:
         assert binds.get(pod) in allowed, f"{pod}: {binds.get(pod)}, {pending.get(pod)}"
     if expected.get("binds_exact"):
         assert binds.keys() == expected["binds"].keys()
+    if "bound" in expected:
+        assert len(binds) == expected["bound"], sorted(binds)
     for pod in expected.get("pending", []):
         assert pod not in binds
         assert pipelined.get(pod) or pending.get(pod), f"{pod} waits without a reason"

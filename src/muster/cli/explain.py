@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @options.workload_kinds
 @options.scheduler_names
 @options.keep_going
+@options.feature_gates
 @options.verbosity
 def explain(
     pod: str,
@@ -42,6 +43,7 @@ def explain(
     workload_kinds: tuple[str, ...],
     scheduler_names: tuple[str, ...],
     keep_going: bool,
+    feature_gates: dict[str, bool] | None,
     verbosity: int,
 ) -> None:
     """Show for every node whether the pod fits, why not, and how each plugin scores the node.
@@ -71,7 +73,7 @@ def explain(
         with waiting("explaining"):
             answer = run(
                 pod, manifests, config=one, sets=sets, now=now, scheduler_names=scheduler_names,
-                keep_going=True, log=log,
+                keep_going=True, feature_gates=feature_gates, log=log,
             )  # fmt: skip
     except InputError as why:
         raise BadInput(f"muster: {why.message}") from None

@@ -86,6 +86,35 @@ def scheduler_names(command: F) -> F:
     )(command)  # fmt: skip
 
 
+class Gates(click.ParamType[dict[str, bool]]):
+    """Feature gates as Kubernetes' components take them: NAME=true, several with commas."""
+
+    name = "gates"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, bool]:
+        from muster.cluster.job_groups import GATES
+
+        if isinstance(value, dict):
+            return value
+        found: dict[str, bool] = {}
+        for part in str(value).split(","):
+            name, _, given = part.strip().partition("=")
+            if name not in GATES:
+                self.fail(f"{name!r} is not known to muster; known: {', '.join(GATES)}", param, ctx)
+            if given.lower() not in ("true", "false"):
+                self.fail(f"{part!r}: write {name}=true or {name}=false", param, ctx)
+            found[name] = given.lower() == "true"
+        return found
+
+
+def feature_gates(command: F) -> F:
+    return click.option(
+        "--feature-gates", type=Gates(), metavar="NAME=true",
+        help="A feature gate of the cluster's controllers: WorkloadWithJob makes gangs of Indexed Jobs. "
+        "Without it: as a snapshot shows, else off.",
+    )(command)  # fmt: skip
+
+
 class Moment(click.ParamType[float]):
     """A point in time: RFC 3339, or seconds since the epoch."""
 

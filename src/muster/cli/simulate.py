@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @options.workload_kinds
 @options.scheduler_names
 @options.keep_going
+@options.feature_gates
 @options.verbosity
 def simulate(
     config: str | None,
@@ -46,6 +47,7 @@ def simulate(
     workload_kinds: tuple[str, ...],
     scheduler_names: tuple[str, ...],
     keep_going: bool,
+    feature_gates: dict[str, bool] | None,
     verbosity: int,
 ) -> None:
     """Schedule the pods in manifests on an embedded cluster and print the decision about each pod.
@@ -71,7 +73,7 @@ def simulate(
         results = [
             run(
                 manifests, config=one, cycles=cycles, now=now, scheduler_names=scheduler_names,
-                keep_going=True, log=log,
+                keep_going=True, feature_gates=feature_gates, log=log,
             )
             for one in (first, second) if one is not None
         ]  # fmt: skip

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @options.kubeconfig
 @options.workload_kinds
 @options.scheduler_names
+@options.feature_gates
 @options.verbosity
 def validate(
     config: str | None,
@@ -40,6 +41,7 @@ def validate(
     context: str | None,
     workload_kinds: tuple[str, ...],
     scheduler_names: tuple[str, ...],
+    feature_gates: dict[str, bool] | None,
     verbosity: int,
 ) -> None:
     """Check a configuration and manifests; exit 1 if there is an error in them.
@@ -60,7 +62,9 @@ def validate(
         manifests = read_cluster(files, workload_kinds) if files else None
     text = text or config_from_objects({} if manifests is None else manifests.objects, scheduler_names)
     with waiting("validating"):
-        answer = run(manifests, config=text, privileged=privileged, scheduler_names=scheduler_names)
+        answer = run(
+            manifests, config=text, privileged=privileged, scheduler_names=scheduler_names, feature_gates=feature_gates
+        )
     warn(answer.configuration)
     try:
         if form == "json":

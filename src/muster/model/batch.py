@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from msgspec import field
 
 from muster.model.meta import Condition, Int, LabelSelector, Object, ObjectMeta, Partial
+from muster.model.native import SchedulingConstraints, SchedulingPolicy
 from muster.model.pod import PodTemplateSpec
 from muster.model.storage import ObjectReference, PersistentVolumeClaim
 
@@ -170,6 +171,15 @@ class ControllerRevision(Object, kw_only=True):
     revision: Int = 0
 
 
+class JobScheduling(Partial, kw_only=True):
+    """1.37: what the PodGroup of the Job asks for."""
+
+    scheduling_policy: SchedulingPolicy | None = None
+    scheduling_constraints: SchedulingConstraints | None = None
+    disruption_mode: str | dict[str, Any] | None = None
+    resource_claims: list[dict[str, Any]] = []
+
+
 class JobSpec(Partial, kw_only=True):
     """spec of a Job; absent parallelism and completions are 1 (completions absent beside parallelism: a work queue)."""
 
@@ -182,6 +192,7 @@ class JobSpec(Partial, kw_only=True):
     suspend: bool = False
     manual_selector: bool = False
     selector: LabelSelector | None = None
+    scheduling: JobScheduling | None = None
     template: PodTemplateSpec = field(default_factory=PodTemplateSpec)
 
 

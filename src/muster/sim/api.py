@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from muster.cluster.job_groups import GATES, with_job_groups
 from muster.cluster.manifests import Manifests
 from muster.cycle.configure import effective as effective_config
 from muster.engine.core.session import Log, silent
-from muster.model.finding import Finding, in_order
+from muster.model.finding import Finding, InputError, in_order
 from muster.sim import explain as explaining
 from muster.sim import simulate as simulation
 from muster.sim.explain import Explanation
@@ -32,6 +33,8 @@ from muster.sim.validate import validate_cluster
 
 __all__ = ["Explanation", "Result", "Validation", "explain", "simulate", "validate"]
 
+FeatureGates = Mapping[str, bool]
+
 
 def simulate(
     cluster: Cluster,
@@ -42,16 +45,17 @@ def simulate(
     scheduler_names: Sequence[str] = SCHEDULER_NAMES,
     workload_kinds: Sequence[PathName] = (),
     keep_going: bool = False,
+    feature_gates: FeatureGates | None = None,
     log: Log = silent,
 ) -> Result:
     """Schedules the pods of a cluster until nothing changes, or for so many cycles.
 
     `cluster` is a path, an object or a list of them; `config` is a path or a mapping in Volcano's format. The clock
     starts at `now`, by default at the latest timestamp in the input. `workload_kinds` are files that describe further
-    workload kinds. With `keep_going`, objects that cannot be used are
-    left out. Raises InputError if the input cannot be used.
+    workload kinds. With `keep_going`, objects that cannot be used are left out. `feature_gates` are those of the cluster
+    that change what controllers create (WorkloadWithJob). Raises InputError if the input cannot be used.
     """
-    configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds)
+    configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds, feature_gates)
     start = start_time(now, manifests)
     result = simulation.simulate(
         configuration.scheduler, manifests.objects, start, scheduler_names, cycles, log, manifests.unusable
@@ -71,6 +75,7 @@ def explain(
     scheduler_names: Sequence[str] = SCHEDULER_NAMES,
     workload_kinds: Sequence[PathName] = (),
     keep_going: bool = False,
+    feature_gates: FeatureGates | None = None,
     log: Log = silent,
 ) -> Explanation:
     """Explains for every node whether it would take the pod (`namespace/name`), why not, and how it is scored.
@@ -78,7 +83,7 @@ def explain(
     With `sets`, also the node sets on which the pod's group is tried. The other arguments are those of `simulate`.
     Raises InputError if the input cannot be used, or if the pod does not wait for a node.
     """
-    configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds)
+    configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds, feature_gates)
     start = start_time(now, manifests)
     explanation = explaining.explain(
         configuration.scheduler, manifests.objects, start, scheduler_names, pod, log, sets
@@ -120,6 +125,7 @@ def validate(
     privileged: bool = False,
     scheduler_names: Sequence[str] = SCHEDULER_NAMES,
     workload_kinds: Sequence[PathName] = (),
+    feature_gates: FeatureGates | None = None,
 ) -> Validation:
     """Checks a configuration and a cluster, and finds what could never be scheduled.
 
@@ -127,7 +133,7 @@ def validate(
     Raises InputError only if the configuration cannot be read, or an argument is of a wrong type.
     """
     text = config_text(config)
-    manifests = None if cluster is None else read_cluster(cluster, workload_kinds)
+    manifests = None if cluster is None else _with_gates(read_cluster(cluster, workload_kinds), feature_gates)
     text = text or config_for({} if manifests is None else manifests.objects, scheduler_names)
     configuration = check_config(text)
     # The built-in configuration is checked only if nothing else is.
@@ -144,10 +150,18 @@ def _inputs(
     scheduler_names: Sequence[str],
     keep_going: bool,
     workload_kinds: Sequence[PathName],
+    feature_gates: FeatureGates | None,
 ) -> tuple[LoadedConfig, Manifests]:
-    if isinstance(config, LoadedConfig):
-        return config, usable_cluster(cluster, keep_going=keep_going, workload_kinds=workload_kinds)
-    text = config_text(config)
-    configuration = None if text is None else load_config(text)
+    text = None if isinstance(config, LoadedConfig) else config_text(config)
+    configuration = config if isinstance(config, LoadedConfig) else None if text is None else load_config(text)
     manifests = usable_cluster(cluster, keep_going=keep_going, workload_kinds=workload_kinds)
+    manifests = _with_gates(manifests, feature_gates)
     return configuration or load_config(config_for(manifests.objects, scheduler_names)), manifests
+
+
+def _with_gates(manifests: Manifests, feature_gates: FeatureGates | None) -> Manifests:
+    """Returns the manifests with what the controllers of a cluster with these feature gates create besides pods."""
+    unknown = sorted(set(feature_gates or {}) - set(GATES))
+    if unknown:
+        raise InputError(f"feature gate {unknown[0]} is not known to muster (known: {', '.join(GATES)})")
+    return replace(manifests, objects=with_job_groups(manifests.objects, feature_gates or {}))

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from muster.model.native import CompositePodGroup, NativePodGroup, NativeWorkload, SchedulingPolicy
+from muster.model.batch import JobScheduling
+from muster.model.native import (
+    CompositePodGroup,
+    NativePodGroup,
+    NativeWorkload,
+    SchedulingConstraints,
+    SchedulingPolicy,
+)
 from muster.model.shape import Problem
 
 _POLICIES = ("", "PreemptLowerPriority", "Never")
@@ -14,16 +22,20 @@ def native_group(group: NativePodGroup | CompositePodGroup) -> Iterator[Problem]
     spec = group.spec
     field = "minGroupCount" if isinstance(group, CompositePodGroup) else "minCount"
     yield from _policy(spec.scheduling_policy, "spec.schedulingPolicy", field)
-    topology = spec.scheduling_constraints.topology if spec.scheduling_constraints is not None else []
-    path = "spec.schedulingConstraints.topology"
-    if len(topology) > 1:
-        yield Problem(f"{path}[1]", f"there are {len(topology)} entries, but only one is allowed", "keep one entry")
-    if topology and not topology[0].key:
-        yield Problem(f"{path}[0].key", "is empty", "name a node label")
-    yield from _disruption_mode(group)
+    yield from _topology(spec.scheduling_constraints, "spec.schedulingConstraints.topology")
+    yield from _disruption_mode(spec.disruption_mode, "spec.disruptionMode", group.version)
     if spec.preemption_policy not in _POLICIES:
         message = f"{spec.preemption_policy!r} is neither PreemptLowerPriority nor Never"
         yield Problem("spec.preemptionPolicy", message, "write one of them")
+
+
+def job_scheduling(scheduling: JobScheduling, path: str) -> Iterator[Problem]:
+    """`spec.scheduling` of a batch/v1 Job; without minCount a gang needs all pods of the Job."""
+    policy = scheduling.scheduling_policy
+    if policy is not None and (policy.gang is None or policy.basic is not None or policy.gang.min_count):
+        yield from _policy(policy, f"{path}.schedulingPolicy", "minCount")
+    yield from _topology(scheduling.scheduling_constraints, f"{path}.schedulingConstraints.topology")
+    yield from _disruption_mode(scheduling.disruption_mode, f"{path}.disruptionMode", "v1beta1")
 
 
 def native_workload(workload: NativeWorkload) -> Iterator[Problem]:
@@ -50,9 +62,16 @@ def _policy(policy: SchedulingPolicy | None, path: str, field: str) -> Iterator[
             yield Problem(f"{path}.gang.{field}", f"is {given}, but must be at least 1", "write 1 or more")
 
 
-def _disruption_mode(group: NativePodGroup | CompositePodGroup) -> Iterator[Problem]:
-    mode, path = group.spec.disruption_mode, "spec.disruptionMode"
-    if group.version == "v1alpha2":
+def _topology(constraints: SchedulingConstraints | None, path: str) -> Iterator[Problem]:
+    topology = constraints.topology if constraints is not None else []
+    if len(topology) > 1:
+        yield Problem(f"{path}[1]", f"there are {len(topology)} entries, but only one is allowed", "keep one entry")
+    if topology and not topology[0].key:
+        yield Problem(f"{path}[0].key", "is empty", "name a node label")
+
+
+def _disruption_mode(mode: str | dict[str, Any] | None, path: str, version: str) -> Iterator[Problem]:
+    if version == "v1alpha2":
         if mode is not None and mode not in ("Pod", "PodGroup"):
             yield Problem(path, "is neither Pod nor PodGroup", "write one of them")
     elif mode is not None and (isinstance(mode, str) or set(mode) not in ({"single"}, {"all"})):

@@ -16,7 +16,7 @@ from muster.model.quantity import QuantityError, parse
 from muster.model.selectors import check_node_selector, matches
 from muster.model.shape import Problem, below
 from muster.model.timestamps import timestamps
-from muster.validation.native_objects import native_group, native_workload
+from muster.validation.native_objects import job_scheduling, native_group, native_workload
 from muster.validation.part_checks import (
     Problems,
     checked,
@@ -111,6 +111,8 @@ def _workload(workload: Any) -> Problems:
         yield from selector(spec.selector, f"{path}.selector")
     yield from _template_labels(workload, spec, path)
     yield from pod_spec(spec.template.spec, f"{path}.template.spec")
+    if isinstance(workload, batch.Job | batch.CronJob) and spec.scheduling is not None:
+        yield from job_scheduling(spec.scheduling, below(path, "scheduling"))
     if isinstance(workload, batch.StatefulSet):
         for i, claim in enumerate(workload.spec.volume_claim_templates):
             yield from claim_spec(claim.spec, f"spec.volumeClaimTemplates[{i}].spec")
