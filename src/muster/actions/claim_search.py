@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+
 from muster.actions.arrangements import selections
 from muster.actions.evicting_placement import EvictingPlacement, Make
+from muster.actions.placement_search import PlacementSearch
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind
@@ -48,6 +51,29 @@ class ClaimSearch:
             if self._place(chosen, 0, 0):
                 evicting.reprieve(self.statement)
                 return True
+        return gang and evicting.claim.rule != RECLAIM and self._on_cleared_nodes(tasks, count)
+
+    def _on_cleared_nodes(self, tasks: Sequence[Task], count: int) -> bool:
+        """Evicts whatever may be evicted on the nodes, searches for a placement, and gives back what is not needed.
+
+        The search above places the pods in one order. Where rules between pods make other orders necessary, it is
+        enough to know that the pods fit at all. What a queue gives in a reclaim is limited, so it is not tried there.
+        """
+        evicting, statement = self.evicting, self.statement
+        search = PlacementSearch(self.session, evicting.claim.job, NodeSet(np.array(self.nodes)), None)
+        here = set(self.nodes)
+        for make in evicting.everything():
+            unit = make()
+            if unit is None or here.isdisjoint(task.node for task in unit.tasks):
+                continue
+            if evicting.units.protected(evicting.claim, unit) is None:
+                evicting.evict(statement, unit, evicting.claim.tasks[0])
+        start = statement.checkpoint()
+        for chosen in search.selections(tasks, count):
+            if search.place(statement, chosen) and self._settled():
+                evicting.reprieve(statement)
+                return True
+            statement.rollback(start)
         return False
 
     def _place(self, tasks: Sequence[Task], at: int, first: int) -> bool:

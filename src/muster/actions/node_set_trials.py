@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from muster.actions.arrangements import largest_first, mixed, node_for_each, selections
+from muster.actions.placement_search import PlacementSearch
 from muster.engine.core.hooks import NodeSet
-from muster.engine.core.jobs import Job, Task
+from muster.engine.core.jobs import Job, Queue, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
+from muster.engine.core.subgroups import sub_group_tree
 
 PlaceTasks = Callable[[Statement, list[Task], NodeSet | None], None]  # removes the tasks that it placed or gave up
 
@@ -90,7 +92,23 @@ def on_set(
                     break
                 trial.statement.discard()
                 trial.outcome = Outcome.FAILED
+        if trial.outcome is Outcome.FAILED and not session.volcano and job.queue is not None:
+            return _searched(session, job, job.queue, tasks, within) or trial
     return trial
+
+
+def _searched(session: Session, job: Job, queue: Queue, tasks: Sequence[Task], within: NodeSet | None) -> Trial | None:
+    """Searches for a placement of a small gang; None if there is none, or the job has sub-groups with node sets."""
+    root = sub_group_tree(job) if session.dividers else None
+    if root is not None and any(group.constrained for group in root.groups()):
+        return None
+    search = PlacementSearch(session, job, within, queue)
+    for chosen in search.selections(tasks, session.missing(job)):
+        statement = session.statement()
+        if search.place(statement, chosen):
+            placed = {task.key for task in chosen}
+            return Trial(Outcome.READY, statement, [task for task in tasks if task.key not in placed])
+    return None
 
 
 def on_sets(
