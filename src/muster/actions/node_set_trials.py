@@ -13,6 +13,7 @@ from enum import Enum
 
 from muster.actions.arrangements import largest_first, mixed, node_for_each, selections
 from muster.actions.placement_search import PlacementSearch
+from muster.actions.role_failures import SWITCH
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Queue, Task
 from muster.engine.core.nodes import MoveKind
@@ -20,6 +21,7 @@ from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
 from muster.engine.core.subgroups import sub_group_tree
 
+ALLOCATE = "allocate"  # the action whose arguments hold here
 PlaceTasks = Callable[[Statement, list[Task], NodeSet | None], None]  # removes the tasks that it placed or gave up
 
 
@@ -98,7 +100,12 @@ def on_set(
 
 
 def _searched(session: Session, job: Job, queue: Queue, tasks: Sequence[Task], within: NodeSet | None) -> Trial | None:
-    """Searches for a placement of a small gang; None if there is none, or the job has sub-groups with node sets."""
+    """Searches for a placement of a small gang; None if there is none, or the job has sub-groups with node sets.
+
+    Volcano: pods of a role share their failures, so for them only the attempts in order count.
+    """
+    if any(task.role for task in tasks) and session.arguments(ALLOCATE).bool(SWITCH, True):
+        return None
     root = sub_group_tree(job) if session.dividers else None
     if root is not None and any(group.constrained for group in root.groups()):
         return None
