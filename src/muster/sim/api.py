@@ -52,8 +52,8 @@ def simulate(
 
     `cluster` is a path, an object or a list of them; `config` is a path or a mapping in Volcano's format. The clock
     starts at `now`, by default at the latest timestamp in the input. `workload_kinds` are files that describe further
-    workload kinds. With `keep_going`, objects that cannot be used are left out. `feature_gates` are those of the cluster
-    that change what controllers create (WorkloadWithJob). Raises InputError if the input cannot be used.
+    workload kinds. With `keep_going`, objects that cannot be used are left out. `feature_gates` are those of the
+    cluster that change what controllers create (WorkloadWithJob). Raises InputError if the input cannot be used.
     """
     configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds, feature_gates)
     start = start_time(now, manifests)
