@@ -1,4 +1,4 @@
-"""`python bench/live compare`, `restart`, `doors` and `evictions`: muster on a real control plane, measured."""
+"""`python bench/live COMMAND`: muster measured on a real control plane."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from compare import compare
 from doors import doors
 from evictions import evictions
 from restart import restart
+from workload_kinds import workload_kinds
 
 
 @click.group()
@@ -18,4 +19,5 @@ main.add_command(compare)
 main.add_command(restart)
 main.add_command(doors)
 main.add_command(evictions)
+main.add_command(workload_kinds)
 main()

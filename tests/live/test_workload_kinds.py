@@ -15,9 +15,10 @@ import pytest
 from builders.manifests import GROUP_ANNOTATION, manifest
 from live.accounts import let_read
 from live.api import Api, Plain, place, until
-from live.conftest import HOME, MakeNodes, served
+from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
 from live.muster_process import Scheduler, all_placed, assert_sound, condition, muster_pod, placed, stays_unplaced
+from live.operators import define, owned, ray_cluster
 from live.part_process import Part
 from muster.workloads.table import CONFIG_MAP, CONFIG_MAP_KEY
 
@@ -41,22 +42,7 @@ kinds:
 def operators(control_plane: ControlPlane, crds: None, rights: None) -> Iterator[None]:
     """The custom resources of the kinds."""
     api = control_plane.api
-    made = []
-    for api_version, (kind, plural) in KINDS.items():
-        group, _, version = api_version.partition("/")
-        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        served_as = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-        names = {"kind": kind, "plural": plural, "singular": kind.lower()}
-        made.append(
-            api.create(
-                manifest(
-                    "apiextensions.k8s.io/v1", "CustomResourceDefinition", f"{plural}.{group}", namespace="",
-                    spec={"group": group, "scope": "Namespaced", "names": names, "versions": [served_as]},
-                )
-            )
-        )  # fmt: skip
-    for api_version, (_, plural) in KINDS.items():
-        until(f"{plural} to be served", lambda path=f"/apis/{api_version}/{plural}": served(api, path))
+    made = [define(api, api_version, kind, plural) for api_version, (kind, plural) in KINDS.items()]
     yield
     for one in made:
         api.delete(place(one))
@@ -69,30 +55,6 @@ pytestmark = pytest.mark.usefixtures("operators")
 def pod_groups(control_plane: ControlPlane, rights: None) -> Iterator[Part]:
     with Part("pod-groups", control_plane.kubeconfig_of(HOME, "muster-pod-groups"), "--no-leader-elect") as part:
         yield part
-
-
-def ray_cluster(api: Api, namespace: str, name: str, workers: int, *, minimum: int | None = None) -> list[Plain]:
-    """A RayCluster and its pods, as KubeRay creates them."""
-    template = {"spec": muster_pod(namespace, name)["spec"]}
-    group = {"groupName": "small", "replicas": workers, "template": template}
-    if minimum is not None:
-        group["minReplicas"] = minimum
-    spec = {"headGroupSpec": {"template": template}, "workerGroupSpecs": [group]}
-    owner = api.create(manifest("ray.io/v1", "RayCluster", name, namespace=namespace, spec=spec))
-    pods = []
-    for i in range(workers + 1):
-        role = ("head", "headgroup") if i == 0 else ("worker", "small")
-        labels = {"ray.io/cluster": name, "ray.io/node-type": role[0], "ray.io/group": role[1]}
-        pods.append(api.create(owned(muster_pod(namespace, f"{name}-{role[0]}-{i}x"), owner, labels)))
-    return pods
-
-
-def owned(pod: Plain, owner: Plain, labels: dict[str, str]) -> Plain:
-    meta = owner["metadata"]
-    reference = {key: owner[key] for key in ("apiVersion", "kind")} | {"name": meta["name"], "uid": meta["uid"]}
-    pod["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
-    pod["metadata"].setdefault("labels", {}).update(labels)
-    return pod
 
 
 def names(pods: list[Plain]) -> list[str]:
