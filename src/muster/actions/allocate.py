@@ -17,6 +17,7 @@ from muster.actions.role_failures import RoleFailures
 from muster.actions.sub_groups import SubGroupPlacement
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import READY_LIKE, Job, Queue, Status, Task
+from muster.engine.core.podgroups import MINIMUM_FIRST
 from muster.engine.core.session import Session, candidates
 from muster.engine.core.statement import Statement
 from muster.engine.core.subgroups import sub_group_tree
@@ -55,8 +56,25 @@ def eligible(session: Session) -> dict[str, list[Task]]:
         if reason is not None:
             job.attempt.refusal = reason
             continue
-        waiting[job.key] = session.in_order(tasks)
+        waiting[job.key] = minimum_first(job, session.in_order(tasks))
     return waiting
+
+
+def minimum_first(job: Job, tasks: list[Task]) -> list[Task]:
+    """Returns the tasks of a gang with the annotation in such an order that the minimums of its roles come first.
+
+    Volcano keeps the task order: surplus workers may take the place of the head of a RayCluster, and nothing starts.
+    """
+    if not job.roles or job.min_available < job.roles_total or MINIMUM_FIRST not in job.group.metadata.annotations:
+        return tasks
+    having = Counter(task.role for task in job.tasks.values() if task.node >= 0 or task.best_effort)
+    lacking = {role: least - having[role] for role, least in job.roles.items()}
+    first: dict[str, Task] = {}
+    for task in tasks:
+        if lacking.get(task.role, 0) > 0:
+            lacking[task.role] -= 1
+            first[task.key] = task
+    return [*first.values(), *(task for task in tasks if task.key not in first)]
 
 
 class JobStep:

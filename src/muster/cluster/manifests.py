@@ -10,16 +10,16 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
 from muster.cluster.documents import Location, Locations, contents, values
 from muster.cluster.unknown_names import missing_kind, unknown_fields, unknown_kind
-from muster.cluster.workload_kinds import HOW_TO_DESCRIBE, TableText, fault_findings, kinds_of_input, pod_template_path
 from muster.groups.applications import template_path, template_values, templates_of
 from muster.model import kinds, shape, volcano_job
 from muster.model.collector import collector_paused
+from muster.model.core import ConfigMap
 from muster.model.custom import ConfiguredApplication
 from muster.model.finding import Finding, Severity, in_order
 from muster.model.groups import OverridePolicy, PropagationPolicy
@@ -29,14 +29,17 @@ from muster.model.scheduling import PodGroup
 from muster.model.shape import Problem
 from muster.model.timestamps import latest
 from muster.validation.object_checks import check, pods_at_once
+from muster.workloads import UNDESCRIBED
+
+if TYPE_CHECKING:
+    from muster.cluster.workload_kinds import TableText
 
 T = TypeVar("T", bound=Object)
 
 # Of workloads, together. Kubernetes itself is made for 150,000 pods in a cluster.
 MAX_PODS = 200_000
-UNDESCRIBED = "undescribed-kind"  # a warning here, an error of `validate`: its pods are not simulated
 # Findings about these name a field of the object and its line.
-_CHECKED_BY_FIELD = (PropagationPolicy, OverridePolicy, NativePodGroup, CompositePodGroup, volcano_job.Job)
+_CHECKED_BY_FIELD = (PropagationPolicy, OverridePolicy, NativePodGroup, CompositePodGroup, volcano_job.Job, ConfigMap)
 
 
 @dataclass(slots=True)
@@ -161,7 +164,10 @@ class _Reader:
         if wrong is not None:
             code = "version" if (wrong.severity, wrong.path) == ("warning", "apiVersion") else "unknown-kind"
             self.report(wrong.severity, place, wrong.path, _about(kind, value), code, wrong.message, wrong.fix)
-        elif template := pod_template_path(value):
+            return
+        from muster.cluster.workload_kinds import HOW_TO_DESCRIBE, pod_template_path
+
+        if template := pod_template_path(value):
             message = f"has a pod template ({template}), but muster does not know {kind} of {api_version}: no pods"
             self.report("warning", place, template, _about(kind, value), UNDESCRIBED, message, HOW_TO_DESCRIBE)
 
@@ -181,9 +187,14 @@ class _Reader:
         faults = list(check(obj))
         for problem in faults:
             self.report("error", place, problem.path, about, "value", problem.message, problem.fix)
+        usable = not faults
         if isinstance(obj, ConfiguredApplication):
-            self.manifests.findings += fault_findings(obj, place, about)
-        if not faults:
+            from muster.cluster.workload_kinds import fault_findings  # few inputs need it
+
+            found = list(fault_findings(obj, place, about))
+            self.manifests.findings += found
+            usable = usable and all(finding.severity != "error" for finding in found)
+        if usable:
             # Policies and sub-groups are checked later, field by field.
             by_field = obj.spec.sub_groups if isinstance(obj, PodGroup) else cls in _CHECKED_BY_FIELD
             kept = place if by_field else place.light()
@@ -203,6 +214,7 @@ class _Reader:
         found = (entry for entries in self.found.values() for entry in entries)
         named: dict[tuple[str, str], type[Object]] = {}
         if self.unread or self.workload_kinds:
+            from muster.cluster.workload_kinds import kinds_of_input
             from muster.cycle.registry import third_party_kinds  # imports the plugins that other packages provide
 
             described = kinds_of_input(found, self.workload_kinds, self.manifests.findings)
@@ -265,6 +277,10 @@ class _Reader:
         for kind, of_kind in manifests.objects.items():
             for name, workload in list(of_kind.items()):
                 path, number = pods_at_once(workload)
+                if isinstance(workload, ConfiguredApplication):
+                    from muster.cluster.workload_kinds import number_of_pods
+
+                    path, number = "spec", number_of_pods(workload)
                 made += number
                 if made > MAX_PODS:
                     made -= number

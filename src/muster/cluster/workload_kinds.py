@@ -11,11 +11,13 @@ from muster.model.core import ConfigMap
 from muster.model.custom import ConfiguredApplication
 from muster.model.finding import Finding, Severity
 from muster.model.meta import Object, key
+from muster.validation.part_checks import pod_spec
+from muster.workloads import FAULT_OF_OBJECT
 from muster.workloads.description import read_table
-from muster.workloads.table import CONFIG_MAP, CONFIG_MAP_KEY, KindTable
-from muster.workloads.workload import description_of, read_workload
+from muster.workloads.table import BUILT_IN, CONFIG_MAP, CONFIG_MAP_KEY, KindTable
+from muster.workloads.workload import Fault, description_of, read_workload
 
-__all__ = ["HOW_TO_DESCRIBE", "TableText", "fault_findings", "kinds_of_input", "pod_template_path"]
+__all__ = ["HOW_TO_DESCRIBE", "TableText", "fault_findings", "kinds_of_input", "number_of_pods", "pod_template_path"]
 
 TableText = tuple[str, str]  # name of the file, text
 Kinds = dict[tuple[str, str], type[ConfiguredApplication]]
@@ -28,13 +30,14 @@ def kinds_of_input(
     """Returns the types of the described kinds by apiVersion and kind; what is wrong with a table becomes a finding."""
     table = KindTable()
     maps = [(obj, place) for obj, place in objects if isinstance(obj, ConfigMap)]
-    texts = [*tables]
+    texts = [(name, text, 0) for name, text in tables]
     for obj, place in maps:
         if obj.metadata.name == CONFIG_MAP:
-            texts.append((f"{place.file} (ConfigMap {key(obj)})", obj.data.get(CONFIG_MAP_KEY, "")))
-    for name, text in texts:
-        described, wrong = read_table(text, name)
+            texts.append((place.file, obj.data.get(CONFIG_MAP_KEY, ""), place.line_of(f"data[{CONFIG_MAP_KEY}]") or 0))
+    for name, text, line in texts:
+        described, wrong = read_table(text, name, line)
         findings += [*wrong, *table.add(described)]
+    findings += table.check()
     kinds: Kinds = table.types()
     for obj, place in maps:
         if obj.metadata.name == CONFIG_NAME:
@@ -69,12 +72,26 @@ def fault_findings(obj: ConfiguredApplication, place: Location, about: str) -> I
     description = description_of(type(obj))
     if description is None:
         return
-    for fault in read_workload(obj, description).faults:
+    workload = read_workload(obj, description)
+    shipped = description.source.startswith(BUILT_IN)
+    faults = [*workload.faults]
+    for pod_set in workload.pod_sets:
+        wrong = pod_spec(pod_set.template.spec, "spec")
+        faults += [Fault(f"{pod_set.name}.template", problem.message) for problem in wrong]
+    for fault in faults:
+        # The gang of a workload without some of its pods would be torn: such an object is left out.
         unusable = fault.path.endswith((".template", ".each", ".name")) or fault.path == "podSets"
         severity: Severity = "error" if unusable else "warning"
         message = f"{fault.path}: {fault.message}"
-        fix = f"correct the object, or its description at {description.source}"
-        yield Finding(severity, place.file, place.line_of(""), about, "workload-kind", message, fix)
+        fix = "correct the object" if shipped else f"correct the object, or its description at {description.source}"
+        yield Finding(severity, place.file, place.line_of(""), about, FAULT_OF_OBJECT, message, fix)
+
+
+def number_of_pods(obj: ConfiguredApplication) -> int:
+    """Returns how many pods the description makes of the object."""
+    description = description_of(type(obj))
+    workload = None if description is None else read_workload(obj, description)
+    return 0 if workload is None or workload.suspended else workload.gangs * workload.pods_per_gang
 
 
 def pod_template_path(value: Any, path: str = "", depth: int = 0) -> str:

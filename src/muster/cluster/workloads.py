@@ -8,10 +8,9 @@ CronJobs stand as they are: a simulation has no wall clock to run them by.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from muster.cluster import daemonsets, deployments, jobs, statefulsets, volcano_jobs
-from muster.cluster.described_workloads import DescribedWorkloads
 from muster.cluster.memory import MemoryStore
 from muster.cluster.owners import Owned, OwnerKey, Owners
 from muster.cluster.volume_controller import make_ephemeral_claims
@@ -32,6 +31,9 @@ from muster.model.custom import ConfiguredApplication, custom_kinds
 from muster.model.meta import Object, controller
 from muster.model.scheduling import PodGroup
 from muster.store import ApiError, Change, Severity, WatchEvent
+
+if TYPE_CHECKING:
+    from muster.cluster.described_workloads import DescribedWorkloads
 
 T = TypeVar("T", bound=Object)
 
@@ -54,7 +56,7 @@ class Workloads:
         # The kinds that are read by description; objects of further kinds do not come later.
         described = [kind for kind in custom_kinds(store.everything()) if issubclass(kind, ConfiguredApplication)]
         kinds = (*_KINDS, *described)
-        self._described = DescribedWorkloads(self._owners, described) if described else None
+        self._described = _operators(self._owners, described) if described else None
         self._watch = store.watch(str(store.version), (*kinds, Pod, Node, PodGroup))
         self._kinds = {kind.__name__: kind for kind in kinds}
         self._dirty: dict[OwnerKey, None] = {(k.__name__, key): None for k in kinds for key in store.of(k)}
@@ -143,3 +145,9 @@ class Workloads:
             case volcano_job.Job():
                 return lambda: volcano_jobs.reconcile(owners, owner, all_pods=self._all_pods)
         raise ValueError(f"{type(owner).__name__} makes no pods")
+
+
+def _operators(owners: Owners, kinds: list[type[ConfiguredApplication]]) -> DescribedWorkloads:
+    from muster.cluster.described_workloads import DescribedWorkloads  # few inputs need it
+
+    return DescribedWorkloads(owners, kinds)

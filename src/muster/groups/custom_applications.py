@@ -11,15 +11,16 @@ applications:
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
 from muster.model.custom import ConfiguredApplication, Path, custom_kind
 from muster.model.yamltext import YamlError, load_all
-from muster.workloads.description import from_paths
-from muster.workloads.table import KindTable
+
+if TYPE_CHECKING:
+    from muster.workloads.table import KindTable
 
 __all__ = ["CONFIG_KEY", "CONFIG_NAME", "BadConfiguration", "CustomApplicationConfig", "read_custom_applications"]
 
@@ -61,6 +62,8 @@ class CustomApplicationConfig(Struct, frozen=True, forbid_unknown_fields=True, r
         paths = (self.template_path, _path(self.replicas_path))
         described = table.get(self.name) if table is not None else None
         if described is None:
+            from muster.workloads.description import from_paths  # few clusters need it
+
             described = from_paths(f"{self.group}/{self.version}", self.kind, plural, *paths, CONFIG_NAME)
         return custom_kind(self.group, self.version, self.kind, plural, *paths, described)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from muster.cluster.manifests import UNDESCRIBED, Manifests
+from muster.cluster.manifests import Manifests
 from muster.cycle.configure import effective, validate_configuration
 from muster.cycle.requirements import ignored
 from muster.cycle.scheduler import Scheduler
@@ -21,6 +21,7 @@ from muster.validation.pods import pod_findings
 from muster.validation.policies import policy_findings
 from muster.validation.queues import queue_findings
 from muster.validation.volcano_jobs import volcano_job_findings
+from muster.workloads import FAULT_OF_OBJECT, UNDESCRIBED
 
 __all__ = ["effective", "validate_cluster", "validate_configuration"]
 
@@ -50,5 +51,5 @@ def validate_cluster(
 
 
 def _graver(finding: Finding) -> Finding:
-    """A kind that makes pods and is not described is an error here: nothing is known about its pods."""
-    return replace(finding, severity="error") if finding.code == UNDESCRIBED else finding
+    """Makes an error of a kind that is not described, and of what a description does not find in an object."""
+    return replace(finding, severity="error") if finding.code in (FAULT_OF_OBJECT, UNDESCRIBED) else finding

@@ -16,6 +16,7 @@ from muster.engine.core.subgroups import LABEL, sub_group_tree
 from muster.engine.domains.demand import Demand, unplaced
 from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.model.finding import Finding, Severity
+from muster.model.meta import key
 from muster.model.quantity import display
 from muster.validation.locator import Locator
 from muster.validation.native_groups import tree_findings
@@ -24,25 +25,35 @@ _GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
 
 
 def pod_group_findings(session: Session, locator: Locator) -> Iterator[Finding]:
-    """Checks every PodGroup, and every job without one whose queue does not exist."""
+    """Checks every PodGroup, the gangs of described workload kinds, and every job whose queue does not exist."""
     state = session.state
     capacity = EmptyClusterCapacity(session)
     for _, job in sorted(state.jobs.items()):
-        written = state.group_object(job) is not None
-        if not written and job.queue is not None:
+        written, described = state.group_object(job) is not None, _described_owner(job, session) is not None
+        if not written and not described and job.queue is not None:
             continue  # a pod without a group is checked by `pods`
         yield from _queue(session, job, locator)
         if written:
             yield from _members(session, job, locator)
             yield from _sub_groups(session, job, locator)
+        if written or described:
             exceeding = list(_requests(session, job, locator))
             yield from exceeding or _usable_nodes(session, job, capacity, locator)
             yield from _priority(session, job, locator)
 
 
 def _subject(job: Job, session: Session) -> tuple[str, str]:
-    """Returns kind and key of the object to report: the PodGroup, or the first pod of a group in memory."""
-    return session.state.group_object(job) or ("Pod", min(job.tasks))
+    """Returns kind and key of the object to report: the PodGroup, its described owner, or the first of its pods."""
+    return session.state.group_object(job) or _described_owner(job, session) or ("Pod", min(job.tasks))
+
+
+def _described_owner(job: Job, session: Session) -> tuple[str, str] | None:
+    """Returns kind and key of the workload whose description makes a gang of these pods."""
+    state = session.state
+    if state.described is None or not job.tasks or state.group_object(job) is not None:
+        return None
+    gang = state.described.gang_of(job.tasks[min(job.tasks)].pod, state.lookup)
+    return None if gang is None else (type(gang.owner).__name__, key(gang.owner))
 
 
 def _queue(session: Session, job: Job, locator: Locator) -> Iterator[Finding]:

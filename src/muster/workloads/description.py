@@ -5,7 +5,7 @@ kinds:
   apiVersions: [ray.io/v1]
   pods:
     ownerLabels: [ray.io/cluster]        # the label's value is the name of the owner
-    roleLabel: ray.io/group              # names the pod set of a pod
+    roleLabels: [ray.io/group]           # names the pod set of a pod
   podSets:
   - name: workers
     template: spec.workers.template      # JMESPath
@@ -16,6 +16,9 @@ docs/workloads.md has all fields. An invalid entry is a finding and does not sto
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -32,6 +35,7 @@ __all__ = ["ChildDescription", "KindDescription", "PodDescription", "PodSetDescr
 
 _Name = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9]*$", max_length=63)]
 _ApiVersion = Annotated[str, Meta(pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?v[a-z0-9]+$", max_length=300)]
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`")
 _Plural = Annotated[str, Meta(pattern=r"^[a-z0-9]*$", max_length=63)]
 
 
@@ -48,8 +52,8 @@ class PodDescription(_Strict):
     """The kinds between a pod and the owner, upwards; empty: the owner controls its pods."""
     gang_label: str = ""
     """Divides the pods of one owner into gangs: one for each value."""
-    role_label: str = ""
-    """Names the pod set of a pod."""
+    role_labels: tuple[str, ...] = ()
+    """Labels that name the pod set of a pod, in the order in which they are tried."""
     index_label: str = ""
     """The number of a pod in its pod set, by which segments are cut."""
 
@@ -77,7 +81,7 @@ class ChildDescription(_Strict):
     api_version: _ApiVersion
     kind: _Name
     spec: Expression
-    name: TextTemplate = TextTemplate("{metadata.name}")
+    name: TextTemplate | None = None  # default: that of its creator
     labels: dict[str, TextTemplate] = {}
 
 
@@ -127,13 +131,13 @@ class KindDescription(_Strict):
 
 
 @lru_cache(maxsize=64)  # the same text gives the same descriptions, hence the same types of objects
-def read_table(text: str, name: str) -> tuple[list[KindDescription], list[Finding]]:
-    """Reads a table of descriptions; `name` is the file or ConfigMap in messages."""
+def read_table(text: str, name: str, lines_before: int = 0) -> tuple[list[KindDescription], list[Finding]]:
+    """Reads a table of descriptions; `name` is its file, in which so many lines come before the text."""
     found: list[KindDescription] = []
     findings: list[Finding] = []
 
-    def fault(line: int | None, message: str, fix: str, about: str = "") -> None:
-        findings.append(Finding("error", name, line, about, "workload-kinds", message, fix))
+    def fault(line: int, message: str, fix: str, about: str = "") -> None:
+        findings.append(Finding("error", name, line + lines_before, about, "workload-kinds", message, fix))
 
     try:
         documents = load_all(text, name)
@@ -150,20 +154,20 @@ def read_table(text: str, name: str) -> tuple[list[KindDescription], list[Findin
         for i, entry in enumerate(entries):
             one = _read(entry, document, i, fault)
             if one is not None:
-                found.append(one)
+                source = f"{name}:{document.line_of(['kinds', i]) + lines_before}"
+                found.append(msgspec.structs.replace(one, source=source))
     return found, findings
 
 
-def _read(entry: Any, document: Document, i: int, fault: Any) -> KindDescription | None:
+def _read(entry: Any, document: Document, i: int, fault: Callable[..., None]) -> KindDescription | None:
     at = document.line_of(["kinds", i])
     about = str(entry.get("kind", "")) if isinstance(entry, dict) else ""
     try:
         one = msgspec.convert(entry, KindDescription, dec_hook=_expression, str_keys=True)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        path = path.rstrip("`").lstrip(".")
-        place = ["kinds", i, *steps(path)] if "[...]" not in path else ["kinds", i, *steps(path.split("[...]")[0])]
-        fault(document.line_of(place), f"{path}: {message}" if path else message, "see docs/workloads.md", about)
+        path, message, fix = _explained(error)
+        line = document.line_of(["kinds", i, *steps(path.split("[...]")[0])])
+        fault(line, f"{path}: {message}" if path else message, fix, about)
         return None
     groups = {version.rpartition("/")[0] for version in one.api_versions}
     wrong = ""
@@ -176,15 +180,27 @@ def _read(entry: Any, document: Document, i: int, fault: Any) -> KindDescription
     if wrong:
         fault(at, wrong, "see docs/workloads.md", about)
         return None
-    return msgspec.structs.replace(one, source=f"{document.name}:{at}")
+    return one
+
+
+def _explained(error: msgspec.ValidationError) -> tuple[str, str, str]:
+    """Returns the path, the message and the fix of what msgspec refuses."""
+    message, _, path = str(error).partition(" - at `$")
+    path = path.rstrip("`").lstrip(".")
+    unknown = _UNKNOWN_FIELD.fullmatch(message)
+    if unknown is None:
+        return path, message, "see docs/workloads.md"
+    parts = {"podSets": PodSetDescription, "creates": ChildDescription, "pods": PodDescription}
+    fields = parts.get(path.partition("[")[0], KindDescription).__struct_encode_fields__
+    known = ", ".join(field for field in fields if field != "source")
+    return f"{path}.{unknown[1]}".lstrip("."), "there is no such field", f"the fields are {known}"
 
 
 def _expression(cls: type, value: Any) -> Any:
     """Converts a text or number to an expression. msgspec adds the path of the field to the message."""
     try:
         if cls is Expression:
-            number = isinstance(value, int) and not isinstance(value, bool)
-            return Expression(f"`{value}`" if number else _text(value))
+            return Expression(f"`{json.dumps(value)}`" if isinstance(value, int) else _text(value))
         if cls is TextTemplate:
             return TextTemplate(_text(value))
     except BadExpression as fault:

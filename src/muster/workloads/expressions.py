@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
-
-import jmespath
-from jmespath import functions
-from jmespath.exceptions import JMESPathError
-from jmespath.visitor import Options
 
 __all__ = ["BadExpression", "Expression", "TextTemplate", "Variables"]
 
 Variables = Mapping[str, Any]
-"""The workload's apiVersion, kind, metadata and spec, and the variables of a pod set: item, key, gang, copy, index."""
+"""The workload's apiVersion, kind, metadata and spec, and the variables of a pod set: item and key of `each`, and the
+numbers gang, copy, index (in its copy) and number (in its pod set) of a pod."""
 
 _IN_BRACES = re.compile(r"\{([^{}]*)\}")
 _PLAIN_PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -24,55 +21,68 @@ class BadExpression(ValueError):
     """The text is not a valid expression; the message gives the reason."""
 
 
-class _Functions(functions.Functions):
-    """The functions of JMESPath, and a few that templates of operators need."""
+@cache
+def _options() -> Any:
+    """Returns the functions of JMESPath, and a few that templates of operators need."""
+    from jmespath import functions
+    from jmespath.visitor import Options
 
-    @functions.signature({"types": ["string"]})
-    def _func_lower(self, text: str) -> str:
-        return text.lower()
+    class Functions(functions.Functions):
+        @functions.signature({"types": ["string"]})
+        def _func_lower(self, text: str) -> str:
+            return text.lower()
 
-    @functions.signature({"types": ["string", "null"]}, {"types": []})
-    def _func_map_of(self, key: str | None, value: Any) -> dict[str, Any] | None:
-        """Returns a map with one key that is not known beforehand; null without a key."""
-        return None if key is None else {key: value}
+        @functions.signature({"types": ["string", "null"]}, {"types": []})
+        def _func_map_of(self, key: str | None, value: Any) -> dict[str, Any] | None:
+            """Returns a map with one key that is not known beforehand; null without a key."""
+            return None if key is None else {key: value}
 
-    @functions.signature({"types": ["string"]}, {"types": ["string"]})
-    def _func_jvm_memory(self, memory: str, overhead: str) -> str:
-        """Returns the memory of a Spark pod as a quantity: that of its JVM (512m, 4g) and the overhead."""
-        heap = _mebibytes(memory)
-        # Spark: a tenth of the heap, at least 384 MiB.
-        return f"{heap + (_mebibytes(overhead) if overhead else max(heap // 10, 384))}Mi"
+        @functions.signature({"types": ["string"]}, {"types": ["string"]}, {"types": ["string", "number"]})
+        def _func_jvm_memory(self, memory: str, overhead: str, factor: str | float) -> str:
+            """Returns the memory of a Spark pod as a quantity: that of its JVM (512m, 4g) and the overhead, which is
+            given or so large a part of the former."""
+            heap = _mebibytes(memory)
+            # Spark: at least 384 MiB.
+            return f"{heap + (_mebibytes(overhead) if overhead else max(int(heap * float(factor)), 384))}Mi"
 
-
-_OPTIONS = Options(custom_functions=_Functions())
+    return Options(custom_functions=Functions())
 
 
 class Expression:
     """A JMESPath expression. One that ends in `?` may find nothing."""
 
     # Not a dataclass: msgspec would read a dataclass from a map and not from a text.
-    __slots__ = ("_compiled", "optional", "text")
+    __slots__ = ("_compiled", "optional", "path", "text")
 
     def __init__(self, text: str) -> None:
         """Raises BadExpression if the text is no expression."""
+        import jmespath  # only inputs with described kinds need it
+        from jmespath.exceptions import JMESPathError
+
         self.text = text
         self.optional = text.rstrip().endswith("?")
+        inner = text.rstrip().removesuffix("?")
+        # The steps of a plain path such as spec.template; None for any other expression.
+        self.path = tuple(inner.split(".")) if _PLAIN_PATH.fullmatch(inner) else None
         try:
-            self._compiled = jmespath.compile(text.rstrip().removesuffix("?"))
+            self._compiled = jmespath.compile(inner)
         except JMESPathError as fault:
-            raise BadExpression(f"{text!r} is not a JMESPath expression: {str(fault).splitlines()[0]}") from None
+            reason = str(fault).splitlines()[0].removeprefix("Invalid jmespath expression: ").rstrip(": ")
+            raise BadExpression(f"{text!r} is not a JMESPath expression: {reason}") from None
 
     def find(self, variables: Variables) -> Any:
         """Returns what the expression finds; None if it finds nothing. Raises BadExpression if it cannot be applied."""
-        try:
-            return self._compiled.search(variables, options=_OPTIONS)
-        except (JMESPathError, ArithmeticError, RecursionError, TypeError) as fault:
-            raise BadExpression(f"{self.text!r} cannot be applied: {str(fault).splitlines()[0]}") from None
+        if self.path is not None:  # most expressions of a pod; it saves a third of the time
+            found: Any = variables
+            for step in self.path:
+                found = found.get(step) if isinstance(found, dict) else None
+            return found
+        from jmespath.exceptions import JMESPathError
 
-    @property
-    def path(self) -> tuple[str, ...] | None:
-        """The steps of a plain path such as spec.template; None for any other expression."""
-        return tuple(self.text.split(".")) if _PLAIN_PATH.fullmatch(self.text) else None
+        try:
+            return self._compiled.search(variables, options=_options())
+        except (JMESPathError, ArithmeticError, RecursionError, TypeError, ValueError) as fault:
+            raise BadExpression(f"{self.text!r} cannot be applied: {str(fault).splitlines()[0]}") from None
 
 
 class TextTemplate:
@@ -99,7 +109,7 @@ class TextTemplate:
 
 def _mebibytes(text: str) -> int:
     """Reads a size as Java writes it: the unit is a letter, with or without a b, and defaults to MiB."""
-    match = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
+    match = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower(), re.ASCII)
     if match is None:
         raise TypeError(f"{text!r} is not a size of memory such as 512m or 4g")
     number = int(match[1])

@@ -10,10 +10,12 @@ from functools import cache
 from muster.model import kinds
 from muster.model.custom import ConfiguredApplication, custom_kind
 from muster.model.finding import Finding
+from muster.model.meta import Object
 from muster.workloads.description import KindDescription, read_table
 
-__all__ = ["CONFIG_MAP", "CONFIG_MAP_KEY", "KindTable", "shipped"]
+__all__ = ["BUILT_IN", "CONFIG_MAP", "CONFIG_MAP_KEY", "KindTable", "shipped"]
 
+BUILT_IN = "the built-in table"
 CONFIG_MAP = "muster-workload-kinds"
 CONFIG_MAP_KEY = "workload-kinds.yaml"
 
@@ -23,7 +25,7 @@ def shipped() -> tuple[KindDescription, ...]:
     """Returns the descriptions that muster ships."""
     text = pkgutil.get_data("muster.workloads", "kinds.yaml")
     assert text is not None
-    found, findings = read_table(text.decode(), "the built-in table")
+    found, findings = read_table(text.decode(), BUILT_IN)
     assert not findings, findings
     return tuple(found)
 
@@ -48,12 +50,37 @@ class KindTable:
                 wrong = f"{one.kind} of {one.api_versions[0]} is a kind that muster defines"
                 fix = "remove the entry"
             if wrong:
-                file, _, line = one.source.rpartition(":")
-                at = int(line) if line.isdecimal() else None
-                findings.append(Finding("error", file or one.source, at, one.kind, "workload-kinds", wrong, fix))
+                findings.append(_finding(one, wrong, fix))
             else:
                 self._added[one.name] = self._by_name[one.name] = one
         return findings
+
+    def check(self) -> list[Finding]:
+        """Returns what is wrong with what the added kinds create: a kind that nothing describes, or a cycle."""
+        findings: list[Finding] = []
+        for one in self._added.values():
+            made, chain = self.child(one), [one]
+            if one.creates is not None and made is None and self.defined_child(one) is None:
+                wrong = f"creates {one.creates.kind} of {one.creates.api_version}, which no entry describes"
+                findings.append(_finding(one, wrong, "describe that kind, too"))
+            while made is not None and made not in chain:
+                chain.append(made)
+                made = self.child(made)
+            if made is one:
+                wrong = f"the kinds create each other: {' → '.join(kind.kind for kind in [*chain, one])}"
+                findings.append(_finding(one, wrong, "describe the pods of one of them"))
+        return findings
+
+    def child(self, one: KindDescription) -> KindDescription | None:
+        """Returns the described kind that objects of this kind create."""
+        if one.creates is None or self.defined_child(one) is not None:
+            return None
+        return self._by_name.get(kinds.table_name(one.creates.api_version.rpartition("/")[0], one.creates.kind))
+
+    @staticmethod
+    def defined_child(one: KindDescription) -> type[Object] | None:
+        """Returns the kind that objects of this kind create, if muster defines it."""
+        return kinds.find(one.creates.api_version, one.creates.kind) if one.creates is not None else None
 
     def __iter__(self) -> Iterator[KindDescription]:
         return iter(self._by_name.values())
@@ -76,12 +103,15 @@ class KindTable:
     ) -> type[ConfiguredApplication]:
         """Returns the type of a kind's objects, which are served under that plural and version. `above` are the kinds
         that create it, which it does not create in turn."""
-        child = None
-        if one.creates is not None:
-            group = one.creates.api_version.rpartition("/")[0]
-            child = self._by_name.get(kinds.table_name(group, one.creates.kind))
+        child = self.child(one)
         made = () if child is None or child.name in above else (self.type_of(child, above=(*above, one.name)),)
         return custom_kind(
             one.group, version or one.versions[0], one.kind, plural or one.plural or "objects", one.template_path,
             one.replicas_path, one, made,
         )  # fmt: skip
+
+
+def _finding(one: KindDescription, wrong: str, fix: str) -> Finding:
+    file, _, line = one.source.rpartition(":")
+    at = int(line) if line.isdecimal() else None
+    return Finding("error", file or one.source, at, one.kind, "workload-kinds", wrong, fix)

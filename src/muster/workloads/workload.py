@@ -5,6 +5,7 @@ What a description asks for and does not find is a fault with the field and the 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,12 +14,13 @@ import msgspec
 
 from muster.model.custom import ConfiguredApplication
 from muster.model.pod import PodTemplateSpec
+from muster.model.quantity import whole
 from muster.model.shape import without_nulls
 from muster.workloads import MIN_MEMBER_ANNOTATIONS
 from muster.workloads.description import KindDescription, PodSetDescription
 from muster.workloads.expressions import BadExpression, Expression, TextTemplate
 
-__all__ = ["Fault", "PodSet", "Workload", "description_of", "read_workload"]
+__all__ = ["Fault", "NewPod", "PodSet", "Workload", "description_of", "read_workload"]
 
 # Kubernetes is made for 150,000 pods in a cluster: more in one workload is a mistake in a number.
 MAX_PODS = 200_000
@@ -95,9 +97,20 @@ def description_of(kind: type) -> KindDescription | None:
     return found if isinstance(found, KindDescription) else None
 
 
+# Objects are never changed in place. The entry keeps its object, so that no other object gets the same id.
+_read: OrderedDict[tuple[int, int], tuple[ConfiguredApplication, KindDescription, Workload]] = OrderedDict()
+_MAX_READ = 4096
+
+
 def read_workload(obj: ConfiguredApplication, description: KindDescription) -> Workload:
-    """Applies the description to the object."""
-    return _Reader(obj, description).read()
+    """Applies the description to the object. The result is shared and must not be changed."""
+    at = id(obj), id(description)
+    known = _read.get(at)
+    if known is None:
+        known = _read[at] = obj, description, _Reader(obj, description).read()
+        if len(_read) > _MAX_READ:
+            _read.popitem(last=False)
+    return known[2]
 
 
 class _Reader:
@@ -138,7 +151,8 @@ class _Reader:
             return None
         meta = self.obj.metadata
         try:
-            name, labels = creates.name.fill(self.variables), _filled(creates.labels, self.variables)
+            name = creates.name.fill(self.variables) if creates.name is not None else meta.name
+            labels = _filled(creates.labels, self.variables)
         except BadExpression as fault:
             self.fault("creates", str(fault))
             return None
@@ -166,9 +180,13 @@ class _Reader:
 
     def annotated(self) -> int | None:
         for name in MIN_MEMBER_ANNOTATIONS:
-            text = self.obj.metadata.annotations.get(name, "")
-            if text.isdecimal() and 0 < int(text) < 2**31:
-                return int(text)
+            text = self.obj.metadata.annotations.get(name)
+            if text is None:
+                continue
+            number = whole(text)
+            if number is not None and 0 < number < 2**31:
+                return number
+            self.fault("minMember", f"the annotation {name} is {text!r}, which is not a number of pods")
         return None
 
     def pod_sets(self, described: PodSetDescription, path: str) -> None:
@@ -234,8 +252,7 @@ class _Reader:
         return int(found) if self.is_count(found, expression, path) else default
 
     def is_count(self, found: Any, expression: Expression, path: str) -> bool:
-        whole = isinstance(found, int | float) and not isinstance(found, bool) and int(found) == found
-        if whole and 0 <= found < 2**31:
+        if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 2**31 and found % 1 == 0:
             return True
         self.fault(path, f"{expression.text!r} finds {found!r}, which is not a number of pods")
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from muster.engine.core.podgroups import QUEUE_NAME, GangSize, gang_record, named_after
+from muster.engine.core.podgroups import MINIMUM_FIRST, QUEUE_NAME, GangSize, gang_record, named_after
 from muster.engine.core.segments import segment_of, segments
 from muster.groups.applications import Lookup, OwnerLoop, owner_chain, owner_ref
 from muster.model.core import Pod
@@ -42,11 +42,10 @@ class DescribedGang(NamedTuple):
         whose = meta.uid if given else f"{self.description.kind.lower()}-{meta.name}"
         return named_after(f"{whose}-{self.value}" if self.value else whose)
 
-
     def role_of(self, pod: Pod) -> str:
         """Returns the pod set of a pod; empty if the kind has no label for it."""
-        label = self.description.pods.role_label
-        return pod.metadata.labels.get(label, "") if label else ""
+        labels = pod.metadata.labels
+        return next((labels[name] for name in self.description.pods.role_labels if name in labels), "")
 
     def sub_group_of(self, pod: Pod) -> str:
         """Returns the segment of a pod, which is a sub-group of its gang; empty if the pods have no segments."""
@@ -122,7 +121,12 @@ class DescribedKinds:
         ]
 
     def _by_labels(self, pod: Pod, lookup: Lookup) -> ConfiguredApplication | None:
-        for name, owner_key in self.owners_named(pod) if pod.metadata.labels else ():
+        named = self.owners_named(pod) if pod.metadata.labels else []
+        if len(named) > 1:
+            # Kinds may share a label, as those of Kubeflow do: the controller decides.
+            above = owner_ref(pod)
+            named.sort(key=lambda owner: owner != above)
+        for name, owner_key in named:
             found = lookup(name, owner_key)
             if isinstance(found, ConfiguredApplication):
                 return found
@@ -153,13 +157,15 @@ def described_group(gang: DescribedGang, pods: Collection[Pod]) -> PodGroup:
     minimum = _minimum(workload, present)
     first = next(iter(pods))
     least = {pod_set.name: pod_set.minimum for pod_set in present}
-    roles = {name: least[name] for name in sorted(least) if least[name]} if gang.description.pods.role_label else {}
+    roles = {name: least[name] for name in sorted(least) if least[name]} if gang.description.pods.role_labels else {}
     record = gang_record(
         gang.name, first, gang.owner, GangSize(minimum, _resources(present, minimum), roles),
         queue=workload.queue or _queue(gang.owner, first),
         priority_class=workload.priority_class_name or _class_of(present),
     )  # fmt: skip
     record.spec.sub_groups = list(_segments(gang, present))
+    if roles and any(pod_set.minimum < pod_set.count for pod_set in present):
+        record.metadata.annotations[MINIMUM_FIRST] = "true"
     return record
 
 
@@ -167,7 +173,7 @@ def _present(gang: DescribedGang, workload: Workload, pods: Iterable[Pod]) -> li
     """Returns the pod sets that count: a late one only once one of its pods exists."""
     if not any(pod_set.late for pod_set in workload.pod_sets):
         return workload.pod_sets
-    if not gang.description.pods.role_label:  # all of them, once there is more than the others have
+    if not gang.description.pods.role_labels:  # all of them, once there is more than the others have
         early = [pod_set for pod_set in workload.pod_sets if not pod_set.late]
         return early if len(list(pods)) <= sum(pod_set.count for pod_set in early) else workload.pod_sets
     seen = {gang.role_of(pod) for pod in pods}
@@ -198,7 +204,7 @@ def _class_of(present: list[PodSet]) -> str:
 
 def _segments(gang: DescribedGang, present: list[PodSet]) -> Iterable[SubGroup]:
     above = gang.owner.metadata.annotations
-    if gang.description.pods.role_label:
+    if gang.description.pods.role_labels:
         for one in present:
             yield from segments(one.name, one.count, one.minimum, {**above, **one.template.metadata.annotations})
     elif present:

@@ -24,6 +24,7 @@ from muster.workloads import MIN_MEMBER_ANNOTATIONS
 
 GROUP = "scheduling.k8s.io/group-name"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
+MINIMUM_FIRST = "muster.io/minimum-first"  # pods that the minimums of roles need are placed before others
 NETWORK_MODE = "volcano.sh/network-topology-mode"
 NETWORK_TIER = "volcano.sh/network-topology-highest-tier"
 # The owners whose annotations apply to the group of their pods.
@@ -31,7 +32,7 @@ OWNING: tuple[type[Object], ...] = (ReplicaSet, StatefulSet, DaemonSet, Job)
 
 _OWNING = frozenset(kind.__name__ for kind in OWNING)
 # What plugins read on a group. Volcano: annotations under volcano.sh/ are passed on.
-_PASSED_ON = ("volcano.sh/", "kai.scheduler/topology", "sla-waiting-time", "muster.io/one-node-group")
+_PASSED_ON = ("volcano.sh/", "kai.scheduler/topology", "sla-waiting-time", "muster.io/one-node-group", MINIMUM_FIRST)
 
 
 # The label with the index of a pod, by which segments are cut.
