@@ -16,7 +16,6 @@ from muster.engine.core.subgroups import LABEL, sub_group_tree
 from muster.engine.domains.demand import Demand, unplaced
 from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.model.finding import Finding, Severity
-from muster.model.meta import key
 from muster.model.quantity import display
 from muster.validation.locator import Locator
 from muster.validation.native_groups import tree_findings
@@ -29,7 +28,7 @@ def pod_group_findings(session: Session, locator: Locator) -> Iterator[Finding]:
     state = session.state
     capacity = EmptyClusterCapacity(session)
     for _, job in sorted(state.jobs.items()):
-        written, described = state.group_object(job) is not None, _described_owner(job, session) is not None
+        written, described = state.group_object(job) is not None, state.described_owner(job) is not None
         if not written and not described and job.queue is not None:
             continue  # a pod without a group is checked by `pods`
         yield from _queue(session, job, locator)
@@ -44,16 +43,7 @@ def pod_group_findings(session: Session, locator: Locator) -> Iterator[Finding]:
 
 def _subject(job: Job, session: Session) -> tuple[str, str]:
     """Returns kind and key of the object to report: the PodGroup, its described owner, or the first of its pods."""
-    return session.state.group_object(job) or _described_owner(job, session) or ("Pod", min(job.tasks))
-
-
-def _described_owner(job: Job, session: Session) -> tuple[str, str] | None:
-    """Returns kind and key of the workload whose description makes a gang of these pods."""
-    state = session.state
-    if state.described is None or not job.tasks or state.group_object(job) is not None:
-        return None
-    gang = state.described.gang_of(job.tasks[min(job.tasks)].pod, state.lookup)
-    return None if gang is None else (type(gang.owner).__name__, key(gang.owner))
+    return session.state.group_object(job) or session.state.described_owner(job) or ("Pod", min(job.tasks))
 
 
 def _queue(session: Session, job: Job, locator: Locator) -> Iterator[Finding]:

@@ -59,6 +59,7 @@ class DescribedKinds:
     def __init__(self) -> None:
         self._names: dict[str, KindDescription] = {}  # by their names in object tables, sorted
         self._pods: dict[tuple[str, str], dict[str, None]] = {}  # kind and key of an object → pods it may own
+        self._owners: dict[str, list[tuple[str, str]]] = {}  # key of a pod → those objects
 
     def __bool__(self) -> bool:
         return bool(self._names)
@@ -92,7 +93,9 @@ class DescribedKinds:
         owner = owner_ref(pod)
         if owner is None:
             return None
-        return next(iter(self.owners_named(pod)), owner if owner[0] in self._names else None)
+        if owner[0] in self._names:
+            return owner
+        return next(iter(self.owners_named(pod)), None)
 
     def place(self, pod_key: str, pod: Pod, lookup: Lookup) -> DescribedGang | None:
         """Returns the gang of a pod, and notes which objects' coming or going may change it."""
@@ -102,12 +105,20 @@ class DescribedKinds:
             owners.append(above)
             owner = lookup(*above)
             above = owner_ref(owner) if owner is not None else None
+        self._owners[pod_key] = owners
         for one in owners:
             self._pods.setdefault(one, {})[pod_key] = None
         return self.gang_of(pod, lookup)
 
+    def forget(self, pod_key: str) -> None:
+        """Notes that a pod is gone."""
+        for owner in self._owners.pop(pod_key, ()):
+            self._pods[owner].pop(pod_key, None)
+            if not self._pods[owner]:
+                del self._pods[owner]
+
     def pods_of(self, kind: str, key: str) -> list[str]:
-        """Returns the pods, there or gone, whose gang an object may decide."""
+        """Returns the pods whose gang an object may decide."""
         return list(self._pods.get((kind, key), ()))
 
     def owners_named(self, pod: Pod) -> list[tuple[str, str]]:

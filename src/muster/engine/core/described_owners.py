@@ -51,9 +51,14 @@ class DescribedOwners:
         if now is not None and self.learn(type(now)):
             # Pods that came before the first object of the kind were grouped without its description.
             return _without_group(tasks)
-        if before is None or now is None or before.metadata.owner_references != now.metadata.owner_references:
+        if before is None or now is None or _relation(before) != _relation(now):
             return self.pods_of(kind, key)
         return None
+
+    def forget(self, pod_key: str) -> None:
+        """Notes that a pod is gone, or will be grouped again."""
+        if self.kinds is not None:
+            self.kinds.forget(pod_key)
 
     def pods_of(self, kind: str, key: str) -> list[str]:
         return self.kinds.pods_of(kind, key) if self.kinds is not None else []
@@ -78,3 +83,8 @@ class DescribedOwners:
 
 def _without_group(tasks: Mapping[str, Task]) -> list[str]:
     return [name for name, task in tasks.items() if GROUP not in task.annotations]
+
+
+def _relation(owner: Object) -> tuple[object, ...]:
+    """What decides to which gang and segment of an owner its pods belong."""
+    return owner.metadata.owner_references, owner.metadata.uid, owner.metadata.annotations

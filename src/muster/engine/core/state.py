@@ -197,6 +197,13 @@ class State:
             return object_of(job.key)
         return ("PodGroup", job.key) if job.key in self.objects["PodGroup"] else None
 
+    def described_owner(self, job: Job) -> tuple[str, str] | None:
+        """Kind and key of the workload whose description makes a gang in memory of the job's pods."""
+        if self._owners.kinds is None or not job.tasks or self.group_object(job) is not None:
+            return None
+        gang = self._owners.kinds.gang_of(job.tasks[min(job.tasks)].pod, self.lookup)
+        return None if gang is None else (type(gang.owner).__name__, f"{job.namespace}/{gang.owner.metadata.name}")
+
     def use_kinds(self, kinds: Collection[type[ConfiguredApplication]]) -> None:
         """The objects of these described kinds are followed: pods wait for owners that they name."""
         self._group_again(self._owners.await_kinds(kinds, self.tasks))
@@ -367,6 +374,7 @@ class State:
         task = self.tasks.pop(key, None)
         if task is None:
             return
+        self._owners.forget(key)
         if self.changed_pods is not None:
             self.changed_pods[key] = None
         self._native.remove_pod(key, task.pod)
