@@ -367,8 +367,10 @@ def test_whatever_stands_in_a_field_is_read_or_told(kind: str, path: tuple[str, 
 
 def test_objects_of_a_kind_that_the_config_map_names_are_read() -> None:
     text = (
-        "{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, metadata: {name: c}, spec: {replicas: 3}}\n---\n"
-        "{apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, metadata: {name: d}, spec: {replicas: 3}}\n---\n"
+        "{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, metadata: {name: c}, "
+        "spec: {replicas: 3, template: {}}}\n---\n"
+        "{apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, metadata: {name: d}, "
+        "spec: {replicas: 3, template: {}}}\n---\n"
         "{apiVersion: v1, kind: ConfigMap, metadata: {name: groupmanagement-config, namespace: kubeedge}, data: "
         '{config.yaml: "applications: [{group: apps.kruise.io, version: v1alpha1, kind: CloneSet}]"}}\n'
     )
