@@ -21,7 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
-IN_PLACE = ("src/muster/sim/demo/manifests", "tests/cases/nodegroup")  # what commands may name
+# What commands may name.
+IN_PLACE = ("src/muster/sim/demo/manifests", "tests/cases/nodegroup", "tests/cases/volcano-jobs")
 ELLIPSIS = "…"
 EXIT = re.compile(r"\s+# exit (\d+)$")
 

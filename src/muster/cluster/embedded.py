@@ -6,7 +6,7 @@ this moment, `next_time()` says when something will and `advance` goes there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -83,6 +83,10 @@ class EmbeddedCluster:
         empty if the PodGroup is not admitted."""
         for _, job in sorted(self.store.of(volcano_job.Job).items()):
             yield from volcano_jobs.pods_to_come(self.store, job)
+
+    def unplayed(self, evicted: Collection[str]) -> Iterator[str]:
+        """Yields what the input asked the controllers to do after evictions, and they did not do."""
+        yield from volcano_jobs.unplayed_policies(self.store, evicted)
 
     def apply(self, plan: Plan) -> Outcome:
         """Applies the plan of a cycle."""

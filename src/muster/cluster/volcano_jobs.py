@@ -6,7 +6,7 @@ evicted is created again under its name; a pod that failed stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec.structs import replace
 
@@ -130,6 +130,28 @@ def pods_to_come(store: MemoryStore, job: volcano_job.Job) -> Iterator[tuple[str
             key = f"{namespace}/{job.metadata.name}-{task.name}-{index}"
             if key not in pods:
                 yield key, f"{namespace}/{volcano_objects.group_name(job)}", waits
+
+
+def unplayed_policies(store: MemoryStore, evicted: Collection[str]) -> Iterator[str]:
+    """Yields the lifecycle policies whose event happened to pods of their Job, but which the simulated controller does
+    not play; `evicted` are the keys of the evicted pods."""
+    for key, job in sorted(store.of(volcano_job.Job).items()):
+        for i, task in enumerate(job.spec.tasks):
+            policies = [*task.policies, *job.spec.policies]
+            if not policies:
+                continue
+            keys = [f"{key}-{volcano_job.task_name(task, i)}-{index}" for index in range(task.replicas)]
+            phases = [found.status.phase for one in keys if (found := store.of(Pod).get(one)) is not None]
+            happened = {
+                "PodEvicted": any(one in evicted for one in keys),
+                "PodFailed": "Failed" in phases,
+                "TaskCompleted": bool(phases) and phases.count("Succeeded") == len(keys),
+            }
+            for policy in policies:
+                for event in happened:
+                    if happened[event] and {event, "*"} & {policy.event, *policy.events}:
+                        action = f"{policy.action} on {event} of task {volcano_job.task_name(task, i)}"
+                        yield f"Volcano Job {key}: {action} is not simulated: only evicted pods are created again"
 
 
 def _report(owners: Owners, job: volcano_job.Job, spec: JobSpec, members: list[Pod]) -> None:

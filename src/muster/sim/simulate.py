@@ -185,7 +185,8 @@ class Run:
         finally:
             session.close()
         figures.fragmentation = summary.fragments(state, self.result.pending)
-        figures.warnings = [*self.warnings, *self.breaches.warnings()]
+        unplayed = self.cluster.unplayed({eviction.pod for eviction in self.result.evictions})
+        figures.warnings = [*self.warnings, *self.breaches.warnings(), *dict.fromkeys(unplayed)]
 
 
 def pictures(session: Session) -> dict[str, list[Picture]]:

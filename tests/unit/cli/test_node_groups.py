@@ -85,6 +85,18 @@ class TestOverride:
         answer = muster("override", "--policy", "p.yaml", "--nodegroup", "g", "-f", "w.yaml", "-o", "json").stdout
         assert json.loads(answer) == {"spec": {"containers": [{"name": "c", "image": "r.io/nginx:1"}]}}
 
+    def test_the_templates_of_all_tasks_of_a_volcano_job_are_shown(self) -> None:
+        specs = {name: {"containers": [{"name": "c", "image": image}]} for name, image in (("a", "x"), ("b", "y"))}
+        tasks = [{"name": name, "template": {"spec": spec}} for name, spec in specs.items()]
+        head = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "w"}}
+        Path("w.yaml").write_text(json.dumps({**head, "spec": {"tasks": tasks}}))
+        override("[{plaintext: [{path: /spec/tasks/*/template/spec/hostname, operator: add, value: h}]}]")
+        result = muster("override", "--policy", "p.yaml", "--nodegroup", "g", "-f", "w.yaml", "-o", "json")
+        found = [(t["metadata"]["name"], t["spec"]["hostname"]) for t in json.loads(result.stdout)]
+        assert found == [("a", "h"), ("b", "h")]
+        text = muster("override", "--policy", "p.yaml", "--nodegroup", "g", "-f", "w.yaml").stdout
+        assert text.count("---\n") == 1 and "image: y" in text
+
     def test_an_error_names_the_rule_and_nothing_is_printed(self) -> None:
         override("[{plaintext: [{path: /spec/hostname, operator: replace, value: x}]}]")
         result = muster("override", "--policy", "p.yaml", "--nodegroup", "g", "-f", "w.yaml")

@@ -70,13 +70,14 @@ def test_what_containers_run_stays_where_it_is() -> None:
         for path, spec in {
             "/apis/apps/v1/deployments": {"template": template},
             "/apis/batch/v1/cronjobs": {"jobTemplate": {"spec": {"template": template}}},
+            "/apis/batch.volcano.sh/v1alpha1/jobs": {"tasks": [{"template": template}, {"template": template}]},
         }.items():
             api.plan("GET", path, reply(listed([{**stored_pod("w", 2), "spec": spec}], 5)))
 
     text, taken, _ = take(plan)
     assert taken.counts["CronJob"] == taken.counts["Deployment"] == 1
     assert b"hush" not in text and b"login" not in text
-    assert text.count(b'"cpu":"1"') == 6
+    assert text.count(b'"cpu":"1"') == 10
     assert b'"kept":"yes"' in text
 
 
