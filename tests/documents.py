@@ -41,8 +41,8 @@ class Command:
 
     @property
     def code(self) -> int:
-        said = EXIT.search(self.text)
-        return int(said.group(1)) if said else 0
+        message = EXIT.search(self.text)
+        return int(message.group(1)) if message else 0
 
 
 def commands(page: Path) -> list[Command]:

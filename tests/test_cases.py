@@ -44,10 +44,10 @@ def muster(folder: Path, *arguments: str) -> Result:
         return CliRunner().invoke(main, [*arguments, "-o", "json"])
 
 
-def answer(folder: Path, *arguments: str, tells: Sequence[str] = ()) -> Answer:
+def answer(folder: Path, *arguments: str, shows: Sequence[str] = ()) -> Answer:
     result = muster(folder, *arguments)
     assert result.exit_code == 0, result.stderr
-    for text in tells:
+    for text in shows:
         assert text in result.stderr
     found = json.loads(result.stdout)
     assert isinstance(found, dict)
@@ -69,8 +69,8 @@ def test_case(case: str) -> None:
 
 def simulate(folder: Path, expected: Answer) -> None:
     arguments = expected.get("args") or ["--cycles", "1"]
-    tells = expected.get("tells", [])
-    got = answer(folder, "simulate", *configuration(folder), "-f", "cluster.yaml", *arguments, tells=tells)
+    shows = expected.get("tells", [])
+    got = answer(folder, "simulate", *configuration(folder), "-f", "cluster.yaml", *arguments, shows=shows)
     binds, pending, pipelined = got["binds"], got["pending"], got["pipelined"]
     for pod, nodes in expected.get("binds", {}).items():
         allowed = [nodes] if isinstance(nodes, str) else nodes
@@ -130,7 +130,7 @@ def check_devices(expected: Answer, got: Answer) -> None:
 
 def explain(folder: Path, expected: Answer) -> None:
     arguments = [*expected.get("args", []), *configuration(folder), "-f", "cluster.yaml"]
-    nodes = answer(folder, "explain", *arguments, tells=expected.get("tells", []))["nodes"]
+    nodes = answer(folder, "explain", *arguments, shows=expected.get("tells", []))["nodes"]
     near = expected.get("tolerance", 1e-6)
     for node, scores in expected.get("scores", {}).items():
         for plugin, score in scores.items():
@@ -162,8 +162,8 @@ def validate(folder: Path, expected: Answer) -> None:
     found = json.loads(result.stdout)["findings"]
     assert len(found) == len(expected["findings"]), found
     for finding in expected["findings"]:
-        said = finding.pop("message", "")
-        assert any(finding.items() <= one.items() and said in one["message"] for one in found), (finding, found)
+        message = finding.pop("message", "")
+        assert any(finding.items() <= one.items() and message in one["message"] for one in found), (finding, found)
 
 
 def assert_within(part: Any, whole: Any, path: str) -> None:

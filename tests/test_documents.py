@@ -33,10 +33,10 @@ def test_every_command_of_a_document_does_what_it_shows(page: Path, tmp_path: Pa
             assert command.typed.removeprefix("make ") in targets(), command.text
             continue
         code, printed = reader.type(command.typed)
-        told = "\n".join(printed)
-        assert code == command.code, f"{name(page)}:{command.line}: {command.text}\n{told}"
-        assert says(command.output, printed), f"{name(page)}:{command.line}: {command.text} prints\n{told}"
-        assert "Traceback" not in told
+        reported = "\n".join(printed)
+        assert code == command.code, f"{name(page)}:{command.line}: {command.text}\n{reported}"
+        assert says(command.output, printed), f"{name(page)}:{command.line}: {command.text} prints\n{reported}"
+        assert "Traceback" not in reported
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if PYTHON.search(p.read_text("utf-8"))], ids=name)

@@ -79,9 +79,9 @@ def chip_pod(
     owner: str = "",
 ) -> Pod:
     """A pod of a job (its own by default) or of a ReplicaSet; on a node it may say which chips it holds."""
-    said = {**({} if owner else {"scheduling.k8s.io/group-name": job or name}), **(notes or {})}
+    message = {**({} if owner else {"scheduling.k8s.io/group-name": job or name}), **(notes or {})}
     if held is not None:
-        said[RESOURCE] = held if isinstance(held, str) else names(held)
+        message[RESOURCE] = held if isinstance(held, str) else names(held)
     meta: dict[str, Any] = {"creationTimestamp": _AT}
     if owner:
         of = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
@@ -91,7 +91,7 @@ def chip_pod(
     asked = _amounts(chips, cpu="1", memory="1Gi")
     given = {"priority": priority, "schedulerName": "muster"}
     return typed(
-        manifests.pod(name, namespace="d", on=on, requests=asked, annotations=said, phase=phase, meta=meta, **given)
+        manifests.pod(name, namespace="d", on=on, requests=asked, annotations=message, phase=phase, meta=meta, **given)
     )
 
 

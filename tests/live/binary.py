@@ -77,8 +77,8 @@ def _build(target: Path, module: Path, package: str, stamps: Mapping[str, str]) 
     environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
     done = subprocess.run(command, cwd=module, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
-        said = done.stdout.decode(errors="replace").splitlines()
-        raise Missing(f"{target.name} does not build:\n" + "\n".join(said[-20:]))
+        message = done.stdout.decode(errors="replace").splitlines()
+        raise Missing(f"{target.name} does not build:\n" + "\n".join(message[-20:]))
     unfinished.rename(target)
 
 

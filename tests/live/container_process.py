@@ -61,10 +61,10 @@ class Container(Part):
         _write_account(folder / "account", plane, pod)
         _write_volumes(folder, plane.api, pod)
         named = {one["name"]: _field(pod, one) for one in container.get("env", ())}
-        told = [str(self.ports["http"]) if one == "8080" else _expanded(one, named) for one in container["args"]]
+        reported = [str(self.ports["http"]) if one == "8080" else _expanded(one, named) for one in container["args"]]
         for name, port in self.ports.items():
             if (verb, name) in _FLAGS:
-                told += [_FLAGS[verb, name], str(port)]
+                reported += [_FLAGS[verb, name], str(port)]
         at = urlsplit(plane.url)
         self._environment = {
             "PATH": os.environ["PATH"], "ACCOUNT": _ACCOUNT, "PROJECT": str(_PROJECT), "HOME": "/nonexistent",
@@ -75,7 +75,15 @@ class Container(Part):
             **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         }  # fmt: skip
         apart = ["unshare", "--mount", *(() if os.getuid() == 0 else ("--map-root-user",)), "sh", "-c", _MOUNTS, "sh"]
-        self._command = [*apart, str(folder), sys.executable, "-c", "from muster.cli import main; main()", *told, *more]
+        self._command = [
+            *apart,
+            str(folder),
+            sys.executable,
+            "-c",
+            "from muster.cli import main; main()",
+            *reported,
+            *more,
+        ]
 
 
 def _pod_of(api: Api, deployment: Plain) -> Plain:

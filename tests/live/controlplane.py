@@ -246,8 +246,8 @@ class ControlPlane:
             sample = OVER_TLS if self._extender.startswith("https:") else BESIDE
             text = sample.read_text(encoding="utf-8")
             address = {"https://10.96.0.100": self._extender, "http://127.0.0.1:8888": self._extender}
-            for said, here in {**address, **self.named}.items():
-                text = text.replace(said, here)
+            for message, here in {**address, **self.named}.items():
+                text = text.replace(message, here)
             text = text.replace("/etc/kubernetes/scheduler.conf", "kubeconfig\n  qps: 1000\n  burst: 2000")
         text += "leaderElection: {leaderElect: false}\n"
         (self.folder / "kube-scheduler.yaml").write_text(text, encoding="utf-8")

@@ -115,16 +115,16 @@ def bind(api: Api, top: Plain, policy: str | None = "pp") -> None:
 @contextlib.contextmanager
 def watched(command: list[str]) -> Iterator[list[str]]:
     """The lines that the command has printed so far; it is ended with the block."""
-    told: list[str] = []
+    reported: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
 
         def read() -> None:
             assert process.stdout is not None
             for line in process.stdout:
-                told.append(line)
+                reported.append(line)
 
         threading.Thread(target=read, daemon=True).start()
         try:
-            yield told
+            yield reported
         finally:
             process.terminate()

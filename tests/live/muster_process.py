@@ -115,8 +115,8 @@ def all_placed(api: Api, namespace: str, names: Sequence[str], seconds: float = 
         )  # fmt: skip
     except AssertionError as late:
         waiting = sorted(wanted - placed(api, namespace).keys())
-        said = condition(api, namespace, waiting[0]).get("message") if waiting else "all are there now"
-        raise AssertionError(f"{late}: {len(waiting)} of them wait; {waiting[:1]}: {said}") from None
+        message = condition(api, namespace, waiting[0]).get("message") if waiting else "all are there now"
+        raise AssertionError(f"{late}: {len(waiting)} of them wait; {waiting[:1]}: {message}") from None
 
 
 def stays_unplaced(api: Api, namespace: str, names: Sequence[str], seconds: float = 1.5) -> None:

@@ -133,9 +133,9 @@ def divided(api: Api, namespace: str, seconds: float = 60.0, app: str = "nginx",
     except AssertionError as late:
         now = pods(api, namespace, app)
         waiting = [p for p in now if not p["spec"].get("nodeName")]
-        said = [c.get("message") for p in waiting[:1] for c in p["status"].get("conditions", ())]
+        message = [c.get("message") for p in waiting[:1] for c in p["status"].get("conditions", ())]
         phases = [(p["metadata"]["name"], p["status"]["phase"], p["metadata"].get("deletionTimestamp")) for p in now]
-        raise AssertionError(f"{late}: {by_city(now)}, {len(waiting)} wait: {said}; {phases}") from None
+        raise AssertionError(f"{late}: {by_city(now)}, {len(waiting)} wait: {message}; {phases}") from None
     time.sleep(1)
     assert as_wanted(), f"did not stay {wanted}: {by_city(pods(api, namespace, app))}"
     return found
@@ -157,7 +157,7 @@ def satisfied(api: Api, namespace: str, kind: str = "propagationpolicies", name:
 
 
 def reasons(api: Api, namespace: str) -> Counter[str]:
-    """How often each reason was told in an Event."""
+    """How often each reason was reported in an Event."""
     found: Counter[str] = Counter()
     for event in api.list(f"/api/v1/namespaces/{namespace}/events"):
         found[event["reason"]] += event.get("count", 1)

@@ -248,7 +248,7 @@ def test_a_proxy_of_the_cluster(control_plane: ControlPlane, tmp_path: Path, tok
     assert proxy.tunnels == 1
 
 
-def test_one_that_may_not_in_is_told_so(control_plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_caller_without_permission_gets_the_reason(control_plane: ControlPlane, tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(errors.Unauthorized):
         who(load(str(kubeconfig(tmp_path, control_plane, {"token": "not.a.token"}))))

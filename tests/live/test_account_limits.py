@@ -236,7 +236,7 @@ def test_the_webhook_updates_its_configurations_and_cannot_make_others(
         api.delete(path)
 
 
-def test_a_webhook_without_configurations_says_so_and_takes_them_up_when_they_come(
+def test_a_webhook_without_configurations_reports_it_and_takes_them_up_when_they_come(
     crds: None, control_plane: ControlPlane, api: Api, namespace: str
 ) -> None:
     account = account_in(control_plane, namespace, "webhook")

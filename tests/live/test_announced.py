@@ -123,8 +123,8 @@ def test_a_configuration_that_the_scheduler_refused_is_not_passed_off_as_its_own
         muster.kill()  # it never sees the change
         api.apply(config_map(EVICTS))
         ask("snapshot", file, *ask.access)
-        told = ask("simulate", "-f", file).stderr
-    assert f"but the scheduler of the Lease {LEASE} uses {before}" in told
+        reported = ask("simulate", "-f", file).stderr
+    assert f"but the scheduler of the Lease {LEASE} uses {before}" in reported
 
 
 def test_a_configmap_of_the_cluster_can_be_given_to_every_command(

@@ -50,7 +50,7 @@ def valid(api: Api, own: Plain) -> tuple[str, str]:
     return next(((c["status"], c["message"]) for c in found if c["type"] == CONDITION), ("", ""))
 
 
-def told(api: Api, own: Plain, kind: str) -> list[tuple[str, str]]:
+def reported(api: Api, own: Plain, kind: str) -> list[tuple[str, str]]:
     found = [e for e in api.list(f"/api/v1/namespaces/{HOME}/events") if e["involvedObject"]["kind"] == kind]
     return [(e["reason"], e["message"]) for e in found if e["involvedObject"].get("uid") == own["metadata"]["uid"]]
 
@@ -83,9 +83,9 @@ def test_a_configmap_is_watched_and_a_bad_one_refused(
             assert muster.metric("muster_configuration_valid") == 0
         until("it said", lambda: "tiers" in valid(api, own_pod)[1])
         assert valid(api, own_pod)[0] == "False"
-        until("the events", lambda: len(told(api, given, "ConfigMap")) == len(BAD))
-        assert {reason for reason, _ in told(api, given, "ConfigMap")} == {"ConfigurationRefused"}
-        assert any("dfr" in text and "stays in use" in text for _, text in told(api, given, "ConfigMap"))
+        until("the events", lambda: len(reported(api, given, "ConfigMap")) == len(BAD))
+        assert {reason for reason, _ in reported(api, given, "ConfigMap")} == {"ConfigurationRefused"}
+        assert any("dfr" in text and "stays in use" in text for _, text in reported(api, given, "ConfigMap"))
         # As a user would see it.
         wanted = ("wait", f"--for=condition={CONDITION}=false", "pod/muster-scheduler-0", "-n", HOME, "--timeout=5s")
         assert control_plane.kubectl(*wanted).returncode == 0
@@ -121,7 +121,7 @@ def test_a_file_is_followed_and_a_bad_one_refused(
         assert muster.metric("muster_configuration_valid") == 0
         stays_unplaced(api, namespace, ["waits"], 0.5)
         until("the condition", lambda: valid(api, own_pod)[0] == "False")
-        until("the events", lambda: len(told(api, own_pod, "Pod")) == len(BAD))
+        until("the events", lambda: len(reported(api, own_pod, "Pod")) == len(BAD))
         muster.config.write_text(EVICTS, encoding="utf-8")
         all_placed(api, namespace, ["waits"])
         until("the condition", lambda: valid(api, own_pod)[0] == "True")
@@ -129,7 +129,7 @@ def test_a_file_is_followed_and_a_bad_one_refused(
         assert len(versions(muster)) == 2
 
 
-def test_one_that_is_bad_from_the_start_ends_the_scheduler_and_is_told(
+def test_one_that_is_bad_from_the_start_ends_the_scheduler_and_is_reported(
     api: Api, scheduler_kubeconfig: Path, own_pod: Plain
 ) -> None:
     given = api.apply(config_map("actions: alocate\n"))
@@ -137,21 +137,21 @@ def test_one_that_is_bad_from_the_start_ends_the_scheduler_and_is_told(
     muster = Scheduler(scheduler_kubeconfig, *map_option, environment=environment(own_pod))
     muster.start(wait=False)
     until("its end", lambda: not muster.running)
-    said = muster.log_file.read_text(encoding="utf-8")
+    message = muster.log_file.read_text(encoding="utf-8")
     assert muster.stop() == 2
-    assert f"configmap:{HOME}/muster-scheduler:1" in said and "Traceback" not in said
+    assert f"configmap:{HOME}/muster-scheduler:1" in message and "Traceback" not in message
     assert valid(api, own_pod)[0] == "False"
-    assert told(api, given, "ConfigMap")[0][0] == "ConfigurationRefused"
+    assert reported(api, given, "ConfigMap")[0][0] == "ConfigurationRefused"
     api.delete(place(given))
 
 
 @pytest.mark.parametrize(("name", "says"), [("another", "forbidden"), ("muster-scheduler", "no such ConfigMap")])
-def test_one_that_cannot_be_read_is_said(name: str, says: str, scheduler_kubeconfig: Path) -> None:
+def test_one_that_cannot_be_read_is_reported(name: str, says: str, scheduler_kubeconfig: Path) -> None:
     muster = Scheduler(scheduler_kubeconfig, "-c", f"configmap:{HOME}/{name}")
     muster.start(wait=False)
     until("its end", lambda: not muster.running)
-    said = muster.log_file.read_text(encoding="utf-8")
-    assert muster.stop() == 2 and says in said and "Traceback" not in said
+    message = muster.log_file.read_text(encoding="utf-8")
+    assert muster.stop() == 2 and says in message and "Traceback" not in message
 
 
 def test_a_plugin_that_is_added_sees_the_owners_it_needs(

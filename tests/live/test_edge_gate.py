@@ -51,27 +51,27 @@ def test_kubectl_get_w_sees_pods_come_when_they_are_released_and_go_when_they_ar
     assert seen.returncode == 0, seen.stderr
     assert "free-" in seen.stdout and "held-" not in seen.stdout
     command = gate.kubectl("get", "pods", "-n", namespace, "-w", "--output-watch-events")
-    with watched(command) as told:
-        until("the pod that is free", lambda: any("free-" in line for line in told))
-        assert told[0].split() == ["EVENT", "NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    with watched(command) as reported:
+        until("the pod that is free", lambda: any("free-" in line for line in reported))
+        assert reported[0].split() == ["EVENT", "NAME", "READY", "STATUS", "RESTARTS", "AGE"]
         bind(api, top)
-        until("both pods to come", lambda: sum(line.startswith("ADDED") and "held-" in line for line in told) == 2)
+        until("both pods to come", lambda: sum(line.startswith("ADDED") and "held-" in line for line in reported) == 2)
         bind(api, top, None)
-        until("both pods to go", lambda: sum(line.startswith("DELETED") and "held-" in line for line in told) == 2)
+        until("both pods to go", lambda: sum(line.startswith("DELETED") and "held-" in line for line in reported) == 2)
 
 
 def test_the_columns_of_a_table_come_with_the_first_pod_that_may_be_seen(gate: Gate, api: Api, namespace: str) -> None:
     top = made(api, namespace, "held", 1, {REQUIRED: "pp"})
-    with watched(gate.kubectl("get", "pods", "-n", namespace, "--watch-only")) as told:
+    with watched(gate.kubectl("get", "pods", "-n", namespace, "--watch-only")) as reported:
         time.sleep(1.5)
-        assert told == []
+        assert reported == []
         bind(api, top)
-        until("the pod", lambda: len(told) >= 2)
-    assert told[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
-    assert told[1].startswith("held-")
+        until("the pod", lambda: len(reported) >= 2)
+    assert reported[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    assert reported[1].startswith("held-")
 
 
-def test_a_held_pod_is_not_found_and_the_gate_says_why(gate: Gate, api: Api, namespace: str) -> None:
+def test_a_held_pod_is_not_found_and_the_gate_gives_the_reason(gate: Gate, api: Api, namespace: str) -> None:
     top = made(api, namespace, "held", 1, {REQUIRED: "pp"})
     name = names(api, namespace, "held")[0]
     path = f"/api/v1/namespaces/{namespace}/pods/{name}"
@@ -82,9 +82,9 @@ def test_a_held_pod_is_not_found_and_the_gate_says_why(gate: Gate, api: Api, nam
     assert [client.ask(f"{path}/{part}")[0] for part in parts] == [404] * 3
     assert client.ask(path, TABLE)[0] == 404
     pod = api.get(path)
-    said = json.loads(gate.part.probe("/gate", pod)[1])
-    assert said["decision"] == "hold"
-    assert said["reason"].endswith("PropagationPolicy pp is required and not bound yet")
+    message = json.loads(gate.part.probe("/gate", pod)[1])
+    assert message["decision"] == "hold"
+    assert message["reason"].endswith("PropagationPolicy pp is required and not bound yet")
     bind(api, top)
     until("it to be released", lambda: client.ask(path)[0] == 200)
     assert [client.ask(f"{path}/{part}")[0] for part in parts] == [200] * 3
@@ -121,7 +121,7 @@ def test_a_watch_list_keeps_its_end_bookmark(gate: Gate, api: Api, namespace: st
     assert events[2]["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
 
 
-def test_a_watch_from_before_the_gate_is_told_to_list_again(gate: Gate, api: Api, namespace: str) -> None:
+def test_a_watch_from_before_the_gate_must_list_again(gate: Gate, api: Api, namespace: str) -> None:
     query = {"watch": "1", "resourceVersion": "1"}
     connection = HTTPSConnection(
         "127.0.0.1", gate.port, timeout=20, context=ssl.create_default_context(cafile=str(gate.ca))
@@ -148,7 +148,7 @@ def test_a_list_that_may_be_old_can_be_watched_from_while_no_pod_changes(
         assert client.relists == 1
 
 
-def test_what_was_released_while_a_client_was_away_is_told_when_it_comes_back(
+def test_what_was_released_while_a_client_was_away_is_reported_when_it_comes_back(
     gate: Gate, api: Api, namespace: str
 ) -> None:
     top = made(api, namespace, "held", 3, {REQUIRED: "pp"})
@@ -267,7 +267,7 @@ def test_nothing_is_watched_over_a_websocket(gate: Gate, namespace: str) -> None
     assert upgraded("/api/v1/namespaces?watch=1").startswith(b"HTTP/1.1 400")
 
 
-def test_certificate_users_are_told_what_they_need(control_plane: ControlPlane, tmp_path: Path) -> None:
+def test_users_of_certificates_learn_what_they_need(control_plane: ControlPlane, tmp_path: Path) -> None:
     pki = control_plane.folder / "pki"
     user = (
         f"client-certificate-data: {base64.b64encode((pki / 'admin.crt').read_bytes()).decode()}, "
@@ -281,19 +281,19 @@ def test_certificate_users_are_told_what_they_need(control_plane: ControlPlane, 
 
     alone = started(control_plane, tmp_path, "--client-ca-file", str(control_plane.ca))
     with alone.part:
-        said = who(alone)
-        assert said.returncode != 0
+        message = who(alone)
+        assert message.returncode != 0
         client = GateClient(alone.port, alone.ca, "")
         assert client.ask("/api/v1/nodes")[0] == 401
     trusted = front_proxied(control_plane, tmp_path)
     with trusted.part:
-        told = who(trusted)
-        assert told.returncode == 0, told.stderr
-        about = json.loads(told.stdout)["status"]["userInfo"]
+        reported = who(trusted)
+        assert reported.returncode == 0, reported.stderr
+        about = json.loads(reported.stdout)["status"]["userInfo"]
         assert about["username"] == "admin" and "system:masters" in about["groups"]
 
 
-def test_a_pod_in_the_wrong_edition_is_held_until_it_is_put_right(
+def test_a_pod_in_the_wrong_edition_is_held_until_it_is_corrected(
     control_plane: ControlPlane, tmp_path: Path, api: Api, crds: None, namespace: str, make_nodes: MakeNodes
 ) -> None:
     make_nodes(1, prefix="bj", labels={"location": "beijing"})
@@ -332,10 +332,10 @@ def test_a_pod_in_the_wrong_edition_is_held_until_it_is_put_right(
                 {"spec": {"overrideRules": [{"imageOverrider": [change], "plaintext": [city]}]}},
             )
 
-            def said() -> str:
+            def message() -> str:
                 return str(json.loads(gate.part.probe("/gate", api.get(path))[1])["reason"])
 
-            until("it to be said", lambda: "spec/containers/main/env is not that of node group beijing" in said())
+            until("it to be said", lambda: "spec/containers/main/env is not that of node group beijing" in message())
             assert client.state == {}
     finally:
         api.delete(place(group))

@@ -152,6 +152,6 @@ def test_the_headers_are_removed_that_this_api_server_trusts(tmp_path: Path) -> 
                 f"Content-Length: {len(body)}\r\nx-custom-user: {ROOT}\r\nX-Custom-Group: system:masters\r\n"
                 f"X-Custom-Uid: 0\r\nX-Custom-Extra-Scopes: all\r\n\r\n{body}"
             )
-        told = json.loads(got.partition(b"\r\n\r\n")[2])["status"]["userInfo"]
-        assert told == {"username": "eve", "groups": ["nobody", "system:authenticated"]}
+        reported = json.loads(got.partition(b"\r\n\r\n")[2])["status"]["userInfo"]
+        assert reported == {"username": "eve", "groups": ["nobody", "system:authenticated"]}
         assert plane.forged() == []

@@ -24,8 +24,8 @@ ENDS = "k8s.io/initial-events-end"
 
 def named(event: Plain) -> str:
     """The pod of an event, in whatever form."""
-    told = event["object"]
-    meta = told["rows"][0]["object"]["metadata"] if told["kind"] == "Table" else told["metadata"]
+    reported = event["object"]
+    meta = reported["rows"][0]["object"]["metadata"] if reported["kind"] == "Table" else reported["metadata"]
     return str(meta["name"])
 
 
@@ -38,7 +38,7 @@ def named(event: Plain) -> str:
         (TABLE, "Table"),
     ],
 )  # fmt: skip
-def test_every_form_of_a_watch_leaves_held_pods_out_and_tells_of_their_release(
+def test_every_form_of_a_watch_leaves_held_pods_out_and_sends_their_release(
     gate: Gate, api: Api, namespace: str, accept: str, kind: str
 ) -> None:
     top = made(api, namespace, "held", 1, {REQUIRED: "pp"})
@@ -48,20 +48,20 @@ def test_every_form_of_a_watch_leaves_held_pods_out_and_tells_of_their_release(
         assert answer.headers["Content-Type"].startswith("application/json")
         first = json.loads(answer.readline())
         bind(api, top)
-        told: list[Plain] = []
+        reported: list[Plain] = []
         # The API server sends bookmarks of its own; one follows what the gate tells.
-        while [event["type"] for event in told[-2:]] != ["ADDED", "BOOKMARK"]:
-            told.append(json.loads(answer.readline()))
+        while [event["type"] for event in reported[-2:]] != ["ADDED", "BOOKMARK"]:
+            reported.append(json.loads(answer.readline()))
     assert (first["type"], first["object"]["kind"]) == ("ADDED", kind)
     assert named(first) == names(api, namespace, "free")[0]
-    released = [event for event in told if event["type"] == "ADDED"]
+    released = [event for event in reported if event["type"] == "ADDED"]
     assert [named(event) for event in released] == names(api, namespace, "held")
     if kind == "Table":
         assert [column["name"] for column in first["object"]["columnDefinitions"]][:2] == ["Name", "Ready"]
         assert not released[0]["object"]["columnDefinitions"]
 
 
-def test_a_client_that_goes_on_from_the_bookmark_after_a_release_is_not_told_again(
+def test_a_client_that_continues_from_the_bookmark_after_a_release_gets_no_second_event(
     gate: Gate, api: Api, namespace: str
 ) -> None:
     top = made(api, namespace, "held", 1, {REQUIRED: "pp"})
@@ -120,7 +120,7 @@ def test_exec_says_through_the_gate_what_it_says_without(
     assert through.stderr.replace("127.0.0.1", "") == direct.stderr.replace("127.0.0.1", "")
 
 
-def test_who_has_no_token_is_told_what_to_do(gate: Gate) -> None:
+def test_a_caller_without_a_token_learns_what_to_do(gate: Gate) -> None:
     tls = ssl.create_default_context(cafile=str(gate.ca))
     connection = HTTPSConnection("127.0.0.1", gate.port, timeout=20, context=tls)
     connection.request("GET", "/api/v1/pods")
@@ -131,7 +131,7 @@ def test_who_has_no_token_is_told_what_to_do(gate: Gate) -> None:
     assert "use a token, or start `muster edge-gate` with --client-ca-file and --front-proxy-cert" in body["message"]
 
 
-def test_pods_of_kinds_that_the_config_map_names_are_held_and_let_go_as_it_changes(
+def test_pods_of_kinds_that_the_config_map_names_are_held_and_released_as_it_changes(
     strict_gate: Gate, api: Api, namespace: str
 ) -> None:
     """The definition is there, the ConfigMap comes later, and goes again; clients see the pods come and go."""

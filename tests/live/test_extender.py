@@ -110,7 +110,7 @@ class TestExtender(Sited):
     def test_a_group_that_has_its_number_is_not_preempted_for_one_more(
         self, extender: Extender, api: Api, namespace: str, priorities: None
     ) -> None:
-        """Beijing has room for nobody and lacks nobody: hangzhou, which lacks one, is where victims are."""
+        """Beijing has capacity for nobody and lacks nobody: hangzhou, which lacks one, is where victims are."""
         api.create(weights(namespace, Beijing=1, Hangzhou=1))
         urgent = asking(workload("Deployment", namespace, 1, BOUND), cpu="60")
         urgent["spec"]["template"]["spec"]["priorityClassName"] = "high"
@@ -124,7 +124,7 @@ class TestExtender(Sited):
         until("one in each", lambda: by_city(pods(api, namespace)) == {"beijing": 1, "hangzhou": 1}, 60)
         assert first in ("beijing", "hangzhou")
 
-    def test_pods_wait_for_their_override_policy_too_if_the_extender_is_told_so(
+    def test_pods_also_wait_for_their_override_policy_if_the_extender_is_configured_so(
         self, site: Site, controllers: Controllers, api: Api, namespace: str
     ) -> None:
         labels = {f"{DOMAIN}/required-overridepolicy": "op"}
@@ -133,8 +133,8 @@ class TestExtender(Sited):
             until("2 pods", lambda: len(pods(api, namespace)) == 2)
             time.sleep(1)
             assert by_city(pods(api, namespace)) == {}
-            said = [c["message"] for p in pods(api, namespace) for c in p["status"].get("conditions", ())]
-            assert any("OverridePolicy op is required and not bound yet" in text for text in said), said
+            message = [c["message"] for p in pods(api, namespace) for c in p["status"].get("conditions", ())]
+            assert any("OverridePolicy op is required and not bound yet" in text for text in message), message
             api.create(registries(namespace))
             until("both to be placed", lambda: sum(by_city(pods(api, namespace)).values()) == 2, 30)
 

@@ -26,8 +26,8 @@ def test_beyond_loopback_it_answers_only_clients_with_a_certificate(
     with gate.part:
         made(api, namespace, "held", 1, {REQUIRED: "pp"})
         pod = api.get(f"/api/v1/namespaces/{namespace}/pods/{names(api, namespace, 'held')[0]}")
-        status, said = gate.part.probe("/gate", pod)
-        assert status == 403 and "pp" not in said and "--gate-port" in said
+        status, message = gate.part.probe("/gate", pod)
+        assert status == 403 and "pp" not in message and "--gate-port" in message
         url = f"https://127.0.0.1:{gate.part.started['gate']}"
         with urllib3.PoolManager(ca_certs=str(gate.ca)) as anyone:
             answer = anyone.request("POST", f"{url}/gate", body=b"{}")

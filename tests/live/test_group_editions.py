@@ -95,7 +95,7 @@ class TestGroupEditions(Sited):
         until("satisfied", lambda: satisfied(api, namespace, "overridepolicies", "op"))
         assert reasons(api, namespace)["Evicted"] == 5
 
-    def test_while_the_webhook_is_down_nobody_is_evicted_and_the_status_says_why(
+    def test_while_the_webhook_is_down_nobody_is_evicted_and_the_status_gives_the_reason(
         self, webhook: Part, extender: Extender, controllers: Controllers, api: Api, namespace: str
     ) -> None:
         until("it to be seen", lambda: any(e["msg"] == "a webhook is alive" for e in controllers.log()), 30)

@@ -114,7 +114,7 @@ class TestGroupEvictions(Sited):
         api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
         api.create(sample.weights(namespace, "good", Beijing=1, Hangzhou=1))
         with foreign_scheduler(site.plane):
-            # First in the order of names, and with room for more evictions than all others together.
+            # First in the order of names, and with capacity for more evictions than all others together.
             storm = drawn_to_beijing(sample.workload("Deployment", namespace, 30, sample.REQUIRED, "aaa"))
             storm["spec"]["template"]["spec"]["schedulerName"] = "foreign"
             api.create(storm)
@@ -130,8 +130,8 @@ class TestGroupEvictions(Sited):
             )
             until("the cause", lambda: condition(api, namespace)["reason"] == "WrongGroup", 60)
             sample.divided(api, namespace, 60, "zzz", beijing=3, hangzhou=3)
-            told = condition(api, namespace)
-            assert told["status"] == "False" and "schedulerName foreign" in told["message"]
+            reported = condition(api, namespace)
+            assert reported["status"] == "False" and "schedulerName foreign" in reported["message"]
             events = [e for e in api.list(f"/api/v1/namespaces/{namespace}/events") if e["reason"] == "Evicted"]
             of_storm = sum(e.get("count", 1) for e in events if e["involvedObject"]["name"] == "aaa")
             assert 1 <= of_storm <= 3  # one batch: a tenth of thirty
@@ -230,8 +230,8 @@ class TestGroupEvictions(Sited):
         api.create(agent(namespace, "one"))
         until("agents", lambda: rolled_out(api, namespace, "nginx:1.14", 3), 60)
         until("satisfied", lambda: sample.satisfied(api, namespace, name="one"), 30)
-        (told,) = api.get(sample.policy_path(namespace, name="one"))["status"]["applications"]
-        assert told["nodeAffinity"] == ["beijing"]
+        (reported,) = api.get(sample.policy_path(namespace, name="one"))["status"]["applications"]
+        assert reported["nodeAffinity"] == ["beijing"]
         newer = {"containers": [{"name": "nginx", "image": "nginx:1.15"}]}
         patch = {"spec": {"template": {"spec": newer}}}
         api.merge(sample.path(namespace, "daemonsets", "agent"), patch)
@@ -259,8 +259,8 @@ class TestGroupEvictions(Sited):
         assert applied.returncode == 0, applied.stderr
         until("agents", lambda: rolled_out(api, namespace, "nginx:1.14", 2), 60)
         assert {p["spec"]["nodeName"] for p in sample.pods(api, namespace, "agent")} == set(some[:2])
-        (told,) = api.get(sample.policy_path(namespace, name="one"))["status"]["applications"]
-        assert "own required node affinity are kept" in told["nodeAffinityMessage"]
+        (reported,) = api.get(sample.policy_path(namespace, name="one"))["status"]["applications"]
+        assert "own required node affinity are kept" in reported["nodeAffinityMessage"]
         unlabel = {"metadata": {"labels": {f"{sample.DOMAIN}/required-propagationpolicy": None}}}
         api.merge(sample.path(namespace, "daemonsets", "agent"), unlabel)
         until("its own terms", lambda: terms(api, namespace) == own, 30)
@@ -326,11 +326,11 @@ class TestGroupEvictions(Sited):
         api.create(sample.workload("Deployment", namespace, 4, sample.REQUIRED))
         until("its share", lambda: sample.by_city(sample.pods(api, namespace)) == {"beijing": 2}, 60)
 
-        def told() -> bool:
+        def reported() -> bool:
             waiting = [p for p in sample.pods(api, namespace) if not p["spec"].get("nodeName")]
-            said = [c.get("message", "") for p in waiting for c in p["status"].get("conditions", ())]
-            return bool(waiting) and all("node group shanghai, which does not exist" in text for text in said)
+            message = [c.get("message", "") for p in waiting for c in p["status"].get("conditions", ())]
+            return bool(waiting) and all("node group shanghai, which does not exist" in text for text in message)
 
-        until("the pods to say so", told, 60)
+        until("the pods to say so", reported, 60)
         until("the policy to say so", lambda: condition(api, namespace)["reason"] == "GroupUnknown", 30)
         assert "wait for node group shanghai, which does not exist" in condition(api, namespace)["message"]

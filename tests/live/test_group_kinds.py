@@ -59,7 +59,7 @@ class TestGroupKinds(Sited):
         assert by_city(pods(api, namespace)) == {"beijing": 2, "hangzhou": 4}
         assert reasons(api, namespace)["Evicted"] == 0
 
-    def test_a_stateful_set_a_daemon_set_and_a_job_are_held_to_their_policy(
+    def test_a_stateful_set_a_daemon_set_and_a_job_follow_their_policy(
         self, extender: Extender, controllers: Controllers, api: Api, namespace: str
     ) -> None:
         api.create(weights(namespace, Beijing=2, Hangzhou=3))
@@ -98,8 +98,8 @@ class TestGroupKinds(Sited):
         assert {p["metadata"]["name"] for p in pods(api, namespace)} == before
         assert not [p for p in pods(api, namespace) if "muster.io/evicted-by" in p["metadata"].get("annotations", {})]
         assert reasons(api, namespace)["EvictionBlocked"] == 1
-        (told,) = api.get(policy_path(namespace))["status"]["applications"]
-        assert "PodDisruptionBudget" in told["warnings"][0]
+        (reported,) = api.get(policy_path(namespace))["status"]["applications"]
+        assert "PodDisruptionBudget" in reported["warnings"][0]
         api.delete(place(budget))
         divided(api, namespace, beijing=2, hangzhou=3)
 

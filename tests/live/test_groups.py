@@ -42,8 +42,8 @@ class TestGroups(Sited):
         )
         labels = api.get(sample.path(namespace))["metadata"]["labels"]
         assert labels[sample.BINDING] == "pp" and labels[f"{sample.DOMAIN}/binding-overridepolicy"] == "op"
-        said = sample.reasons(api, namespace)
-        assert said["GroupNameCase"] >= 2 and said["Bound"] == 2 and said["Evicted"] >= 1
+        message = sample.reasons(api, namespace)
+        assert message["GroupNameCase"] >= 2 and message["Bound"] == 2 and message["Evicted"] >= 1
         status = api.get(sample.policy_path(namespace))["status"]["applications"][0]
         assert {g["name"]: (g["desired"], g["current"], g["ready"]) for g in status["groups"]} == {
             "beijing": (2, 2, 2), "hangzhou": (3, 3, 3),

@@ -104,9 +104,11 @@ class TestInstallPage(OwnPlane):
             reader.follow("Try it")
             assert divided(api, "nginx") == CITIES
             # The same for kube-scheduler, by the extender.
-            told = (tmp_path / "src/muster/sim/demo/manifests/group-management/nginx.yaml").read_text(encoding="utf-8")
-            told = told.replace("schedulerName: muster", "").replace("app: nginx", "app: plain")
-            (tmp_path / "plain.yaml").write_text(told.replace("name: nginx", "name: plain", 1), encoding="utf-8")
+            reported = (tmp_path / "src/muster/sim/demo/manifests/group-management/nginx.yaml").read_text(
+                encoding="utf-8"
+            )
+            reported = reported.replace("schedulerName: muster", "").replace("app: nginx", "app: plain")
+            (tmp_path / "plain.yaml").write_text(reported.replace("name: nginx", "name: plain", 1), encoding="utf-8")
             reader.type("kubectl apply -f plain.yaml")
             assert divided(api, "plain") == CITIES
             reader.follow("The edge gate")

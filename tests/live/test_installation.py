@@ -175,10 +175,10 @@ def test_the_scheduler_does_its_work_with_its_own_rights(
         all_placed(api, namespace, ["now"], 40)
         until("an event", lambda: events(api, namespace, "now", "Scheduled"))
         until("the phase", lambda: read_group(api, namespace, "urgent").get("status", {}).get("phase") == "Running")
-        said = scheduler.log_file.read_text(encoding="utf-8")
+        message = scheduler.log_file.read_text(encoding="utf-8")
     holder = api.get(f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/muster-scheduler")
     assert holder["spec"]["leaseTransitions"] >= 0
-    assert [line for line in said.splitlines() if "forbidden" in line.lower()] == []
+    assert [line for line in message.splitlines() if "forbidden" in line.lower()] == []
     for made in (low, high):
         api.delete(place(made))
 

@@ -68,13 +68,13 @@ def test_pages_and_events_give_the_cluster_as_it_is(control_plane: ControlPlane,
             await asyncio.to_thread(api.create, muster_pod(namespace, "late"))
             await asyncio.to_thread(api.delete, f"/api/v1/namespaces/{namespace}/pods/p00")
             await eventually(lambda: f"{namespace}/late" in pods and f"{namespace}/p00" not in pods)
-            told = [(delta.change.value, delta.key.split("/")[1]) for delta in stream.take()]
-            assert ("ADDED", "late") in told and ("DELETED", "p00") in told
+            reported = [(delta.change.value, delta.key.split("/")[1]) for delta in stream.take()]
+            assert ("ADDED", "late") in reported and ("DELETED", "p00") in reported
 
     live(control_plane, story)
 
 
-def test_what_was_deleted_while_nobody_looked_is_told(own_plane: ControlPlane) -> None:
+def test_what_was_deleted_while_nobody_looked_is_reported(own_plane: ControlPlane) -> None:
     api = own_plane.api
     for i in range(12):
         api.create(muster_pod("default", f"p{i:02}"))
@@ -95,8 +95,8 @@ def test_what_was_deleted_while_nobody_looked_is_told(own_plane: ControlPlane) -
         async with informers:
             await eventually(lambda: "default/new" in informers.of(Pod))
             await eventually(lambda: len(informers.of(Pod)) == 7)
-        told = sorted((delta.change.value, delta.key.split("/")[1]) for delta in stream.take())
-        assert told == [("ADDED", "new"), *(("DELETED", f"p{i:02}") for i in range(6))]
+        reported = sorted((delta.change.value, delta.key.split("/")[1]) for delta in stream.take())
+        assert reported == [("ADDED", "new"), *(("DELETED", f"p{i:02}") for i in range(6))]
 
     live(own_plane, story)
 

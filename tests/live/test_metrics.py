@@ -29,28 +29,28 @@ def test_a_deleted_queue_and_its_groups_are_gone_from_the_metrics(
     red = api.create(queue(f"{namespace}-red", weight=3, affinity=affinity))
     with Scheduler(scheduler_kubeconfig, config=NODE_GROUPS) as muster:
 
-        def said(line: str) -> bool:
+        def message(line: str) -> bool:
             return line in muster.probe("/metrics")[1]
 
         all_placed(api, namespace, gang(api, namespace, "g", 2, queue=f"{namespace}-red"))
         gang(api, namespace, "large", 20, queue=f"{namespace}-red")
         name = f'queue_name="{namespace}-red"'
-        until("what it holds", lambda: said(f"volcano_queue_allocated_milli_cpu{{{name}}} 2000.0"))
-        assert said(f"volcano_queue_weight{{{name}}} 3.0")
+        until("what it holds", lambda: message(f"volcano_queue_allocated_milli_cpu{{{name}}} 2000.0"))
+        assert message(f"volcano_queue_weight{{{name}}} 3.0")
         groups = f'{{nodegroup_name="{namespace}-nodes",{name}}}', f'{{{name},nodegroup_name="{namespace}-nodes"}}'
-        assert any(said(f"volcano_queue_nodegroup_allocated_milli_cpu{labels} 2000.0") for labels in groups)
-        until("what waits", lambda: said(f'volcano_unschedule_task_count{{job_id="{namespace}/large"}} 20.0'))
+        assert any(message(f"volcano_queue_nodegroup_allocated_milli_cpu{labels} 2000.0") for labels in groups)
+        until("what waits", lambda: message(f'volcano_unschedule_task_count{{job_id="{namespace}/large"}} 20.0'))
         assert muster.metric("muster_pending_pods") == 20
         api.delete(f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
         for one in ("g", "large"):
             api.delete(place(read_group(api, namespace, one)))
         api.delete(place(red))
         # The node group is still there.
-        until("no word of it", lambda: not said(f"{namespace}-red") and not said(f"{namespace}/"))
+        until("no word of it", lambda: not message(f"{namespace}-red") and not message(f"{namespace}/"))
         assert muster.metric("muster_nodegroup_allocatable_milli_cpu") == 8000
 
 
-def test_only_the_leader_tells_of_the_cluster(
+def test_only_the_leader_has_metrics_of_the_cluster(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
 ) -> None:
     make_nodes(2)

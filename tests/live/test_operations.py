@@ -15,7 +15,7 @@ from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
 from live.muster_process import Scheduler, all_placed, create_all, muster_pod, placed
 from live.part_process import Part, free_port
-from live.test_configuration import config_map, environment, own_pod, told, valid
+from live.test_configuration import config_map, environment, own_pod, reported, valid
 from live.test_scheduler import EVICTS
 from live.webhook_site import webhook_part
 
@@ -51,7 +51,7 @@ def test_findings_of_the_configuration_are_logged_counted_and_shown(
         assert muster.metric("muster_configuration_findings", labels) == 0
         assert muster.metric("muster_configuration_findings", 'code="action-twice"') == 1
         until("the condition", lambda: "allocate is listed 2 times" in valid(api, own_pod)[1])
-        (used,) = until("an event", lambda: told(api, there, "ConfigMap"))
+        (used,) = until("an event", lambda: reported(api, there, "ConfigMap"))
         assert used[0] == "ConfigurationUsed" and "allocate is listed 2 times" in used[1]
     api.delete(place(there))
 

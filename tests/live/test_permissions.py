@@ -40,7 +40,7 @@ def account_without(
     return plane.kubeconfig_of(namespace, name)
 
 
-def said(part: Part, verb: str, resource: str, word: str = "missing permission") -> bool:
+def message(part: Part, verb: str, resource: str, word: str = "missing permission") -> bool:
     return any(
         str(entry["msg"]).startswith(word) and (entry["v"], entry["verb"], entry["resource"]) == (0, verb, resource)
         for entry in part.log()
@@ -79,7 +79,7 @@ def test_each_permission_to_write_that_is_missing_is_named(
     environment = {"POD_NAMESPACE": namespace, "POD_NAME": "us"}
     labels = f'resource="{resource}",verb="{verb}"'
     with Scheduler(kubeconfig, config=EVICTS, environment=environment) as muster:
-        until("the review", lambda: said(muster, verb, resource))
+        until("the review", lambda: message(muster, verb, resource))
         assert muster.metric("muster_permission_missing", labels) == 1
         assert muster.metric("muster_permission_missing") == 1, "only this one is missing"
         names = gang(api, namespace, "gang", 2)
@@ -99,7 +99,7 @@ def test_each_permission_to_write_that_is_missing_is_named(
         assert muster.metric("muster_faults_total") == 0
 
 
-def test_nothing_is_said_where_nothing_is_missing(
+def test_nothing_is_reported_where_nothing_is_missing(
     api: Api, namespace: str, make_nodes: MakeNodes, control_plane: ControlPlane
 ) -> None:
     make_nodes(1)
@@ -124,7 +124,7 @@ def test_the_controllers_name_what_they_lack(
     with Part("controllers", kubeconfig, "--no-leader-elect") as part:
         made = api.create(group)
         try:
-            until("its words", lambda: said(part, "patch", "nodegroups/status"))
+            until("its words", lambda: message(part, "patch", "nodegroups/status"))
             labels = 'resource="nodegroups/status",verb="patch"'
             assert part.metric("muster_permission_denied_total", labels) > 0
         finally:

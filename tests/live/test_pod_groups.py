@@ -94,8 +94,8 @@ def test_a_deployment_is_bound_whole_or_not_at_all(
     with Scheduler(scheduler_kubeconfig) as muster:
         api.create(workload(namespace, "Deployment", "web", 6, replicas=6))
         waiting = names(pods_of(api, namespace, 6, "web"))
-        said = until("a reason", lambda: condition(api, namespace, waiting[0]).get("message"))
-        assert "6 minAvailable" in said
+        message = until("a reason", lambda: condition(api, namespace, waiting[0]).get("message"))
+        assert "6 minAvailable" in message
         stays_unplaced(api, namespace, waiting, 3)
         make_nodes(1, resources={"cpu": "4"})
         all_placed(api, namespace, waiting)
@@ -208,7 +208,7 @@ def test_a_gang_in_memory_that_cannot_be_completed_is_undone(
             assert api.gone(place(one)), "evicted"
 
 
-def test_the_gate_of_the_queue_opens_when_it_has_room(
+def test_the_gate_of_the_queue_opens_when_it_has_capacity(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, pod_groups: Part, small: str
 ) -> None:
     make_nodes(1)

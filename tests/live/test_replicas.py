@@ -83,7 +83,7 @@ def test_of_two_writers_of_pod_groups_one_works_and_the_other_goes_on_when_it_is
         assert sorted(one["spec"]["minMember"] for one in groups(api, namespace)) == [2, 3]
 
 
-def test_two_gates_answer_alike_also_one_that_was_killed_and_started_again(
+def test_two_gates_answer_the_same_also_one_that_was_killed_and_started_again(
     control_plane: ControlPlane, api: Api, namespace: str, tmp_path: Path
 ) -> None:
     folders = [tmp_path / name for name in ("one", "two")]

@@ -59,10 +59,10 @@ def test_gangs_of_several_sizes_are_whole_or_absent(
         for size in (1, 2, 5, 9):
             all_placed(api, namespace, gang(api, namespace, f"g{size}", size))
         large = gang(api, namespace, "large", 40)
-        said = until("a reason", lambda: condition(api, namespace, "large-0") or None)
+        message = until("a reason", lambda: condition(api, namespace, "large-0") or None)
         stays_unplaced(api, namespace, large)
-        assert said["status"] == "False" and said["reason"] == "Unschedulable"
-        assert "tasks in gang unschedulable" in said["message"]
+        assert message["status"] == "False" and message["reason"] == "Unschedulable"
+        assert "tasks in gang unschedulable" in message["message"]
         until("its event", lambda: events(api, namespace, "large", "Unschedulable"))
         assert not events(api, namespace, "large-0", "FailedScheduling")
         until("an event of the bound", lambda: "5 pods" in str(events(api, namespace, "g5", "Scheduled")))
@@ -133,7 +133,7 @@ def test_a_queue_takes_back_what_it_deserves(
         assert_sound(api, namespace)
 
 
-def test_a_pod_of_higher_priority_gets_room_and_both_sides_can_read_why(
+def test_a_pod_of_higher_priority_gets_capacity_and_both_sides_have_the_reason(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path, objects: list[Plain]
 ) -> None:
     make_nodes(1)
@@ -142,8 +142,8 @@ def test_a_pod_of_higher_priority_gets_room_and_both_sides_can_read_why(
         all_placed(api, namespace, gang(api, namespace, "low", 2, 0, cpu="4"))
         api.create(muster_pod(namespace, "high", cpu="8", priorityClassName=f"{namespace}-high"))
         all_placed(api, namespace, ["high"], 40)
-        [told] = until("the eviction's event", lambda: events(api, namespace, "low", "Evict"))
-        assert told["message"].startswith(f"2 pods evicted by preempt to make room for {namespace}/high: ")
+        [reported] = until("the eviction's event", lambda: events(api, namespace, "low", "Evict"))
+        assert reported["message"].startswith(f"2 pods evicted by preempt to make room for {namespace}/high: ")
         assert any("low-" in e["message"] for e in events(api, namespace, "high", "Evicting"))
         assert_sound(api, namespace)
 

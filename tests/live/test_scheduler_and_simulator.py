@@ -65,8 +65,8 @@ def test_live_and_simulated_decisions_are_the_same(
     config, file = tmp_path / "scheduler.yaml", tmp_path / "snapshot.ndjson.gz"
     config.write_text(CONFIG, encoding="utf-8")
     asked("snapshot", str(file), "--kubeconfig", str(control_plane.kubeconfig))
-    told = asked("simulate", "-c", str(config), "-f", str(file), "--cycles", "1", "--scheduler-name", "muster")
-    simulated = told["binds"]
+    reported = asked("simulate", "-c", str(config), "-f", str(file), "--cycles", "1", "--scheduler-name", "muster")
+    simulated = reported["binds"]
     assert isinstance(simulated, dict) and 50 < len(simulated) < len(crowd)
     with Scheduler(scheduler_kubeconfig, config=CONFIG) as muster:
         until("its first cycles", lambda: sum(e["msg"] == "cycle" for e in muster.log()) >= 2)

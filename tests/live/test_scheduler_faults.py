@@ -100,7 +100,7 @@ def test_the_leader_is_killed_while_a_thousand_pods_are_bound(
         assert_sound(api, namespace)
 
 
-def test_a_leader_that_is_told_to_stop_hands_over_at_once(
+def test_a_leader_that_receives_sigterm_hands_over_at_once(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
 ) -> None:
     make_nodes(5)
@@ -150,7 +150,7 @@ def sound(api: Api, namespace: str) -> bool:
     return True
 
 
-# The journal, five binds and its end; two evictions tried, noted and done; and the binding of who gets the room.
+# The journal, five binds and its end; two evictions tried, noted and done; and the binding of who gets the capacity.
 CALLS = 14
 
 
@@ -167,11 +167,11 @@ def test_killed_at_any_call_of_five_binds_and_two_evictions(
     killed = Scheduler(scheduler_kubeconfig, config=EVICTS)
     killed.run_instead([sys.executable, "-m", "live.killed_at", str(number)], cwd=TESTS)
     until("its end", lambda: not killed.running, 30)
-    said = killed.log_file.read_text(encoding="utf-8")
-    assert killed.killed, said
+    message = killed.log_file.read_text(encoding="utf-8")
+    assert killed.killed, message
     if number == CALLS - 1:
         # No call of the commit is behind the last one that we look at.
-        before = said.rpartition(f"call {number}:")[0]
+        before = message.rpartition(f"call {number}:")[0]
         assert [before.count(f"/pods/gang-{i}/binding") for i in range(5)] == [1] * 5
         assert [before.count(f"/pods/low-{i}/eviction") for i in range(2)] == [2] * 2
     with Scheduler(scheduler_kubeconfig, config=EVICTS):

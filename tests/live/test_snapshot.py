@@ -65,7 +65,7 @@ def test_a_snapshot_is_what_simulate_reads(
     )
 
 
-def test_a_snapshot_by_one_who_may_not_see_everything_says_so(
+def test_a_snapshot_by_one_who_may_not_see_everything_reports_it(
     control_plane: ControlPlane, api: Api, namespace: str, tmp_path: Path
 ) -> None:
     _reader(api, namespace, ["pods", "nodes"])

@@ -53,8 +53,8 @@ class StaticPod:
 
     def _here(self, name: str) -> str:
         text = (FOLDER / name).read_text(encoding="utf-8")
-        for said, here in self._said.items():
-            text = text.replace(said, here)
+        for message, here in self._said.items():
+            text = text.replace(message, here)
         return text
 
     def __enter__(self) -> StaticPod:

@@ -72,12 +72,12 @@ def stopped(kubeconfig: Path, call: int, config: str = "") -> Iterator[Scheduler
         muster.stop()
 
 
-def said(muster: Scheduler, *words: str) -> bool:
+def message(muster: Scheduler, *words: str) -> bool:
     text = muster.log_file.read_text(encoding="utf-8")
     return any(word in text for word in words)
 
 
-def test_the_binding_of_a_stopped_leader_is_refused_when_its_room_is_taken(
+def test_the_binding_of_a_stopped_leader_is_refused_when_its_capacity_is_taken(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
 ) -> None:
     make_nodes(1, resources={"cpu": "4"})
@@ -88,19 +88,19 @@ def test_the_binding_of_a_stopped_leader_is_refused_when_its_room_is_taken(
         with Scheduler(scheduler_kubeconfig, elect=True, lease=LEASE):
             all_placed(api, namespace, ["rival"], 60)
             old.go_on()
-            until("its call to be answered", lambda: said(old, "refused 0", "accepted 0"))
-            assert said(old, "refused 0")
-            until("it to notice", lambda: said(old, "no longer leading"))
+            until("its call to be answered", lambda: message(old, "refused 0", "accepted 0"))
+            assert message(old, "refused 0")
+            until("it to notice", lambda: message(old, "no longer leading"))
             assert placed(api, namespace).keys() == {"rival"}
             assert_sound(api, namespace)
 
 
-# The journal, five binds and its end; two evictions tried, noted and done; and the binding of who gets the room.
+# The journal, five binds and its end; two evictions tried, noted and done; and the binding of who gets the capacity.
 CALLS = 14
 
 
 @pytest.mark.parametrize("number", range(CALLS))
-def test_stopped_at_any_call_and_continued_after_another_has_taken_the_room(
+def test_stopped_at_any_call_and_continued_after_another_has_taken_the_capacity(
     number: int, api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
 ) -> None:
     api.apply(priority_class("high", 1000))
@@ -116,8 +116,8 @@ def test_stopped_at_any_call_and_continued_after_another_has_taken_the_room(
             until("it to lead", new.leads, 60)
             until("a first decision", lambda: any(e.get("msg") == "cycle" for e in new.log()), 60)
             old.go_on()
-            until("its call to be answered", lambda: said(old, f"refused {number}:", f"accepted {number}\n"))
-            until("it to notice", lambda: said(old, "no longer leading"))
+            until("its call to be answered", lambda: message(old, f"refused {number}:", f"accepted {number}\n"))
+            until("it to notice", lambda: message(old, "no longer leading"))
             until("nothing left over", lambda: sound(api, namespace), 60)
             assert "rival-0" in placed(api, namespace) or "gang-0" in placed(api, namespace)
             assert_sound(api, namespace)
@@ -132,7 +132,7 @@ def test_leaders_are_stopped_and_continued_in_the_middle_of_a_burst(
         for turn in range(4):
             leader = until("a leader", lambda: next((s for s in everybody if s.leads()), None), 60)
             other = next(s for s in everybody if s is not leader)
-            # More than there is room for: whatever the stopped leader still sends would be too much.
+            # More than there is capacity for: whatever the stopped leader still sends would be too much.
             burst = [f"burst-{turn}-{i}" for i in range(120)]
             create_all(api, [muster_pod(namespace, name, cpu="500m") for name in burst])
             until("a first binding", lambda burst=burst: placed(api, namespace).keys() & set(burst), 60, every=0.01)

@@ -82,7 +82,7 @@ def test_a_burst_never_gives_a_group_more_than_its_number(webhook: Part, cities:
     assert groups(made(api, cities, 100)) == {"beijing": 50, "hangzhou": 50}
 
 
-def test_a_dry_run_shows_the_change_and_keeps_no_seat(
+def test_a_dry_run_shows_the_change_and_takes_no_slot(
     webhook: Part, cities: str, control_plane: ControlPlane, api: Api
 ) -> None:
     api.create(weights(cities))
@@ -94,9 +94,9 @@ def test_a_dry_run_shows_the_change_and_keeps_no_seat(
         terms = shown["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         wanted = {"key": f"nodegroup.{DOMAIN}/hangzhou", "operator": "Exists"}
         assert terms == {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
-    said = control_plane.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", given=json.dumps(pod))
-    assert said.returncode == 0, said.stderr
-    assert json.loads(said.stdout)["metadata"]["labels"][ASSIGNED] == "hangzhou"
+    message = control_plane.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", given=json.dumps(pod))
+    assert message.returncode == 0, message.stderr
+    assert json.loads(message.stdout)["metadata"]["labels"][ASSIGNED] == "hangzhou"
     assert webhook.metric("muster_webhook_reservations") == 0
     assert pods(api, cities) == []
 
@@ -162,7 +162,7 @@ def test_pods_of_a_kind_that_the_config_map_names_at_run_time_get_their_group(
         api.delete(place(clone_sets))
 
 
-def test_pods_of_an_unbound_application_wait_and_are_let_go_with_group_and_edition(
+def test_pods_of_an_unbound_application_wait_and_are_released_with_group_and_edition(
     webhook: Part, cities: str, api: Api
 ) -> None:
     required = {label: value for label, value in BOUND.items() if "required" in label}
@@ -253,25 +253,25 @@ def test_a_queue_that_would_close_a_cycle_is_refused(webhook: Part, cities: str,
         api.delete(place(one))
 
 
-def test_what_may_still_become_right_is_said_in_warnings_and_what_cannot_is_refused_of_groups_too(
+def test_of_groups_too_what_may_become_valid_is_a_warning_and_what_cannot_is_refused(
     webhook: Part, cities: str, control_plane: ControlPlane, api: Api
 ) -> None:
     small = api.create(queue("small", capability={"cpu": 4}))
 
-    def said(obj: Plain) -> str:
+    def message(obj: Plain) -> str:
         done = control_plane.kubectl("create", "--dry-run=server", "-f", "-", given=json.dumps(obj))
         assert done.returncode == 0, done.stderr
         return done.stderr
 
     try:
         time.sleep(0.5)
-        assert "queue nowhere does not exist" in said(group("g", "nowhere", namespace=cities))
+        assert "queue nowhere does not exist" in message(group("g", "nowhere", namespace=cities))
         more = group("g", "small", namespace=cities, minResources={"cpu": 5})
-        assert "more than the capability 4 of queue small" in said(more)
-        assert said(group("g", "small", namespace=cities, minResources={"cpu": 3})) == ""
+        assert "more than the capability 4 of queue small" in message(more)
+        assert message(group("g", "small", namespace=cities, minResources={"cpu": 3})) == ""
         entries = [{"nodeGroupNames": ["nowhere"], "weight": 1}]
         far = thing("PropagationPolicy", "far", cities, spec={"staticWeightList": entries})
-        assert "there is no node group nowhere" in said(far)
+        assert "there is no node group nowhere" in message(far)
     finally:
         api.delete(place(small))
 
@@ -291,7 +291,7 @@ def test_without_the_webhook_pods_are_created_as_they_are_and_it_comes_back_by_i
     assert groups(running(api, cities, 2, "second")) == {"beijing": 1, "hangzhou": 1}
 
 
-def test_a_configuration_that_somebody_changed_is_put_right(webhook: Part, api: Api) -> None:
+def test_a_configuration_that_somebody_changed_is_corrected(webhook: Part, api: Api) -> None:
     hook = api.get(REGISTERED)["webhooks"][0]
     broken = {**hook, "clientConfig": {**hook["clientConfig"], "caBundle": ""}, "failurePolicy": "Fail"}
     api.merge(REGISTERED, {"webhooks": [broken]})
@@ -308,7 +308,7 @@ def test_certificates_are_renewed_before_they_end_without_a_gap(
         api.create(weights(cities))
         for i in range(20):
             time.sleep(0.5)
-            told = api.create(alone(cities, f"alone-{i}", DIVIDED))
-            assert ASSIGNED in told["metadata"]["labels"], f"pod {i} was not seen"
+            reported = api.create(alone(cities, f"alone-{i}", DIVIDED))
+            assert ASSIGNED in reported["metadata"]["labels"], f"pod {i} was not seen"
         assert sum(1 for entry in part.log() if entry["msg"] == "certificate renewed") >= 2
     unregister(api)

@@ -167,13 +167,13 @@ class TestApiServerWithCertificate(OwnPlane):
         plane = ControlPlane(flags={"kube-apiserver": ["--admission-control-config-file=admission.yaml"]})
         for text in re.findall(r"```yaml\n(# /etc/kubernetes/muster/.*?)```", PAGE, re.DOTALL):
             name = text.splitlines()[0].rpartition("/")[2]
-            for said, here in {
+            for message, here in {
                 "/etc/kubernetes/muster/webhook-client.crt": str(plane.folder / "pki/admin.crt"),
                 "/etc/kubernetes/muster/webhook-client.key": str(plane.folder / "pki/admin.key"),
                 "/etc/kubernetes/muster": str(plane.folder),
                 "muster-webhook.muster-system.svc": f"127.0.0.1:{cls.at}",
             }.items():
-                text = text.replace(said, here)
+                text = text.replace(message, here)
             (plane.folder / name).write_text(text, encoding="utf-8")
         with plane:
             for definition in (*OURS, *PEERS):

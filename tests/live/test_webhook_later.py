@@ -110,7 +110,7 @@ def test_a_jobs_pods_are_made_when_it_is_bound_and_none_counts_as_failed(webhook
     time.sleep(1)
     assert pods(api, cities) == []
     api.merge(place(top), {"metadata": {"labels": BOUND}})  # what the controllers do
-    found = until("10 pods", lambda: told if len(told := pods(api, cities)) == 10 else None, 30)
+    found = until("10 pods", lambda: reported if len(reported := pods(api, cities)) == 10 else None, 30)
     assert groups(found) == {"beijing": 5, "hangzhou": 5}
     for pod in found:
         assert pod["spec"]["containers"][0]["args"] == [f"--city={pod['metadata']['labels'][ASSIGNED]}"]

@@ -77,7 +77,7 @@ def test_one_of_two_is_ready_and_only_it_says_that_it_is_active(pair: Pair, citi
 def test_when_the_active_one_ends_in_a_burst_no_group_has_too_many_and_the_other_goes_on(
     pair: Pair, cities: str, api: Api
 ) -> None:
-    """Ended gracefully: what it is asked for on its way out is gated, and let go by the one that comes after."""
+    """Ended gracefully: what it is asked for on its way out is gated, and released by the one that comes after."""
     first = pair.active
     api.create(site.deployment(cities, 100, site.DIVIDED))
     until("some pods", lambda: len(site.pods(api, cities)) >= 20)
@@ -85,8 +85,8 @@ def test_when_the_active_one_ends_in_a_burst_no_group_has_too_many_and_the_other
     found = site.made(api, cities, 100)
     until("the other one", lambda: pair.ready() == [part for part in pair.parts if part is not first])
     until("no gates", lambda: not any(pod["spec"].get("schedulingGates") for pod in site.pods(api, cities)), 30)
-    told = site.groups(site.pods(api, cities))
-    assert told.get("beijing", 0) <= 50 and told.get("hangzhou", 0) <= 50 and len(found) == 100, told
+    reported = site.groups(site.pods(api, cities))
+    assert reported.get("beijing", 0) <= 50 and reported.get("hangzhou", 0) <= 50 and len(found) == 100, reported
     api.create(site.deployment(cities, 20, site.DIVIDED, "later"))
     assert site.groups(site.made(api, cities, 20, "later")) == {"beijing": 10, "hangzhou": 10}
 
@@ -99,8 +99,8 @@ def test_when_the_active_one_is_killed_in_a_burst_no_group_has_too_many_and_the_
     until("some pods", lambda: len(site.pods(api, cities)) >= 20)
     first.kill()
     site.made(api, cities, 100)
-    told = site.groups(site.pods(api, cities))
-    assert told.get("beijing", 0) <= 50 and told.get("hangzhou", 0) <= 50, told
+    reported = site.groups(site.pods(api, cities))
+    assert reported.get("beijing", 0) <= 50 and reported.get("hangzhou", 0) <= 50, reported
     until("the other one", lambda: pair.ready() == [part for part in pair.parts if part is not first], 30)
     api.create(site.deployment(cities, 20, site.DIVIDED, "later"))
     assert site.groups(site.made(api, cities, 20, "later")) == {"beijing": 10, "hangzhou": 10}

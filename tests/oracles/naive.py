@@ -249,9 +249,9 @@ class World:
         met = job.ready + job.count("Pipelined")
         for tier in self.config.tiers:
             opinions = {"priority": met < len(job.tasks), "gang": met < job.least}
-            said = [opinions[o.name] for o in tier.plugins if o.name in opinions]
-            if said:
-                return all(said)
+            message = [opinions[o.name] for o in tier.plugins if o.name in opinions]
+            if message:
+                return all(message)
         return False
 
     # --- queues

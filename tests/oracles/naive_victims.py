@@ -74,10 +74,10 @@ def chosen(world: World, rule: str, claimer: Task, candidates: Sequence[Task]) -
     for tier in world.config.tiers:
         result: list[Task] | None = None
         for option in tier.plugins:
-            said = answer(world, option.name, rule, claimer, ordered)
-            if said is None:
+            message = answer(world, option.name, rule, claimer, ordered)
+            if message is None:
                 continue
-            named = [t for t, given in zip(ordered, said, strict=True) if given]
+            named = [t for t, given in zip(ordered, message, strict=True) if given]
             if not named:
                 result = None  # an empty answer ends the tier
                 break

@@ -147,7 +147,7 @@ class World:
         assert drift(self.cache.state) == 0
 
     def assert_exact(self) -> None:
-        """Every call has ended and everything has been told: the cache is the cluster."""
+        """Every call has ended and everything has been reported: the cache is the cluster."""
         while self.calls:
             self.call_arrives()
         self.catch_up()

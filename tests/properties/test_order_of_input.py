@@ -22,7 +22,7 @@ def shuffled(draw: st.DrawFn, *, crowded: bool = False) -> tuple[Cluster, list[O
     return cluster, draw(st.permutations(cluster.objects))
 
 
-def told(objects: list[Object], config: Config) -> str:
+def reported(objects: list[Object], config: Config) -> str:
     held: dict[str, dict[str, Object]] = {}
     for one in objects:
         held.setdefault(type(one).__name__, {})[key(one)] = one
@@ -45,8 +45,8 @@ def test_evictions_do_not_depend_on_the_order(both: tuple[Cluster, list[Object]]
 
 @given(shuffled(), configurations())
 @examples(40)
-def test_three_cycles_on_the_embedded_cluster_tell_the_same_bytes(
+def test_three_cycles_on_the_embedded_cluster_print_the_same_bytes(
     both: tuple[Cluster, list[Object]], config: Config
 ) -> None:
     cluster, other = both
-    assert told(list(cluster.objects), config) == told(other, config)
+    assert reported(list(cluster.objects), config) == reported(other, config)

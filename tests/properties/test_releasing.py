@@ -228,7 +228,7 @@ def test_filters_asked_for_what_comes_free_do_not_see_pods_that_are_released(wor
 
 @given(worlds(), st.data())
 @examples(200)
-def test_what_no_eviction_is_said_to_cure_stays_refused_whoever_is_evicted(world: World, data: st.DataObject) -> None:
+def test_what_no_eviction_can_resolve_stays_refused_whoever_is_evicted(world: World, data: st.DataObject) -> None:
     session = opened(world.state())
     view = session.state.nodes.everything()
     asked = [

@@ -208,7 +208,7 @@ def world(*, names_faults: bool = True) -> World:
 
 @examples(150)
 @given(events, st.booleans())
-def test_no_chip_is_held_twice_and_every_pod_has_its_rings(
+def test_no_chip_is_used_twice_and_every_pod_has_its_rings(
     stream: list[tuple[object, ...]], names_faults: bool
 ) -> None:
     here = world(names_faults=names_faults)

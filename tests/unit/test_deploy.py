@@ -29,8 +29,8 @@ def test_the_chart_has_the_definitions_by_a_link() -> None:
 
 def test_the_configuration_with_evictions_is_valid_and_the_one_that_the_documentation_shows() -> None:
     text = (DEPLOY / "scheduler-with-evictions.yaml").read_text()
-    config, said = configure(text, "scheduler-with-evictions.yaml")
-    assert [str(finding) for finding in said if finding.severity is Severity.ERROR] == []
+    config, message = configure(text, "scheduler-with-evictions.yaml")
+    assert [str(finding) for finding in message if finding.severity is Severity.ERROR] == []
     assert {"reclaim", "preempt"} <= set(config.actions)
     page = (DEPLOY.parent / "docs" / "live.md").read_text()
     shown = page.partition("## Evictions\n")[2].partition("```yaml\n")[2].partition("```")[0]

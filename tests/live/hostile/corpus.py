@@ -77,8 +77,8 @@ class Words:
 
 def cases(file: str) -> Iterator[Case]:
     """All requests of a file."""
-    told = yaml.safe_load((FOLDER / f"{file}.yaml").read_text(encoding="utf-8"))
-    for entry in told["requests"]:
+    reported = yaml.safe_load((FOLDER / f"{file}.yaml").read_text(encoding="utf-8"))
+    for entry in reported["requests"]:
         for i, value in enumerate(entry.get("each", [None])):
             head = "\r\n".join(entry["head"]) if "head" in entry else None
             body = entry.get("body", "") if head is not None else entry["raw"]
@@ -87,7 +87,7 @@ def cases(file: str) -> Iterator[Case]:
                 body = body.replace("{each}", value)
             yield Case(
                 f"{file}: {entry['name']}" + (f" [{i}] {value[:60]!r}" if value is not None else ""),
-                told["as"], head, body, refuse=entry.get("refuse", False), waits=entry.get("waits", False),
+                reported["as"], head, body, refuse=entry.get("refuse", False), waits=entry.get("waits", False),
                 sized=entry.get("sized", False), every=entry.get("every", 0.0), answers=entry.get("requests", 1),
             )  # fmt: skip
 

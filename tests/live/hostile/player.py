@@ -91,21 +91,21 @@ async def play(
 def _faults(
     listener: Listener, case: Case, who: str, sent: bytes, answer: Answer, secrets: Secrets
 ) -> Iterable[str]:
-    said = f"is answered {answer.data[:300]!r}"
+    message = f"is answered {answer.data[:300]!r}"
     # Some values of a resourceVersion are answered 500 by the API server itself, which then says its Audit-Id.
     if any(code in (500, 502) for code in answer.codes) and b"Audit-Id" not in answer.data:
-        yield f"{said}: a failure of the listener"
+        yield f"{message}: a failure of the listener"
     if listener.forwards and len(answer.codes) > case.answers:
-        yield f"{said}: {len(answer.codes)} answers"
+        yield f"{message}: {len(answer.codes)} answers"
     if any(text in answer.data for text in secrets.texts):
-        yield f"{said}: what must not be told"
+        yield f"{message}: what must not be told"
     if any(name in answer.data and name not in sent for name in secrets.names):
-        yield f"{said}: the name of a held pod"
+        yield f"{message}: the name of a held pod"
     succeeded = any(code < 300 for code in answer.codes)
     if listener.forwards and case.refuse and succeeded:
-        yield f"{said}: it was to be refused"
+        yield f"{message}: it was to be refused"
     if listener.authenticates and who == "nobody" and succeeded and not _is_public(sent):
-        yield f"{said}: success without credentials"
+        yield f"{message}: success without credentials"
     if case.waits and listener.ends_s is not None and not answer.closed:
         yield f"the connection is open after {listener.ends_s:g} s"
 

@@ -57,7 +57,7 @@ def test_pods_with_requests_gated_pods_and_groups_not_admitted_are_left_alone() 
     assert binds(run(state, "gang")) == {}
 
 
-def test_what_a_job_holds_is_bound_once_it_is_ready() -> None:
+def test_the_reserved_pods_of_a_job_are_bound_once_it_is_ready() -> None:
     state = state_of(
         node(cpu=10), queue("q"), group("a", "q", minMember=2, phase="Inqueue"), pod("asks", "a"), free("p1")
     )

@@ -86,7 +86,7 @@ def test_a_pod_whose_policy_is_never_evicts_no_pod(compatibility: str) -> None:
 
 
 @BOTH
-def test_evictions_on_a_node_that_a_filter_refuses_for_good_are_useless(compatibility: str) -> None:
+def test_evictions_on_a_node_that_a_filter_refuses_permanently_are_useless(compatibility: str) -> None:
     def state() -> State:
         return cluster(job("low", 1, running=2, least=0), job("boss", 9, waiting=1))
 

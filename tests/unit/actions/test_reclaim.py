@@ -91,7 +91,7 @@ def test_a_queue_does_not_take_beyond_its_deserved_share(compatibility: str) -> 
 
 
 @BOTH
-def test_no_pod_is_evicted_where_a_filter_refuses_for_good(compatibility: str) -> None:
+def test_no_pod_is_evicted_where_a_filter_refuses_permanently(compatibility: str) -> None:
     plugins = (give_up_all(), Refuse(0, resolvable=False))
     assert evicted(run(cluster(claimer()), *plugins, compatibility=compatibility)) == []
 

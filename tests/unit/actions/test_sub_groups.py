@@ -13,8 +13,8 @@ LEVELS = [topology(ZONE, BLOCK, RACK), queue()]
 
 def sub(name: str, least: int = 1, level: str = "", parent: str = "", preferred: str = "") -> dict[str, Any]:
     constraint = {"topology": "tree", "requiredTopologyLevel": level, "preferredTopologyLevel": preferred}
-    told = {"topologyConstraint": constraint} if level or preferred else {}
-    return {"name": name, "minMember": least, "parent": parent, **told}
+    reported = {"topologyConstraint": constraint} if level or preferred else {}
+    return {"name": name, "minMember": least, "parent": parent, **reported}
 
 
 def zone(name: str, blocks: dict[str, dict[str, list[int]]]) -> list[Object]:

@@ -85,8 +85,8 @@ def test_a_configuration_alone_can_be_validated(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
 def test_absurd_replicas_are_refused_at_once(tmp_path: Path, kind: str) -> None:
     workload = {**replica_set("d", 10**9, pod("x")), "kind": kind}
-    said = refused(tmp_path, node("n1", cpu=4), workload)
-    assert f"{kind} default/d: spec.replicas: with 1,000,000,000 pods more there are over 200,000" in said
+    message = refused(tmp_path, node("n1", cpu=4), workload)
+    assert f"{kind} default/d: spec.replicas: with 1,000,000,000 pods more there are over 200,000" in message
 
 
 def test_the_pods_of_all_workloads_are_counted_together(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_deeply_nested_json_in_an_annotation_is_only_malformed(tmp_path: Path) -
 # --- files
 
 
-def test_a_tab_is_told_as_a_tab(tmp_path: Path) -> None:
+def test_a_tab_is_reported_as_a_tab(tmp_path: Path) -> None:
     (tmp_path / "tab.yaml").write_text("apiVersion: v1\nkind: Node\nmetadata:\n\tname: n1\n")
     result = call("simulate", "-f", str(tmp_path / "tab.yaml"))
     assert result.exit_code == 2
@@ -164,11 +164,13 @@ def test_a_tab_is_told_as_a_tab(tmp_path: Path) -> None:
 
 
 def test_no_more_pods_are_short_than_there_are(tmp_path: Path) -> None:
-    said = answer(tmp_path, [node("n1", cpu=4), group("g", minMember=3), pod("p", group="g")])["pending"]["default/p"]
-    assert "valid: 1, min: 3. 1/1 tasks in gang unschedulable" in said
+    message = answer(tmp_path, [node("n1", cpu=4), group("g", minMember=3), pod("p", group="g")])["pending"][
+        "default/p"
+    ]
+    assert "valid: 1, min: 3. 1/1 tasks in gang unschedulable" in message
 
 
-def test_a_pod_that_was_promised_room_is_not_called_unschedulable(tmp_path: Path) -> None:
+def test_a_pod_that_was_promised_capacity_is_not_called_unschedulable(tmp_path: Path) -> None:
     got = answer(tmp_path, full_cluster(), PREEMPTING, "--cycles", "1")
     assert got["pipelined"] == {"default/boss": "n1"}
     assert got["pending"]["default/boss"] == "waits for capacity that is being released on node n1."

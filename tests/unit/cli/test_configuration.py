@@ -71,12 +71,12 @@ def test_the_option_wins(tmp_path: Path) -> None:
     assert call(*arguments, "-c", str(mine)).stdout.splitlines()[0] == f"configuration: {mine}"
 
 
-def test_a_scheduler_that_has_ended_is_told_apart(tmp_path: Path) -> None:
+def test_a_scheduler_that_has_ended_is_distinguished(tmp_path: Path) -> None:
     done = call("simulate", "-f", snapshot(tmp_path, replace(RUNS, running=False)))
     assert "of a scheduler that does not run (Lease home/muster-scheduler)" in done.stdout
 
 
-def test_without_a_scheduler_the_default_is_used_and_it_is_said(tmp_path: Path) -> None:
+def test_without_a_scheduler_the_default_is_used_and_it_is_reported(tmp_path: Path) -> None:
     done = call("simulate", "-f", snapshot(tmp_path, AnnouncedConfig()))
     assert "no scheduler runs there; the built-in default is used" in done.stderr
     assert done.stdout.splitlines()[0] == "configuration: built-in default"
@@ -93,7 +93,7 @@ def test_a_configmap_that_the_scheduler_does_not_use_yet_is_warned_of(tmp_path: 
     assert call("simulate", "-f", snapshot(tmp_path, RUNS)).stderr == ""
 
 
-def test_a_configmap_that_the_scheduler_refuses_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_configmap_that_the_scheduler_refuses_is_an_error(tmp_path: Path) -> None:
     done = call("simulate", "-f", snapshot(tmp_path, replace(RUNS, text="actions: alocate\n")))
     assert done.exit_code == 2 and "did you mean allocate?" in done.stderr
     assert f"the scheduler of the Lease home/muster-scheduler still uses {RUNS.hash} (give that with -c)" in done.stderr
@@ -110,7 +110,7 @@ def test_of_several_schedulers_the_name_chooses(tmp_path: Path) -> None:
     assert used("simulate", "-f", stopped)["lease"] == "home/other"
 
 
-def test_manifests_that_are_no_snapshot_have_the_default_without_a_word(tmp_path: Path) -> None:
+def test_manifests_that_are_no_snapshot_have_the_default_without_a_message(tmp_path: Path) -> None:
     done = call("simulate", "-f", snapshot(tmp_path))
     assert done.stderr == "" and done.stdout.splitlines()[0] == "configuration: built-in default"
 

@@ -46,7 +46,7 @@ def test_yaml_and_json_say_the_same() -> None:
         assert [document.value for document in load_all(muster(verb).stdout, verb)] == objects(verb)
 
 
-def test_missing_needs_a_cluster_and_says_so(tmp_path: Path) -> None:
+def test_missing_needs_a_cluster_and_reports_it(tmp_path: Path) -> None:
     answer = muster("crds", "--missing", "--kubeconfig", str(tmp_path / "none"))
     assert answer.exit_code == 2
     assert answer.stdout == ""

@@ -13,7 +13,7 @@ from muster.sim import demo
 from muster.sim.demo.story import Chapter, Check, Step
 
 
-def test_the_demo_is_told_and_reported(tmp_path: Path) -> None:
+def test_the_demo_is_printed_and_reported(tmp_path: Path) -> None:
     report = tmp_path / "told.html"
     result = CliRunner().invoke(main, ["demo", "--report", str(report)])
     assert result.exit_code == 0, result.stdout
@@ -41,7 +41,7 @@ def test_a_demo_that_does_not_come_out_exits_1(tmp_path: Path, monkeypatch: pyte
     assert "wanted 1, found 2" in result.stdout
 
 
-def test_a_report_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_error_of_writing_the_report_is_reported(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["demo", "--report", str(tmp_path / "no" / "r.html")])
     assert result.exit_code == 2
     assert "give another place with --report" in result.stderr

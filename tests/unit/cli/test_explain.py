@@ -24,7 +24,7 @@ def test_the_json_has_the_keys_of_the_contract(tmp_path: Path) -> None:
     assert list(seen["reasons"][0]) == ["plugin", "code", "text", "resolvable"]
 
 
-def test_the_table_ranks_the_nodes_and_tells_the_decision(tmp_path: Path) -> None:
+def test_the_table_ranks_the_nodes_and_shows_the_decision(tmp_path: Path) -> None:
     options = write(tmp_path, [node("a", cpu=1), node("b", cpu=4), pod("p", cpu="2")])
     lines = call("p", *options).stdout.splitlines()
     assert [line.split()[:2] for line in lines[-3:-1]] == [["b", "fits"], ["a", "no"]]

@@ -21,7 +21,7 @@ def test_every_verb_has_help() -> None:
         assert "-v N" in result.stdout, verb
 
 
-def test_the_help_lists_the_verbs_and_tells_of_completion() -> None:
+def test_the_help_lists_the_verbs_and_explains_completion() -> None:
     text = CliRunner().invoke(main, ["--help"]).stdout
     assert all(verb in text for verb in VERBS)
     assert "_MUSTER_COMPLETE=bash_source" in text

@@ -135,8 +135,8 @@ def test_beyond_loopback_the_extender_wants_to_know_its_clients(host: str) -> No
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 def test_on_loopback_it_does_not(host: str) -> None:
-    told = muster("extender", "--host", host, "--port", "0", "--kubeconfig", "none.yaml").stderr
-    assert "none.yaml" in told and "can be reached" not in told
+    reported = muster("extender", "--host", host, "--port", "0", "--kubeconfig", "none.yaml").stderr
+    assert "none.yaml" in reported and "can be reached" not in reported
 
 
 def test_the_extender_needs_its_cluster_and_usable_certificates() -> None:

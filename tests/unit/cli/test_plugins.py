@@ -20,8 +20,8 @@ def test_the_matrix_as_json() -> None:
 
 def test_the_matrix_as_tables() -> None:
     text = CliRunner().invoke(main, ["plugins"]).stdout
-    for said in ("Which plugin does what", "resource-strategy-fit", "binpack.weight", "NodeScorer"):
-        assert said in text
+    for message in ("Which plugin does what", "resource-strategy-fit", "binpack.weight", "NodeScorer"):
+        assert message in text
 
 
 def test_every_built_in_plugin_has_its_row() -> None:

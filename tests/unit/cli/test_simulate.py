@@ -49,14 +49,20 @@ def test_several_files_after_one_option(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["binds"] == {"default/p": "n1"}
 
 
-def test_the_tables_tell_placements_evictions_and_reasons(tmp_path: Path) -> None:
+def test_the_tables_show_placements_evictions_and_reasons(tmp_path: Path) -> None:
     table = call(*write(tmp_path, full_cluster(), PREEMPTING)).stdout
-    for said in ("default/boss", "default/low-2", "preempt", "Insufficient cpu", "1 pod bound, 1 pending, 1 evicted"):
-        assert said in table
+    for message in (
+        "default/boss",
+        "default/low-2",
+        "preempt",
+        "Insufficient cpu",
+        "1 pod bound, 1 pending, 1 evicted",
+    ):
+        assert message in table
     assert "\x1b" not in table
 
 
-def test_many_placements_are_told_by_group(tmp_path: Path) -> None:
+def test_many_placements_are_reported_by_group(tmp_path: Path) -> None:
     pods = [pod(f"p{i:03}", cpu="10m") for i in range(80)]
     table = call(*write(tmp_path, [node("n1", cpu=4), node("n2", cpu=4), *pods])).stdout
     assert "(single pods)" in table
@@ -143,7 +149,7 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
     assert "is not a time" in call(*options, "--now", "soon").stderr
 
 
-def test_a_run_that_never_settles_is_said_on_stderr(tmp_path: Path) -> None:
+def test_a_run_that_never_settles_is_reported_on_stderr(tmp_path: Path) -> None:
     again = replica_set("again", 1, pod("x", annotations={"muster.io/run-seconds": "5"}))
     result = call(*write(tmp_path, [node("n1", cpu=4), again]), "-o", "json")
     assert result.exit_code == 0

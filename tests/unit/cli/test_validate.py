@@ -45,7 +45,7 @@ def test_a_broken_manifest_is_a_finding_and_the_rest_is_looked_at(tmp_path: Path
     assert codes == ["value", "too-large"]
 
 
-def test_design_1_s_spec_under_metadata_is_told_clearly(tmp_path: Path) -> None:
+def test_design_1_s_spec_under_metadata_is_reported_clearly(tmp_path: Path) -> None:
     (tmp_path / "queue.yaml").write_text(
         "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata:\n  name: default\n  spec:\n    weight: 1\n"
     )

@@ -53,7 +53,7 @@ def test_no_more_chips_come_back_than_the_node_offers() -> None:
     assert listed(here) == names([0, 2, 3, 4, 5, 6, 7])
 
 
-def test_chips_that_another_pod_names_stay_held() -> None:
+def test_chips_that_another_pod_names_stay_in_use() -> None:
     here = cluster(board("n", [2, 3]), chip_pod("a", 1, on="n", held=[0]), chip_pod("b", 2, on="n", held=[0, 1]))
     here.store.delete(Pod, "d/b", grace=0)
     here.step()

@@ -43,7 +43,7 @@ def test_a_file_named_by_itself_is_read_whatever_its_name(tmp_path: Path) -> Non
     assert list(read_paths([tmp_path / "nodes"]).of(Node)) == ["a"]
 
 
-def test_a_path_that_is_not_there_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_a_path_that_is_not_there_is_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(node_text("a"))
     manifests = read_paths([tmp_path / "none.yaml", tmp_path / "a.yaml"])
     assert list(manifests.of(Node)) == ["a"]
@@ -51,7 +51,7 @@ def test_a_path_that_is_not_there_is_told_and_the_rest_is_read(tmp_path: Path) -
     assert (finding.severity, finding.code, finding.file) == ("error", "file", str(tmp_path / "none.yaml"))
 
 
-def test_a_folder_without_manifests_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_manifests_is_reported(tmp_path: Path) -> None:
     (finding,) = read_paths([tmp_path]).findings
     assert finding.message == "no manifests in this folder"
 

@@ -47,7 +47,7 @@ def test_claims_are_settled_with_the_binding() -> None:
     assert c.store.get(PersistentVolumeClaim, "default/d").spec.volume_name == "v"
 
 
-def test_a_binding_that_fails_is_told_and_stops_nothing() -> None:
+def test_a_binding_that_fails_is_reported_and_stops_nothing() -> None:
     c = cluster(node("n"), pod("a"), pod("b"))
     effects = {"default/a": [Effect("claim", "default/absent", {"selectedNode": "n"})]}
     outcome = c.apply(Plan(binds={"default/a": "n", "default/gone": "n", "default/b": "n"}, effects=effects))
@@ -73,7 +73,7 @@ def test_a_victim_does_not_learn_names_of_another_namespace() -> None:
     assert "secret" not in c.store.events[0].message
 
 
-def test_a_waiting_pod_says_why_and_says_it_once() -> None:
+def test_a_waiting_pod_gets_its_reason_once() -> None:
     c = cluster(pod("a"))
     plan = Plan(reasons={"default/a": PodReason("no-room", "0/1 nodes are available: 1 Insufficient cpu")})
     c.apply(plan)
@@ -94,7 +94,7 @@ def test_a_gated_pod_is_left_alone() -> None:
     assert pods_of(c)["a"].status.conditions == []
 
 
-def test_a_pod_for_which_room_is_made_is_nominated_until_it_is_bound() -> None:
+def test_a_pod_for_which_others_are_evicted_is_nominated_until_it_is_bound() -> None:
     c = cluster(node("n"), pod("v", on="n", phase="Running"), pod("p"))
     reasons = {"default/p": PodReason("waits", "waits for room on n")}
     promised = {"default/p": "n"}

@@ -65,7 +65,7 @@ def test_a_pod_that_leaves_without_ever_having_had_a_node_goes_too() -> None:
     assert pods_of(c) == {}
 
 
-def test_a_pod_ends_well_only_if_it_is_told_how_long_it_runs() -> None:
+def test_a_pod_succeeds_only_if_its_run_time_is_given() -> None:
     short = pod("short", on="n", phase="", annotations={"muster.io/run-seconds": "5"})
     long = pod("long", on="n", phase="")
     c = cluster(node("n"), short, long)
@@ -76,7 +76,7 @@ def test_a_pod_ends_well_only_if_it_is_told_how_long_it_runs() -> None:
     assert c.next_time() is None
 
 
-def test_a_length_that_is_no_number_is_told_once_and_the_pod_runs_on() -> None:
+def test_a_length_that_is_no_number_is_reported_once_and_the_pod_runs_on() -> None:
     odd = typed(pod("a", on="n", phase=""))
     odd.metadata.annotations = {"muster.io/run-seconds": "soon"}
     c = cluster(node("n"), odd)

@@ -1,4 +1,4 @@
-"""Manifests: what is good is kept, what is bad is told with its place, and the order does not matter."""
+"""Manifests: what is good is kept, what is bad is reported with its place, and the order does not matter."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def test_empty_documents_are_nothing_and_other_kinds_are_counted() -> None:
     assert manifests.skipped == {"Service (v1)": 1}
 
 
-def test_an_old_version_of_a_known_kind_is_told() -> None:
+def test_an_old_version_of_a_known_kind_is_reported() -> None:
     finding = only(of("apiVersion: scheduling.volcano.sh/v1alpha1\nkind: Queue\nmetadata: {name: q}\n"))
     assert (finding.severity, finding.code, finding.line) == ("warning", "version", 1)
     assert "scheduling.volcano.sh/v1beta1" in finding.fix
 
 
-def test_broken_yaml_is_told_and_the_rest_is_kept() -> None:
+def test_broken_yaml_is_reported_and_the_rest_is_kept() -> None:
     manifests = of(f"{NODE}---\nfoo: [\n---\n{POD}")
     finding = only(manifests)
     assert (finding.severity, finding.code, finding.file) == ("error", "yaml", "cluster.yaml")
@@ -112,7 +112,7 @@ def test_broken_yaml_is_told_and_the_rest_is_kept() -> None:
         ("status: {startTime: noon}", "value", "status.startTime"),
     ],
 )
-def test_a_pod_that_cannot_be_is_told_and_left_out(line: str, code: str, path: str) -> None:
+def test_a_pod_that_cannot_be_is_reported_and_left_out(line: str, code: str, path: str) -> None:
     text = f"apiVersion: v1\nkind: Pod\n{line}\n"
     if not line.startswith("metadata"):
         text += "metadata: {name: a}\n"
@@ -171,7 +171,7 @@ def test_a_pod_that_cannot_be_is_told_and_left_out(line: str, code: str, path: s
         ),
     ],
 )
-def test_other_objects_that_cannot_be_are_told_and_left_out(text: str, path: str) -> None:
+def test_other_objects_that_cannot_be_are_reported_and_left_out(text: str, path: str) -> None:
     manifests = of(text)
     finding = only(manifests)
     assert finding.severity == "error"
@@ -215,12 +215,12 @@ def test_odd_but_valid_objects_are_fine() -> None:
     assert list(manifests.of(Queue)) == ["q"]
 
 
-def test_a_nameless_object_is_told() -> None:
+def test_a_nameless_object_is_reported() -> None:
     finding = only(of("apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n"))
     assert (finding.severity, finding.code, finding.line) == ("error", "name", 3)
 
 
-def test_an_object_that_is_there_twice_is_told_with_both_places() -> None:
+def test_an_object_that_is_there_twice_is_reported_with_both_places() -> None:
     other = NODE.replace("cpu: 4", "cpu: 8")
     manifests = read([("a.yaml", NODE.encode()), ("b.yaml", other.encode())])
     finding = only(manifests)
@@ -241,7 +241,7 @@ def test_two_pods_cannot_have_one_uid() -> None:
     assert ("Pod", "default/b") not in manifests.where
 
 
-def test_the_designs_own_queue_sample_is_told_what_is_wrong_with_it() -> None:
+def test_the_findings_name_the_errors_of_the_designs_queue_sample() -> None:
     manifests = of(
         """\
         apiVersion: scheduling.volcano.sh/v1beta1
@@ -258,7 +258,7 @@ def test_the_designs_own_queue_sample_is_told_what_is_wrong_with_it() -> None:
     assert list(manifests.of(Queue)) == ["default"]
 
 
-def test_a_misspelt_field_of_a_custom_resource_is_told_the_right_one() -> None:
+def test_a_misspelt_field_of_a_custom_resource_gets_the_nearest_name() -> None:
     text = "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: q}, spec: {wieght: 2}}"
     assert only(of(text)).fix == "did you mean weight?"
 
@@ -266,7 +266,7 @@ def test_a_misspelt_field_of_a_custom_resource_is_told_the_right_one() -> None:
 @pytest.mark.parametrize(
     ("text", "severity"), [("actions: allocate\n", "notice"), ("kind: Pod\n", "error"), ("- 1\n", "error")]
 )
-def test_what_is_no_object_is_told(text: str, severity: str) -> None:
+def test_what_is_no_object_is_reported(text: str, severity: str) -> None:
     assert only(of(text)).severity == severity
 
 
@@ -295,7 +295,7 @@ CUT_OFF = gzip.compress(b"{}", mtime=0)[:-6]
 
 
 @pytest.mark.parametrize("data", [CUT_OFF, b"\x1f\x8brubbish", b"kind: \xff\n", b"\xff\xfek\0"])
-def test_bytes_that_are_no_text_are_told(data: bytes) -> None:
+def test_bytes_that_are_no_text_are_reported(data: bytes) -> None:
     assert only(read([("f", data)])).severity == "error"
 
 
@@ -351,7 +351,7 @@ FIELDS = [
 
 
 @given(st.sampled_from([*KINDS, "List", "PodList"]), st.sampled_from(FIELDS), JSON)
-def test_whatever_stands_in_a_field_is_read_or_told(kind: str, path: tuple[str, ...], anything: object) -> None:
+def test_any_value_of_a_field_is_read_or_reported(kind: str, path: tuple[str, ...], anything: object) -> None:
     version = KINDS[kind]().api_version if kind in KINDS else "v1"
     named = kind_name(KINDS[kind]) if kind in KINDS else kind
     value: dict[str, object] = {"apiVersion": version, "kind": named, "metadata": {"name": "x"}}
@@ -381,7 +381,7 @@ def test_objects_of_a_kind_that_the_config_map_names_are_read() -> None:
     assert manifests.skipped == {"CloneSet (apps.kruise.io/v1beta1)": 1}
 
 
-def test_a_config_map_that_cannot_be_used_is_told_and_names_no_kinds() -> None:
+def test_a_config_map_that_cannot_be_used_is_reported_and_names_no_kinds() -> None:
     text = (
         "{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, metadata: {name: c}, spec: {replicas: 3}}\n---\n"
         "{apiVersion: v1, kind: ConfigMap, metadata: {name: groupmanagement-config}, data: "

@@ -52,7 +52,7 @@ def test_a_field_of_a_custom_resource_is_always_an_error() -> None:
         ("batch.volcano.sh/v1alpha1", "Jobs", "error", "did you mean Job?"),
     ],
 )
-def test_a_kind_that_was_meant_otherwise(version: str, kind: str, severity: str, fix: str) -> None:
+def test_a_kind_that_is_misspelt(version: str, kind: str, severity: str, fix: str) -> None:
     found = unknown_kind(version, kind)
     assert found is not None
     assert (found.severity, found.fix) == (severity, fix)

@@ -13,14 +13,14 @@ def given(value: Any) -> Arguments:
     return Arguments({"key": value}, owner="plugin x", file="s.yaml", line_of=lambda path: 7)
 
 
-def said(arguments: Arguments) -> str:
+def message(arguments: Arguments) -> str:
     (finding,) = arguments.findings
     assert (finding.severity, finding.file, finding.line, finding.object) == ("warning", "s.yaml", 7, "plugin x")
     assert finding.fix
     return finding.message
 
 
-def test_absent_arguments_take_the_default_without_a_word() -> None:
+def test_absent_arguments_take_the_default_without_a_finding() -> None:
     nothing = Arguments({})
     assert nothing.int("a", 1) == 1
     assert nothing.float("a", 1.5) == 1.5
@@ -31,7 +31,7 @@ def test_absent_arguments_take_the_default_without_a_word() -> None:
     assert nothing.findings == []
 
 
-def test_good_values_are_taken_without_a_word() -> None:
+def test_valid_values_are_taken_without_a_finding() -> None:
     arguments = Arguments(
         {"i": -3, "f": 1.5, "g": 2, "b": False, "t": "x", "s": "a, b,,a", "l": ["c", "d"], "m": {"n": 1}}
     )
@@ -50,7 +50,7 @@ def test_good_values_are_taken_without_a_word() -> None:
 def test_a_number_given_as_text_is_taken_with_a_warning(text: str, number: int) -> None:
     arguments = given(text)
     assert arguments.int("key", 0) == number
-    assert f"taken as the number {number}" in said(arguments)
+    assert f"taken as the number {number}" in message(arguments)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_number_given_as_text_is_taken_with_a_warning(text: str, number: int) 
 def test_a_boolean_given_as_text_is_taken_with_a_warning(text: str, taken: bool) -> None:
     arguments = given(text)
     assert arguments.bool("key", not taken) is taken
-    assert "taken as" in said(arguments)
+    assert "taken as" in message(arguments)
 
 
 @pytest.mark.parametrize("bad", [1.5, 2.0, "x", "1.5", True, None, [], {}, 2**63, "1e3", "0x10"])
@@ -73,43 +73,43 @@ def test_what_is_no_whole_number_takes_the_default_with_a_warning(bad: Any) -> N
 def test_what_is_no_number_takes_the_default_with_a_warning(bad: Any) -> None:
     arguments = given(bad)
     assert arguments.float("key", 1.2) == 1.2
-    assert "using 1.2" in said(arguments)
+    assert "using 1.2" in message(arguments)
 
 
 @pytest.mark.parametrize("bad", [1, 0, "maybe", None, []])
 def test_what_is_no_boolean_takes_the_default_with_a_warning(bad: Any) -> None:
     arguments = given(bad)
     assert arguments.bool("key", True) is True
-    assert "using true" in said(arguments)
+    assert "using true" in message(arguments)
 
 
 def test_a_number_outside_its_bounds_takes_the_default_with_a_warning() -> None:
     below, above = given(-1), given(1.5)
     assert below.int("key", 10, minimum=0) == 10
-    assert "less than 0" in said(below)
+    assert "less than 0" in message(below)
     assert above.float("key", 0.5, minimum=0, maximum=1) == 0.5
-    assert "more than 1" in said(above)
+    assert "more than 1" in message(above)
     assert given(0).int("key", 10, minimum=0) == 0
 
 
 def test_a_text_outside_its_choices_takes_the_default_with_a_warning() -> None:
     arguments = given("Most")
     assert arguments.text("key", "LeastAllocated", choices=("MostAllocated", "LeastAllocated")) == "LeastAllocated"
-    assert "one of MostAllocated, LeastAllocated" in said(arguments)
+    assert "one of MostAllocated, LeastAllocated" in message(arguments)
     assert given(5).text("key", "x") == "x"
 
 
 def test_names_that_are_none_are_left_out_with_a_warning() -> None:
     arguments = given(["a", 5, " b "])
     assert arguments.strings("key") == ("a", "b")
-    assert "holds 5" in said(arguments)
+    assert "holds 5" in message(arguments)
     assert given(5).strings("key", ("d",)) == ("d",)
 
 
 def test_what_is_no_mapping_is_an_empty_one_with_a_warning() -> None:
     arguments = given("x")
     assert dict(arguments.mapping("key")) == {}
-    assert "not a mapping" in said(arguments)
+    assert "not a mapping" in message(arguments)
     assert given(None).mapping("key").findings == []
 
 
@@ -133,4 +133,4 @@ def test_a_value_read_twice_is_warned_of_once() -> None:
 def test_a_plugin_can_add_a_warning_of_its_own() -> None:
     arguments = given({"*": 1})
     arguments.mapping("key").warn("*", "is dropped", "name a resource")
-    assert said(arguments) == "key.* is dropped"
+    assert message(arguments) == "key.* is dropped"

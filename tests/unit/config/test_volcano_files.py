@@ -180,7 +180,7 @@ def test_a_config_map_without_a_configuration_says_what_it_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n", "this is a Deployment manifest"),
         ("kind: Node\n---\nkind: Pod\n", "this is a Node manifest"),
@@ -188,13 +188,13 @@ def test_a_config_map_without_a_configuration_says_what_it_has() -> None:
         ("kind: List\nitems: [{kind: Node}]\n", "this is a List manifest"),
     ],
 )
-def test_a_manifest_in_place_of_the_configuration_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_a_manifest_in_place_of_the_configuration_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "web.yaml"
     path.write_text(text)
     (tmp_path / "cluster.yaml").write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n")
     result = CliRunner().invoke(main, ["simulate", "-c", str(path), "-f", str(tmp_path / "cluster.yaml")])
     assert result.exit_code == 2
-    assert f"{path}:1: error: {said}, not a configuration: give it with -f\n" in result.stderr
+    assert f"{path}:1: error: {message}, not a configuration: give it with -f\n" in result.stderr
 
 
 def test_the_configuration_of_kube_scheduler_is_named() -> None:

@@ -127,8 +127,8 @@ def test_simulate_and_explain_warn_and_go_on(tmp_path: Path, command: list[str])
     options = write(tmp_path, documents, without("nodegroup"))
     result = CliRunner().invoke(main, [*command, *options, "-o", "json"])
     assert result.exit_code == 0
-    told = json.loads(result.stdout)
-    (warning,) = told["warnings"] if command[0] == "explain" else told["summary"]["warnings"]
+    reported = json.loads(result.stdout)
+    (warning,) = reported["warnings"] if command[0] == "explain" else reported["summary"]["warnings"]
     assert warning.startswith("Queue q: requires node group a, but the plugin nodegroup is not configured")
     assert f"warning: {warning}\n" in result.stderr
     table = CliRunner().invoke(main, [*command, *options])
@@ -139,8 +139,8 @@ def test_a_preference_is_no_warning_but_is_in_the_log(tmp_path: Path) -> None:
     options = write(tmp_path, [node("n1", cpu=4), affinity(**{SOFT: ["a"]}), pod("p")], without("nodegroup"))
     quiet = CliRunner().invoke(main, ["simulate", *options, "-o", "json"])
     assert json.loads(quiet.stdout)["summary"]["warnings"] == [] and quiet.stderr == ""
-    told = CliRunner().invoke(main, ["simulate", *options, "-v", "1"])
-    assert "notice: Queue q: prefers node group a, but" in told.stderr
+    reported = CliRunner().invoke(main, ["simulate", *options, "-v", "1"])
+    assert "notice: Queue q: prefers node group a, but" in reported.stderr
 
 
 def test_validate_exits_with_1(tmp_path: Path) -> None:

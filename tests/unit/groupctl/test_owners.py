@@ -81,7 +81,7 @@ def test_an_owner_of_the_same_name_is_another_one_at_every_level() -> None:
     assert world.asked == ["Rollout.apps.example.io default/shop"]
 
 
-def test_an_owner_that_is_gone_for_good_ends_the_chain_and_is_not_asked_for_again_so_soon() -> None:
+def test_an_owner_that_was_deleted_ends_the_chain_and_is_not_fetched_again_at_once() -> None:
     world = World(below("u-0"), there=(rollout("u-1"),), custom=True)
     assert world.application("shop-1") == "ReplicaSet default/shop-1"
     assert world.application("shop-1") == "ReplicaSet default/shop-1"

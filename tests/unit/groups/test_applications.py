@@ -66,7 +66,7 @@ def test_an_owner_of_the_same_name_but_another_uid_is_another_one() -> None:
     assert found(of, thing("apps/v1", "StatefulSet", "w", spec={})).kind == "Pod"
 
 
-def test_owners_in_a_circle_are_told_so() -> None:
+def test_a_cycle_of_owners_is_reported() -> None:
     a = thing("apps/v1", "ReplicaSet", "a", owner("Deployment", "b"), spec={})
     b = thing("apps/v1", "Deployment", "b", owner("ReplicaSet", "a"), spec={})
     with pytest.raises(OwnerLoop, match="ReplicaSet default/a → Deployment default/b → ReplicaSet default/a"):

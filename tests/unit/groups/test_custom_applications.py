@@ -59,7 +59,7 @@ def test_a_pod_finds_its_configured_owner_and_only_while_it_is_configured() -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("applications: [", "config.yaml"),
         ("applications: 7", "array"),
@@ -72,7 +72,7 @@ def test_a_pod_finds_its_configured_owner_and_only_while_it_is_configured() -> N
         ("a: 1\n---\nb: 2", "documents"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_its_place(text: str, said: str) -> None:
+def test_what_cannot_be_used_is_refused_with_its_place(text: str, message: str) -> None:
     with pytest.raises(BadConfiguration) as fault:
         read_custom_applications(text)
-    assert said in str(fault.value)
+    assert message in str(fault.value)

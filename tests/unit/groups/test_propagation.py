@@ -21,7 +21,7 @@ def weigh(*entries: tuple[list[str], int]) -> PropagationPolicySpec:
     return spec(staticWeightList=[{"nodeGroupNames": names, "weight": weight} for names, weight in entries])
 
 
-def test_a_group_is_found_whatever_its_case_and_a_warning_says_so() -> None:
+def test_a_group_is_found_whatever_its_case_and_a_warning_reports_it() -> None:
     meant = parse_propagation(weigh((["Beijing"], 2), (["Hangzhou"], 3)), CITIES)
     assert meant.weights == {"beijing": 2, "hangzhou": 3}
     assert [t.message for t in meant.warnings] == [
@@ -42,7 +42,7 @@ def test_an_unknown_group_keeps_its_share() -> None:
     assert meant.quotas(4).groups["atlantis"].desired == 2
 
 
-def test_an_empty_list_means_every_group_alike() -> None:
+def test_an_empty_list_means_every_group_equally() -> None:
     assert parse_propagation(spec(), CITIES).weights == {"beijing": 1, "hangzhou": 1}
     assert parse_propagation(spec(propagationStrategy="NumRange"), CITIES).ranges == {
         "beijing": (0, None),
@@ -76,7 +76,7 @@ def test_ranges_of_one_group_intersect() -> None:
         ({"propagationStrategy": "Random"}, "'Random' is no strategy"),
     ],
 )
-def test_what_cannot_be_used_is_said(fields: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_used_is_reported(fields: dict[str, Any], message: str) -> None:
     (error,) = parse_propagation(spec(**fields), CITIES).errors
     assert message in str(error)
     assert error.path.startswith("spec.") and error.fix

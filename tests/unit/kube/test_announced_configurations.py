@@ -72,7 +72,7 @@ def test_a_lease_that_was_given_back_or_has_expired_is_nobodys() -> None:
     assert not found(BUILT_IN, NOW + 25).running
 
 
-def test_without_a_lease_it_is_said_that_there_is_no_scheduler() -> None:
+def test_without_a_lease_it_is_reported_that_there_is_no_scheduler() -> None:
     assert look(lambda api: api.plan("GET", LEASES, reply(listed([], 5)))) == [AnnouncedConfig()]
 
 

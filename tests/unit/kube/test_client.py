@@ -48,7 +48,7 @@ def test_the_authorization_of_the_official_client_goes_with_every_call() -> None
         (422, "Invalid", errors.Invalid, store.ApiError),
     ],
 )
-def test_a_refusal_has_its_type_and_the_servers_words(
+def test_a_refusal_has_its_type_and_the_servers_message(
     code: int, reason: str, kind: type[errors.ApiError], also: type[store.ApiError]
 ) -> None:
     async def story(api: FaultyApi) -> errors.ApiError:
@@ -65,7 +65,7 @@ def test_a_refusal_has_its_type_and_the_servers_words(
     assert (error.code, error.reason, error.maybe_done) == (code, reason, False)
 
 
-def test_a_proxys_page_in_place_of_a_status_is_told_shortly() -> None:
+def test_a_proxys_page_in_place_of_a_status_is_reported_shortly() -> None:
     async def story(api: FaultyApi) -> str:
         api.plan("GET", PATH, raw(b"<html>\n bad gateway " + b"x" * 9999, 502))
         async with api.client(tries=1) as client:

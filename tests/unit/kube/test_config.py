@@ -90,7 +90,7 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, text: str, says: 
         ("client-certificate-data: bm9uZQ==, client-key-data: bm9uZQ==", "", "certificates of the kubeconfig"),
     ],
 )
-def test_what_would_be_passed_over_or_fails_is_said(tmp_path: Path, user: str, cluster: str, says: str) -> None:
+def test_what_would_be_ignored_or_fails_is_reported(tmp_path: Path, user: str, cluster: str, says: str) -> None:
     path = kubeconfig(tmp_path, user, cluster)
     with pytest.raises(NoAccess) as caught:
         load(path)
@@ -148,7 +148,7 @@ def test_of_several_files_the_first_context_and_the_first_of_a_name_count(
         assert header(load()) == "Bearer first"
 
 
-def test_without_any_way_in_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_access_the_error_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kubernetes import config
 
     monkeypatch.setattr(config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "nothing"))

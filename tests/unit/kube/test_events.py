@@ -85,7 +85,7 @@ def test_an_event_of_long_ago_is_another_one() -> None:
     assert record(story) == ["POST", "POST"]
 
 
-def test_a_chatty_object_is_held_back_and_others_are_not() -> None:
+def test_events_of_a_busy_object_are_limited_and_those_of_others_are_not() -> None:
     async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         api.plan("POST", PATH, reply({}, 201))
         for n in range(100):

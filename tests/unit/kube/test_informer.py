@@ -1,4 +1,4 @@
-"""Informers: whatever happens to lists and watches, the table ends as the cluster is and every change is told once."""
+"""Informers: whatever happens to lists and watches, the table equals the cluster and every change is reported once."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from muster.model.scheduling import PodGroup, Queue
 from muster.model.topology import Topology
 
 PATH = "/api/v1/pods"
-Told = list[tuple[str, str]]
+Reported = list[tuple[str, str]]
 
 
 def follow(
     plan: Callable[[FaultyApi], None], end: Callable[[FaultyApi, Informers], object], kinds: Any = (Pod,)
-) -> tuple[Told, Informers, FaultyApi]:
-    """Follow until `end` is true; what was told, and how it looked then."""
+) -> tuple[Reported, Informers, FaultyApi]:
+    """Follow until `end` is true; what was reported, and how it looked then."""
 
-    async def story(api: FaultyApi) -> tuple[Told, Informers, FaultyApi]:
+    async def story(api: FaultyApi) -> tuple[Reported, Informers, FaultyApi]:
         plan(api)
         async with api.client(tries=1) as client:
             informers = Informers(client, kinds, api.report.append, pace=Pace(2, 0.5, 0.05))
@@ -59,7 +59,7 @@ def table(informers: Informers) -> dict[str, str]:
     return {key: obj.metadata.resource_version for key, obj in informers.of(Pod).items()}
 
 
-def test_what_is_there_is_added_and_what_happens_is_told() -> None:
+def test_what_is_there_is_added_and_what_happens_is_reported() -> None:
     def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, reply(listed([stored_pod("a", 1), stored_pod("b", 2)], 5)))
         news = (
@@ -69,8 +69,8 @@ def test_what_is_there_is_added_and_what_happens_is_told() -> None:
         )
         api.plan("WATCH", PATH, stream_events(*news, then="silence"))
 
-    told, informers, api = follow(plan, lambda api, informers: "ns/b" not in informers.of(Pod))
-    assert told == [
+    reported, informers, api = follow(plan, lambda api, informers: "ns/b" not in informers.of(Pod))
+    assert reported == [
         ("ADDED", "ns/a"), ("ADDED", "ns/b"), ("ADDED", "ns/c"), ("MODIFIED", "ns/a"), ("DELETED", "ns/b"),
     ]  # fmt: skip
     assert table(informers) == {"ns/a": "7", "ns/c": "6"}
@@ -84,8 +84,8 @@ def test_events_may_arrive_in_any_pieces() -> None:
         news = [event("ADDED", stored_pod(f"p{i}", 6 + i)) for i in range(20)]
         api.plan("WATCH", PATH, stream_events(*news, then="silence", pieces=7))
 
-    told, _, _ = follow(plan, lambda api, informers: len(informers.of(Pod)) == 20)
-    assert told == [("ADDED", f"ns/p{i}") for i in range(20)]
+    reported, _, _ = follow(plan, lambda api, informers: len(informers.of(Pod)) == 20)
+    assert reported == [("ADDED", f"ns/p{i}") for i in range(20)]
 
 
 @pytest.mark.parametrize("then", ["end", "cut"])
@@ -95,10 +95,10 @@ def test_a_watch_that_ends_is_taken_up_where_it_ended(then: str) -> None:
         first = stream_events(event("MODIFIED", stored_pod("a", 6)), then=then)
         api.plan("WATCH", PATH, first, stream_events(event("MODIFIED", stored_pod("a", 7)), then="silence"))
 
-    told, _, api = follow(plan, lambda api, informers: table(informers) == {"ns/a": "7"})
+    reported, _, api = follow(plan, lambda api, informers: table(informers) == {"ns/a": "7"})
     assert [one.query["resourceVersion"] for one in api.watches(PATH)] == ["5", "6"]
     assert api.count("GET", PATH) == 3  # one list, two watches
-    assert told == [("ADDED", "ns/a"), ("MODIFIED", "ns/a"), ("MODIFIED", "ns/a")]
+    assert reported == [("ADDED", "ns/a"), ("MODIFIED", "ns/a"), ("MODIFIED", "ns/a")]
 
 
 def test_a_bookmark_carries_the_place_to_go_on_from() -> None:
@@ -106,9 +106,9 @@ def test_a_bookmark_carries_the_place_to_go_on_from() -> None:
         api.plan("GET", PATH, reply(listed([stored_pod("a", 1)], 5)))
         api.plan("WATCH", PATH, stream_events(bookmark(50)), stream_events(then="silence"))
 
-    told, _, api = follow(plan, lambda api, informers: len(api.watches(PATH)) == 2)
+    reported, _, api = follow(plan, lambda api, informers: len(api.watches(PATH)) == 2)
     assert [one.query["resourceVersion"] for one in api.watches(PATH)] == ["5", "50"]
-    assert told == [("ADDED", "ns/a")]
+    assert reported == [("ADDED", "ns/a")]
 
 
 def test_a_watch_that_falls_silent_is_taken_for_dead() -> None:
@@ -121,8 +121,8 @@ def test_a_watch_that_falls_silent_is_taken_for_dead() -> None:
             stream_events(event("ADDED", stored_pod("a", 6)), then="silence"),
         )
 
-    told, _, _ = follow(plan, lambda api, informers: informers.of(Pod))
-    assert told == [("ADDED", "ns/a")]
+    reported, _, _ = follow(plan, lambda api, informers: informers.of(Pod))
+    assert reported == [("ADDED", "ns/a")]
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_after_410_the_new_list_is_compared_and_no_deletion_is_missed(too_old: A
         api.plan("GET", PATH, reply(listed(before, 5)), reply(listed(after, 10)))
         api.plan("WATCH", PATH, too_old, stream_events(then="silence"))
 
-    told, informers, _ = follow(plan, lambda api, informers: "ns/d" in informers.of(Pod))
-    assert told[3:] == [("DELETED", "ns/b"), ("MODIFIED", "ns/c"), ("ADDED", "ns/d")]
+    reported, informers, _ = follow(plan, lambda api, informers: "ns/d" in informers.of(Pod))
+    assert reported[3:] == [("DELETED", "ns/b"), ("MODIFIED", "ns/c"), ("ADDED", "ns/d")]
     assert table(informers) == {"ns/a": "1", "ns/c": "9", "ns/d": "8"}
 
 
@@ -148,8 +148,8 @@ def test_an_object_deleted_and_made_again_meanwhile_is_another_one() -> None:
         api.plan("GET", PATH, reply(listed(first, 5)), reply(listed(second, 10)))
         api.plan("WATCH", PATH, stream_events(gone()), stream_events(then="silence"))
 
-    told, _, _ = follow(plan, lambda api, informers: table(informers) == {"ns/a": "9"})
-    assert told == [("ADDED", "ns/a"), ("DELETED", "ns/a"), ("ADDED", "ns/a")]
+    reported, _, _ = follow(plan, lambda api, informers: table(informers) == {"ns/a": "9"})
+    assert reported == [("ADDED", "ns/a"), ("DELETED", "ns/a"), ("ADDED", "ns/a")]
 
 
 def test_a_cluster_restored_from_a_backup_is_believed() -> None:
@@ -168,8 +168,8 @@ def test_a_line_that_is_no_json_loses_nothing_before_or_after_it() -> None:
         broken = stream_events(event("ADDED", stored_pod("a", 6)), b'{"type": "ADDED", "object": {"metada\n')
         api.plan("WATCH", PATH, broken, stream_events(event("ADDED", stored_pod("b", 7)), then="silence"))
 
-    told, _, api = follow(plan, lambda api, informers: len(informers.of(Pod)) == 2)
-    assert told == [("ADDED", "ns/a"), ("ADDED", "ns/b")]
+    reported, _, api = follow(plan, lambda api, informers: len(informers.of(Pod)) == 2)
+    assert reported == [("ADDED", "ns/a"), ("ADDED", "ns/b")]
     assert api.watches(PATH)[1].query["resourceVersion"] == "6"
 
 
@@ -179,8 +179,8 @@ def test_a_line_that_stays_unreadable_is_stepped_over_by_a_new_list() -> None:
         poison = stream_events(b"\x00\x01 no json\n")
         api.plan("WATCH", PATH, poison, poison, stream_events(then="silence"))
 
-    told, _, _ = follow(plan, lambda api, informers: informers.of(Pod))
-    assert told == [("ADDED", "ns/a")]
+    reported, _, _ = follow(plan, lambda api, informers: informers.of(Pod))
+    assert reported == [("ADDED", "ns/a")]
 
 
 def test_an_event_that_has_no_end_is_not_gathered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,8 +191,8 @@ def test_an_event_that_has_no_end_is_not_gathered_for_ever(monkeypatch: pytest.M
         endless = stream_events(b'{"type": "ADDED", "object": "' + b"x" * 40_000, then="silence", pieces=1_000)
         api.plan("WATCH", PATH, endless, endless, stream_events(then="silence"))
 
-    told, _, api = follow(plan, lambda api, informers: informers.of(Pod))
-    assert told == [("ADDED", "ns/a")]
+    reported, _, api = follow(plan, lambda api, informers: informers.of(Pod))
+    assert reported == [("ADDED", "ns/a")]
     assert any("more than 10000 bytes" in line for line in api.report)
 
 
@@ -203,8 +203,8 @@ def test_an_object_that_becomes_unreadable_counts_as_gone_and_is_named() -> None
         bad["spec"]["nodeSelector"] = "x"
         api.plan("WATCH", PATH, stream_events(event("MODIFIED", bad), then="silence"))
 
-    told, _, api = follow(plan, lambda api, informers: not informers.of(Pod))
-    assert told == [("ADDED", "ns/a"), ("DELETED", "ns/a")]
+    reported, _, api = follow(plan, lambda api, informers: not informers.of(Pod))
+    assert reported == [("ADDED", "ns/a"), ("DELETED", "ns/a")]
     assert any("ns/a" in line and "spec.nodeSelector" in line for line in api.report)
 
 
@@ -214,8 +214,8 @@ def test_errors_are_reported_once_and_survived() -> None:
         api.plan("GET", PATH, hang_up(), away, raw(b"{"), away, reply(listed([stored_pod("a", 1)], 5)))
         api.plan("WATCH", PATH, stream_events(event("ADDED", stored_pod("b", 6)), then="silence"))
 
-    told, informers, api = follow(plan, lambda api, informers: len(informers.of(Pod)) == 2)
-    assert told == [("ADDED", "ns/a"), ("ADDED", "ns/b")]
+    reported, informers, api = follow(plan, lambda api, informers: len(informers.of(Pod)) == 2)
+    assert reported == [("ADDED", "ns/a"), ("ADDED", "ns/b")]
     assert len([line for line in api.report if "cannot be followed" in line]) == 1
     assert informers.states() == {"pods": InformerState.SYNCED}
 
@@ -263,24 +263,24 @@ def test_a_kind_the_cluster_does_not_have_is_reported_once_and_found_when_it_com
                 await until(lambda: len(stream) == 2)
         return stream.take(), api.report
 
-    deltas, said = run(story)
+    deltas, message = run(story)
     assert [(one.change.value, one.kind, one.key) for one in deltas] == [
         ("ADDED", "PodGroup", "ns/g"),
         ("DELETED", "PodGroup", "ns/g"),
     ]
-    assert len([line for line in said if "podgroups.scheduling.volcano.sh is not known" in line]) == 1
+    assert len([line for line in message if "podgroups.scheduling.volcano.sh is not known" in line]) == 1
 
 
-def test_what_may_not_be_read_is_not_synced_and_said() -> None:
+def test_what_may_not_be_read_is_not_synced_and_reported() -> None:
     async def story(api: FaultyApi) -> tuple[bool, list[str]]:
         api.plan("GET", PATH, refuse(403, "Forbidden", 'User "x" cannot list resource "pods"'))
         async with api.client(tries=1) as client, Informers(client, [Pod], api.report.append) as informers:
             return await informers.synced(0.5), api.report
 
-    synced, said = run(story)
+    synced, message = run(story)
     assert not synced
-    assert len(said) == 1
-    assert 'cannot list resource "pods"' in said[0]
+    assert len(message) == 1
+    assert 'cannot list resource "pods"' in message[0]
 
 
 def test_the_version_that_is_served_is_the_one_that_is_read() -> None:
@@ -294,7 +294,7 @@ def test_the_version_that_is_served_is_the_one_that_is_read() -> None:
     assert informers.of(Topology)["t"].api_version == "kueue.x-k8s.io/v1beta1"
 
 
-def test_of_two_objects_of_one_name_in_two_groups_one_is_taken_and_it_is_said() -> None:
+def test_of_two_objects_of_one_name_in_two_groups_one_is_taken_and_it_is_reported() -> None:
     kueue, kai = "/apis/kueue.x-k8s.io/v1alpha1/topologies", "/apis/kai.scheduler/v1alpha1/topologies"
 
     def plan(api: FaultyApi) -> None:
@@ -303,9 +303,9 @@ def test_of_two_objects_of_one_name_in_two_groups_one_is_taken_and_it_is_said() 
             api.plan("GET", path, reply({"metadata": {"resourceVersion": "4"}, "items": items}))
             api.plan("WATCH", path, stream_events(then="silence"))
 
-    told, informers, api = follow(plan, lambda api, informers: api.report, [Topology])
+    reported, informers, api = follow(plan, lambda api, informers: api.report, [Topology])
     assert informers.of(Topology)["t"].api_version == "kueue.x-k8s.io/v1alpha1"
-    assert told == [("ADDED", "t")]
+    assert reported == [("ADDED", "t")]
     assert len(api.report) == 1
     assert "passed over" in api.report[0]
 
@@ -323,7 +323,7 @@ def test_a_part_of_a_kind_is_followed_by_the_same_selection_in_list_and_watch() 
 
 
 def test_a_reader_that_comes_later_begins_with_what_is_there() -> None:
-    async def story(api: FaultyApi) -> tuple[Told, Told, Told]:
+    async def story(api: FaultyApi) -> tuple[Reported, Reported, Reported]:
         api.plan("GET", PATH, reply(listed([stored_pod("b", 2), stored_pod("a", 1)], 5)))
         api.plan("WATCH", PATH, stream_events(then="silence"))
         async with api.client() as client, Informers(client, [Pod, Wanted(Queue)], api.report.append) as informers:
@@ -344,7 +344,7 @@ def _as_pod(value: Plain) -> Object:
     return found
 
 
-def test_our_own_write_is_seen_at_once_and_told_once() -> None:
+def test_our_own_write_is_seen_at_once_and_reported_once() -> None:
     def plan(api: FaultyApi) -> None:
         api.plan("GET", PATH, reply(listed([stored_pod("a", 1)], 5)))
         news = stream_events(event("MODIFIED", stored_pod("a", 6)), event("ADDED", stored_pod("b", 7)), then="silence")
@@ -356,8 +356,8 @@ def test_our_own_write_is_seen_at_once_and_told_once() -> None:
             assert table(informers)["ns/a"] == "6"
         return "ns/b" in informers.of(Pod)
 
-    told, _, _ = follow(plan, end)
-    assert told == [("ADDED", "ns/a"), ("MODIFIED", "ns/a"), ("ADDED", "ns/b")]
+    reported, _, _ = follow(plan, end)
+    assert reported == [("ADDED", "ns/a"), ("MODIFIED", "ns/a"), ("ADDED", "ns/b")]
 
 
 def test_a_write_that_comes_back_after_its_objects_deletion_raises_no_ghost() -> None:
@@ -371,8 +371,8 @@ def test_a_write_that_comes_back_after_its_objects_deletion_raises_no_ghost() ->
         informers.observe(_as_pod(stored_pod("a", 7)))
         return True
 
-    told, informers, _ = follow(plan, end)
-    assert told == [("ADDED", "ns/a"), ("DELETED", "ns/a")]
+    reported, informers, _ = follow(plan, end)
+    assert reported == [("ADDED", "ns/a"), ("DELETED", "ns/a")]
     assert not informers.of(Pod)
 
 

@@ -71,11 +71,11 @@ def test_one_object_that_cannot_be_read_is_left_out_and_named() -> None:
         api.plan("GET", PATH, reply(listed([stored_pod("a", 1), bad, stored_pod("c", 3)], 9)))
         return [key(obj) for obj in (await _all(api))[0]], api.report
 
-    names, said = run(story)
+    names, message = run(story)
     assert names == ["ns/a", "ns/c"]
-    assert len(said) == 1
-    assert "ns/bad" in said[0]
-    assert "spec.nodeName" in said[0]
+    assert len(message) == 1
+    assert "ns/bad" in message[0]
+    assert "spec.nodeName" in message[0]
 
 
 def test_nulls_are_absent_fields() -> None:

@@ -28,7 +28,7 @@ def test_every_kind_of_the_model_has_its_place() -> None:
     assert {kind.__name__ for kind in SOURCES} == set(KINDS)
 
 
-def test_a_kind_of_several_groups_is_told_apart_by_its_apiversion() -> None:
+def test_a_kind_of_several_groups_is_distinguished_by_its_apiversion() -> None:
     assert resource_of(Topology, "kai.scheduler/v1alpha1").name == "topologies.kai.scheduler"
     with pytest.raises(ValueError, match="not served"):
         resource_of(Topology, "v1")

@@ -81,7 +81,7 @@ def test_what_containers_run_stays_where_it_is() -> None:
     assert b'"kept":"yes"' in text
 
 
-def test_a_kind_that_may_not_be_read_is_left_out_and_said() -> None:
+def test_a_kind_that_may_not_be_read_is_left_out_and_reported() -> None:
     def plan(api: FaultyApi) -> None:
         api.plan("GET", "/api/v1/persistentvolumes", refuse(403, "Forbidden", "you cannot list them"))
 

@@ -56,7 +56,7 @@ def test_what_is_not_there_is_not_found() -> None:
     controller(work)
 
 
-def test_a_controller_reads_what_it_wrote_and_is_told_of_it() -> None:
+def test_a_controller_reads_what_it_wrote_and_gets_its_event() -> None:
     def work(store: Store, api: FaultyApi) -> Any:
         watch = store.watch("", [Queue])
         api.plan("PATCH", f"{QUEUES}/q", reply(stored_queue(9, weight=4)))
@@ -93,7 +93,7 @@ def test_an_update_from_an_older_version_is_a_conflict() -> None:
     controller(work)
 
 
-def test_fields_that_went_are_taken_away_and_equal_ones_not_sent() -> None:
+def test_removed_fields_are_deleted_and_equal_fields_are_not_sent() -> None:
     old = {"a": 1, "b": {"c": 1, "d": 2}, "same": {"x": [1]}, "list": [1]}
     new = {"b": {"c": 1, "d": 3}, "same": {"x": [1]}, "list": [1, 2]}
     assert difference(old, new, whole=False) == {"a": None, "b": {"d": 3}, "list": [1, 2]}

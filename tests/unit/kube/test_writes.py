@@ -147,7 +147,7 @@ def test_status_and_annotations_are_merged_under_conditions() -> None:
     assert {one.headers["Content-Type"] for one in asked} == {"application/merge-patch+json"}
 
 
-def test_a_patch_that_meets_another_uid_is_a_conflict() -> None:
+def test_a_patch_of_an_object_with_another_uid_is_a_conflict() -> None:
     details = {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"}]}
 
     async def story(api: FaultyApi, writes: Writes) -> None:

@@ -143,7 +143,7 @@ def test_a_path_leads_back_to_its_keys_and_indices() -> None:
     ]
 
 
-def test_unknown_fields_of_a_queue_are_told_even_where_the_design_itself_put_them() -> None:
+def test_unknown_fields_of_a_queue_are_reported_even_where_the_design_itself_put_them() -> None:
     value = {
         "metadata": {"name": "default", "managedFields": [], "spec": {"weight": 1}},
         "spec": {"wieght": 2, "affinity": {"nodeGroupAffinity": {"required": ["a"]}}},

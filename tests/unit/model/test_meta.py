@@ -44,7 +44,7 @@ def test_what_is_no_timestamp_is_refused_and_quoted(text: str) -> None:
     assert repr(text) in str(refused.value)
 
 
-def test_the_controller_is_the_owner_that_says_so() -> None:
+def test_the_controller_is_the_owner_with_the_field_controller() -> None:
     user = OwnerReference(kind="Config", name="c")
     maker = OwnerReference(kind="ReplicaSet", name="r", controller=True)
     assert controller(ObjectMeta(owner_references=[user, maker])) is maker

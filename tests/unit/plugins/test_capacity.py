@@ -151,7 +151,7 @@ def test_without_a_root_queue_there_is_one_without_limits() -> None:
         ([queue("q"), queue("p", parent="q")], "queue q has child queues: jobs belong into queues without any"),
     ],
 )
-def test_a_queue_that_has_no_place_in_the_tree_says_so_and_others_go_on(queues: list[Manifest], text: str) -> None:
+def test_a_queue_that_has_no_place_in_the_tree_reports_it_and_others_go_on(queues: list[Manifest], text: str) -> None:
     state, plugin = tree(*queues, queue("good"), job("a", waiting=1), job("b", "good", waiting=1))
     assert plugin.admits(named(state, "q"), task(state, "a-0"), 1) == 0
     assert plugin.quota_refusal(named(state, "q"), task(state, "a-0")).message() == text
@@ -225,8 +225,8 @@ def test_ancestors_must_hold_too_much_and_leaves_of_one_ancestor_do_not_take_fro
 def test_a_limit_is_named_as_the_user_wrote_it(queues: list[Manifest], limit: str) -> None:
     state = state_of(node(cpu=10, memory="10Gi"), *queues, job("a", waiting=1, asks={"cpu": 12}))
     _, plugin = opened(Capacity, state)
-    said = plugin.quota_refusal(named(state, "q"), task(state, "a-0")).message()
-    assert said.startswith(f"queue q: cpu requested 12 + allocated 0 > {limit}")
+    message = plugin.quota_refusal(named(state, "q"), task(state, "a-0")).message()
+    assert message.startswith(f"queue q: cpu requested 12 + allocated 0 > {limit}")
 
 
 def test_a_limit_in_a_tree_is_named_with_the_queue_that_sets_it() -> None:

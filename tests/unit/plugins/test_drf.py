@@ -69,7 +69,7 @@ def test_pods_that_are_promised_capacity_count_like_those_that_have_it() -> None
 
 
 def test_a_promise_lets_the_other_job_go_first() -> None:
-    """Both jobs have a pod and two places are left; a's first pod is promised the room of one that leaves."""
+    """Both jobs have a pod and two places are left; a's first pod is promised the capacity of one that leaves."""
     leaving = typed(pod("leaves", "x", "n1", requests={"cpu": 3}))
     leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     state = state_of(

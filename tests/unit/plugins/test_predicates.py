@@ -43,14 +43,14 @@ def test_a_node_without_pods_takes_none() -> None:
     assert list(refusals(world)) == ["a"]
 
 
-def test_a_cordoned_node_is_refused_for_good() -> None:
+def test_a_cordoned_node_is_refused_permanently() -> None:
     world = state_of(
         node("a", cpu=4, memory="8Gi", unschedulable=True), node("b", cpu=4, memory="8Gi"), pod("p", cpu=None)
     )
     assert refusals(world) == {"a": ("unschedulable", "node(s) were unschedulable", False)}
 
 
-def test_a_node_that_the_selector_leaves_out_is_refused_for_good() -> None:
+def test_a_node_that_the_selector_leaves_out_is_refused_permanently() -> None:
     world = state_of(
         node("a", cpu=4, memory="8Gi", labels={"disk": "ssd"}),
         node("b", cpu=4, memory="8Gi"),

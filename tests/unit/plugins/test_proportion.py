@@ -73,8 +73,8 @@ def test_a_queue_takes_no_more_than_it_deserves_counted_exactly() -> None:
     assert plugin.admits(b, task(state, "jb-0"), 9) == 5
     live.statement().pipeline(tasks(state, "jb-0", "jb-1"), [0, 0])  # promised room counts, too
     assert plugin.admits(b, task(state, "jb-2"), 7) == 3
-    said = plugin.quota_refusal(a, task(state, "ja-6")).message()
-    assert said == "queue a: cpu requested 1 + allocated 6 > share 5 (weight 1 of 2)"
+    message = plugin.quota_refusal(a, task(state, "ja-6")).message()
+    assert message == "queue a: cpu requested 1 + allocated 6 > share 5 (weight 1 of 2)"
 
 
 def test_evictions_are_taken_off_and_undone_exactly() -> None:
@@ -122,7 +122,7 @@ def test_order_is_by_priority_then_by_share() -> None:
     assert first(two(priority=1)) == "a"
 
 
-def test_victims_are_what_a_queue_holds_beyond_what_it_deserves() -> None:
+def test_victims_are_what_a_queue_uses_beyond_what_it_deserves() -> None:
     state = two()
     _, plugin = opened(Proportion, state)
     victims = tasks(state, "ja-0", "ja-1", "ja-2")
@@ -141,7 +141,7 @@ def minimums(**spec: Any) -> State:
     )  # fmt: skip
 
 
-def test_admission_counts_what_is_held_reserved_and_asked_for() -> None:
+def test_admission_counts_what_is_used_reserved_and_requested() -> None:
     # 3 held (1 of them above its minimum) and 2 reserved: a limit of 8 leaves 4
     state = minimums(capability={"cpu": 8})
     _, plugin = opened(Proportion, state)
@@ -154,7 +154,7 @@ def test_admission_counts_what_is_held_reserved_and_asked_for() -> None:
     )
 
 
-def test_what_an_admitted_job_already_holds_is_not_reserved_again() -> None:
+def test_what_an_admitted_job_already_uses_is_not_reserved_again() -> None:
     state = state_of(
         node(cpu=4, memory="10Gi"), queue("a"),
         job("in", "a", running=1, waiting=1, phase="Inqueue", minResources={"cpu": 2}),
@@ -181,8 +181,8 @@ def test_others_guarantees_are_kept_free() -> None:
         job("new", "a", waiting=1, phase="Pending", minResources={"cpu": 7}),
     )  # fmt: skip
     _, plugin = opened(Proportion, state)
-    said = plugin.refusal(of(state, "new")).message()
-    assert said == "queue a: cpu requested 7 + allocated 0 > 6: 4 of 10 cpu are guaranteed to b"
+    message = plugin.refusal(of(state, "new")).message()
+    assert message == "queue a: cpu requested 7 + allocated 0 > 6: 4 of 10 cpu are guaranteed to b"
 
 
 def test_a_closed_queue_takes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What became of a configuration is told on the ConfigMap and on our own pod; where it is found in a ConfigMap."""
+"""What became of a configuration is reported on the ConfigMap and on our own pod; where it is found in a ConfigMap."""
 
 from __future__ import annotations
 
@@ -78,15 +78,15 @@ def test_a_refusal_is_a_condition_of_our_pod_and_an_event_of_it() -> None:
     async def story(api: FaultyApi) -> None:
         api.plan("GET", POD, reply(me()))
         api.plan("PATCH", f"{POD}/status", reply(me()))
-        said = await followed(api, Given(GOOD, BAD, GOOD), 3)
-        assert [(one["type"], one["status"], one["reason"]) for one in said] == [
+        message = await followed(api, Given(GOOD, BAD, GOOD), 3)
+        assert [(one["type"], one["status"], one["reason"]) for one in message] == [
             (CONDITION, "True", "ConfigurationUsed"),
             (CONDITION, "False", "ConfigurationRefused"),
             (CONDITION, "True", "ConfigurationUsed"),
         ]
-        assert "here:1" in said[1]["message"] and f"version {GOOD.version} stays in use" in said[1]["message"]
-        told = [one.body for one in api.asked if one.path == EVENTS]
-        assert [(e["type"], e["reason"], e["involvedObject"]["name"]) for e in told] == [
+        assert "here:1" in message[1]["message"] and f"version {GOOD.version} stays in use" in message[1]["message"]
+        reported = [one.body for one in api.asked if one.path == EVENTS]
+        assert [(e["type"], e["reason"], e["involvedObject"]["name"]) for e in reported] == [
             ("Warning", "ConfigurationRefused", "me"), ("Normal", "ConfigurationUsed", "me"),
         ]  # fmt: skip
 
@@ -129,7 +129,7 @@ def test_a_pod_that_is_not_ours_to_see_stops_nothing() -> None:
     assert len(run(story)) == 1
 
 
-def test_one_that_is_bad_from_the_start_is_told_before_the_end() -> None:
+def test_one_that_is_bad_from_the_start_is_reported_before_the_end() -> None:
     async def story(api: FaultyApi) -> str:
         api.plan("GET", POD, reply(me()))
         api.plan("PATCH", f"{POD}/status", reply(me()))
@@ -172,7 +172,7 @@ def test_a_key_of_a_configmap(place: str, fields: dict[str, Any], content: bytes
     assert found.source == f"configmap:{place}"
 
 
-def test_a_configmap_that_is_not_there_is_said() -> None:
+def test_a_configmap_that_is_not_there_is_reported() -> None:
     async def story(api: FaultyApi) -> ConfigContent:
         async with api.client() as client:
             return await ConfigMapKey(client, "home/conf", api.report.append).read()

@@ -47,16 +47,16 @@ def test_a_cycle_counts_decisions_and_the_bindings_that_were_accepted_since_the_
 
     async def run() -> None:
         leader = Leader(cluster_of(queue("default"), node("n1"), waiting("a"), waiting("b")), faults=OneIsRefused())
-        said: list[dict[str, object]] = []
+        output: list[dict[str, object]] = []
 
         def log(level: int, message: object, **fields: object) -> None:
             if message == "cycle":
-                said.append(fields)
+                output.append(fields)
 
         leader.decider._log = log  # type: ignore[assignment]
         await leader.turn()
         await leader.turn()
         await leader.turn()
-        assert [(entry["decided"], entry["bound"]) for entry in said] == [(2, 0), (0, 1), (0, 0)]
+        assert [(entry["decided"], entry["bound"]) for entry in output] == [(2, 0), (0, 1), (0, 0)]
 
     asyncio.run(run())

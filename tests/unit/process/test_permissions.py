@@ -1,4 +1,4 @@
-"""What is missing is said at once, every ten minutes while it is missing, and no longer when it is granted."""
+"""What is missing is reported at once, every ten minutes while it is missing, and no longer when it is granted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REFUSED = errors.Forbidden(
 REVIEWS = "/apis/authorization.k8s.io/v1"
 
 
-class Told:
+class Reported:
     """Permissions on a clock of the test's own, and what they say."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,16 +42,16 @@ class Told:
         return self.registry.get_sample_value(name, {"verb": "create", "resource": "pods/binding"})
 
 
-def test_a_refusal_is_said_at_once_and_every_ten_minutes(capsys: pytest.CaptureFixture[str]) -> None:
-    told = Told(capsys)
+def test_a_refusal_is_reported_at_once_and_every_ten_minutes(capsys: pytest.CaptureFixture[str]) -> None:
+    reported = Reported(capsys)
     for _ in range(100):
-        told.permissions.refused(REFUSED)
-        told.now += REVIEW_PERIOD_S / 60
-    entries = told.entries()
+        reported.permissions.refused(REFUSED)
+        reported.now += REVIEW_PERIOD_S / 60
+    entries = reported.entries()
     assert [(e["v"], e["verb"], e["resource"], e["group"]) for e in entries] == [(0, "create", "pods/binding", "")] * 2
     assert "system:serviceaccount:muster-system:muster-scheduler" in entries[0]["why"]
-    assert told.metric("muster_permission_denied_total") == 100
-    assert told.metric("muster_permission_missing") == 1
+    assert reported.metric("muster_permission_denied_total") == 100
+    assert reported.metric("muster_permission_missing") == 1
 
 
 @pytest.mark.parametrize(
@@ -64,20 +64,20 @@ def test_a_refusal_is_said_at_once_and_every_ten_minutes(capsys: pytest.CaptureF
     ],
 )  # fmt: skip
 def test_other_refusals_are_no_missing_permission(error: errors.ApiError, capsys: pytest.CaptureFixture[str]) -> None:
-    told = Told(capsys)
-    told.permissions.refused(error)
-    assert told.entries() == []
+    reported = Reported(capsys)
+    reported.permissions.refused(error)
+    assert reported.entries() == []
 
 
 def rules(*granted: dict[str, list[str]]) -> dict[str, Any]:
     return {"status": {"resourceRules": list(granted), "incomplete": False}}
 
 
-def test_the_review_asks_about_all_namespaces_and_what_was_granted_is_said(
+def test_the_review_asks_about_all_namespaces_and_what_was_granted_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("muster.process.permissions.MORE_REFUSALS_S", 0.2)
-    told = Told(capsys)
+    reported = Reported(capsys)
     needed = (BIND, Permission("patch", "pods/status"), Permission("patch", "queues/status", "scheduling.volcano.sh"))
     status = {"verbs": ["patch"], "apiGroups": ["*"], "resources": ["*/status"]}
     named = {"verbs": ["*"], "apiGroups": [""], "resources": ["pods/binding"], "resourceNames": ["one"]}
@@ -87,7 +87,7 @@ def test_the_review_asks_about_all_namespaces_and_what_was_granted_is_said(
         api.plan("POST", f"{REVIEWS}/selfsubjectaccessreviews", reply({"status": {"allowed": False}}, 201),
                  reply({"status": {"allowed": True}}, 201))  # fmt: skip
         async with api.client() as client:
-            asking = asyncio.create_task(told.permissions.run(client, needed, OwnPod(client, "")))
+            asking = asyncio.create_task(reported.permissions.run(client, needed, OwnPod(client, "")))
             # What is new is looked at again soon; then it is granted.
             await until(lambda: api.count("POST", f"{REVIEWS}/selfsubjectaccessreviews") == 2, 15)
             await asyncio.sleep(0.1)
@@ -96,28 +96,28 @@ def test_the_review_asks_about_all_namespaces_and_what_was_granted_is_said(
         assert spec == {"resourceAttributes": {"verb": "create", "resource": "pods", "subresource": "binding"}}
 
     run(story)
-    said = [(e["msg"], e["verb"], e["resource"]) for e in told.entries()]
-    assert said == [
+    message = [(e["msg"], e["verb"], e["resource"]) for e in reported.entries()]
+    assert message == [
         ("missing permission: create pods/binding", "create", "pods/binding"),
         ("permission granted", "create", "pods/binding"),
     ]
-    assert told.metric("muster_permission_missing") == 0
+    assert reported.metric("muster_permission_missing") == 0
 
 
 def test_a_server_that_gives_no_review_is_no_reason_to_end(capsys: pytest.CaptureFixture[str]) -> None:
-    told = Told(capsys)
+    reported = Reported(capsys)
 
     async def story(api: FaultyApi) -> None:
         api.plan("POST", f"{REVIEWS}/selfsubjectrulesreviews", refuse(403, "Forbidden", "no reviews here"))
         async with api.client(tries=1) as client:
-            asking = asyncio.create_task(told.permissions.run(client, (BIND,), OwnPod(client, "")))
+            asking = asyncio.create_task(reported.permissions.run(client, (BIND,), OwnPod(client, "")))
             await until(lambda: api.asked)
             await asyncio.sleep(0.05)
             assert not asking.done()
             asking.cancel()
 
     run(story)
-    assert "does not say which permissions" in told.entries()[0]["msg"]
+    assert "does not say which permissions" in reported.entries()[0]["msg"]
 
 
 def test_refusals_of_every_client_come_by() -> None:

@@ -62,8 +62,8 @@ def test_a_pod_names_its_group_and_takes_a_second_to_stop() -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_configuration_has_the_plugins_of_the_recommended_one(order: str, tiers: str) -> None:
     recommended, _ = configure(RECOMMENDED.read_text("utf-8"), RECOMMENDED.name)
-    config, said = configure(configuration(order, tiers), "churn")
-    assert [str(finding) for finding in said if finding.severity is Severity.ERROR] == []
+    config, message = configure(configuration(order, tiers), "churn")
+    assert [str(finding) for finding in message if finding.severity is Severity.ERROR] == []
     assert [plugin.name for plugin in config.plugins()] == [plugin.name for plugin in recommended.plugins()]
     assert len(config.tiers) == (1 if tiers == "single-tier" else 2)
     assert sorted(config.actions) == sorted(recommended.actions)

@@ -24,7 +24,7 @@ def about(name: str, *documents: dict[str, object], configuration: str = PREEMPT
     return explain(scheduler(configuration), found.objects, found.latest, ("muster",), name, sets=sets)
 
 
-def test_every_node_has_its_word() -> None:
+def test_every_node_has_a_reason_or_a_score() -> None:
     answer = about("default/p", node("n1", cpu=1), node("n2", cpu=4), pod("p", cpu="2", nodeSelector={"disk": "ssd"}))
     assert answer.nodes.keys() == {"n1", "n2"}
     plugins = [plugin for plugin, _, _ in answer.nodes["n1"].reasons]
@@ -34,14 +34,14 @@ def test_every_node_has_its_word() -> None:
 
 def test_infeasible_nodes_are_scored_and_every_scorer_has_its_key() -> None:
     answer = about("p", node("n1", cpu=1), node("n2", cpu=4), pod("p", cpu="2"))
-    told = answer.to_dict()["nodes"]
-    assert isinstance(told, dict)
-    assert told["n1"]["feasible"] is False
-    assert told["n1"]["scores"].keys() == {"nodeorder"}
-    assert told["n2"]["total"] == pytest.approx(sum(told["n2"]["terms"]["nodeorder"].values()))
+    reported = answer.to_dict()["nodes"]
+    assert isinstance(reported, dict)
+    assert reported["n1"]["feasible"] is False
+    assert reported["n1"]["scores"].keys() == {"nodeorder"}
+    assert reported["n2"]["total"] == pytest.approx(sum(reported["n2"]["terms"]["nodeorder"].values()))
 
 
-def test_the_decision_of_the_next_cycle_is_told() -> None:
+def test_the_decision_of_the_next_cycle_is_reported() -> None:
     assert about("p", node("n1", cpu=4), pod("p")).decision.node == "n1"
     waiting = about("boss", *full_cluster()).decision
     assert (waiting.node, waiting.pipelined) == (None, "n1")
@@ -93,9 +93,9 @@ def test_the_warnings_of_the_cycle_are_part_of_the_answer() -> None:
     rack = {"kai.scheduler/topology-required-placement": "rack"}
     gang = group("g", minMember=1, queue="default")
     gang["metadata"]["annotations"] = rack  # type: ignore[index]
-    told = about(
+    reported = about(
         "p", node("n1", cpu=4), queue("default"), gang, pod("p", group="g"),
         configuration=ONE_GROUP.replace("nodegroup", "topology"),
     ).to_dict()["warnings"]  # fmt: skip
-    assert isinstance(told, list)
-    assert len(told) == 1 and "the annotation kai.scheduler/topology is missing" in told[0]
+    assert isinstance(reported, list)
+    assert len(reported) == 1 and "the annotation kai.scheduler/topology is missing" in reported[0]

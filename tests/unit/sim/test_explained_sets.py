@@ -31,15 +31,15 @@ def test_a_set_that_failed_says_for_which_pod_and_why() -> None:
     selector = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [selector]}}
     spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "affinity": apart}
-    told = {"namespace": "d", "labels": {"app": "x"}, "annotations": {"scheduling.k8s.io/group-name": "job"}}
-    pods = [made("v1", "Pod", {"name": f"job-{i}", **told}, spec=spec) for i in (0, 1)]
+    reported = {"namespace": "d", "labels": {"app": "x"}, "annotations": {"scheduling.k8s.io/group-name": "job"}}
+    pods = [made("v1", "Pod", {"name": f"job-{i}", **reported}, spec=spec) for i in (0, 1)]
     found = tried(*rack("a", 8), *rack("b", 8, 8), gang("job", 2, RACK), *pods)
     assert found is not None
     assert [(one.label, one.placed, one.holds) for one in found] == [("tree z/a", 1, False), ("tree z/b", 2, True)]
     assert found[0].reason == "d/job-1: 0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
 
 
-def test_sub_groups_tell_how_their_own_sets_did() -> None:
+def test_sub_groups_report_how_their_own_sets_did() -> None:
     near = {"topology": "tree", "requiredTopologyLevel": RACK}
     subs = [{"name": part, "minMember": 2, "topologyConstraint": near} for part in ("l", "r")]
     pods = [member("job", f"{part}{i}", part=part) for part in ("l", "r") for i in (0, 1)]

@@ -33,7 +33,7 @@ def test_what_copies_of_a_shape_take_up_is_no_fragment() -> None:
     assert fragmentation(state.nodes.everything(), shapes) == {"cpu": 0.1}
 
 
-def test_room_beside_a_missing_resource_is_a_fragment() -> None:
+def test_capacity_beside_a_missing_resource_is_a_fragment() -> None:
     state = state_of(
         node("n0", cpu="8", memory="1Gi"), queue("default"), pod_group("p"), member_pod("p-0", "p", memory="2Gi")
     )

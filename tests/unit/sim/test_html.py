@@ -55,8 +55,8 @@ def test_the_page_is_whole_and_needs_nothing_from_outside() -> None:
 
 def test_placements_evictions_and_reasons_are_shown() -> None:
     text = page(run(*full_cluster()), "cluster.yaml")
-    for said in ("default/boss", "default/low-2", "Insufficient cpu", "queue default", "preempt"):
-        assert said in text
+    for message in ("default/boss", "default/low-2", "Insufficient cpu", "queue default", "preempt"):
+        assert message in text
 
 
 def test_what_comes_from_the_input_is_escaped() -> None:

@@ -24,11 +24,11 @@ def test_packing_and_spreading_differ_in_placements_and_fragmentation() -> None:
 
 
 def test_the_first_answer_keeps_its_keys_and_the_other_stands_beside_it() -> None:
-    told = compared(node("n1", cpu=4), node("n2", cpu=4), pod("a"), pod("b")).to_dict()
-    assert {"binds", "pending", "evicts", "summary", "other", "differences"} <= told.keys()
-    other, differences = told["other"], told["differences"]
+    reported = compared(node("n1", cpu=4), node("n2", cpu=4), pod("a"), pod("b")).to_dict()
+    assert {"binds", "pending", "evicts", "summary", "other", "differences"} <= reported.keys()
+    other, differences = reported["other"], reported["differences"]
     assert isinstance(other, dict) and isinstance(differences, dict)
-    assert other["binds"] != told["binds"]
+    assert other["binds"] != reported["binds"]
     assert differences["configurations"] == ["pack.yaml", "spread.yaml"]
     assert differences["queues"] == {"default": [{"cpu": "2", "pods": "2"}] * 2}
 

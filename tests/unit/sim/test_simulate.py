@@ -18,7 +18,7 @@ def run(*documents: dict[str, object], cycles: int | None = None, configuration:
     return simulate(scheduler(configuration), found.objects, found.latest, NAMES, cycles)
 
 
-def test_a_pod_is_bound_where_there_is_room() -> None:
+def test_a_pod_is_bound_where_there_is_capacity() -> None:
     result = run(node("n1", cpu=4), node("n2", cpu=1), pod("p", cpu="2"))
     assert result.binds == {"default/p": "n1"}
     assert result.pending == {}
@@ -41,7 +41,7 @@ def test_preemption_ends_with_the_preemptor_bound_and_the_victim_made_anew() -> 
     assert result.summary.settled
 
 
-def test_after_one_cycle_the_preemptor_still_waits_for_the_room() -> None:
+def test_after_one_cycle_the_preemptor_still_waits_for_the_capacity() -> None:
     result = run(*full_cluster(), cycles=1)
     assert result.cycles == 1
     assert result.binds == {}
@@ -79,14 +79,14 @@ def test_a_gang_that_does_not_fit_leaves_no_pod_behind() -> None:
     assert result.pending.keys() == {f"default/g-{i}" for i in range(3)}
 
 
-def test_pods_that_end_make_room_for_those_that_wait() -> None:
+def test_pods_that_end_free_capacity_for_those_that_wait() -> None:
     short = {"muster.io/run-seconds": "60"}
     result = run(node("n1", cpu=1), *(pod(f"p{i}", annotations=short) for i in range(3)))
     assert result.binds == {f"default/p{i}": "n1" for i in range(3)}
     assert result.summary.settled
 
 
-def test_a_run_that_goes_round_in_circles_is_stopped_and_said() -> None:
+def test_a_run_that_goes_round_in_circles_is_stopped_and_reported() -> None:
     again = replica_set("again", 1, pod("x", annotations={"muster.io/run-seconds": "5"}))
     result = run(node("n1", cpu=4), again)
     assert not result.summary.settled
@@ -116,15 +116,21 @@ def test_the_answer_does_not_depend_on_the_order_of_the_documents() -> None:
 
 def test_the_summary_counts_and_shares() -> None:
     result = run(node("n1", cpu=4), node("n2", cpu=4), pod("p", cpu="3"), pod("q", cpu="5"))
-    told = result.to_dict()["summary"]
-    assert isinstance(told, dict)
-    assert (told["pods"], told["bound"], told["pending"], told["evicted"], told["nodes"]) == (2, 1, 1, 0, 2)
-    assert told["queues"]["default"]["allocated"]["cpu"] == "3"
+    reported = result.to_dict()["summary"]
+    assert isinstance(reported, dict)
+    assert (reported["pods"], reported["bound"], reported["pending"], reported["evicted"], reported["nodes"]) == (
+        2,
+        1,
+        1,
+        0,
+        2,
+    )
+    assert reported["queues"]["default"]["allocated"]["cpu"] == "3"
     # 5 of the 8 cores are idle, 1 and 4 of them: none can hold the pod of 5.
-    assert told["fragmentation"] == {"cpu": 1.0}
+    assert reported["fragmentation"] == {"cpu": 1.0}
 
 
-def test_the_clock_starts_where_it_is_told() -> None:
+def test_the_clock_starts_at_the_given_time() -> None:
     found = read([("c.yaml", text(node("n1", cpu=4), pod("p")).encode())])
     result = simulate(scheduler(), found.objects, 1000.0, NAMES)
     assert result.cluster.clock.now() >= 1000.0

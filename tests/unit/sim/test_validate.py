@@ -31,7 +31,7 @@ def test_a_sound_cluster_has_no_findings() -> None:
     assert findings(node("n1", cpu=4), queue("q"), queue("default"), gang, *pods, pod("single")) == []
 
 
-def test_a_pod_on_a_node_that_is_not_there_is_told() -> None:
+def test_a_pod_on_a_node_that_is_not_there_is_reported() -> None:
     finding = only(node("n1", cpu=4), pod("p", on="n2"))
     assert (finding.severity, finding.code) == ("warning", "no-node")
 
@@ -47,7 +47,7 @@ def test_of_many_names_only_some_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("documents", "code", "said"),
+    ("documents", "code", "message"),
     [
         ([pod("p", cpu="5")], "too-large", "asks for 5 of cpu, but no node has more than 4"),
         ([pod("p", nodeSelector={"disk": "ssd"})], "node-affinity", "no node could ever take it"),
@@ -67,15 +67,15 @@ def test_of_many_names_only_some_are_listed() -> None:
         ([queue("default"), queue("a", parent="a")], "queue-cycle", "a → a"),
     ],
 )  # fmt: skip
-def test_what_could_never_be_is_an_error(documents: Documents, code: str, said: str) -> None:
+def test_what_could_never_be_is_an_error(documents: Documents, code: str, message: str) -> None:
     finding = only(node("n1", cpu=4), *documents)
     assert (finding.severity, finding.code) == ("error", code)
-    assert said in finding.message
+    assert message in finding.message
     assert finding.file == "cluster.yaml" and finding.line
 
 
 @pytest.mark.parametrize(
-    ("documents", "code", "said"),
+    ("documents", "code", "message"),
     [
         ([group("g", minMember=3), pod("p", group="g")], "too-few-pods", "minMember is 3, but it has 1 pods"),
         (
@@ -91,10 +91,10 @@ def test_what_could_never_be_is_an_error(documents: Documents, code: str, said: 
         ([pod("p", on="n1", group="gone")], "no-group", "does not exist"),
     ],
 )  # fmt: skip
-def test_what_may_yet_be_is_a_warning(documents: Documents, code: str, said: str) -> None:
+def test_what_may_yet_be_is_a_warning(documents: Documents, code: str, message: str) -> None:
     finding = only(node("n1", cpu=4), *documents)
     assert (finding.severity, finding.code) == ("warning", code)
-    assert said in finding.message
+    assert message in finding.message
 
 
 def test_a_cycle_is_reported_for_each_of_its_queues_and_not_below() -> None:
@@ -116,7 +116,7 @@ def gpus(name: str) -> dict[str, Any]:
     return {"containers": [{"name": "c", "resources": {"requests": {name: "1"}}}]}
 
 
-def test_pods_alike_are_told_once_where_their_workload_stands() -> None:
+def test_pods_of_one_template_are_reported_once_at_the_line_of_their_workload() -> None:
     finding = only(node("n1", cpu=4), replica_set("web", 3, pod("x", cpu="9")))
     assert "and 2 more like it" in finding.message
     assert (finding.file, finding.line) == ("cluster.yaml", 4)
@@ -132,7 +132,7 @@ def test_without_nodes_that_is_all_there_is_to_say() -> None:
     assert only(pod("p", cpu="100")).code == "no-nodes"
 
 
-def test_plugins_have_their_say_at_the_object_s_place() -> None:
+def test_findings_of_plugins_name_the_line_of_the_object() -> None:
     text = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: predicates\n  - name: nodegroup\n'
     affinity = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["gone"]}}
     found = findings(node("n1", cpu=4), queue("q", affinity=affinity), configuration=text)

@@ -108,9 +108,9 @@ def test_paths_that_the_model_does_not_know_lead_where_they_are_written(
     for _ in range(20):
         cluster.step()
     status = cluster.store.get(OverridePolicy, "default/op").status
-    told = {c.type: (c.status, c.reason) for c in status.conditions}
+    reported = {c.type: (c.status, c.reason) for c in status.conditions}
     if outdated is None:
-        assert told["Resolved"] == ("False", "Invalid")
+        assert reported["Resolved"] == ("False", "Invalid")
     else:
-        assert told == {"Resolved": ("True", "RulesUsable"), "Satisfied": ("False", "WebhookRequired")}
+        assert reported == {"Resolved": ("True", "RulesUsable"), "Satisfied": ("False", "WebhookRequired")}
         assert {app.name.partition(".")[0]: app.outdated for app in status.applications} == outdated

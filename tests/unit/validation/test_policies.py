@@ -37,13 +37,13 @@ def test_groups_that_are_not_there_and_odd_spellings_are_warned_of() -> None:
     assert any("names node group 'Edge'; using 'edge'" in m for m in messages)
 
 
-def test_an_application_whose_policy_is_not_there_is_told_the_nearest() -> None:
+def test_an_application_whose_policy_does_not_exist_gets_the_nearest_name() -> None:
     finding = next(f for f in found(WITH, policy(1), app(**{REQUIRED: "pp-2"})) if f.code == "no-policy")
     assert finding.object == "Deployment default/web"
     assert finding.fix == "did you mean pp?"
 
 
-def test_policies_that_no_plugin_obeys_are_told() -> None:
+def test_policies_that_no_plugin_obeys_are_reported() -> None:
     asking = app(**{REQUIRED: "pp"})
     assert any(f.code == "no-plugin" for f in found(WITHOUT, policy(1), asking))
     assert not any(f.code == "no-plugin" for f in found(WITH, policy(1), asking))

@@ -138,14 +138,14 @@ def test_every_plugin_learns_of_an_admission() -> None:
 )  # fmt: skip
 def test_the_first_tier_that_knows_says_whether_a_job_starves(tiers: list[list[bool]], starving: bool) -> None:
     state = cluster()
-    said = [[stub(f"p{i}", JobStarving, starving=one) for i, one in enumerate(tier)] for tier in tiers]
-    assert session_of(state, *said).starving(of(state, "a")) is starving
+    message = [[stub(f"p{i}", JobStarving, starving=one) for i, one in enumerate(tier)] for tier in tiers]
+    assert session_of(state, *message).starving(of(state, "a")) is starving
 
 
 # --- orders
 
 
-def test_jobs_are_ordered_by_the_first_plugin_that_tells_them_apart_then_by_age_then_by_name() -> None:
+def test_jobs_are_ordered_by_the_first_plugin_that_distinguishes_them_then_by_age_then_by_name() -> None:
     old, new = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
     state = state_of(
         queue("q"), job("a", waiting=1, created=new), job("b", waiting=1, created=old), job("c", waiting=1, created=old)
@@ -262,7 +262,7 @@ def test_jobs_without_their_queue_are_not_in_the_session() -> None:
     assert list(session_of(state, real("gang")).jobs) == ["default/a"]
 
 
-def test_signatures_tell_shapes_apart_and_what_plugins_read_besides() -> None:
+def test_signatures_distinguish_shapes_and_what_plugins_read_besides() -> None:
     state = state_of(
         node(cpu=10),
         queue("q"),

@@ -42,7 +42,7 @@ def test_parents_that_are_missing_or_go_in_a_circle_do_no_harm() -> None:
     assert sorted(group.name for group in root.groups()) == ["a", "b", "c", "d/job"]
 
 
-def test_volcanos_sub_groups_are_told_apart_by_label_values() -> None:
+def test_volcanos_sub_groups_are_distinguished_by_label_values() -> None:
     policy = {"name": "p", "subGroupSize": 2, "minSubGroups": 1, "matchLabelKeys": ["slice"]}
     pods = [member("job", i, labels={"slice": s}) for i, s in enumerate("xyx")]
     (inner,) = tree(*pods, subGroupPolicy=[policy]).children
@@ -50,7 +50,7 @@ def test_volcanos_sub_groups_are_told_apart_by_label_values() -> None:
     assert inner.shortfall() == 2  # one of the two must hold
 
 
-def test_pods_that_hold_room_are_not_missing() -> None:
+def test_pods_that_use_capacity_are_not_missing() -> None:
     subs = [{"name": "a", "minMember": 2}]
     root = tree(member("job", "0", part="a", on="n"), member("job", "1", part="a"), subGroups=subs)
     assert root.shortfall() == 1

@@ -156,6 +156,6 @@ def test_chip_lists_are_read_and_written() -> None:
         ("Ascend910-1,Ascend910-1", "named twice"),
     ],
 )
-def test_a_list_that_cannot_be_read_says_why(text: str, why: str) -> None:
+def test_a_list_that_cannot_be_read_gives_the_reason(text: str, why: str) -> None:
     with pytest.raises(ChipListError, match=why):
         read_chips(text, "Ascend910-", 8)

@@ -41,7 +41,7 @@ def test_what_is_being_released_counts_later_not_now() -> None:
     assert (sums[1][FREE, 0], sums[1][NOW, 0]) == (1, 0)
 
 
-def test_nodes_that_never_take_the_pod_have_no_room() -> None:
+def test_nodes_that_never_take_the_pod_have_no_capacity() -> None:
     session = opened()
     task = session.state.tasks["d/job-0"]
     session.placement.answers(task).static[:4] = False

@@ -40,7 +40,7 @@ def test_a_node_needs_the_label_of_every_level_whatever_its_value(api: str) -> N
     assert fault.message.endswith("the first is b, which lacks rack")
 
 
-def test_a_topology_without_levels_is_said() -> None:
+def test_a_topology_without_levels_is_reported() -> None:
     assert [fault.code for fault in topology_source().faults] == ["topology-without-levels"]
 
 
@@ -50,7 +50,7 @@ def test_a_level_that_stands_twice_counts_once() -> None:
     assert [fault.code for fault in source.faults] == ["topology-level-twice", "topology-partial-labels"]
 
 
-def test_a_topology_that_no_node_belongs_to_is_said() -> None:
+def test_a_topology_that_no_node_belongs_to_is_reported() -> None:
     assert [fault.code for fault in topology_source("row").faults] == ["topology-without-nodes"]
 
 
@@ -78,7 +78,7 @@ def test_members_are_found_by_pattern_and_by_label() -> None:
 
 
 @pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "a", "b"), ("b", "c", "a")])
-def test_hypernodes_that_contain_each_other_are_left_out_and_said_once(names: tuple[str, str, str]) -> None:
+def test_hypernodes_that_contain_each_other_are_left_out_and_reported_once(names: tuple[str, str, str]) -> None:
     one, two, three = names
     source = network(
         hypernode(one, 1, two, kind="HyperNode"),
@@ -94,7 +94,7 @@ def test_a_hypernode_in_itself_is_a_cycle() -> None:
     assert [f.code for f in network(hypernode("a", 1, "a", kind="HyperNode")).faults] == ["hypernode-cycle"]
 
 
-def test_a_member_that_is_not_there_or_belongs_elsewhere_is_said() -> None:
+def test_a_member_that_is_not_there_or_belongs_elsewhere_is_reported() -> None:
     source = network(hypernode("a", 1, "n0", "n9"), hypernode("b", 1, "n0", "n1"))
     assert [fault.code for fault in source.faults] == ["hypernode-member", "hypernode-overlap"]
     assert source.tree.ids[1].tolist() == [0, 1, -1, -1]

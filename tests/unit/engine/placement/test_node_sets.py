@@ -110,7 +110,7 @@ def test_an_error_ends_the_fold_and_sets_the_job_aside_with_the_plugins_name_in_
     assert job.attempt.refusal.message() == "plugin P: no map of the racks"
 
 
-def test_any_other_fault_in_a_plugin_is_the_jobs_misfortune_only_and_its_text_stays_in_the_log() -> None:
+def test_any_other_error_of_a_plugin_fails_only_the_job_and_its_text_stays_in_the_log() -> None:
     def broken(nodes: list[int]) -> Parts:
         raise KeyError("rack")
 
@@ -118,8 +118,8 @@ def test_any_other_fault_in_a_plugin_is_the_jobs_misfortune_only_and_its_text_st
     assert sets == []
     assert "V0: P failed to divide the nodes for d/job: KeyError: 'rack'" in lines
     assert job.attempt.refusal is not None
-    told = job.attempt.refusal.message()
-    assert told.startswith("plugin P: ") and "rack" not in told
+    reported = job.attempt.refusal.message()
+    assert reported.startswith("plugin P: ") and "rack" not in reported
 
 
 class Raw(Divider):
@@ -137,7 +137,7 @@ def some(*nodes: int, score: list[float] | None = None) -> NodeSet:
     return NodeSet(np.array(nodes, np.int64), score=None if score is None else np.array(score))
 
 
-def test_a_generator_is_as_good_as_a_list() -> None:
+def test_a_generator_works_like_a_list() -> None:
     """At every verbosity: the log's lines about the answer must not use it up."""
     sets, lines, _ = folded(hosted(Raw)(some(n, n + 1) for n in (0, 2)))
     assert sets == [[0, 1], [2, 3]]
@@ -148,8 +148,8 @@ def test_nodes_outside_the_given_set_are_left_out_and_reported() -> None:
     first = Divider("first", lambda nodes: [[0, 1, 2]])
     sets, lines, _ = folded(first, hosted(Raw)([some(2, 5, 0, score=[3.0, 2.0, 1.0]), some(99)]))
     assert sets == [[0, 2], []]
-    said = "plugin P returned nodes outside its node set for d/job: Node6, number 99; left out"
-    assert f"V0: {said}" in lines
+    output = "plugin P returned nodes outside its node set for d/job: Node6, number 99; left out"
+    assert f"V0: {output}" in lines
 
 
 @pytest.mark.parametrize("answer", [None, 3, [None], [[0, 1]], [NodeSet(np.array(["a"]))]])  # type: ignore[arg-type]

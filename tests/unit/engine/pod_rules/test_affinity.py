@@ -43,7 +43,7 @@ def test_nothing_is_built_when_no_pod_asks_about_others() -> None:
     assert SpreadScore(2, index).batch(task(state, "new")) == Batch.SKIP
 
 
-def test_pods_that_no_term_tells_apart_are_one_kin() -> None:
+def test_pods_that_no_term_distinguishes_are_one_class() -> None:
     state = cluster(
         host("a"),
         app("x-0", "web", labels={"pod-index": "0"}),

@@ -129,27 +129,31 @@ class TestAVolumeToBeMade:
             ({}, {}, []),
         ],
     )
-    def test_needs_room_where_the_driver_tells_of_it(
+    def test_needs_capacity_where_the_driver_publishes_it(
         self, capacity: Manifest, selector: Manifest | None, expected: list[str]
     ) -> None:
-        told: Manifest = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity", "metadata": {"name": "x"}}
-        told |= {"storageClassName": "fast", **capacity}
+        reported: Manifest = {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSIStorageCapacity",
+            "metadata": {"name": "x"},
+        }
+        reported |= {"storageClassName": "fast", **capacity}
         if selector is not None:
-            told["nodeTopology"] = selector
+            reported["nodeTopology"] = selector
         driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "csi"}}
         fast = storage_class("fast", "csi")
         cluster = Cluster(
             *NODES,
             fast,
             driver | {"spec": {"storageCapacity": True}},
-            told,
+            reported,
             claim("c", "fast", "2Gi"),
             pod_with_volumes("p", "c"),
         )
         assert cluster.taken_by(VolumeBinding, "p") == expected
         refused = set(cluster.refusals(VolumeBinding, "p").values()) - {""}
         assert refused <= {"node(s) did not have enough free storage"}
-        silent = Cluster(*NODES, fast, driver, told, claim("c", "fast", "2Gi"), pod_with_volumes("p", "c"))
+        silent = Cluster(*NODES, fast, driver, reported, claim("c", "fast", "2Gi"), pod_with_volumes("p", "c"))
         assert silent.taken_by(VolumeBinding, "p") == ["n1", "n2"]
 
     def test_stays_where_an_earlier_cycle_put_it(self) -> None:
@@ -209,7 +213,7 @@ class TestReservations:
         cluster.place("p", "n1")
         assert cluster.taken_by(VolumeBinding, "q") == ["n1"]
 
-    def test_a_claim_stays_settled_while_another_pod_holds_it(self) -> None:
+    def test_a_claim_stays_settled_while_another_pod_uses_it(self) -> None:
         cluster = Cluster(
             *NODES,
             LOCAL,

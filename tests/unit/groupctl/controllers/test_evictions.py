@@ -65,7 +65,7 @@ def test_all_controllers_together_keep_one_rate() -> None:
     assert evictions.waiting == 2
 
 
-def test_an_eviction_that_is_refused_is_told_and_asked_again_later() -> None:
+def test_an_eviction_that_is_refused_is_reported_and_asked_again_later() -> None:
     class Refusing(MemoryStore):
         def evict(self, key: str, **_: Any) -> None:
             raise ApiError("", "the budget forbids it")

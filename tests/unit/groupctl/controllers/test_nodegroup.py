@@ -47,7 +47,7 @@ def test_a_group_says_which_nodes_it_contains_and_how_they_are() -> None:
     assert controller.next_time() is None
 
 
-def test_every_group_that_holds_or_held_a_node_hears_of_it() -> None:
+def test_every_group_that_contains_or_contained_a_node_is_reconciled() -> None:
     store = store_of(
         city_node("n", "x"),
         node_group("first", "n"),
@@ -133,15 +133,15 @@ def test_one_group_that_cannot_be_written_keeps_no_other_from_its_status() -> No
                 raise ApiError("", "forbidden")
             return super().update_status(obj)
 
-    said: list[str] = []
+    message: list[str] = []
     store = Refusing(VirtualClock(1000.0), [city_node("n"), node_group("bad", "n"), node_group("good", "n")])
-    controller = NodeGroupController(store, report=said.append)
+    controller = NodeGroupController(store, report=message.append)
     controller.run()
     assert status(store, "good").contained_nodes == ["n"]
-    assert said == ["NodeGroup bad: forbidden"] and controller.next_time() == 1000.1
+    assert message == ["NodeGroup bad: forbidden"] and controller.next_time() == 1000.1
 
 
-def test_where_groups_are_exclusive_the_oldest_has_the_node_and_the_others_say_so() -> None:
+def test_where_groups_are_exclusive_the_oldest_has_the_node_and_the_others_report_it() -> None:
     old, new = node_group("b-old", location="x"), node_group("a-new", "n", location="x")
     for one, day in ((old, 1), (new, 2)):
         one.metadata.creation_timestamp = f"2026-01-0{day}T00:00:00Z"

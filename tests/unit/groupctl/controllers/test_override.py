@@ -169,7 +169,7 @@ def test_labels_that_the_api_server_does_not_permit_keep_nothing_else_back() -> 
     assert satisfied(store) == ("False", "MetadataRefused")
 
 
-def test_an_edition_that_differs_in_more_needs_a_replacement_and_the_status_says_so() -> None:
+def test_an_edition_that_differs_in_more_needs_a_replacement_and_the_status_reports_it() -> None:
     rule = {"argsOverrider": [{"containerName": "nginx", "operator": "add", "value": ["-v"]}]}
     store = cluster(sample.overrides({**rule, **sample.registry("Hangzhou")}))
     run(store)
@@ -177,7 +177,7 @@ def test_an_edition_that_differs_in_more_needs_a_replacement_and_the_status_says
     assert satisfied(store) == ("False", "WebhookRequired")
 
 
-def test_an_edition_that_cannot_be_made_changes_nothing_and_says_why() -> None:
+def test_an_edition_that_cannot_be_made_changes_nothing_and_gives_the_reason() -> None:
     rule = {"plaintext": [{"path": "/spec/nodeSelector/x", "operator": "replace", "value": "y"}]}
     store = cluster(sample.overrides({**sample.registry("Hangzhou"), **rule}))
     run(store)
@@ -187,7 +187,7 @@ def test_an_edition_that_cannot_be_made_changes_nothing_and_says_why() -> None:
     assert resolved.status == "False" and "/spec/nodeSelector is not there" in resolved.message
 
 
-def test_an_edition_that_gains_privileges_is_told_in_the_status_and_in_an_event() -> None:
+def test_an_edition_that_gains_privileges_is_reported_in_the_status_and_in_an_event() -> None:
     rule = {"plaintext": [{"path": "/spec/containers/0/securityContext", "operator": "add", "value": {"runAsUser": 0}}]}
     store = cluster(sample.overrides({**sample.registry("Hangzhou"), **rule}))
     run(store)

@@ -220,7 +220,7 @@ def revision(name: str, image: str) -> Object:
     return sample.thing("apps/v1", "ControllerRevision", name, data={"spec": {"template": template}}, revision=1)
 
 
-def test_a_stateful_sets_pods_are_held_against_their_own_revision() -> None:
+def test_a_stateful_sets_pods_are_compared_with_their_own_revision() -> None:
     status = {"currentRevision": "db-1", "updateRevision": "db-2"}
     top = sample.thing(
         "apps/v1", "StatefulSet", "db", {"labels": BOTH}, spec={"template": sample.TEMPLATE}, status=status
@@ -306,7 +306,7 @@ def test_without_the_switch_the_note_that_it_left_goes_and_pods_stay() -> None:
     assert {p.spec.containers[0].image for p in cluster.store.of(Pod).values()} == {"hangzhou.registry.io/nginx:1.14"}
 
 
-def test_a_group_whose_nodes_another_group_holds_too_has_a_place_for_its_replacements() -> None:
+def test_a_group_that_shares_its_nodes_has_a_place_for_its_replacements() -> None:
     """The policy names hangzhou first, so its nodes count for it, though they are of `a-group`, too."""
     cluster = running(ARGS, sample.node_group("a-group", "node-a", "node-b"), pods=sample.pods({"node-a": 1}))
     entries = [{"nodeGroupNames": [name], "weight": 1} for name in ("hangzhou", "a-group")]

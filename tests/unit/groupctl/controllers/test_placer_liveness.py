@@ -39,18 +39,18 @@ class Server:
 
 
 def placers(server: Server, extender: str = "home/muster-extender") -> tuple[PlacerLiveness, list[str]]:
-    said: list[str] = []
+    message: list[str] = []
     made = PlacerLiveness(
-        cast("Client", server), extender, "home/muster-scheduler", ("muster",), lambda: None, said.append
+        cast("Client", server), extender, "home/muster-scheduler", ("muster",), lambda: None, message.append
     )
     asyncio.run(made.check())
-    return made, said
+    return made, message
 
 
 def test_pods_of_musters_scheduler_need_that_and_all_others_the_extender() -> None:
     server = Server()
     server.renew("muster-scheduler")
-    found, said = placers(server)
+    found, message = placers(server)
     assert found.missing_reason("muster") == ""
     assert found.missing_reason("default-scheduler") == (
         "no muster extender is alive for schedulerName default-scheduler: Lease home/muster-extender is not renewed"
@@ -59,21 +59,21 @@ def test_pods_of_musters_scheduler_need_that_and_all_others_the_extender() -> No
     del server.leases["muster-scheduler"]
     asyncio.run(found.check())
     assert found.missing_reason("default-scheduler") == "" and "no muster scheduler" in found.missing_reason("muster")
-    assert said == [
+    assert message == [
         "muster scheduler is alive",
         "muster extender is alive",
         "no muster scheduler is alive: its pods stay",
     ]
 
 
-def test_who_may_not_read_the_lease_evicts_nothing_and_says_so_once() -> None:
+def test_who_may_not_read_the_lease_evicts_nothing_and_reports_it_once() -> None:
     server = Server()
     server.renew("muster-extender")
     server.fault = errors.Forbidden("GET", "may not")
-    found, said = placers(server)
+    found, message = placers(server)
     asyncio.run(found.check())
     assert found.missing_reason("default-scheduler")
-    assert len([text for text in said if "Lease home/muster-extender" in text]) == 1
+    assert len([text for text in message if "Lease home/muster-extender" in text]) == 1
 
 
 def test_none_skips_the_check() -> None:

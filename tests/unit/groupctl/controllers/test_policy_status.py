@@ -48,7 +48,7 @@ def reasons(store: MemoryStore) -> list[str]:
     return [note.reason for note in store.events]
 
 
-def test_a_group_without_nodes_is_told_and_its_coming_is_too() -> None:
+def test_a_group_without_nodes_is_reported_and_its_coming_is_too() -> None:
     store, both = at_work(*nodes(but=("node-a", "node-b")), *groups(), weights())
     status, reason, message = resolved(store.get(PropagationPolicy, "default/pp"))
     assert (status, reason, message) == ("False", "GroupEmpty", "node group hangzhou has no nodes: its share waits")
@@ -58,7 +58,7 @@ def test_a_group_without_nodes_is_told_and_its_coming_is_too() -> None:
     assert resolved(store.get(PropagationPolicy, "default/pp"))[:2] == ("True", "GroupsFound")
 
 
-def test_a_node_of_two_groups_is_told_with_the_one_that_has_it() -> None:
+def test_a_node_of_two_groups_is_reported_with_the_one_that_has_it() -> None:
     store, _ = at_work(
         *nodes(), *groups(), node_group("arm", "node-a", "node-b"), weights(arm=1, hangzhou=1, beijing=1)
     )
@@ -66,7 +66,7 @@ def test_a_node_of_two_groups_is_told_with_the_one_that_has_it() -> None:
     assert "node node-a is in arm and hangzhou: it counts for arm, named first, and so for 1 others" in text
 
 
-def test_an_override_for_a_group_that_is_not_there_says_so_until_it_is() -> None:
+def test_an_override_for_a_group_that_is_not_there_reports_it_until_it_is() -> None:
     store, both = at_work(
         *nodes(), overrides(registry("Hangzhou"), registry("Beijing")), node_group("beijing", "node-c")
     )
@@ -81,7 +81,7 @@ def test_an_override_for_a_group_that_is_not_there_says_so_until_it_is() -> None
     assert resolved(store.get(OverridePolicy, "default/op"))[1] == "GroupUnknown"
 
 
-def test_that_a_policy_is_satisfied_is_told_once() -> None:
+def test_that_a_policy_is_satisfied_is_reported_once() -> None:
     app = deployment({**bound(), REQUIRED_OVERRIDE: "op"})
     running = pods({"node-a": 3, "node-c": 2})
     store, both = at_work(*nodes(), *groups(), weights(), overrides(registry("Hangzhou")), *app, *running)

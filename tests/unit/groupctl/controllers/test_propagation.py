@@ -325,7 +325,7 @@ class TestTelling:
         ]
         assert cluster.satisfied() == ("False", "Progressing")
 
-    def test_a_spelling_and_an_unknown_group_are_told_once(self) -> None:
+    def test_a_spelling_and_an_unknown_group_are_reported_once(self) -> None:
         cluster = Cluster(
             *sample.nodes(),
             sample.node_group("beijing", location="beijing"),

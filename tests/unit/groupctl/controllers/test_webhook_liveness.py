@@ -44,12 +44,12 @@ class Clocks:
 
 
 def life(server: Server, clocks: Clocks) -> tuple[WebhookLiveness, list[str]]:
-    said: list[str] = []
+    message: list[str] = []
     made = WebhookLiveness(
-        cast("Client", server), "home/muster-webhook", lambda: None, said.append,
+        cast("Client", server), "home/muster-webhook", lambda: None, message.append,
         clock=lambda: clocks.steady, wall=lambda: clocks.wall,
     )  # fmt: skip
-    return made, said
+    return made, message
 
 
 def look(one: WebhookLiveness) -> bool:
@@ -59,7 +59,7 @@ def look(one: WebhookLiveness) -> bool:
 
 def test_it_is_alive_while_its_lease_is_renewed() -> None:
     server, clocks = Server(), Clocks()
-    webhook, said = life(server, clocks)
+    webhook, message = life(server, clocks)
     assert look(webhook)
     clocks.pass_by(14)
     assert look(webhook)
@@ -68,7 +68,7 @@ def test_it_is_alive_while_its_lease_is_renewed() -> None:
     assert look(webhook)
     clocks.pass_by(16)
     assert not look(webhook)
-    assert said == ["a webhook is alive", "no webhook is alive: editions are not made anew"]
+    assert message == ["a webhook is alive", "no webhook is alive: editions are not made anew"]
 
 
 def test_a_lease_of_long_ago_is_not_believed_and_one_that_is_renewed_is_whatever_its_clock_says() -> None:
@@ -93,15 +93,15 @@ def test_a_lease_that_was_given_back_or_a_registration_that_is_gone_is_the_end()
     assert not look(webhook)
 
 
-def test_an_api_server_that_does_not_answer_changes_nothing_for_as_long_as_the_lease_was_good() -> None:
+def test_an_api_server_that_does_not_answer_changes_nothing_while_the_lease_was_valid() -> None:
     server, clocks = Server(), Clocks()
-    webhook, said = life(server, clocks)
+    webhook, message = life(server, clocks)
     assert look(webhook)
     server.fault = errors.Unreachable("GET", "no connection")
     assert look(webhook) and look(webhook)
     clocks.pass_by(20)
     assert not look(webhook)
-    assert sum("cannot be seen" in text for text in said) == 1
+    assert sum("cannot be seen" in text for text in message) == 1
 
 
 def test_its_lease_is_looked_for_beside_its_service() -> None:

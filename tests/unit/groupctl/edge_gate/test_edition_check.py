@@ -64,10 +64,10 @@ class World:
     async def pod(self, name: str) -> bytes | None:
         return self.pods.get(name)
 
-    def held(self, body: dict[str, Any], *, told: bool = True) -> str | None:
+    def held(self, body: dict[str, Any], *, reported: bool = True) -> str | None:
         text = json.dumps(body).encode()
         self.pods[f"default/{body['metadata']['name']}"] = text
-        return asyncio.run(self.visibility.hold_reason(decode_as(Pod, body), text if told else None))
+        return asyncio.run(self.visibility.hold_reason(decode_as(Pod, body), text if reported else None))
 
 
 def made(image: str = "nginx:1.14", on: str = "node-a", **container: Any) -> dict[str, Any]:
@@ -77,12 +77,12 @@ def made(image: str = "nginx:1.14", on: str = "node-a", **container: Any) -> dic
     return {"metadata": meta, "spec": {"nodeName": on, "containers": [main], "tolerations": [{"operator": "Exists"}]}}
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_field_that_no_model_knows_is_compared_too(told: bool) -> None:
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_field_that_no_model_knows_is_compared_too(reported: bool) -> None:
     world = World(CITY)
-    assert world.held(made(env=[{"name": "CITY", "value": "hangzhou"}]), told=told) is None
+    assert world.held(made(env=[{"name": "CITY", "value": "hangzhou"}]), reported=reported) is None
     for wrong in ({}, {"env": [{"name": "CITY", "value": "beijing"}]}):
-        why = world.held(made(**wrong), told=told)
+        why = world.held(made(**wrong), reported=reported)
         assert why is not None and "/containers/nginx/env" in why
         assert why.endswith("is not that of node group hangzhou by OverridePolicy op")
 
@@ -117,5 +117,5 @@ def test_an_application_without_an_override_policy_costs_nothing() -> None:
     world = World(registry("Hangzhou"))
     for one in world.tables["Deployment"].values():
         one.metadata.labels = bound()
-    assert world.held(made(), told=False) is None
+    assert world.held(made(), reported=False) is None
     assert world.reads == 0

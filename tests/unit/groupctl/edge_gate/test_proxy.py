@@ -1,4 +1,4 @@
-"""The gate over HTTP, before an API server that answers as it is told."""
+"""The gate over HTTP, before an API server with planned responses."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_refusal_of_the_api_server_is_passed_on() -> None:
     story(play)
 
 
-def test_nobody_is_told_to_use_a_token_and_no_answer_is_given_too_early() -> None:
+def test_no_response_asks_for_a_token_and_none_comes_too_early() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
         status, body = await gate.get("/api/v1/nodes", headers={})
         assert status == 401 and "bearer tokens only" in body["message"]
@@ -191,7 +191,7 @@ def watching(*lines: dict[str, Any]) -> Answer:
     return answer
 
 
-def test_a_release_is_told_in_the_middle_of_a_watch_and_a_bookmark_follows() -> None:
+def test_a_release_is_reported_in_the_middle_of_a_watch_and_a_bookmark_follows() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
         gate.put(*waiting())
         api.plan("WATCH", PODS, watching({"type": "ADDED", "object": owned_pod("a", version=12)}))

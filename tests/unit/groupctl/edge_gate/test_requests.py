@@ -171,7 +171,7 @@ def test_a_certificate_is_vouched_for_with_its_user_and_groups() -> None:
     assert caller.headers == [("X-User", "ann"), ("X-Group", "ops"), ("X-Group", "dev")]
 
 
-def test_without_either_the_answer_says_what_to_do() -> None:
+def test_without_either_the_answer_names_the_remedy() -> None:
     with pytest.raises(UnknownCaller, match="--front-proxy-cert"):
         caller_of({}, ADMIN, "/api", None)
     with pytest.raises(UnknownCaller, match="bearer tokens only"):

@@ -43,17 +43,17 @@ class World:
         self.pods[name] = version
         line = encode({"type": kind, "object": self.object(name, columns=columns)})
         self.filter.remember_columns(line)
-        return told(asyncio.run(self.filter.event(line)))
+        return reported(asyncio.run(self.filter.event(line)))
 
     def look(self, name: str, epoch: int = 1) -> tuple[str, str] | None:
-        return told(asyncio.run(self.filter.reevaluate(Change(f"d/{name}", epoch=epoch))))
+        return reported(asyncio.run(self.filter.reevaluate(Change(f"d/{name}", epoch=epoch))))
 
 
 def encode(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def told(line: bytes) -> tuple[str, str] | None:
+def reported(line: bytes) -> tuple[str, str] | None:
     if not line:
         return None
     event = json.loads(line)
@@ -87,7 +87,7 @@ def test_an_event_of_a_pod_that_was_released_comes_as_its_first() -> None:
     assert world.look("a") is None  # it is there already
 
 
-def test_a_pod_that_is_held_again_goes_and_its_end_is_not_told_twice() -> None:
+def test_a_pod_that_is_held_again_goes_and_its_end_is_not_sent_twice() -> None:
     world = World()
     world.event("ADDED", "a", 11)
     world.held.add("a")
@@ -96,7 +96,7 @@ def test_a_pod_that_is_held_again_goes_and_its_end_is_not_told_twice() -> None:
     assert world.event("DELETED", "a", 12) is None
 
 
-def test_a_pod_that_is_deleted_before_its_hold_is_told_is_deleted() -> None:
+def test_a_pod_that_is_deleted_before_its_hold_is_reported_is_deleted() -> None:
     world = World()
     world.event("ADDED", "a", 11)
     world.held.add("a")
@@ -116,7 +116,7 @@ def test_a_pod_newer_than_the_watch_is_left_to_its_own_event() -> None:
     assert world.event("MODIFIED", "a", 15) == ("ADDED", "a")
 
 
-def test_a_client_that_comes_back_is_told_whatever_it_may_have() -> None:
+def test_a_client_that_reconnects_gets_every_pod_it_may_have() -> None:
     world = World(since="20")
     world.filter.evaluated_epoch = 3
     world.pods |= {"a": 11, "b": 12}
@@ -163,18 +163,18 @@ def test_the_columns_of_a_table_move_to_the_first_event_that_passes() -> None:
     world.held.add("a")
     world.pods |= {"a": 11, "b": 12, "c": 13}
     lines = [encode({"type": "ADDED", "object": world.object(name, columns=name == "a")}) for name in "abc"]
-    said = []
+    message = []
     for line in lines:
         world.filter.remember_columns(line)
-        said.append(asyncio.run(world.filter.event(line)))
-    assert said[0] == b""
-    assert [json.loads(line)["object"]["columnDefinitions"] for line in said[1:]] == [[{"name": "Name"}], None]
+        message.append(asyncio.run(world.filter.event(line)))
+    assert message[0] == b""
+    assert [json.loads(line)["object"]["columnDefinitions"] for line in message[1:]] == [[{"name": "Name"}], None]
     world.held.clear()
     late = json.loads(asyncio.run(world.filter.reevaluate(Change("d/a", epoch=1))))
     assert late["type"] == "ADDED" and late["object"]["columnDefinitions"] is None
 
 
-def test_the_log_tells_what_changed_at_or_after_a_version_and_says_when_it_does_not_reach_back() -> None:
+def test_the_log_returns_what_changed_at_or_after_a_version_or_that_it_does_not_reach_back() -> None:
     changes = ChangeLog(max_entries=2)
     changes.start_at(10)
     assert changes.since("9") is None
@@ -188,7 +188,7 @@ def test_the_log_tells_what_changed_at_or_after_a_version_and_says_when_it_does_
     assert changes.since("21") == [Change("d/b"), Change("d/c")]
 
 
-def test_a_pod_that_a_client_may_have_is_deleted_for_it_though_its_release_was_not_told_yet() -> None:
+def test_a_pod_that_a_client_may_have_is_deleted_for_it_though_its_release_was_not_reported_yet() -> None:
     for then in ("DELETED", "MODIFIED"):
         world = World(since="20")
         world.filter.evaluated_epoch = 3
@@ -198,7 +198,7 @@ def test_a_pod_that_a_client_may_have_is_deleted_for_it_though_its_release_was_n
         assert world.event(then, "a", 26) == ("DELETED", "a")
 
 
-def test_a_pod_that_went_before_its_hold_was_told_is_deleted_for_a_client_that_comes_back() -> None:
+def test_a_pod_that_went_before_its_hold_was_reported_is_deleted_for_a_client_that_comes_back() -> None:
     world = World(since="20")
     world.filter.evaluated_epoch = 3
     world.held.add("a")

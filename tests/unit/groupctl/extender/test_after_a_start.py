@@ -49,7 +49,7 @@ def test_pods_that_waited_when_it_started_may_be_on_their_way_to_any_group() -> 
     extender, _ = started(*sample.pods({"node-c": 1, "node-a": 1}), *waiting)
     # beijing has 1 of 2, hangzhou 1 of 3: two others may fill either.
     assert extender.filter(asked(waiting[0])).node_names == []
-    # w0 asked and was refused, so it is on its way to nowhere: hangzhou has room for w1 whatever w2 does.
+    # w0 asked and was refused, so it is on its way to nowhere: hangzhou has capacity for w1 whatever w2 does.
     assert extender.filter(asked(waiting[1])).node_names == HANGZHOU
 
 
@@ -149,7 +149,7 @@ def test_before_the_configured_kinds_are_known_a_pod_of_an_unknown_owner_comes_a
         assert (result.node_names == NODES, "may be an application" in result.error) == (passes, not passes)
 
 
-def test_before_the_cluster_is_read_an_override_policy_is_waited_for_if_told_so() -> None:
+def test_before_the_cluster_is_read_pods_wait_for_an_override_policy_if_configured() -> None:
     labels = {sample.REQUIRED_OVERRIDE: "op"}
     assert unread(labels).filter(asked(sample.nginx_pod("p"))).node_names == NODES
     assert unread(labels, gate_override=True).filter(asked(sample.nginx_pod("p"))).node_names == []

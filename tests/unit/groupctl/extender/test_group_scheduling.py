@@ -209,7 +209,7 @@ def test_old_schedulers_find_the_reasons_where_they_look() -> None:
 
 
 @pytest.mark.parametrize("propagation", [{}, bound()])
-def test_told_so_pods_also_wait_for_their_override_policy(propagation: dict[str, str]) -> None:
+def test_with_gate_override_pods_also_wait_for_their_override_policy(propagation: dict[str, str]) -> None:
     store = store_of(*nodes(), *groups(), weights(), *deployment({**propagation, REQUIRED_OVERRIDE: "op"}))
     assert Scheduler(store).passes() == NODES
     gated = Scheduler(store, gate_override=True)

@@ -119,7 +119,7 @@ def test_a_body_must_say_its_length(server: ExtenderServer) -> None:
     assert connection.getresponse().status == 411
 
 
-def test_a_body_of_fifty_megabytes_is_refused_and_whoever_sent_it_is_told_why() -> None:
+def test_a_body_of_fifty_megabytes_is_refused_with_a_reason() -> None:
     server = serve()
     status, answer = ask(connected(server), "/filter", b"x" * 50_000_000)
     assert (status, answer["Error"]) == (413, "a body of 50000000 bytes is above the limit of 33554432")
@@ -130,13 +130,13 @@ def secured(server: ExtenderServer, trusting: ssl.SSLContext) -> http.client.HTT
     return http.client.HTTPSConnection("127.0.0.1", server.port, timeout=10, context=trusting)
 
 
-def test_https_lets_in_only_clients_with_a_certificate_if_told_so(tmp_path: Path) -> None:
+def test_https_accepts_only_clients_with_a_certificate_if_configured(tmp_path: Path) -> None:
     authority, other = Authority(tmp_path / "one"), Authority(tmp_path / "other")
     served = map(str, authority.server("extender"))
     known = tmp_path / "clients.crt"
     known.write_bytes(other.certificate.read_bytes())
-    told: list[str] = []
-    server = serve(tls=FileTls(*served, str(known), report=told.append).context)
+    reported: list[str] = []
+    server = serve(tls=FileTls(*served, str(known), report=reported.append).context)
     try:
         trusting = ssl.create_default_context(cafile=str(authority.certificate))
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -153,18 +153,18 @@ def test_https_lets_in_only_clients_with_a_certificate_if_told_so(tmp_path: Path
 def test_a_rotated_certificate_is_taken_up_and_a_bad_one_is_not(tmp_path: Path) -> None:
     first, second = Authority(tmp_path / "first"), Authority(tmp_path / "second")
     (old, old_key), (new, new_key) = first.server("extender"), second.server("extender")
-    told: list[str] = []
-    server = serve(tls=FileTls(str(old), str(old_key), report=told.append).context)
+    reported: list[str] = []
+    server = serve(tls=FileTls(str(old), str(old_key), report=reported.append).context)
     trusting = [ssl.create_default_context(cafile=str(one.certificate)) for one in (first, second)]
     try:
         assert ask(secured(server, trusting[0]), "/healthz")[0] == 200
         old.write_bytes(new.read_bytes())  # its key has not come yet
         assert ask(secured(server, trusting[0]), "/healthz")[0] == 200
-        assert "the last good one stays" in told[0]
+        assert "the last good one stays" in reported[0]
         old_key.write_bytes(new_key.read_bytes())
         assert ask(secured(server, trusting[1]), "/healthz")[0] == 200
         with pytest.raises(ssl.SSLError):
             ask(secured(server, trusting[0]), "/healthz")
-        assert told[1:] == [f"{old}: read again"]
+        assert reported[1:] == [f"{old}: read again"]
     finally:
         server.stop()

@@ -130,14 +130,14 @@ def test_a_pod_that_the_watch_shows_is_not_counted_twice() -> None:
     assert assigned(*(world.create() for _ in range(5))) == ["beijing", "hangzhou", "beijing", "hangzhou", None]
 
 
-def test_a_seat_whose_pod_never_came_is_free_after_thirty_seconds() -> None:
+def test_a_slot_whose_pod_never_came_is_free_after_thirty_seconds() -> None:
     world = World(weights(), *deployment(bound(), replicas=1))
     assert assigned(world.create(), world.create()) == ["hangzhou", None]
     world.clock = 31
     assert assigned(world.create()) == ["hangzhou"]
 
 
-def test_a_dry_run_keeps_no_seat() -> None:
+def test_a_dry_run_takes_no_slot() -> None:
     world = World(weights(), *deployment(bound(), replicas=1))
     assert assigned(*(world.create(dry_run=True) for _ in range(3))) == ["hangzhou"] * 3
     assert len(world.slots.reservations) == 0
@@ -172,7 +172,7 @@ def test_every_term_of_the_affinity_asks_for_the_group() -> None:
     assert affinity["podAffinity"] == {}
 
 
-def test_without_membership_labels_on_nodes_the_affinity_is_left_out_and_said() -> None:
+def test_without_membership_labels_on_nodes_the_affinity_is_left_out_and_reported() -> None:
     world = World(weights(), *deployment(bound()), labelled=False)
     made, response = world.create()
     assert assigned((made, response)) == ["hangzhou"]

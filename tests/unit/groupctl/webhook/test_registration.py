@@ -84,7 +84,7 @@ def test_the_authority_is_written_into_the_configurations_of_the_manifests() -> 
     run(story)
 
 
-def test_an_account_that_may_not_create_them_is_told_to_apply_the_manifests() -> None:
+def test_an_account_that_may_not_create_them_learns_to_apply_the_manifests() -> None:
     async def story(api: FaultyApi) -> None:
         Stored(api)
         for path, _ in configurations(ENDPOINT):
@@ -108,7 +108,7 @@ def test_two_replicas_are_both_trusted() -> None:
     run(story)
 
 
-def test_what_somebody_changed_is_put_right() -> None:
+def test_what_somebody_changed_is_corrected() -> None:
     async def story(api: FaultyApi) -> None:
         stored = Stored(api)
         async with api.client() as client:

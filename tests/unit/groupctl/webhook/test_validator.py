@@ -1,4 +1,4 @@
-"""What the webhook refuses, what it warns of, and what the API server is told."""
+"""What the webhook refuses, what it warns of, and what the API server gets in response."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ BOARD = {
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (policy("PropagationPolicy", staticWeightList=[{"nodeGroupNames": ["a"], "weight": 0}]), "all weights are 0"),
         (policy("PropagationPolicy", staticWeightList=[{"nodeGroupNames": ["a"], "weight": -1}]), "-1 is negative"),
@@ -82,8 +82,8 @@ BOARD = {
         ),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_its_field(value: dict[str, Any], said: str) -> None:
-    assert said in judged(value).refusal
+def test_what_cannot_be_used_is_refused_with_its_field(value: dict[str, Any], message: str) -> None:
+    assert message in judged(value).refusal
 
 
 def test_a_queue_that_closes_a_cycle_is_refused() -> None:

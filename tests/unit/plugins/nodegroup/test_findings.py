@@ -31,7 +31,7 @@ def test_a_capability_beyond_the_groups_is_reported_with_both_numbers() -> None:
     assert "capability of memory is 1Ti, but the nodes it may use (node group gpu-east) hold 16Gi" in found.message
 
 
-def test_guarantee_and_deserved_are_held_against_the_groups_too() -> None:
+def test_guarantee_and_deserved_are_compared_with_the_groups_too() -> None:
     found = examined(
         affinity_queue(
             "nlp", required=["gpu-east"], guarantee={"resource": {"cpu": "9"}}, deserved={"nvidia.com/gpu": "1"}
@@ -40,7 +40,7 @@ def test_guarantee_and_deserved_are_held_against_the_groups_too() -> None:
     assert [f.code for f in found] == ["nodegroup-guarantee", "nodegroup-deserved"]
 
 
-def test_a_queue_without_a_rule_is_not_held_against_anything() -> None:
+def test_a_queue_without_a_rule_is_not_limited() -> None:
     assert examined(queue("nlp", capability={"cpu": "1000"})) == []
 
 

@@ -127,7 +127,7 @@ LIMITED = affinity_queue(
 )
 
 
-def test_a_limit_counts_what_the_queue_holds_in_the_group_on_all_its_nodes() -> None:
+def test_a_limit_counts_what_the_queue_uses_in_the_group_on_all_its_nodes() -> None:
     running = [pod_group("r", "q"), member_pod("r-0", "r", on="n2", cpu="2")]
     session, plugin = opened(
         LIMITED, *running, pod_group("j", "q"), member_pod("j-0", "j"), member_pod("j-1", "j", cpu="2")

@@ -95,7 +95,7 @@ def test_equal_nodes_all_score_nothing() -> None:
     assert _scores(state) == [0, 0]
 
 
-def test_terms_reach_other_namespaces_only_when_they_say_so() -> None:
+def test_terms_reach_other_namespaces_only_when_they_name_them() -> None:
     wish = affinity(preferred=[(1, near("db", HOST))])
     state = cluster(*ZONES, app("db", "db", on="a", namespace="other"), app("new", "web", affinity=wish))
     assert _scores(state) == [0, 0, 0, 0]

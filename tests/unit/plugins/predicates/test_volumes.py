@@ -190,7 +190,7 @@ class TestVolumeZone:
         cluster = Cluster(*NODES, zone_node("plain"), labelled, bound("c", "v"), pod_with_volumes("p", "c"))
         assert cluster.taken_by(VolumeZone, "p") == expected
 
-    def test_refuses_in_kube_scheduler_s_words(self) -> None:
+    def test_refuses_with_kube_schedulers_message(self) -> None:
         labelled = with_meta(volume("v"), labels={"topology.kubernetes.io/zone": "a"})
         cluster = Cluster(*NODES, labelled, bound("c", "v"), pod_with_volumes("p", "c"))
         assert cluster.refusals(VolumeZone, "p")["n2"] == "node(s) had no available volume zone"

@@ -105,7 +105,7 @@ def test_other_patterns_are_dropped_and_reported(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         ({"resourceStrategyFitWeight": -1}, "resourceStrategyFitWeight is -1, which is less than 0: using 10"),
         ({"resourceStrategyFitWeight": "10"}, "resourceStrategyFitWeight is the text '10'"),
@@ -132,9 +132,9 @@ def test_other_patterns_are_dropped_and_reported(pattern: str) -> None:
         ),
     ],
 )
-def test_a_fault_is_reported_with_the_path_it_has(arguments: dict[str, Any], told: str) -> None:
+def test_a_fault_is_reported_with_the_path_it_has(arguments: dict[str, Any], reported: str) -> None:
     (message,) = faults(arguments)
-    assert message.startswith(told)
+    assert message.startswith(reported)
 
 
 def test_faults_fall_back_as_documented() -> None:
@@ -168,7 +168,7 @@ def test_where_only_sra_is_configured_the_strategy_scores_are_off(spelling: dict
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "output"),
     [
         ({"resourceStrategyFitWeight": 0}, None),
         ({"resourceStrategyFitWeight": 1}, "resourceStrategyFitWeight outweighs retention: strategy scores differ by "
@@ -179,9 +179,9 @@ def test_where_only_sra_is_configured_the_strategy_scores_are_off(spelling: dict
     ],
 )  # fmt: skip
 def test_strategy_scores_that_outweigh_retention_are_named_with_the_weights(
-    more: dict[str, Any], said: str | None
+    more: dict[str, Any], output: str | None
 ) -> None:
-    assert faults({**FLAT, **more}) == ([] if said is None else [said])
+    assert faults({**FLAT, **more}) == ([] if output is None else [output])
 
 
 def test_the_weight_that_is_named_is_enough() -> None:

@@ -13,13 +13,13 @@ from muster.plugins.topology import Topology
 NODES = [gpu_node("a", rack="r1"), gpu_node("b", rack="r2"), queue()]
 
 
-def said(*objects: Object) -> list[Finding]:
+def message(*objects: Object) -> list[Finding]:
     session = scheduler().session(state_of(*NODES, *objects), 0.0)
     return Topology.examine(session)
 
 
 def test_a_sound_cluster_is_passed_over_in_silence() -> None:
-    assert said(topology(RACK), hypernode("s", 1, "a"), gang("job", 2, RACK), *members("job", 2)) == []
+    assert message(topology(RACK), hypernode("s", 1, "a"), gang("job", 2, RACK), *members("job", 2)) == []
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ def test_a_sound_cluster_is_passed_over_in_silence() -> None:
     ],
 )
 def test_each_fault_has_its_code(objects: list[Object], codes: list[str]) -> None:
-    assert [finding.code for finding in said(*objects)] == codes
+    assert [finding.code for finding in message(*objects)] == codes
 
 
-def test_a_finding_names_its_object_and_says_what_to_do() -> None:
-    (finding,) = said(topology(RACK), gang("job", 1, ZONE))
+def test_a_finding_names_its_object_and_the_remedy() -> None:
+    (finding,) = message(topology(RACK), gang("job", 1, ZONE))
     assert finding.object == "PodGroup d/job" and finding.severity == "error" and finding.fix
     assert finding.message.startswith("the group requires the level zone, but the topology tree has rack")
 
 
 def test_sub_groups_are_looked_at_too() -> None:
     near = {"topology": "tree", "requiredTopologyLevel": ZONE}
-    (finding,) = said(topology(RACK), gang("job", 1, RACK, subGroups=[{"name": "left", "topologyConstraint": near}]))
+    (finding,) = message(topology(RACK), gang("job", 1, RACK, subGroups=[{"name": "left", "topologyConstraint": near}]))
     assert finding.message.startswith("sub-group left requires the level zone")

@@ -10,7 +10,7 @@ from muster.engine.core.nodes import MoveKind
 from muster.engine.placement.trace import explain
 
 
-def test_chips_of_a_terminating_pod_are_held_though_the_list_shows_them() -> None:
+def test_chips_of_a_terminating_pod_are_in_use_though_the_list_shows_them() -> None:
     state = state_of(
         board("n"), chip_pod("old", 4, on="n", held=[0, 1, 2, 3], leaving=True), chip_pod("p", 4), chip_pod("q", 4)
     )
@@ -19,12 +19,12 @@ def test_chips_of_a_terminating_pod_are_held_though_the_list_shows_them() -> Non
     assert plan.pipelined == {"d/q": "n"}
 
 
-def test_chips_of_a_bound_pod_are_held_before_the_device_plugin_shows_it() -> None:
+def test_chips_of_a_bound_pod_are_in_use_before_the_device_plugin_shows_it() -> None:
     state = state_of(board("n"), chip_pod("bound", 2, on="n", held=[0, 1], phase="Pending"), chip_pod("p", 2))
     assert decide(state).devices == {"d/p": [2, 3]}
 
 
-def test_mounted_chips_are_held() -> None:
+def test_mounted_chips_are_in_use() -> None:
     mounted = {"huawei.com/AscendReal": names([0])}
     state = state_of(board("n"), chip_pod("run", 1, on="n", notes=mounted), chip_pod("p", 1))
     assert decide(state).devices == {"d/p": [1]}
@@ -42,7 +42,7 @@ def test_a_list_of_mounted_chips_that_names_none_replaces_nothing(mounted: str) 
     assert decide(state_of(board("n"), run, chip_pod("p", 1))).devices == {"d/p": [1]}
 
 
-def test_a_pod_that_is_over_holds_nothing() -> None:
+def test_a_finished_pod_uses_nothing() -> None:
     state = state_of(board("n"), chip_pod("old", 8, on="n", held=range(8), phase="Succeeded"), chip_pod("p", 8))
     assert decide(state).devices == {"d/p": list(range(8))}
 
@@ -62,7 +62,7 @@ def test_a_list_that_disagrees_with_what_is_idle_is_waited_for_and_recovers() ->
     assert decide(lagging).devices == {"d/p": [2]}
 
 
-def test_a_chip_that_two_pods_name_stays_held_when_one_of_them_leaves() -> None:
+def test_a_chip_that_two_pods_name_stays_in_use_when_one_of_them_leaves() -> None:
     twice = [chip_pod(name, 1, on="n", held=[3], leaving=name == "a") for name in ("a", "b")]
     state = state_of(board("n", [0, 1, 2, 4, 5, 6, 7]), *twice, chip_pod("p", 4), chip_pod("q", 4))
     plan = decide(state)
@@ -102,7 +102,7 @@ def test_a_chip_that_fails_under_a_pod_that_names_none_does_not_stop_the_board(f
     assert decide(state).devices == {"d/p": [4, 5, 6, 7]}
 
 
-def test_a_held_chip_that_may_have_failed_is_not_promised() -> None:
+def test_a_chip_in_use_that_may_have_failed_is_not_promised() -> None:
     leaving = chip_pod("old", 1, on="n", held=[3], leaving=True)
     rest = chip_pod("rest", 3, on="n", held=[4, 5, 6])
     sound, worn = (board("n", [0, 1, 2, 7], offers=offers) for offers in (8, 7))
@@ -188,7 +188,7 @@ def test_the_picture_shows_chips_in_doubt() -> None:
     session.close()
 
 
-def test_the_picture_shows_who_holds_what() -> None:
+def test_the_picture_shows_who_uses_what() -> None:
     worn = board("n", [2, 4, 5], offers=7, faulty=[7], no_network=[4])
     state = state_of(worn, chip_pod("a<b", 2, on="n", held=[0, 1]), chip_pod("dumb", 2, on="n"), chip_pod("p", 1))
     session, _ = session_of(state)

@@ -85,12 +85,12 @@ def test_rings_count_and_not_numbers() -> None:
         (board("n", [0, 1, 4], offers=3), "rings 2+1 free, 4 needed in one ring"),
     ],
 )
-def test_a_node_that_cannot_serve_says_why_and_stops_nothing_else(node: object, why: str) -> None:
+def test_a_node_that_cannot_serve_gives_the_reason_and_stops_nothing_else(node: object, why: str) -> None:
     state = state_of(node, board("sound"), chip_pod("p", 4))  # type: ignore[arg-type]
     assert decide(state).binds == {"d/p": "sound"}
     session, _ = session_of(state)
-    told = explain(session, state.tasks["d/p"])["n"]
-    assert any(why in text for _, _, text in told.reasons), told.reasons
+    reported = explain(session, state.tasks["d/p"])["n"]
+    assert any(why in text for _, _, text in reported.reasons), reported.reasons
     session.close()
 
 
@@ -149,8 +149,8 @@ def test_labels_choose_the_layout() -> None:
     plan = decide(state)
     assert plan.binds == {"d/p": "mesh"} and plan.devices == {"d/p": [0, 1, 2]}
     session, _ = session_of(state)
-    told = explain(session, state.tasks["d/p"])["rings"]
-    assert next(text for _, _, text in told.reasons) == "node(s) had boards 910, which do not serve such a job"
+    reported = explain(session, state.tasks["d/p"])["rings"]
+    assert next(text for _, _, text in reported.reasons) == "node(s) had boards 910, which do not serve such a job"
     session.close()
 
 
@@ -183,18 +183,18 @@ def test_a_label_or_an_argument_chooses_the_layout(
 def test_a_job_that_no_layout_serves_is_reported_of_the_argument_that_would_help() -> None:
     state = state_of(board("n"), chip_group("j", 2), chip_pod("j-0", 1, job="j"), chip_pod("j-1", 1, job="j"))
     session, _ = session_of(state)
-    told = explain(session, state.tasks["d/j-0"])["n"]
-    assert any("topology910.eachPod: true serves each pod by itself" in text for _, _, text in told.reasons)
+    reported = explain(session, state.tasks["d/j-0"])["n"]
+    assert any("topology910.eachPod: true serves each pod by itself" in text for _, _, text in reported.reasons)
     session.close()
 
 
 def test_explain_says_group_rank_and_ring() -> None:
     state = state_of(board("n", [0, 1, 4, 5, 6]), chip_pod("busy", 3, on="n"), chip_pod("p", 2))
     session, _ = session_of(state)
-    told = explain(session, state.tasks["d/p"])["n"]
-    assert told.notes == {"topology910": "group A, rank 3, ring 0-3 (rings 2+3 free, 8 healthy)"}
-    assert told.terms["topology910"].keys() == {"healthy", "group", "rank"}
-    assert sum(told.terms["topology910"].values()) == told.scores["topology910"]
+    reported = explain(session, state.tasks["d/p"])["n"]
+    assert reported.notes == {"topology910": "group A, rank 3, ring 0-3 (rings 2+3 free, 8 healthy)"}
+    assert reported.terms["topology910"].keys() == {"healthy", "group", "rank"}
+    assert sum(reported.terms["topology910"].values()) == reported.scores["topology910"]
     session.close()
 
 

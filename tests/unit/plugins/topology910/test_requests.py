@@ -24,46 +24,46 @@ def test_served(sizes: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("total", [3, 5, 6, 7, 9, 10, 15, 17, 20])
 def test_a_total_that_is_not_served(total: int) -> None:
-    told = refusal(total)
-    assert told is not None
-    assert told.startswith(f"chip-total: job d/j asks for {total} chips in all, not 1, 2, 4, 8 or a multiple of 8")
+    reported = refusal(total)
+    assert reported is not None
+    assert reported.startswith(f"chip-total: job d/j asks for {total} chips in all, not 1, 2, 4, 8 or a multiple of 8")
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 2), (4, 4), (1,) * 8, (2, 6)])
 def test_up_to_eight_chips_are_one_pods(sizes: tuple[int, ...]) -> None:
-    told = refusal(*sizes)
-    assert told is not None
-    assert f"chip-pods: job d/j asks for {sum(sizes)} chips with {len(sizes)} pods" in told
+    reported = refusal(*sizes)
+    assert reported is not None
+    assert f"chip-pods: job d/j asks for {sum(sizes)} chips with {len(sizes)} pods" in reported
 
 
 @pytest.mark.parametrize("sizes", [(16,), (4, 4, 4, 4), (8, 4, 4), (12, 4)])
 def test_above_eight_every_pod_asks_for_eight(sizes: tuple[int, ...]) -> None:
-    told = refusal(*sizes)
-    assert told is not None
-    assert f"job d/j asks for 16 chips with {len(sizes)} pods" in told and "every pod asks for 8" in told
+    reported = refusal(*sizes)
+    assert reported is not None
+    assert f"job d/j asks for 16 chips with {len(sizes)} pods" in reported and "every pod asks for 8" in reported
 
 
 def test_chips_are_whole() -> None:
-    told = refusal("500m")
-    assert told is not None and "parts of a chip" in told
+    reported = refusal("500m")
+    assert reported is not None and "parts of a chip" in reported
 
 
 def test_an_argument_lets_each_pod_ask_for_itself() -> None:
     assert refusal(1, 1, 4, topology910__eachPod=True) is None
-    told = refusal(1, 3, topology910__eachPod=True)
-    assert told is not None and "a pod that asks for 3 chips" in told
+    reported = refusal(1, 3, topology910__eachPod=True)
+    assert reported is not None and "a pod that asks for 3 chips" in reported
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (4, 4, 4), (8, 1)])
 def test_the_refusal_names_the_argument_that_would_help(sizes: tuple[int, ...]) -> None:
-    told = refusal(*sizes)
-    assert told is not None and told.endswith("(topology910.eachPod: true serves each pod by itself)")
+    reported = refusal(*sizes)
+    assert reported is not None and reported.endswith("(topology910.eachPod: true serves each pod by itself)")
 
 
 @pytest.mark.parametrize("sizes", [(3,), (16,), (1, 3)])
 def test_the_refusal_does_not_name_an_argument_that_would_not_help(sizes: tuple[int, ...]) -> None:
-    told = refusal(*sizes)
-    assert told is not None and "eachPod" not in told
+    reported = refusal(*sizes)
+    assert reported is not None and "eachPod" not in reported
 
 
 def owned(*sizes: int, least: str = "") -> list[Pod]:

@@ -24,8 +24,8 @@ QUICK = Limits(connections=4, request_s=0.6, grace_s=0.1, body_bytes=4 << 20, de
 
 
 def echo(request: Request) -> Response:
-    said = f"{request.method} {request.path} {len(request.body)} {request.authenticated}"
-    return Response(200, said.encode(), TEXT)
+    message = f"{request.method} {request.path} {len(request.body)} {request.authenticated}"
+    return Response(200, message.encode(), TEXT)
 
 
 @contextmanager
@@ -64,16 +64,16 @@ def test_requests_follow_each_other_on_one_connection() -> None:
             connection.request("POST", f"/a?b={size}", b"x" * size)
             assert connection.getresponse().read().decode() == f"POST /a {size} True"
         two = b"GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-        said = raw(listener, two)
-        assert said.index("GET /1 0") < said.index("GET /2 0")
+        message = raw(listener, two)
+        assert message.index("GET /1 0") < message.index("GET /2 0")
         until(lambda: listener.load.body_bytes == 0)
 
 
 def test_who_is_not_authenticated_may_send_less() -> None:
     with listening() as listener:
         assert ask(listener, b"x" * 1000) == (200, "POST /x 1000 False")
-        status, said = ask(listener, b"x" * 1001)
-        assert (status, said) == (413, "a body of 1001 bytes is above the limit of 1000\n")
+        status, message = ask(listener, b"x" * 1001)
+        assert (status, message) == (413, "a body of 1001 bytes is above the limit of 1000\n")
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_who_is_not_authenticated_may_send_less() -> None:
 )
 def test_what_cannot_be_read_is_refused_and_the_connection_closed(data: bytes, status: int) -> None:
     with listening() as listener:
-        said = raw(listener, data)
-        assert said.startswith(f"HTTP/1.1 {status} "), said
-        assert "connection: close" in said.lower()
+        message = raw(listener, data)
+        assert message.startswith(f"HTTP/1.1 {status} "), message
+        assert "connection: close" in message.lower()
         assert ask(listener, b"x") == (200, "POST /x 1 False")
 
 
@@ -162,7 +162,7 @@ def test_only_so_many_bytes_are_decoded_at_a_time() -> None:
         assert most == 1
 
 
-def test_a_client_that_waits_to_be_told_is_told_to_go_on() -> None:
+def test_a_client_that_expects_100_continue_gets_it() -> None:
     with listening() as listener, socket.create_connection(("127.0.0.1", listener.port), 10) as client:
         client.sendall(b"POST /x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
         assert client.recv(1000).startswith(b"HTTP/1.1 100 ")

@@ -16,9 +16,9 @@ from muster.sim.demo.story import Chapter, Check, Step, in_words
 FILES = sorted(p for folder in MANIFESTS.iterdir() for p in folder.iterdir())
 
 
-@pytest.mark.parametrize("told", CHAPTERS, ids=lambda told: told.__module__.rpartition(".")[2])
-def test_a_chapter_comes_out_as_designed(told: Callable[[], Chapter]) -> None:
-    chapter = told()
+@pytest.mark.parametrize("reported", CHAPTERS, ids=lambda reported: reported.__module__.rpartition(".")[2])
+def test_a_chapter_comes_out_as_designed(reported: Callable[[], Chapter]) -> None:
+    chapter = reported()
     failed = [(check.design, check.wanted, check.found) for s in chapter.steps for check in s.checks if not check.holds]
     assert failed == []
     assert chapter.holds
@@ -41,7 +41,7 @@ def test_every_manifest_of_the_demo_can_be_given_to_simulate(file: object) -> No
         assert manifests.objects and not manifests.skipped
 
 
-def test_a_step_that_comes_out_differently_fails_its_chapter_and_the_report_says_so() -> None:
+def test_a_step_that_comes_out_differently_fails_its_chapter_and_the_report_shows_it() -> None:
     step = Step("What is asked.", ["nodegroup/nlp.yaml"], "nodegroup/scheduler.yaml", checks=[Check("<a rule>", 1, 2)])
     chapter = Chapter("nodegroup", "A title", "About it.", [step])
     assert not chapter.holds
@@ -55,7 +55,7 @@ def test_a_chapter_without_steps_or_checks_does_not_hold() -> None:
     assert not Chapter("x", "", "", [Step("", [], "")]).holds
 
 
-def test_what_is_taken_away_makes_room() -> None:
+def test_what_is_removed_frees_capacity() -> None:
     stage = Stage(Chapter("nodegroup", "", ""), "scheduler.yaml", "departments.yaml")
     stage.ask("", "nlp.yaml")
     assert on_nodes(stage.state, "demo/nlp-") == {"a1": 4, "b1": 1}
@@ -68,5 +68,5 @@ def test_what_is_taken_away_makes_room() -> None:
     ("value", "words"),
     [(True, "yes"), ({}, "none"), ({"a1": 4, "b1": [0, 1]}, "a1: 4, b1: [0, 1]"), (200.0, "200"), ("text", "text")],
 )
-def test_what_a_check_found_is_told_in_words(value: object, words: str) -> None:
+def test_the_finding_of_a_check_is_reported_as_text(value: object, words: str) -> None:
     assert in_words(value) == words

@@ -78,14 +78,14 @@ def test_groups_and_queues_say_how_they_are(
         assert status["state"] == "Open"
         assert status["allocated"] == {"cpu": "2", "memory": "128Mi"}
         assert (status.get("pending", 0) + status.get("inqueue", 0), status.get("completed", 0)) == (1, 0)
-        said = until("a first cause", lambda: condition(api, namespace, large[0]).get("message"))
-        assert said.startswith("0/1 nodes are available: 1 Insufficient cpu") or "queue" in said, said
+        message = until("a first cause", lambda: condition(api, namespace, large[0]).get("message"))
+        assert message.startswith("0/1 nodes are available: 1 Insufficient cpu") or "queue" in message, message
         stays_unplaced(api, namespace, large, 5)
         # Some cycles later: the group has the event for all its pods, not one for each pod or cycle.
         assert not events(api, namespace, large[0], "FailedScheduling")
-        told = events(api, namespace, "large", "Unschedulable")
-        cause = said.partition(" (pod ")[0].partition(". ")[0]
-        assert len(told) <= 3 and f": {cause}" in told[-1]["message"]
+        reported = events(api, namespace, "large", "Unschedulable")
+        cause = message.partition(" (pod ")[0].partition(". ")[0]
+        assert len(reported) <= 3 and f": {cause}" in reported[-1]["message"]
         for one in placed(api, namespace):
             api.delete(f"/api/v1/namespaces/{namespace}/pods/{one}", {"gracePeriodSeconds": 0})
         all_placed(api, namespace, large)
@@ -100,7 +100,7 @@ def counted(api: Api, name: str, **counts: int) -> Plain:
     return status if all(status.get(field, 0) == n for field, n in counts.items()) else {}
 
 
-def test_a_running_gang_below_its_minimum_says_so(
+def test_a_running_gang_below_its_minimum_reports_it(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
 ) -> None:
     make_nodes(1, resources={"cpu": "3"})
