@@ -78,11 +78,11 @@ class EmbeddedCluster:
             pass
         return self.store.version != before
 
-    def pods_to_come(self) -> Iterator[tuple[str, str, str]]:
-        """Yields the pods of workloads that do not exist yet: key, key of the PodGroup, and what they wait for; that is
-        empty if the PodGroup is not admitted."""
+    def pods_to_come(self, ours: Collection[str]) -> Iterator[tuple[str, str, str]]:
+        """Yields the pods for the schedulers of those names that do not exist yet: key, key of the PodGroup, and what
+        they wait for; that is empty if the PodGroup is not admitted."""
         for _, job in sorted(self.store.of(volcano_job.Job).items()):
-            yield from volcano_jobs.pods_to_come(self.store, job)
+            yield from volcano_jobs.pods_to_come(self.store, job, ours)
 
     def unplayed(self, evicted: Collection[str]) -> Iterator[str]:
         """Yields what the input asked the controllers to do after evictions, and they did not do."""

@@ -26,6 +26,8 @@ from muster.model.volcano_job import JobSpec, JobState, TaskSpec
 # Phases of a Job for which the controller creates no pods any more.
 ENDED = ("Aborting", "Aborted", "Completing", "Completed", "Terminating", "Terminated", "Failed")
 _PENDING = ("", "Pending")
+# Volcano: the PodGroup follows these when the Job changes.
+_FOLLOWED = ("min_member", "min_task_member", "priority_class_name", "sub_group_policy")
 
 Members = dict[str, Pod]  # by name
 
@@ -68,7 +70,8 @@ def _make_group(owners: Owners, job: volcano_job.Job, spec: JobSpec) -> PodGroup
         if named is None or owner is None or owner.uid != job.metadata.uid:
             return owners.store.create(wanted)
         found = named
-    if found.spec != wanted.spec:
+    # Those of the input may have minResources in other words.
+    if any(getattr(found.spec, name) != getattr(wanted.spec, name) for name in _FOLLOWED):
         return owners.store.write(replace(found, spec=wanted.spec))
     return found
 
@@ -107,9 +110,11 @@ def _has_started(job: volcano_job.Job, task: TaskSpec, members: Members) -> bool
     return sum(1 for pod in pods if is_ready(pod) or pod.status.phase == "Succeeded") >= (task.min_available or 0)
 
 
-def pods_to_come(store: MemoryStore, job: volcano_job.Job) -> Iterator[tuple[str, str, str]]:
-    """Yields each pod of the Job that does not exist yet: its key, the key of its PodGroup, and what it waits for; that
-    is empty if the PodGroup is not admitted."""
+def pods_to_come(
+    store: MemoryStore, job: volcano_job.Job, ours: Collection[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yields each pod of the Job for the schedulers of those names that does not exist yet: its key, the key of its
+    PodGroup, and what it waits for; that is empty if the PodGroup is not admitted."""
     if job.status.state.phase in ENDED:
         return
     spec = volcano_objects.with_defaults(job.spec)
@@ -117,6 +122,8 @@ def pods_to_come(store: MemoryStore, job: volcano_job.Job) -> Iterator[tuple[str
     group = groups.get(f"{namespace}/{volcano_objects.group_name(job)}")
     absent = [n for n, made in volcano_objects.claims(job) if made is None and not _claim_exists(store, job, n)]
     for task in spec.tasks:
+        if (task.template.spec.scheduler_name or spec.scheduler_name) not in ours:
+            continue
         depends = task.depends_on
         waits = "the Job's controller"
         if absent:

@@ -143,7 +143,7 @@ class Run:
         for key, task in state.tasks.items():
             if state.needs_node(task):
                 result.pending[key] = self.reason(task)
-        for key, group, waits in self.cluster.pods_to_come():
+        for key, group, waits in self.cluster.pods_to_come(self.state.ours):
             result.pending[key] = self.why_absent(group, waits)
         result.pipelined = {key: node for key, node in self.plan.pipelined.items() if key in result.pending}
         result.devices = {key: ids for key, ids in self.devices.items() if key in result.binds}

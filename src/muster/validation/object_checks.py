@@ -146,8 +146,8 @@ def pods_at_once(workload: Object) -> tuple[str, int]:
         most = workload.spec.completions
         given = workload.spec.parallelism
         return "spec.parallelism", min(given or 0, given or 0 if most is None else most)
-    if isinstance(workload, volcano_job.Job):
-        return "spec.tasks", workload.replicas or 0
+    if isinstance(workload, volcano_job.Job | volcano_job.CronJob):
+        return ".".join(workload.template_path).partition(".*")[0], workload.replicas or 0
     replicas = getattr(getattr(workload, "spec", None), "replicas", None)
     return "spec.replicas", replicas if isinstance(replicas, int) else 0
 
