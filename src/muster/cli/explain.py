@@ -64,7 +64,7 @@ def explain(
     if live:
         from muster.cli.live import read_cluster
 
-        manifests = read_cluster(kubeconfig, context)
+        manifests = read_cluster(kubeconfig, context, workload_kinds=workload_kinds)
         now = time.time() if now is None else now
     else:
         manifests = read_manifests(files, keep_going=keep_going, workload_kinds=workload_kinds)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from muster.cli.answer import waiting
 from muster.cli.reading import BadInput, print_findings
-from muster.process.settings import SettingError, config_map_place
+from muster.process.settings import WORKLOAD_KINDS, SettingError, check_readable, config_map_place
 
 if TYPE_CHECKING:
     from muster.cli.install.rights import Right
     from muster.cluster.manifests import Manifests
+    from muster.model.finding import Finding
+    from muster.model.meta import Object
     from muster.process.component import Component
     from muster.store.errors import Permission
 
@@ -32,27 +35,54 @@ def run_until_stopped(component: Component) -> None:
         raise BadInput(f"muster: cannot listen: {fault.strerror or fault}") from None
 
 
-def read_cluster(kubeconfig: str | None, context: str | None, *, discreet: bool = True) -> Manifests:
+def further_kinds(workload_kinds: Iterable[str]) -> list[type[Object]]:
+    """Returns the kinds of a cluster to read beside those that muster defines: described workload kinds, also of these
+    files, and the kinds that plugins of other packages read."""
+    from muster.cycle.registry import third_party_kinds
+    from muster.workloads.description import read_table
+    from muster.workloads.table import KindTable
+
+    table = KindTable()
+    findings: list[Finding] = []
+    for file, text in _table_texts(workload_kinds):
+        described, wrong = read_table(text, file)
+        findings += [*wrong, *table.add(described)]
+    print_findings(findings)
+    return [*table.all_types(), *third_party_kinds().values()]
+
+
+def _table_texts(workload_kinds: Iterable[str]) -> list[tuple[str, str]]:
+    files = list(workload_kinds)
+    try:
+        check_readable(WORKLOAD_KINDS, files)
+    except SettingError as why:
+        raise BadInput(f"muster: {why}") from None
+    return [(file, Path(file).read_bytes().decode("utf-8-sig")) for file in files]
+
+
+def read_cluster(
+    kubeconfig: str | None, context: str | None, *, discreet: bool = True, workload_kinds: Sequence[str] = ()
+) -> Manifests:
     """Reads the running cluster, as if its snapshot had been given with -f; without `discreet`, the commands and
     environments of containers are read, too.
     """
     from muster.cluster.manifests import read
-    from muster.cycle.registry import third_party_kinds
     from muster.kube import Client, NoAccess, load
     from muster.kube.snapshot import Taken, snapshot
     from muster.store.errors import ApiError
 
+    further = further_kinds(workload_kinds)
+
     async def lines() -> bytes:
         async with Client(load(kubeconfig, context)) as client:
             lines = snapshot(
-                client, Taken(), lambda text: click.echo(text, err=True), further=third_party_kinds().values(),
-                discreet=discreet,
-            )  # fmt: skip
+                client, Taken(), lambda text: click.echo(text, err=True), further=further, discreet=discreet
+            )
             return b"".join([line async for line in lines])
 
     try:
         with waiting("reading the cluster"):
-            manifests = read([("cluster.ndjson", asyncio.run(lines()))])
+            manifests = read([("cluster.ndjson", asyncio.run(lines()))], _table_texts(workload_kinds))
     except (NoAccess, ApiError) as fault:
         raise BadInput(f"muster: the cluster cannot be read: {fault}") from None
     print_findings(manifests.findings)

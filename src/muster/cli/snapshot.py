@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import os
 import sys
+from functools import partial
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -13,7 +14,13 @@ import click
 from muster.cli import options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any
+
     from muster.kube.snapshot import Taken
+    from muster.model.meta import Object
+
+    Write = Callable[[IO[bytes]], Coroutine[Any, Any, Taken]]
 
 STDOUT = "-"
 
@@ -22,25 +29,35 @@ STDOUT = "-"
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default="snapshot.ndjson.gz")
 @options.kubeconfig
 @options.output("table", "json")
+@options.workload_kinds
 @options.verbosity
-def snapshot(file: str, kubeconfig: str | None, context: str | None, form: str, verbosity: int) -> None:
+def snapshot(
+    file: str,
+    kubeconfig: str | None,
+    context: str | None,
+    form: str,
+    workload_kinds: tuple[str, ...],
+    verbosity: int,
+) -> None:
     """Write the live cluster to FILE (snapshot.ndjson.gz; - is stdout), for simulate and explain to read.
 
     Nothing is changed in the cluster. Secrets are not read; commands, arguments and environments of containers are
     omitted. The only ConfigMap that is read is the configuration of the running scheduler, which simulate then uses.
-    The kinds that installed plugins read are written, too.
+    Workloads of described kinds (see muster workload-kinds) and the kinds that installed plugins read are written, too.
 
     \b
     muster snapshot prod.ndjson.gz && muster simulate -f prod.ndjson.gz
     """
     from muster.cli.answer import waiting
+    from muster.cli.live import further_kinds
     from muster.cli.reading import BadInput
     from muster.kube import NoAccess
     from muster.store.errors import ApiError
 
     try:
         with waiting("reading the cluster"):
-            taken = _to_stdout(kubeconfig, context) if file == STDOUT else _to_file(file, kubeconfig, context)
+            write = partial(_write, kubeconfig=kubeconfig, context=context, further=further_kinds(workload_kinds))
+            taken = _to_stdout(write) if file == STDOUT else _to_file(file, write)
     except (NoAccess, ApiError) as fault:
         raise BadInput(f"muster: cannot take a snapshot of the cluster: {fault}") from None
     except OSError as fault:
@@ -49,12 +66,12 @@ def snapshot(file: str, kubeconfig: str | None, context: str | None, form: str, 
         _show(file, taken, form)
 
 
-def _to_file(file: str, kubeconfig: str | None, context: str | None) -> Taken:
+def _to_file(file: str, write: Write) -> Taken:
     """Opens a temporary file that is renamed when it is complete; only its owner may read it."""
     unfinished = f"{file}.{os.getpid()}.unfinished"
     try:
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            taken = asyncio.run(_write(out, kubeconfig, context))
+            taken = asyncio.run(write(out))
         os.replace(unfinished, file)
     except BaseException:
         if os.path.exists(unfinished):
@@ -63,14 +80,15 @@ def _to_file(file: str, kubeconfig: str | None, context: str | None) -> Taken:
     return taken
 
 
-def _to_stdout(kubeconfig: str | None, context: str | None) -> Taken:
+def _to_stdout(write: Write) -> Taken:
     if sys.stdout.isatty():
         raise click.UsageError("a snapshot is not text for a terminal: give a file, or use a pipe")
-    return asyncio.run(_write(sys.stdout.buffer, kubeconfig, context))
+    return asyncio.run(write(sys.stdout.buffer))
 
 
-async def _write(out: IO[bytes], kubeconfig: str | None, context: str | None) -> Taken:
-    from muster.cycle.registry import third_party_kinds
+async def _write(
+    out: IO[bytes], kubeconfig: str | None, context: str | None, further: Sequence[type[Object]]
+) -> Taken:
     from muster.kube import Client, load
     from muster.kube.snapshot import Taken, snapshot
 
@@ -78,7 +96,7 @@ async def _write(out: IO[bytes], kubeconfig: str | None, context: str | None) ->
     async with Client(load(kubeconfig, context)) as client:
         # Without a name and a time in its header: the same cluster gives the same bytes.
         with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=out, mtime=0) as packed:
-            async for line in snapshot(client, taken, _warn, further=third_party_kinds().values()):
+            async for line in snapshot(client, taken, _warn, further=further):
                 packed.write(line)
     return taken
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from muster.model import batch, core, groups, scheduling, storage, topology, volcano_job
 from muster.model.custom import CustomResource
 from muster.model.meta import Object
+from muster.workloads.workload import description_of
 
 
 class Resource(NamedTuple):
@@ -103,7 +104,9 @@ _BY_API_VERSION = {
 def sources_of(kind: type[Object]) -> tuple[tuple[Resource, ...], ...]:
     """Returns the resources of a kind; a custom resource that muster does not define declares its own."""
     if issubclass(kind, CustomResource):
-        return ((Resource(kind, kind.group, kind.version, kind.plural),),)
+        description = description_of(kind)
+        versions = dict.fromkeys((kind.version, *(description.versions if description is not None else ())))
+        return (tuple(Resource(kind, kind.group, version, kind.plural) for version in versions),)
     return SOURCES[kind]
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -26,6 +27,7 @@ from muster.kube.resources import SOURCES, Resource, sources_of
 from muster.kube.writes import Writes
 from muster.model.batch import ControllerRevision
 from muster.model.core import ConfigMap, Container, Node, Pod, PodSpec
+from muster.model.custom import ConfiguredApplication, CustomResource
 from muster.model.kinds import plain
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
@@ -54,10 +56,10 @@ async def snapshot(
 ) -> AsyncIterator[bytes]:
     """Yields one line of JSON for each object; `taken` counts what was written.
 
-    `further` are kinds besides KINDS: those that plugins of other packages read. Without `discreet`, what containers
-    run is written, too; the caller must keep it confidential.
+    `further` are kinds besides KINDS: described workload kinds, and those that plugins of other packages read. Without
+    `discreet`, what containers run is written, too; the caller must keep it confidential.
     """
-    for kind in dict.fromkeys((*KINDS, *further)):
+    for kind in dict.fromkeys((*KINDS, *await _served(client, list(further)))):
         seen: set[str] = set()
         for versions in sources_of(kind):
             for obj in await _objects(client, versions, taken, report):
@@ -71,6 +73,18 @@ async def snapshot(
     for one in await _schedulers(client, taken, report):
         taken.schedulers.append(one)
         yield _line(one.config_map())
+
+
+async def _served(client: Client, kinds: list[type[Object]]) -> list[type[Object]]:
+    """Returns the kinds whose API group is served: others would be reported as forbidden."""
+    if not kinds:
+        return []
+    try:
+        answer = msgspec.json.decode(await client.request("GET", "/apis"))
+    except errors.ApiError:
+        return kinds
+    groups = {group["name"] for group in answer.get("groups", ())}
+    return [kind for kind in kinds if not issubclass(kind, CustomResource) or kind.group in groups]
 
 
 async def _schedulers(client: Client, taken: Taken, report: Report) -> list[AnnouncedConfig]:
@@ -114,6 +128,8 @@ async def _objects(client: Client, versions: tuple[Resource, ...], taken: Taken,
 def _discreet(obj: Object) -> Object:
     """The object without what its containers run. Freshly decoded, so it may be changed in place."""
     obj.metadata.annotations.pop(_APPLIED, None)
+    if isinstance(obj, ConfiguredApplication):
+        obj.spec = _hushed(obj.spec)
     for spec in _pod_specs(obj):
         for container in (*spec.containers, *spec.init_containers):
             _hush(container)
@@ -126,6 +142,23 @@ def _pod_specs(obj: Object) -> list[PodSpec]:
 
 def _hush(container: Container) -> None:
     container.command, container.args, container.env = [], [], []
+
+
+# Where kinds of operators have what their containers run, also outside of pod templates.
+_CONFIDENTIAL = frozenset({
+    "args", "arguments", "command", "entrypoint", "env", "envFrom", "envVars", "hadoopConf", "lifecycle",
+    "rayStartParams", "runtimeEnvYAML", "serveConfigV2", "sparkConf",
+})  # fmt: skip
+
+
+def _hushed(value: Any) -> Any:
+    """The spec of a described kind, which is kept as it is written, without what containers run."""
+    match value:
+        case dict():
+            return {name: _hushed(inner) for name, inner in value.items() if name not in _CONFIDENTIAL}
+        case list():
+            return [_hushed(inner) for inner in value]
+    return value
 
 
 LABELS = "app.kubernetes.io/name=muster,app.kubernetes.io/component=scheduler"

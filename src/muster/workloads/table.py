@@ -89,6 +89,10 @@ class KindTable:
         """Returns the description of a kind by its name in object tables."""
         return self._by_name.get(name)
 
+    def all_types(self) -> list[type[ConfiguredApplication]]:
+        """Returns the type of each kind that muster does not define, once."""
+        return list(dict.fromkeys(self.types().values()))
+
     def types(self) -> dict[tuple[str, str], type[ConfiguredApplication]]:
         """Returns the type of each kind that muster does not define, by apiVersion and kind."""
         return {

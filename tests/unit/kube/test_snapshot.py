@@ -11,6 +11,7 @@ from fakes.faulty_api import FaultyApi, listed, refuse, reply, run, stored_pod
 from muster.cluster.manifests import Manifests, read
 from muster.kube.snapshot import Taken, snapshot
 from muster.store import errors
+from muster.workloads.table import KindTable
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 
@@ -26,7 +27,8 @@ def take(plan: Any) -> tuple[bytes, Taken, FaultyApi]:
         plan(api)
         taken = Taken()
         async with api.client(tries=1) as client:
-            lines = [line async for line in snapshot(client, taken, api.report.append)]
+            further = KindTable().all_types()
+            lines = [line async for line in snapshot(client, taken, api.report.append, further=further)]
         return b"".join(lines), taken, api
 
     return run(story)
@@ -71,13 +73,14 @@ def test_what_containers_run_stays_where_it_is() -> None:
             "/apis/apps/v1/deployments": {"template": template},
             "/apis/batch/v1/cronjobs": {"jobTemplate": {"spec": {"template": template}}},
             "/apis/batch.volcano.sh/v1alpha1/jobs": {"tasks": [{"template": template}, {"template": template}]},
+            "/apis/ray.io/v1/rayclusters": {"headGroupSpec": {"rayStartParams": {"a": "hush"}, "template": template}},
         }.items():
             api.plan("GET", path, reply(listed([{**stored_pod("w", 2), "spec": spec}], 5)))
 
     text, taken, _ = take(plan)
     assert taken.counts["CronJob"] == taken.counts["Deployment"] == 1
     assert b"hush" not in text and b"login" not in text
-    assert text.count(b'"cpu":"1"') == 10
+    assert text.count(b'"cpu":"1"') == 12
     assert b'"kept":"yes"' in text
 
 
