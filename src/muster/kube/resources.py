@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote
 
-from muster.model import batch, core, groups, scheduling, storage, topology, volcano_job
+from muster.model import batch, core, groups, native, scheduling, storage, topology, volcano_job
 from muster.model.custom import CustomResource
 from muster.model.meta import Object
 from muster.workloads.workload import description_of
@@ -77,6 +77,10 @@ _ROWS: tuple[tuple[type[Object], str, tuple[str, ...], str], ...] = (
     (scheduling.PodGroup, _VOLCANO, ("v1beta1",), "podgroups"),
     (volcano_job.Job, volcano_job.Job.group, ("v1alpha1",), "jobs"),
     (volcano_job.CronJob, volcano_job.CronJob.group, ("v1alpha1",), "cronjobs"),
+    # Kubernetes 1.35 serves v1alpha1, 1.36 v1alpha2, 1.37 v1beta1 and (with CompositePodGroup) v1alpha3.
+    (native.NativePodGroup, native.GROUP, native.VERSIONS[:3], "podgroups"),
+    (native.CompositePodGroup, native.GROUP, ("v1alpha3",), "compositepodgroups"),
+    (native.NativeWorkload, native.GROUP, native.VERSIONS, "workloads"),
     # Kueue moved its Topology to v1beta1; KAI has a copy under its own group.
     (topology.Topology, "kueue.x-k8s.io", ("v1alpha1", "v1beta1"), "topologies"),
     (topology.Topology, "kai.scheduler", ("v1alpha1",), "topologies"),

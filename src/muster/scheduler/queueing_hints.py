@@ -14,6 +14,7 @@ from muster.model.batch import APPLICATION_KINDS
 from muster.model.core import Node, Pod
 from muster.model.custom import CustomApplication
 from muster.model.meta import Object, ObjectMeta, spec_of
+from muster.model.native import NativeObject
 from muster.model.scheduling import PodGroup, Queue
 from muster.scheduler.journal import JOURNAL
 
@@ -41,7 +42,7 @@ def queueing_hint(old: Object | None, new: Object | None) -> Hint:
         return _changed((old.spec, old.status.phase), (new.spec, new.status.phase), old, new)
     if isinstance(old, Queue) and isinstance(new, Queue):
         return _changed((old.spec, old.status.state), (new.spec, new.status.state), old, new)
-    if isinstance(old, _APPLICATIONS) and isinstance(new, _APPLICATIONS):
+    if isinstance(old, (*_APPLICATIONS, NativeObject)) and isinstance(new, (*_APPLICATIONS, NativeObject)):
         return _changed(spec_of(old), spec_of(new), old, new)
     return Hint.SCHEDULE_NOW
 

@@ -21,7 +21,7 @@ from muster.kube.informer import InformerState
 from muster.kube.informers import Informers
 from muster.kube.resources import resource_of
 from muster.kube.writes import Writes
-from muster.model import core, groups, scheduling, storage, topology
+from muster.model import core, groups, native, scheduling, storage, topology
 from muster.model.custom import CustomApplication, custom_kinds
 from muster.model.meta import Object
 from muster.process.application_kinds import Kinds, WorkloadTables
@@ -50,6 +50,7 @@ KINDS: tuple[type[Object], ...] = (
     core.Node, core.Pod, core.Namespace, core.PriorityClass, core.PodDisruptionBudget,
     storage.PersistentVolume, storage.PersistentVolumeClaim, storage.StorageClass, storage.CSINode, storage.CSIDriver,
     storage.CSIStorageCapacity, scheduling.Queue, scheduling.PodGroup, topology.Topology, topology.HyperNode,
+    native.NativePodGroup, native.CompositePodGroup, native.NativeWorkload,
     groups.NodeGroup, groups.PropagationPolicy, *OWNING,
 )  # fmt: skip
 EVENT_FLUSH_TIMEOUT_S = 2.0

@@ -23,6 +23,7 @@ from muster.model.meta import Condition, Object, timestamp
 from muster.model.quantity import canonical
 from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
 from muster.scheduler.backoffs import BINDING_REFUSED
+from muster.scheduler.native_conditions import NativeConditions, NativeStatusPatch
 from muster.scheduler.queue_usage import Usage
 
 # A new message of a pod waits at least this long if its cause differs. With the same cause it waits twice as long, the
@@ -76,7 +77,8 @@ class AdmissionPatch:
     key: str
 
 
-StatusPatch = PodStatusPatch | GroupStatusPatch | QueueStatusPatch | AdmissionPatch
+StatusPatch = NativeStatusPatch | PodStatusPatch | GroupStatusPatch | QueueStatusPatch | AdmissionPatch
+_Counted = GroupStatusPatch | QueueStatusPatch | NativeStatusPatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +101,25 @@ class StatusUpdater:
         self._sent: dict[tuple[type[StatusPatch], str], tuple[str, dict[str, Any], float, float]] = {}
         self._group_events: dict[str, float] = {}  # group → when an event about its waiting pods was last recorded
         self.next_at = float("inf")  # when a delayed patch is due
+        self._native = NativeConditions()
         self.below_minimum: int = 0  # running gangs with fewer pods than their minimum
 
     def patches(
         self, plan: Plan, state: State, usage: Mapping[str, Usage], transition: str, now: float
     ) -> list[StatusPatch]:
         self.next_at = float("inf")
-        others: list[GroupStatusPatch | QueueStatusPatch] = self._groups(plan, state, transition, now)
+        others: list[_Counted] = [*self._groups(plan, state, transition, now), *self._native.patches(plan, state, now)]
         others += _queues(plan, state, usage)
         if len(self._sent) > 2 * len(others) + 1000:
             self._sent = {key: sent for key, sent in self._sent.items() if now < sent[2] + COUNT_INTERVAL_MAX_S}
             self._group_events = {key: at for key, at in self._group_events.items() if now < at + MESSAGE_INTERVAL_S}
         return [*self._pods(plan, state, now), *(patch for patch in others if self._is_due(patch, now))]
 
-    def _is_due(self, patch: GroupStatusPatch | QueueStatusPatch, now: float) -> bool:
+    def _is_due(self, patch: _Counted, now: float) -> bool:
         """Returns whether to send the patch: not if the same one is in flight, and not for every count."""
         version = patch.object.metadata.resource_version
-        key, content = (type(patch), patch.key), _without_times(patch.status)
+        name = patch.key if not isinstance(patch, NativeStatusPatch) else f"{patch.object.kind} {patch.key}"
+        key, content = (type(patch), name), _without_times(patch.status)
         sent = self._sent.get(key)
         if sent is not None and sent[:2] == (version, content) and now < sent[2] + MESSAGE_INTERVAL_S:
             return False
@@ -176,10 +180,8 @@ class StatusUpdater:
         self._group_events[key] = now
         return group
 
-    def _groups(
-        self, plan: Plan, state: State, transition: str, now: float
-    ) -> list[GroupStatusPatch | QueueStatusPatch]:
-        made: list[GroupStatusPatch | QueueStatusPatch] = []
+    def _groups(self, plan: Plan, state: State, transition: str, now: float) -> list[_Counted]:
+        made: list[_Counted] = []
         self.below_minimum = 0
         for key, group in state.objects["PodGroup"].items():
             job = state.jobs.get(key)
@@ -225,7 +227,7 @@ def _queues(plan: Plan, state: State, usage: Mapping[str, Usage]) -> list[QueueS
         allocated = usage[key].allocated
         counts = dict.fromkeys(("pending", "inqueue", "running", "unknown", "completed"), 0)
         for job in queue.jobs.values():
-            if job.key in state.objects["PodGroup"]:
+            if state.group_object(job) is not None:
                 counts[_PHASES.get(plan.phases.get(job.key, job.phase), "unknown")] += 1
         amounts = {name: canonical(name, n) for name, n in sorted(allocated.items()) if n and name != "pods"}
         old = found.status
@@ -242,7 +244,7 @@ def _queues(plan: Plan, state: State, usage: Mapping[str, Usage]) -> list[QueueS
     return made
 
 
-def _is_transition(patch: GroupStatusPatch | QueueStatusPatch) -> bool:
+def _is_transition(patch: _Counted) -> bool:
     """Returns whether a phase, a state or the status of a condition changes, not only a count or a message."""
     if "phase" in patch.status or "state" in patch.status:
         return True

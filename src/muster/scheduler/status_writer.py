@@ -12,6 +12,7 @@ from muster.model.core import Pod
 from muster.model.scheduling import PodGroup, Queue
 from muster.scheduler.api import RecordEvent, SchedulerApi
 from muster.scheduler.metrics import Metrics
+from muster.scheduler.native_conditions import NativeStatusPatch
 from muster.scheduler.status import AdmissionPatch, GroupStatusPatch, PodStatusPatch, StatusPatch
 from muster.store import errors
 
@@ -32,7 +33,8 @@ class StatusWriter:
     def write(self, patches: Iterable[StatusPatch]) -> None:
         """Queues the patches and returns at once. A newer patch of an object replaces one that is not written yet."""
         for patch in patches:
-            key = (type(patch).__name__, patch.key)
+            kind = patch.object.kind if isinstance(patch, NativeStatusPatch) else ""
+            key = (type(patch).__name__ + kind, patch.key)
             # Groups and queues go first: there are few of them, and users look at them.
             self._waiting[key] = patch
             if not isinstance(patch, PodStatusPatch):
@@ -86,6 +88,10 @@ class StatusWriter:
         elif isinstance(patch, AdmissionPatch):
             change = {"metadata": {"uid": patch.pod.metadata.uid, "annotations": {ADMITTED: "true"}}}
             await self._api.patch(Pod, patch.key, change, sub="status")
+        elif isinstance(patch, NativeStatusPatch):
+            group = patch.object
+            change = {"metadata": {"uid": group.metadata.uid}, "status": patch.status}
+            await self._api.patch(type(group), patch.key, change, sub="status", api_version=group.api_version)
         elif isinstance(patch, GroupStatusPatch):
             await self._api.patch_status(PodGroup, patch.key, patch.status, uid=patch.object.metadata.uid)
             if patch.condition is not None:

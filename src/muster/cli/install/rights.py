@@ -50,7 +50,7 @@ _EVENTS = Right(_CORE, ("events",), ("create", "patch"))
 
 SCHEDULER: tuple[Right, ...] = (
     Right(_CORE, ("nodes", "pods", "namespaces", "persistentvolumes", "persistentvolumeclaims"), READ),
-    Right("scheduling.k8s.io", ("priorityclasses",), READ),
+    Right("scheduling.k8s.io", ("priorityclasses", "podgroups", "compositepodgroups", "workloads"), READ),
     Right("policy", ("poddisruptionbudgets",), READ),
     Right(_STORAGE, ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities"), READ),
     Right(_VOLCANO, ("queues", "podgroups"), READ),
@@ -67,6 +67,8 @@ SCHEDULER: tuple[Right, ...] = (
     Right(_CORE, ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
     # The journal of a gang's binds is an annotation of its PodGroup.
     Right(_VOLCANO, ("podgroups", "podgroups/status", "queues/status"), ("patch",)),
+    # The conditions of Kubernetes' own groups.
+    Right("scheduling.k8s.io", ("podgroups/status", "compositepodgroups/status"), ("patch",)),
     _EVENTS,
 )
 
