@@ -54,6 +54,10 @@ def mirror(file: Path) -> list[str]:
     return existing or ([str(folder)] if folder.exists() else [])
 
 
+def unit_tests() -> list[str]:
+    return [str(UNIT / name) for name in OTHER_UNIT_TESTS if (UNIT / name).exists()]
+
+
 def fails(tests: list[str], *more: str) -> bool:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-n", "0", *more, *tests]
     environment = {
@@ -78,7 +82,7 @@ def tried(mutant: Mutant) -> Result:
         file.write_text(text.replace(mutant.old, mutant.new))
         if (tests := mirror(file)) and fails(tests):
             return Result(mutant, "mirror")
-        if fails([str(UNIT / name) for name in OTHER_UNIT_TESTS if (UNIT / name).exists()]):
+        if fails(unit_tests()):
             return Result(mutant, "unit")
         return Result(mutant, "rest" if fails(list(REST), "-n", "2") else "")
     finally:
@@ -92,8 +96,8 @@ def chosen(words: list[str]) -> Iterator[tuple[int, Mutant]]:
 
 
 def main() -> None:
-    if fails(list(REST), "-n", "2"):
-        raise SystemExit("the cases and properties fail without any mutant")
+    if fails(unit_tests()) or fails(list(REST), "-n", "2"):
+        raise SystemExit("unit tests, cases or properties fail without any mutant")
     results = []
     for number, mutant in chosen(sys.argv[1:]):
         result = tried(mutant)
