@@ -22,24 +22,24 @@ def weigh(*entries: tuple[list[str], int]) -> PropagationPolicySpec:
 
 
 def test_a_group_is_found_whatever_its_case_and_a_warning_reports_it() -> None:
-    meant = parse_propagation(weigh((["Beijing"], 2), (["Hangzhou"], 3)), CITIES)
-    assert meant.weights == {"beijing": 2, "hangzhou": 3}
-    assert [t.message for t in meant.warnings] == [
+    rules = parse_propagation(weigh((["Beijing"], 2), (["Hangzhou"], 3)), CITIES)
+    assert rules.weights == {"beijing": 2, "hangzhou": 3}
+    assert [t.message for t in rules.warnings] == [
         "names node group 'Beijing'; using 'beijing'",
         "names node group 'Hangzhou'; using 'hangzhou'",
     ]
-    assert not meant.errors
+    assert not rules.errors
 
 
 def test_each_name_of_an_entry_has_its_weight_and_the_largest_of_several_counts() -> None:
-    meant = parse_propagation(weigh((["a", "b"], 2), (["b", "c"], 5), (["B"], 1)))
-    assert meant.weights == {"a": 2, "b": 5, "c": 5}
+    rules = parse_propagation(weigh((["a", "b"], 2), (["b", "c"], 5), (["B"], 1)))
+    assert rules.weights == {"a": 2, "b": 5, "c": 5}
 
 
 def test_an_unknown_group_keeps_its_share() -> None:
-    meant = parse_propagation(weigh((["beijing"], 1), (["atlantis"], 1)), CITIES)
-    assert meant.unknown == ["atlantis"]
-    assert meant.quotas(4).groups["atlantis"].desired == 2
+    rules = parse_propagation(weigh((["beijing"], 1), (["atlantis"], 1)), CITIES)
+    assert rules.unknown == ["atlantis"]
+    assert rules.quotas(4).groups["atlantis"].desired == 2
 
 
 def test_an_empty_list_means_every_group_equally() -> None:
@@ -60,10 +60,10 @@ def test_the_list_that_is_given_says_the_strategy() -> None:
 
 def test_ranges_of_one_group_intersect() -> None:
     entries = [{"nodeGroupNames": ["a"], "min": 1, "max": 5}, {"nodeGroupNames": ["a", "b"], "min": 2, "max": 3}]
-    meant = parse_propagation(spec(numRange=entries))
-    assert meant.ranges == {"a": (2, 3), "b": (2, 3)}
-    assert meant.quotas(7).groups["a"] == Quota(desired=3, min=2, max=3)
-    assert meant.quotas(7).unplaced == 1
+    rules = parse_propagation(spec(numRange=entries))
+    assert rules.ranges == {"a": (2, 3), "b": (2, 3)}
+    assert rules.quotas(7).groups["a"] == Quota(desired=3, min=2, max=3)
+    assert rules.quotas(7).unplaced == 1
 
 
 @pytest.mark.parametrize(
