@@ -18,7 +18,7 @@ Plain = dict[str, Any]
 
 
 class Refused(Exception):
-    """The API server said no: the status and its words."""
+    """The API server refused: the status and its message."""
 
     def __init__(self, status: int, body: bytes) -> None:
         self.status = status

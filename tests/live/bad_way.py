@@ -56,7 +56,7 @@ class BadWay:
         self._rate = 0.0
 
     def cut(self, share: float = 1.0) -> None:
-        """End watches without a word: all, or about that share of them."""
+        """End watches without an error: all, or about that share of them."""
         for task in list(self._streams):
             if self._chance.random() < share:
                 self.cuts += 1

@@ -244,7 +244,7 @@ def test_a_webhook_without_configurations_reports_it_and_takes_them_up_when_they
     part = webhook_part(account, namespace, free_port())
     try:
         part.start(wait=False)
-        until("it to be said", lambda: any("apply the manifests" in entry["msg"] for entry in part.log()), 60)
+        until("the report", lambda: any("apply the manifests" in entry["msg"] for entry in part.log()), 60)
         status, text = part.probe("/readyz")
         assert status != 200 and "not registered" in text
         account_in(control_plane, namespace, "webhook")

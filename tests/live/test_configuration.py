@@ -1,4 +1,4 @@
-"""The configuration of a running scheduler: followed in a file and in a ConfigMap, refusals told where users look."""
+"""The configuration of a running scheduler: followed in a file and in a ConfigMap, refusals reported where users look."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def config_map(text: str, name: str = "muster-scheduler") -> Plain:
 
 @pytest.fixture
 def own_pod(api: Api, rights: None) -> Iterator[Plain]:
-    """The pod that the scheduler is told it runs in."""
+    """The pod that the scheduler runs in, by its environment."""
     until("its ServiceAccount", lambda: not api.gone(f"/api/v1/namespaces/{HOME}/serviceaccounts/default"))
     secure = {"allowPrivilegeEscalation": False, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]},
               "seccompProfile": {"type": "RuntimeDefault"}}  # fmt: skip
@@ -81,7 +81,7 @@ def test_a_configmap_is_watched_and_a_bad_one_refused(
             api.apply(config_map(text))
             until(what, lambda: muster.metric("muster_configuration_reloads_total") > refused)  # noqa: B023
             assert muster.metric("muster_configuration_valid") == 0
-        until("it said", lambda: "tiers" in valid(api, own_pod)[1])
+        until("the report", lambda: "tiers" in valid(api, own_pod)[1])
         assert valid(api, own_pod)[0] == "False"
         until("the events", lambda: len(reported(api, given, "ConfigMap")) == len(BAD))
         assert {reason for reason, _ in reported(api, given, "ConfigMap")} == {"ConfigurationRefused"}

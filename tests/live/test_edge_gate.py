@@ -335,7 +335,7 @@ def test_a_pod_in_the_wrong_edition_is_held_until_it_is_corrected(
             def message() -> str:
                 return str(json.loads(gate.part.probe("/gate", api.get(path))[1])["reason"])
 
-            until("it to be said", lambda: "spec/containers/main/env is not that of node group beijing" in message())
+            until("the report", lambda: "spec/containers/nginx/env is not that of node group beijing" in message())
             assert client.state == {}
     finally:
         api.delete(place(group))

@@ -49,7 +49,7 @@ def test_every_form_of_a_watch_leaves_held_pods_out_and_sends_their_release(
         first = json.loads(answer.readline())
         bind(api, top)
         reported: list[Plain] = []
-        # The API server sends bookmarks of its own; one follows what the gate tells.
+        # The API server sends bookmarks of its own; one follows what the gate sends.
         while [event["type"] for event in reported[-2:]] != ["ADDED", "BOOKMARK"]:
             reported.append(json.loads(answer.readline()))
     assert (first["type"], first["object"]["kind"]) == ("ADDED", kind)
@@ -75,7 +75,7 @@ def test_a_client_that_continues_from_the_bookmark_after_a_release_gets_no_secon
     assert int(mark) >= int(version)
     with gate.asked(f"{url}?watch=1&resourceVersion={mark}&timeoutSeconds=2") as answer:
         again = [json.loads(line) for line in answer.read().splitlines()]
-    assert [event["type"] for event in again] in ([], ["ADDED"]), "told at most once more"
+    assert [event["type"] for event in again] in ([], ["ADDED"]), "sent at most once more"
 
 
 @pytest.mark.parametrize("where", ["/api/v1/pods", "/api/v1/namespaces/{namespace}/pods"])

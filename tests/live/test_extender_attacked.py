@@ -173,7 +173,7 @@ class TestForgedRequests(Sited):
         for i in range(50):
             meta = {"name": f"forged-{i}", "namespace": namespace, "uid": f"forged-{i}", "ownerReferences": owners}
             assert self.ask(site, {"metadata": meta}, *nodes)["Error"] == ""
-        # Nor for one that exists and is said to be of another owner.
+        # Nor for one that exists and claims another owner.
         stolen = {**found[1]["metadata"], "ownerReferences": [{**owners[0], "name": "other"}]}
         self.ask(site, {"metadata": stolen}, *nodes)
         assert extender.metric("muster_extender_reservations") == before

@@ -1,4 +1,4 @@
-"""POST /gate of `muster edge-gate`: only authenticated callers are told what policies an application waits for."""
+"""POST /gate of `muster edge-gate`: only authenticated callers learn which policies an application waits for."""
 
 from __future__ import annotations
 

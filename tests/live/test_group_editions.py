@@ -107,7 +107,7 @@ class TestGroupEditions(Sited):
         api.create(flags(namespace, "city"))
         api.create(workload("Deployment", namespace, 5, BOTH))
         before = {p["metadata"]["name"] for p in divided(api, namespace, beijing=2, hangzhou=3)}
-        until("it to be told", lambda: condition(api, namespace) == ("False", "WebhookRequired"), 30)
+        until("the report", lambda: condition(api, namespace) == ("False", "WebhookRequired"), 30)
         until("images", lambda: all("registry.io" in first(p)["image"] for p in pods(api, namespace)), 30)
         time.sleep(3)
         assert {p["metadata"]["name"] for p in pods(api, namespace)} == before
@@ -174,4 +174,4 @@ class TestGroupEditions(Sited):
         api.merge(policy_path(namespace, "overridepolicies", "op"), {"spec": flags(namespace, "town")["spec"]})
         until("all anew", lambda: all_have(api, namespace, "town", "chosen"), 90)
         api.create(anywhere)
-        until("it to be told", lambda: condition(api, namespace) == ("False", "NeedsPropagationPolicy"), 30)
+        until("the report", lambda: condition(api, namespace) == ("False", "NeedsPropagationPolicy"), 30)

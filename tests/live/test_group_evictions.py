@@ -160,7 +160,7 @@ class TestGroupEvictions(Sited):
         api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
         api.create(drawn_to_beijing(sample.workload("Deployment", namespace, 5, sample.REQUIRED)))
         until("Beijing to have all", lambda: sample.by_city(sample.pods(api, namespace)) == {"beijing": 5})
-        until("it to be told", lambda: condition(api, namespace)["reason"] == "NoExtender", 30)
+        until("the report", lambda: condition(api, namespace)["reason"] == "NoExtender", 30)
         assert "schedulerName default-scheduler" in condition(api, namespace)["message"]
         before = uids(api, namespace)
         time.sleep(15)
@@ -275,9 +275,9 @@ class TestGroupEvictions(Sited):
         api.create(sample.weights(namespace, "one", Beijing=1))
         with sample.Controllers(site.account("controllers"), HOME, "--daemonset-affinity=false"):
             api.create(agent(namespace, "one"))
-            until("it to be told", lambda: condition(api, namespace, name="one")["reason"] == "Pending", 60)
+            until("the report", lambda: condition(api, namespace, name="one")["reason"] == "Pending", 60)
             assert "is in no node group of PropagationPolicy one" in until(
-                "the scheduler's word",
+                "the scheduler's message",
                 lambda: "no node group" in (m := condition(api, namespace, name="one")["message"]) and m,
                 60,
             )

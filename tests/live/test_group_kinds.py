@@ -149,7 +149,7 @@ class TestGroupKinds(Sited):
         all_local(api, namespace, "shop")
         api.delete(alone)
         api.merge(place(config), {"data": {"config.yaml": "applications: [{kind: 7}]"}})
-        until("it to be told", lambda: reasons(api, HOME)["BadConfiguration"] >= 1)
+        until("the report", lambda: reasons(api, HOME)["BadConfiguration"] >= 1)
         api.merge(policy_path(namespace), {"spec": weights(namespace, Beijing=3, Hangzhou=2)["spec"]})
         divided(api, namespace, app="shop", beijing=3, hangzhou=2)
         api.delete(place(config))

@@ -201,7 +201,7 @@ class TestGroups(Sited):
         assert [verb for verb, name in steps if name.startswith(f"{namespace}/")] == ["evict"]
         api.merge(sample.policy_path(namespace), {"spec": wanted["spec"]})
         with sample.Controllers(site.account("controllers"), HOME, "--dry-run") as dry:
-            until("it to be told", lambda: any(e["msg"] == "would evict" for e in dry.log()))
+            until("the report", lambda: any(e["msg"] == "would evict" for e in dry.log()))
             time.sleep(1)
             assert sum(e["msg"] == "would evict" for e in dry.log()) == 1
         assert {p["metadata"]["name"] for p in sample.pods(api, namespace)} == before

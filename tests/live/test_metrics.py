@@ -46,7 +46,7 @@ def test_a_deleted_queue_and_its_groups_are_gone_from_the_metrics(
             api.delete(place(read_group(api, namespace, one)))
         api.delete(place(red))
         # The node group is still there.
-        until("no word of it", lambda: not message(f"{namespace}-red") and not message(f"{namespace}/"))
+        until("no trace of it", lambda: not message(f"{namespace}-red") and not message(f"{namespace}/"))
         assert muster.metric("muster_nodegroup_allocatable_milli_cpu") == 8000
 
 

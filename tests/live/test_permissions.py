@@ -124,7 +124,7 @@ def test_the_controllers_name_what_they_lack(
     with Part("controllers", kubeconfig, "--no-leader-elect") as part:
         made = api.create(group)
         try:
-            until("its words", lambda: message(part, "patch", "nodegroups/status"))
+            until("its message", lambda: message(part, "patch", "nodegroups/status"))
             labels = 'resource="nodegroups/status",verb="patch"'
             assert part.metric("muster_permission_denied_total", labels) > 0
         finally:

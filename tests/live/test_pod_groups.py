@@ -194,8 +194,10 @@ def test_a_gang_in_memory_that_cannot_be_completed_is_undone(
     nodes = make_nodes(2, resources={"cpu": "2"})
     api.create(workload(namespace, "Deployment", "web", 4, replicas=4))
     pods = pods_of(api, namespace, 4, "web")
-    meant = {one["metadata"]["name"]: Entry(f"n{1 + i // 2}", one["metadata"]["uid"][:8]) for i, one in enumerate(pods)}
-    text = encode(Journal(holder="dead", at=time.time(), pods=meant))
+    entries = {
+        one["metadata"]["name"]: Entry(f"n{1 + i // 2}", one["metadata"]["uid"][:8]) for i, one in enumerate(pods)
+    }
+    text = encode(Journal(holder="dead", at=time.time(), pods=entries))
     api.merge(place(pods[0]), {"metadata": {"annotations": {JOURNAL: text}}})
     for one in pods[:2]:
         api.bind(one, "n1")

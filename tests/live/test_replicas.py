@@ -95,11 +95,11 @@ def test_two_gates_answer_the_same_also_one_that_was_killed_and_started_again(
     def seen(wanted: int) -> None:
         """Each gate shows as many pods of the namespace, and they are the same."""
 
-        def alike() -> bool:
+        def same() -> bool:
             one, two = (set(gate.client(pods).listed()) for gate in gates)
             return one == two and len(one) == wanted
 
-        until(f"both gates to show {wanted} pods", alike, 40)
+        until(f"both gates to show {wanted} pods", same, 40)
 
     with ExitStack() as stack:
         for gate in gates:

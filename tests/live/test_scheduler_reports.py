@@ -1,4 +1,4 @@
-"""What `muster scheduler` tells: statuses, conditions and events of groups, queues and pods on a real API server."""
+"""What `muster scheduler` reports: statuses, conditions and events of groups, queues and pods on a real API server."""
 
 from __future__ import annotations
 

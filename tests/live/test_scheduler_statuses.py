@@ -1,4 +1,4 @@
-"""Conditions that are written late: what the binding said stays."""
+"""Conditions that are written late: what the binding reported stays."""
 
 from __future__ import annotations
 

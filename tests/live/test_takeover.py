@@ -138,7 +138,7 @@ def test_leaders_are_stopped_and_continued_in_the_middle_of_a_burst(
             until("a first binding", lambda burst=burst: placed(api, namespace).keys() & set(burst), 60, every=0.01)
             leader.pause()
             until("the other to lead", other.leads, 60)
-            until("no room left", lambda: len(placed(api, namespace)) == 80, 60)
+            until("no capacity left", lambda: len(placed(api, namespace)) == 80, 60)
             leader.go_on()
             until("it to notice", lambda leader=leader: not leader.leads(), 30)
             assert_sound(api, namespace)

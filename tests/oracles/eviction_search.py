@@ -148,10 +148,10 @@ def claims(job: Gang, effort: Effort) -> Iterator[list[Member]]:
         seen = set()
         for some in combinations(waiting, count):
             effort.step()
-            alike = tuple(sorted(repr(m.shape) for m in some))
-            if alike in seen:
+            shapes = tuple(sorted(repr(m.shape) for m in some))
+            if shapes in seen:
                 continue
-            seen.add(alike)
+            seen.add(shapes)
             if job.complete([*held, *some]) and _minimal(job, held, some):
                 yield list(some)
 

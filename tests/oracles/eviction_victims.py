@@ -167,9 +167,9 @@ class Victims:
                 seen = set()
                 for some in combinations(fit, count):
                     # Pods that are equal and lie on one node are interchangeable.
-                    alike = tuple(sorted((m.node, repr(m.shape), tuple(covering(self.world, m))) for m in some))
-                    if alike not in seen and _keeps(job, held, some) and self._within_budgets(some):
-                        seen.add(alike)
+                    shapes = tuple(sorted((m.node, repr(m.shape), tuple(covering(self.world, m))) for m in some))
+                    if shapes not in seen and _keeps(job, held, some) and self._within_budgets(some):
+                        seen.add(shapes)
                         found.append(Choice(job.key, False, tuple(m.key for m in some)))
         return [c for c in found if c.whole or len(c.victims) < len(held) or not job.minimum]
 

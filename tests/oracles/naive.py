@@ -172,7 +172,7 @@ class World:
         )
 
     def passes(self, task: Task, node: str) -> bool:
-        """All filters once the pods that are leaving are gone; room is not one of them."""
+        """All filters once the pods that are leaving are gone; capacity is not one of them."""
         if not self.has("predicates"):
             return True
         there = [t for t in self.on(node) if t.status in (*HELD, "Pipelined")]

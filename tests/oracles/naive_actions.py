@@ -16,7 +16,7 @@ Marks = tuple[list[tuple[Task, str, str, bool]], int]
 
 
 def decide(objects: Iterable[Object], config: Config) -> tuple[dict[str, str], dict[str, str], list[str]]:
-    """What is bound, what only holds room until the cycle ends, who is evicted (in order)."""
+    """What is bound, what only reserves capacity until the cycle ends, who is evicted (in order)."""
     world = World(objects, config)
     for name in config.actions:
         {"enqueue": enqueue, "allocate": allocate, "backfill": backfill, "reclaim": reclaim, "preempt": preempt}[name](

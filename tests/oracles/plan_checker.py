@@ -68,7 +68,7 @@ def check(objects: Iterable[Object], config: Config, plan: Plan) -> None:
             check_filters(end, pod)
 
 
-# --- room
+# --- capacity
 
 
 def _sum(end: End, where: Mapping[str, str], node: str) -> dict[str, int]:
@@ -81,7 +81,7 @@ def _sum(end: End, where: Mapping[str, str], node: str) -> dict[str, int]:
 
 
 def check_room(end: End, plan: Plan, config: Config) -> None:
-    """Now, with what is leaving still there; and later, with everything that was promised room."""
+    """Now, with what is leaving still there; and later, with everything that was promised capacity."""
     for where, newcomers in ((end.holding, plan.binds), (end.where, {**plan.binds, **plan.pipelined})):
         for node in sorted(set(newcomers.values())):
             offered = amounts(end.nodes[node].status.allocatable)
@@ -136,7 +136,7 @@ def _role(pod: Pod) -> str:
 
 
 def check_evictions(end: End, plan: Plan, config: Config) -> None:
-    """Only running pods that may go, for a pod that is promised their room, by the rules of the action."""
+    """Only running pods that may go, for a pod that is promised their capacity, by the rules of the action."""
     for eviction in plan.evictions:
         victim, claimer = end.pods[eviction.pod], end.pods[eviction.by]
         assert victim.spec.node_name == eviction.node
@@ -204,13 +204,13 @@ def _check_by_volcano(end: End, plan: Plan, config: Config) -> None:
 
 
 def _divided(end: End, name: str) -> bool:
-    """Is the pod's group tried on sets of nodes? Then room anywhere in the set may be what it needs."""
+    """Is the pod's group tried on sets of nodes? Then capacity anywhere in the set may be what it needs."""
     group = end.groups.get(_group(name, end.pods[name]))
     return group is not None and bool(group.spec.network_topology or group.metadata.annotations)
 
 
 def _last_word(config: Config, rule: str) -> str:
-    """The plugin without whose word nobody goes, if there is one.
+    """The plugin without whose vote nobody is evicted, if there is one.
 
     Volcano: a tier that names nobody leaves it to the next, and inside a tier an empty intersection starts afresh; so
     only where one tier has a say, the last of its plugins surely has one.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from muster.engine.placement.batch import best_heads, picks
 from strategies.profiles import examples, times
 
-Scores = list[list[float]]  # per node: its score with 0, 1, 2 … tasks of the run on it; past its room there is none
+Scores = list[list[float]]  # per node: its score with 0, 1, 2 … tasks of the run on it; past its capacity there is none
 
 
 def one_at_a_time(scores: Scores, count: int) -> list[int]:
@@ -60,10 +60,10 @@ def saw_tooth(dice: np.random.Generator) -> Scores:
     most = int(dice.choice([1, 3, 12, 40]))
     scores = []
     for _ in range(nodes):
-        room = 0 if dice.random() < 0.15 else int(dice.integers(0, most + 1))
+        capacity = 0 if dice.random() < 0.15 else int(dice.integers(0, most + 1))
         slope = float(dice.choice([-1.0, -0.25, 0.0, 0.5]))
         start = float(dice.integers(0, levels))
-        teeth = dice.integers(0, 1 + int(dice.choice([0, 1, 4])), room)
+        teeth = dice.integers(0, 1 + int(dice.choice([0, 1, 4])), capacity)
         scores.append([start + slope * j + float(tooth) for j, tooth in enumerate(teeth.tolist())])
     return scores
 

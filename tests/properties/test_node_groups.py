@@ -62,8 +62,8 @@ def test_the_order_of_weights_does_not_matter(given: dict[str, int], n: int, ran
 def test_ranges_are_kept_and_one_more_takes_none_away(given: dict[str, tuple[int, int | None]], n: int) -> None:
     now, more = by_ranges(given, n), by_ranges(given, n + 1)
     tops = [most for _, most in given.values()]
-    room = n if None in tops else sum(top for top in tops if top is not None)
-    assert sum(now.values()) == min(n, room)
+    capacity = n if None in tops else sum(top for top in tops if top is not None)
+    assert sum(now.values()) == min(n, capacity)
     assert all(more[name] >= now[name] for name in given)
     for name, (least, most) in given.items():
         assert most is None or now[name] <= most
@@ -151,9 +151,9 @@ def test_overriding_one_group_leaves_the_others_and_the_template_alone(
 def test_the_first_positions_are_the_division_of_fewer_replicas(
     given: dict[str, int], bounds: dict[str, tuple[int, int | None]], n: int, fewer: int, uid: str, ranged: bool
 ) -> None:
-    meant = PropagationRules("NumRange", ranges=bounds) if ranged else PropagationRules("StaticWeight", weights=given)
-    order = replica_order(meant, n, uid)
-    quotas = meant.quotas(max(n - fewer, 0), uid)
+    parsed = PropagationRules("NumRange", ranges=bounds) if ranged else PropagationRules("StaticWeight", weights=given)
+    order = replica_order(parsed, n, uid)
+    quotas = parsed.quotas(max(n - fewer, 0), uid)
     first = order[: max(n - fewer, 0)]
     assert {name: first.count(name) for name in quotas.groups} == {g: q.desired for g, q in quotas.groups.items()}
 

@@ -27,7 +27,7 @@ def both(cluster: Cluster, config: Config) -> tuple[Plan, Plan]:
 
 
 def decided(plan: Plan) -> Plan:
-    """All but the words: of equal pods that wait only the first is asked about when each is taken alone."""
+    """All but the texts: of equal pods that wait only the first is asked about when each is taken alone."""
     return replace(plan, reasons={}, warnings=[])
 
 

@@ -55,7 +55,7 @@ events = st.lists(
 
 @dataclass
 class World:
-    """A cluster whose device plugin speaks only when told to, and everything that chips were given to."""
+    """A cluster whose device plugin reports only when asked, and everything that chips were given to."""
 
     scheduler: Scheduler
     state: State

@@ -98,7 +98,7 @@ def _faults(
     if listener.forwards and len(answer.codes) > case.answers:
         yield f"{message}: {len(answer.codes)} answers"
     if any(text in answer.data for text in secrets.texts):
-        yield f"{message}: what must not be told"
+        yield f"{message}: what must stay secret"
     if any(name in answer.data and name not in sent for name in secrets.names):
         yield f"{message}: the name of a held pod"
     succeeded = any(code < 300 for code in answer.codes)
@@ -115,7 +115,7 @@ def _is_public(sent: bytes) -> bool:
 
 
 async def ask(listener: Listener, who: str, sent: bytes, case: Case | None = None) -> Answer:
-    """Everything that comes back until the listener closes the connection or is quiet."""
+    """Everything that comes back until the listener closes the connection or sends nothing."""
     waits = case is not None and case.waits
     patience = (listener.ends_s or QUIET_S) if waits else QUIET_S if case is not None else 30.0
     data, writer = b"", None

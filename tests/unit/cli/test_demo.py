@@ -1,4 +1,4 @@
-"""`muster demo` on the command line: told on stdout, reported in a file, exit 1 if a design does not come out."""
+"""`muster demo` on the command line: printed on stdout, reported in a file, exit 1 if a design does not come out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muster.sim.demo.story import Chapter, Check, Step
 
 
 def test_the_demo_is_printed_and_reported(tmp_path: Path) -> None:
-    report = tmp_path / "told.html"
+    report = tmp_path / "report.html"
     result = CliRunner().invoke(main, ["demo", "--report", str(report)])
     assert result.exit_code == 0, result.stdout
     assert "as designed: nlp uses nodegroup1 first" in result.stdout

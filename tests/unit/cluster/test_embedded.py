@@ -159,7 +159,7 @@ def columns(state: State) -> object:
     return tasks, counts, rows, np.asarray(state.nodes.names).tolist()
 
 
-DEEDS = st.lists(
+STEPS = st.lists(
     st.tuples(
         st.sampled_from(["bind", "evict", "delete", "step", "advance", "node", "group", "pod", "follow"]),
         st.integers(min_value=0, max_value=5),
@@ -194,15 +194,15 @@ def _do(c: EmbeddedCluster, what: str, n: int) -> None:
 
 
 @examples(60)
-@given(DEEDS)
-def test_a_state_that_follows_is_the_state_that_reads_everything(deeds: list[tuple[str, int]]) -> None:
+@given(STEPS)
+def test_a_state_that_follows_is_the_state_that_reads_everything(steps: list[tuple[str, int]]) -> None:
     spec = ReplicaSetSpec(replicas=2, selector=selector(), template=template())
     c = cluster(
         node("n0"), node("n1"), ReplicaSet(metadata=ObjectMeta(name="web", namespace="default"), spec=spec), GANG
     )
     following = State()
     c.follow(following)
-    for what, n in deeds:
+    for what, n in steps:
         if what == "follow":
             c.follow(following)
         else:

@@ -1,4 +1,4 @@
-"""The kubelets: bound pods run, deleted ones go after their grace, told ones end."""
+"""The kubelets: bound pods run, deleted ones go after their grace, those with a run time end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client: what is retried and what is not, limits, the gate, errors with the server's own words."""
+"""The client: what is retried and what is not, limits, the gate, errors with the server's own message."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_an_answer_that_does_not_come_in_time_is_an_error() -> None:
     assert run(story).maybe_done
 
 
-@pytest.mark.parametrize("answer", [raw(b"x" * 2000), drip(b"x" * 100, 20)], ids=["length told", "length not told"])
+@pytest.mark.parametrize("answer", [raw(b"x" * 2000), drip(b"x" * 100, 20)], ids=["with length", "without length"])
 def test_an_answer_over_the_limit_is_not_read_to_its_end(answer: object) -> None:
     async def story(api: FaultyApi) -> None:
         api.plan("GET", PATH, answer)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The filters on the node itself, in kube-scheduler's words."""
+"""The filters on the node itself, with kube-scheduler's messages."""
 
 from __future__ import annotations
 

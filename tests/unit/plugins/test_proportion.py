@@ -71,7 +71,7 @@ def test_a_queue_takes_no_more_than_it_deserves_counted_exactly() -> None:
     a, b = named(state, "a"), named(state, "b")
     assert plugin.admits(a, task(state, "ja-6"), 3) == 0
     assert plugin.admits(b, task(state, "jb-0"), 9) == 5
-    live.statement().pipeline(tasks(state, "jb-0", "jb-1"), [0, 0])  # promised room counts, too
+    live.statement().pipeline(tasks(state, "jb-0", "jb-1"), [0, 0])  # promised capacity counts, too
     assert plugin.admits(b, task(state, "jb-2"), 7) == 3
     message = plugin.quota_refusal(a, task(state, "ja-6")).message()
     assert message == "queue a: cpu requested 1 + allocated 6 > share 5 (weight 1 of 2)"

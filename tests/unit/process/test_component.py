@@ -61,7 +61,7 @@ class Sample(Component):
 
 
 def run(component: Sample, monkeypatch: pytest.MonkeyPatch, leads: int = 1) -> list[str]:
-    """The calls until the component was told to stop in its last term; it asks the API server for nothing."""
+    """The calls until the component was stopped in its last term; it asks the API server for nothing."""
     monkeypatch.setattr(access, "load", lambda *_: Access(Configuration(host="http://127.0.0.1:1")))
 
     async def start_and_stop() -> None:

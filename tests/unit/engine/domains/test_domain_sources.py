@@ -1,4 +1,4 @@
-"""Trees from Topology and HyperNode objects, and what is said of faulty ones."""
+"""Trees from Topology and HyperNode objects, and what is reported of faulty ones."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ NODES = (
 )
 
 
-def standing(world: State, rule: Tolerations | None = None) -> TolerationResult:
+def toleration(world: State, rule: Tolerations | None = None) -> TolerationResult:
     return (rule or Tolerations()).of(task(world, "p").shape, world.nodes)
 
 
 def against(*tolerations: dict[str, Any]) -> tuple[State, TolerationResult]:
     world = state_of(*NODES, pod("p", tolerations=list(tolerations)))
-    return world, standing(world)
+    return world, toleration(world)
 
 
 def keys(found: TolerationResult) -> list[str]:
@@ -59,7 +59,7 @@ def test_the_first_untolerated_taint_of_the_node_is_named() -> None:
     world = state_of(
         node("n", taints=[taint("one"), taint("two"), taint("three")]), pod("p", tolerations=[{"key": "one"}])
     )
-    assert standing(world).taints[0].key == "two"
+    assert toleration(world).taints[0].key == "two"
 
 
 def test_a_cordoned_node_takes_pods_that_tolerate_the_cordon() -> None:
@@ -76,6 +76,6 @@ def test_an_unknown_operator_tolerates_nothing() -> None:
 def test_answers_follow_a_changed_taint() -> None:
     world = state_of(*NODES, pod("p"))
     rule = Tolerations()
-    assert keys(standing(world, rule))[0] == ""
+    assert keys(toleration(world, rule))[0] == ""
     world.upsert("Node", "bare", typed(node("bare", taints=[taint("new")])))
-    assert keys(standing(world, rule)) == ["new", "gpu", "leaving", "", ""]
+    assert keys(toleration(world, rule)) == ["new", "gpu", "leaving", "", ""]

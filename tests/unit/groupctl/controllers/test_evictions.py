@@ -45,10 +45,10 @@ def test_a_granted_eviction_counts_before_the_watch_shows_it() -> None:
 
 
 def request(
-    store: MemoryStore, app: Object, room: int, throttle: EvictionThrottle, prefix: str = ""
+    store: MemoryStore, app: Object, allowed: int, throttle: EvictionThrottle, prefix: str = ""
 ) -> EvictionRequest:
     going = [pod for key, pod in sorted(store.of(Pod).items()) if key.startswith(prefix)]
-    return EvictionRequest(app, ("PropagationPolicy", "pp"), going, room, 0, throttle, "")
+    return EvictionRequest(app, ("PropagationPolicy", "pp"), going, allowed, 0, throttle, "")
 
 
 def test_all_controllers_together_keep_one_rate() -> None:

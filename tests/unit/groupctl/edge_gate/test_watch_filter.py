@@ -1,4 +1,4 @@
-"""Watches, told as to one for whom held pods are not there."""
+"""Watches as a client sees them for which held pods do not exist."""
 
 from __future__ import annotations
 

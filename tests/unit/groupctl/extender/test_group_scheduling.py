@@ -37,7 +37,7 @@ HANGZHOU, BEIJING = NODES[:2], NODES[2:]
 
 
 class Scheduler:
-    """kube-scheduler's side of the conversation; the clock stands still unless told."""
+    """kube-scheduler's side of the conversation; the clock moves only when it is set."""
 
     def __init__(self, store: MemoryStore, **options: Any) -> None:
         self.now = 0.0

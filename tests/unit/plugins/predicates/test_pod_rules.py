@@ -217,7 +217,7 @@ def test_the_first_constraint_that_fails_gives_the_reason() -> None:
 
     # Node a has no rack, so it does not count; its zone has none then, and only the rack is missing.
     assert fits(spread("web"), spread("web", "rack")) == "(a)xy"
-    assert fits(spread("web", skew=0), spread("web", "rack")) == "", "the skew is told before the missing rack"
+    assert fits(spread("web", skew=0), spread("web", "rack")) == "", "the skew is reported before the missing rack"
     assert fits(spread("web", "rack"), spread("web", skew=0)) == "(a)"
 
 

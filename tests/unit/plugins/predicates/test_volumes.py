@@ -1,4 +1,4 @@
-"""What the volume rules of the predicates plugin refuse, in kube-scheduler's words."""
+"""What the volume rules of the predicates plugin refuse, with kube-scheduler's messages."""
 
 from __future__ import annotations
 
