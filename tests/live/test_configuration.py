@@ -1,4 +1,4 @@
-"""The configuration of a running scheduler: followed in a file and in a ConfigMap, refusals reported where users look."""
+"""The configuration of a running scheduler: followed in a file and a ConfigMap; refusals are reported to users."""
 
 from __future__ import annotations
 
