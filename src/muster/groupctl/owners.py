@@ -84,7 +84,7 @@ class OwnerResolver:
         at, now = (kind, key, uid), self._now()
         if self._absent.get(at, now) > now:
             return None
-        type_ = KINDS.get(kind) or next((custom for custom in self._custom() if custom.__name__ == kind), None)
+        type_ = next((custom for custom in self._custom() if custom.__name__ == kind), None) or KINDS.get(kind)
         if type_ is None:
             return None
         try:

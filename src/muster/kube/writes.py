@@ -11,7 +11,7 @@ from muster.kube.client import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, 
 from muster.kube.resources import Resource, resource_of
 from muster.model.core import Pod
 from muster.model.kinds import decode_json, plain
-from muster.model.meta import Condition, Object, Partial
+from muster.model.meta import Condition, Object, Partial, kind_name
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_terminating
 from muster.store import errors
@@ -207,7 +207,7 @@ class Writes:
         resource = resource_of(kind)
         name = key.rpartition("/")[2]
         meta = {**fields.get("metadata", {}), "name": name}
-        body = {**fields, "apiVersion": resource.api_version, "kind": kind.__name__, "metadata": meta}
+        body = {**fields, "apiVersion": resource.api_version, "kind": kind_name(kind), "metadata": meta}
         params = {"fieldManager": manager, "force": "true"}
         return await self._patch(kind, resource, key, body, "", APPLY_PATCH, params)
 
